@@ -89,12 +89,13 @@ def build(
         _command_limits(settings),
         environ=os.environ,
         secrets_known=frozenset(secrets_of(choice.settings, choice.environ)),
+        sandbox=choice.sandbox,
     )
     background = BackgroundCommands(store, notices)
     copies = FileCopies(
         workspace, recording.blobs, choice.places.state / "spool", settings.shell.undo_bytes
     )
-    shell = Shell(runner, background, named, random_id, lambda: store.state.session.sandbox, copies)
+    shell = Shell(runner, background, named, random_id, store, copies)
     registry.add(*shell.operations())
     desk = (
         UnattendedDesk(store, random_id, choice.mode) if choice.headless else Desk(store, random_id)
@@ -262,6 +263,7 @@ def first_event(choice: SessionChoice, session_id: str, root: Path, now: float) 
             model=main.model if main else "",
             endpoint=main.endpoint if main else "",
             branch=branch_of(root),
+            sandbox="none" if choice.sandbox.level == "none" else "untested",
         ),
         mode=choice.mode,
         context_window=window,

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from duckflow_tui.demo.stage import Stage
     from duckflow_tui.engine import Engine
     from duckflow_tui.session.catalog import Catalog
+    from duckflow_tui.tools.commands import SandboxChoice
 
 
 class Unusable(Exception):
@@ -87,6 +88,7 @@ class Flags:
     resume: str = ""  # the id of a session to take up
     no_session: bool = False
     trust: bool = False  # what the folder brings along; headless only (R19)
+    external_sandbox: bool = False  # what the program runs in holds its commands
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ class SessionChoice:
     approved: tuple[str, ...] = ()  # operations of the app's own servers, as globs of a server
     resume: str = ""  # the session to take up, empty for a new one
     no_session: bool = False  # it is not recorded
+    external_sandbox: bool = False
     flags: Flags | None = None  # what it was chosen from
     #: The keys that the program keeps of the endpoints in use; None until ``with_keys`` has looked.
     keys: Mapping[str, str] | None = field(default=None, repr=False)
@@ -130,6 +133,19 @@ class SessionChoice:
     def environ(self) -> Mapping[str, str]:
         """The environment, completed with the keys that the program keeps."""
         return {**(self.keys or {}), **os.environ}
+
+    @property
+    def sandbox(self) -> SandboxChoice:
+        """What is to hold the commands of the AI; that something else does, only a flag says."""
+        from duckflow_tui.tools.commands import SandboxChoice
+
+        wanted, places = self.settings.sandbox, self.places
+        return SandboxChoice(
+            "external" if self.external_sandbox else wanted.level,
+            wanted.read,
+            places.state / "sandbox",
+            places.own_dirs,
+        )
 
     @property
     def connections(self) -> Connections:
@@ -179,6 +195,7 @@ def choose(
         allowed=_allowed(flags, say),
         resume=flags.resume,
         no_session=flags.no_session,
+        external_sandbox=flags.external_sandbox,
         flags=flags,
     )
     _check_phases(loaded)

@@ -191,6 +191,13 @@ class ShellSettings(_Section):
     undo_bytes: int = Field(default=100_000_000, ge=0, le=2_000_000_000)
 
 
+class SandboxSettings(_Section):
+    """What holds the commands of the AI."""
+
+    level: Literal["auto", "full", "partial", "none"] = "auto"
+    read: tuple[str, ...] = ()
+
+
 class PhaseSettings(_Section):
     """Where the table of phases comes from."""
 
@@ -239,6 +246,7 @@ class Settings(BaseModel, extra="forbid"):
     approval: ApprovalSettings = Field(default_factory=ApprovalSettings)
     files: FileSettings = Field(default_factory=FileSettings)
     shell: ShellSettings = Field(default_factory=ShellSettings)
+    sandbox: SandboxSettings = Field(default_factory=SandboxSettings)
     phases: PhaseSettings = Field(default_factory=PhaseSettings)
     mcp: McpSettings = Field(default_factory=McpSettings)
     discovery: DiscoverySettings = Field(default_factory=DiscoverySettings)

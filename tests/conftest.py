@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import textual.css.stylesheet as sheets
 from support.pictures import ScreenText, text_of
-from support.prepared import NO_PORTS
+from support.prepared import UNTOUCHED
 from textual.app import App
 from textual.css.model import RuleSet
 from textual.css.parse import parse
@@ -31,7 +31,7 @@ from duckflow_tui.llm.endpoints import LOOPBACK_PORTS, is_loopback
 # them anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
-os.environ |= NO_PORTS
+os.environ |= UNTOUCHED
 
 
 _OPENS_FILES = re.compile("test_(safety|session|tools)_")
@@ -142,7 +142,7 @@ setattr(socket.socket, "connect", _watched)  # noqa: B010  # of every test
 @pytest.fixture(autouse=True)
 def no_port_of_the_machine_asked() -> Generator[None]:
     """No test looks for servers on the ports where the user's own may be. Programs that tests start
-    look nowhere by ``NO_PORTS``.
+    look nowhere by ``UNTOUCHED``.
     """
     _asked.clear()
     yield

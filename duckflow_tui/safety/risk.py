@@ -176,8 +176,8 @@ class ZoneMap:
         self.root = root
         self.identity = identity
         closed = (*own_dirs, *_git_dirs(root))
-        self._own = tuple(Path(os.path.realpath(path)) for path in closed)
-        self._own_names = [tuple(map(fold, path.parts[1:])) for path in self._own]
+        self.own = tuple(Path(os.path.realpath(path)) for path in closed)
+        self._own_names = [tuple(map(fold, path.parts[1:])) for path in self.own]
 
     def judge(self, spot: Location) -> ZoneJudgement:
         """The zone of a location whose path holds no link."""
@@ -205,7 +205,7 @@ class ZoneMap:
         """Whether a file with several names is one of the protected ones by another name. True as
         well when there are too many to tell (every limit fails closed, R06).
         """
-        trees = [*(self.root / name for name in (".git", ".duckflow")), *self._own]
+        trees = [*(self.root / name for name in (".git", ".duckflow")), *self.own]
         return any(
             seen >= _MAX_ENTRIES or entry == identity
             for seen, entry in enumerate(_files_below(trees))
@@ -220,7 +220,7 @@ class ZoneMap:
         if self.is_own(spot.names):
             return "protected_own"
         # A bind mount of a protected directory has its identity too.
-        for path in (self.root / ".git", self.root / ".duckflow", *self._own):
+        for path in (self.root / ".git", self.root / ".duckflow", *self.own):
             try:
                 info = os.stat(path)
             except OSError:

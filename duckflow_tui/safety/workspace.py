@@ -93,6 +93,11 @@ class Workspace:
             return False
         return (info.st_dev, info.st_ino) == self._zones.identity
 
+    @property
+    def closed(self) -> tuple[Path, ...]:
+        """Places that no command may change: of git, of the app; they need not be there."""
+        return (self.root / ".git", self.root / ".duckflow", *self._zones.own)
+
     # --- judging -----------------------------------------------------------------------------
 
     def locate(self, given: str) -> Place:

@@ -264,6 +264,7 @@ def _session(old: SessionInfo, restored: Restored, today: SessionInfo) -> Sessio
         model=today.model,
         endpoint=today.endpoint,
         branch=today.branch,
+        sandbox=today.sandbox,
     )
 
 

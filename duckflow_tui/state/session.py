@@ -20,7 +20,8 @@ from duckflow_tui.state.usage import PromptFigures, on_the_way
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
 
-SandboxLevel = Literal["full", "partial", "seatbelt", "external", "none"]
+#: ``untested``: no command was run yet, so nothing is known.
+SandboxLevel = Literal["untested", "full", "partial", "seatbelt", "external", "none"]
 
 #: Levels that hold all that a command does.
 HOLDS: Final = frozenset[SandboxLevel]({"full", "seatbelt", "external"})
@@ -236,6 +237,15 @@ class SessionStarted(Event, kind="session_started"):
         state.session = self.session
         state.mode = self.mode
         state.usage = state.usage.replace(context_window=self.context_window)
+
+
+class SandboxTested(Event, kind="sandbox_tested"):
+    """What holds the commands of the model from now on, as a test has shown."""
+
+    level: SandboxLevel
+
+    def apply(self, state: AgentState) -> None:
+        state.session = state.session.replace(sandbox=self.level)
 
 
 class ModeChanged(Event, kind="mode_changed"):

@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple
 
 from duckflow_tui.safety.allow_rules import only_shows
 from duckflow_tui.safety.changing import settled
@@ -20,12 +20,16 @@ from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.secrets import REDACTED, holds_secret
 from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.state.session import SandboxLevel
 from duckflow_tui.tools.command_output import Capture, OutputPump, readable
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.operation import Output, ToolFault
 from duckflow_tui.tools.process_group import DRAIN, ProcessGroup, Program
 from duckflow_tui.tools.results import read_on
 from duckflow_tui.tools.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from duckflow_tui.tools.sandbox import Sandbox
 
 _WINDOW: Final = 1_000_000  # bytes searched at once, so that nobody waits for the whole
 
@@ -36,6 +40,20 @@ class CommandLimits(NamedTuple):
     timeout_s: float = 120
     max_timeout_s: float = 1_800
     max_output: int = 64_000_000  # kept on disk of what one command prints
+
+
+class SandboxChoice(NamedTuple):
+    """What the user wants of the sandbox.
+
+    ``folder``: where the app may keep the commands' private files; ``own``: the app's own folders.
+    ``rungs``: the kinds to try, empty for all there are.
+    """
+
+    level: Literal["auto", "full", "partial", "none", "external"] = "none"
+    read: tuple[str, ...] = ()  # more places that commands can read
+    folder: Path = Path("/nonexistent")
+    own: tuple[Path, ...] = ()
+    rungs: tuple[str, ...] = ()
 
 
 Keep = Callable[[BinaryIO], Awaitable[str]]
@@ -85,14 +103,18 @@ class RunningCommand:
         keep: Keep,
         *,
         leaves: bool,
+        keepers: int = 0,
     ) -> None:
-        """``leaves``: what it leaves running goes on after its end."""
+        """``leaves``: what it leaves running goes on after its end. ``keepers``: processes of its
+        sandbox, which are there as long as something else is.
+        """
         self.group = group
         self._pump = pump
         self._capture = capture
         self._secrets = secrets
         self._keep = keep
         self._leaves = leaves
+        self._keepers = keepers
         self._began = time.monotonic()
         self._duration: float | None = None
         self._told_to_end = False
@@ -138,6 +160,7 @@ class RunningCommand:
             if self._told_to_end:
                 await self.group.end()
             elif not self._leaves and (left := await self.group.left()):
+                left = max(left - self._keepers, 1)
                 self._note = (
                     f"[{left} process{'es' if left > 1 else ''} that the command left running "
                     f"{'were' if left > 1 else 'was'} ended with it; background: true keeps a "
@@ -222,6 +245,7 @@ class CommandRunner:
         *,
         environ: Mapping[str, str] = os.environ,
         secrets_known: frozenset[str] = frozenset(),
+        sandbox: SandboxChoice | None = None,
     ) -> None:
         self.limits = limits or CommandLimits()
         self._keep = keep
@@ -231,12 +255,22 @@ class CommandRunner:
         self._environ = environ
         self._live: set[RunningCommand] = set()
         self._known = secrets_known
+        self._choice = sandbox or SandboxChoice()
+        self._sandbox: Sandbox | None = None
         self._secrets = Secrets(secret_values(environ) | secrets_known)
 
     async def start(
-        self, command: str, place: Place, tell: Callable[[str], None], *, own: bool = False
+        self,
+        command: str,
+        place: Place,
+        tell: Callable[[str], None],
+        *,
+        own: bool = False,
+        network: bool = False,
+        outside: bool = False,
     ) -> RunningCommand:
         """Start a line in a folder of the workspace; ``own``: the user runs it themselves.
+        ``network``: it may use the network. ``outside``: no sandbox holds it, as the user allowed.
 
         The folder is opened first, so that it is the one that was judged (R01). Raises ToolFault
         where there is no bash, OSError and WorkspaceError where it cannot be started.
@@ -248,7 +282,9 @@ class CommandRunner:
         # What is only shown in part still ends as the command that wrote it did.
         shown = any(map(only_shows, read_command(command).parts))
         ends = ("-o", "pipefail") if shown else ()
-        argv = (bash, "--noprofile", "--norc", *ends, "-c", "--", command)
+        argv, keepers = (bash, "--noprofile", "--norc", *ends, "-c", "--", command), 0
+        if not (own or outside or self._choice.level in ("none", "external")):
+            argv, keepers = await self.sandbox.hold(argv, network=network)
         environ = users_own(self._environ) if own else scrubbed(self._environ, self._known)
         reading, writing = os.pipe()  # one for both outputs, in the order of their writing
         try:
@@ -263,7 +299,9 @@ class CommandRunner:
             os.close(writing)
         capture = Capture(self._spool, self.limits.max_output)
         pump = OutputPump(reading, capture, lambda text: tell(self._secrets.out_of(text)))
-        running = RunningCommand(group, pump, capture, self._secrets, self._keep, leaves=own)
+        running = RunningCommand(
+            group, pump, capture, self._secrets, self._keep, leaves=own, keepers=keepers
+        )
         self._live.add(running)
         running.over.add_done_callback(lambda _: self._live.discard(running))
         return running
@@ -271,6 +309,22 @@ class CommandRunner:
     async def close(self) -> None:
         """End every command and all they started; what is left when cancelled is killed."""
         await asyncio.gather(*map(RunningCommand.end, self._live))
+        if self._sandbox is not None:
+            await asyncio.to_thread(self._sandbox.close)
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """What holds the commands of the model; made with the first of them."""
+        if self._sandbox is None:
+            from duckflow_tui.tools.sandbox import Sandbox
+
+            environ = scrubbed(self._environ, self._known)
+            self._sandbox = Sandbox(self._choice, self._workspace, environ)
+        return self._sandbox
+
+    async def level(self) -> SandboxLevel:
+        """What holds the commands of the model, as a test shows."""
+        return "none" if self._choice.level == "none" else await self.sandbox.level()
 
 
 #: Names of variables that hold secrets, or lead to them.

@@ -167,6 +167,7 @@ class Operation(Generic[A]):
     help: str = ""  # more for the model, after the summary
     parameters: JsonObject | None = None  # as the model is told; None: those of ``arguments``
     version: str = ""  # of what a server says of its tool: consent to another one is none
+    ready: Callable[[], Awaitable[None]] | None = None  # found out before a call is judged
 
     @property
     def spec(self) -> OperationSpec:

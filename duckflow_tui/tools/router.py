@@ -307,6 +307,8 @@ class ToolRouter:
 
     async def _attempt(self, call: Call, operation: AnyOperation, args: Arguments) -> Output:
         """Look, judge, ask, do. Raises Renewed or ContentChanged when it must look again."""
+        if operation.ready is not None and not call.by_user:
+            await operation.ready()
         places = tuple(map(self.workspace.locate, operation.paths(args)))
         known_facts = own_result(args) | ({Fact.FOR_USER} if call.action.for_user else _NO_FACTS)
         access = Access(

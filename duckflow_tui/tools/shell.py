@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -23,7 +23,7 @@ from duckflow_tui.state.base import IdSource, Job, Spawn, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.operations import Effect, Need, Outcome, Risk
-from duckflow_tui.state.session import HOLDS, SandboxLevel
+from duckflow_tui.state.session import HOLDS, SandboxLevel, SandboxTested
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.commands import CommandRunner, RunningCommand
@@ -186,7 +186,7 @@ class Shell:
         background: BackgroundCommands,
         named: NamedCommands,
         ids: IdSource,
-        sandbox: Callable[[], SandboxLevel],
+        store: Store,
         copies: FileCopies,
     ) -> None:
         """``copies``: of the files, so that undo covers what a command changes."""
@@ -195,7 +195,7 @@ class Shell:
         self._background = background
         self.named = named
         self._ids = ids
-        self._sandbox = sandbox
+        self._store = store
 
     def operations(self) -> tuple[AnyOperation, ...]:
         """shell.run, shell.output, shell.end."""
@@ -212,6 +212,7 @@ class Shell:
                 prepare=self._prepare,
                 command=lambda args: args.command,
                 content=frozenset({"command"}),  # braces are the shell's own there
+                ready=self._test_sandbox,
             ),
             Operation(
                 name="shell.output",
@@ -240,6 +241,11 @@ class Shell:
         await asyncio.gather(self._background.close(), self._runner.close())
         if self._copies.file is not None:
             self._copies.close()
+
+    async def _test_sandbox(self) -> None:
+        """What holds a command is known before the first one is judged."""
+        if self._store.state.session.sandbox == "untested":
+            await self._store.commit(SandboxTested(level=await self._runner.level()))
 
     async def _prepare(self, args: Run, places: tuple[Place, ...], context: ToolContext) -> Work:
         place = places[0]
@@ -274,7 +280,7 @@ class Shell:
             facts["background"] = "yes"
         else:
             facts["timeout"] = f"{seconds:g} s"
-        level = self._sandbox()
+        level = self._store.state.session.sandbox
         facts["sandbox"] = "outside" if args.outside and level != "none" else level
         facts["rule"] = self.named.why_not(args) or "named"
         return facts
@@ -294,7 +300,9 @@ class Shell:
         reads = assess_command(line, place.real, root).risk is Risk.LOW
         before = None if reads else await self._copies.look()
         try:
-            running = await self._runner.start(args.command, place, context.output)
+            running = await self._runner.start(
+                args.command, place, context.output, outside=args.outside
+            )
             started.append(running)
             in_time = await running.done(seconds)
         finally:
@@ -312,7 +320,7 @@ class Shell:
                 output=_touching(output, seen),
             )
         output = _touching(_told(started), seen)
-        held_back = "" if args.outside else held_back_by(self._sandbox(), output)
+        held_back = "" if args.outside else held_back_by(self._store.state.session.sandbox, output)
         return replace(output, held_back=held_back)
 
     def _users_own(self, args: Run, place: Place, context: ToolContext) -> Work:
@@ -331,7 +339,10 @@ class Shell:
     async def _begin(self, args: Run, place: Place, context: ToolContext) -> Output:
         process_id = self._ids("proc")
         running = await self._runner.start(
-            args.command, place, lambda text: self._background.output(process_id, text)
+            args.command,
+            place,
+            lambda text: self._background.output(process_id, text),
+            outside=args.outside,
         )
         try:
             await self._background.take(

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from support.prepared import UNTOUCHED
 
 from duckflow_tui.compose import Flags, choose, open_session
 from duckflow_tui.demo.answers import kind_of, words
@@ -27,7 +28,7 @@ async def ask(tmp_path: Path, text: str, mode: str) -> tuple[TurnFinished, list[
     """Ask the demo; how the turn ended, and the calls of its servers' tools."""
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
     flags = Flags(workspace=tmp_path, demo=True, headless=True)
-    choice = choose(flags, places, "en", {"DUCKFLOW_EXECUTION__MODE": mode})
+    choice = choose(flags, places, "en", {**UNTOUCHED, "DUCKFLOW_EXECUTION__MODE": mode})
     spawn = TaskSpawn()
     ended: asyncio.Future[TurnFinished] = asyncio.get_running_loop().create_future()
 

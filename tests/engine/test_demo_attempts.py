@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.demo_play import CODE, Play, play
+from support.prepared import UNTOUCHED
 
 from duckflow_tui.compose import Flags, choose, open_session
 from duckflow_tui.demo.story import plan_request, savings_request
@@ -124,7 +125,7 @@ async def without_a_screen(tmp_path: Path, *, as_json: bool) -> tuple[int, str, 
     """Exit status, output and errors of a run in trusted mode."""
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path)})
     flags = Flags(workspace=tmp_path, demo=True, headless=True, mode="trusted")
-    choice = choose(flags, places, "en", {})
+    choice = choose(flags, places, "en", UNTOUCHED)
     out, err = io.StringIO(), io.StringIO()
     options = HeadlessOptions(savings_request("en"), as_json=as_json)
     status = await run(lambda spawn: open_session(choice, spawn), options, Catalogue(), out, err)

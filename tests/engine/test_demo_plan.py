@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from support.demo_play import CODE, Play, failing_tests, play
+from support.prepared import UNTOUCHED
 
 from duckflow_tui.compose import Flags, choose, open_session
 from duckflow_tui.demo.story import plan_request, request_text, savings_request
@@ -494,7 +495,7 @@ async def without_a_screen(
     """The exit status and the records of ``--demo -p text --json``."""
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path)})
     flags = Flags(workspace=tmp_path, demo=True, mode=mode, headless=True)
-    choice = choose(flags, places, "en", {"DUCKFLOW_EXECUTION__MODE": execution})
+    choice = choose(flags, places, "en", {**UNTOUCHED, "DUCKFLOW_EXECUTION__MODE": execution})
     out = io.StringIO()
     status = await run(
         lambda spawn: open_session(choice, spawn),

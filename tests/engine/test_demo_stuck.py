@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.demo_play import Play, play
+from support.prepared import UNTOUCHED
 
 from duckflow_tui.compose import Flags, choose, open_session
 from duckflow_tui.demo.story import plan_request, request_text, tax_request
@@ -169,7 +170,7 @@ async def test_a_rate_in_the_request_needs_no_question(tmp_path: Path) -> None:
 async def test_without_a_screen_it_goes_on_to_its_limit_and_says_why(tmp_path: Path) -> None:
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path)})
     flags = Flags(workspace=tmp_path, demo=True, headless=True, mode="trusted")
-    choice = choose(flags, places, "en", {})
+    choice = choose(flags, places, "en", UNTOUCHED)
     out, err = io.StringIO(), io.StringIO()
     options = HeadlessOptions(tax_request("en"), as_json=True)
     status = await run(lambda spawn: open_session(choice, spawn), options, Catalogue(), out, err)

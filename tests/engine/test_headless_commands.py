@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.prepared import running_program
+from support.prepared import UNTOUCHED, running_program
 from support.session import action, decision, done, script, session
 from support.shell import running_with
 
@@ -65,7 +65,7 @@ async def headless(
             resume=resume,
             context=context,
         )
-        choice = choose(flags, places, "en", {})
+        choice = choose(flags, places, "en", UNTOUCHED)
         status = await run(
             lambda spawn: open_session(choice, spawn),
             HeadlessOptions(text=text, as_json=err is None),
@@ -285,7 +285,7 @@ def test_a_rule_that_does_not_say_what_runs_is_a_wrong_command_line(
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
     for language in ("en", "ja"):
         with pytest.raises(Unusable) as refused:
-            choose(Flags(workspace=tmp_path, demo=True, allow=(rule,)), places, language, {})
+            choose(Flags(workspace=tmp_path, demo=True, allow=(rule,)), places, language, UNTOUCHED)
         assert "--allow" in str(refused.value)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.pinned import CountingIds, ManualClock
 from support.plan_talk import PROPOSE, answer, card, plan_reply
+from support.prepared import UNTOUCHED
 from support.reviews import WORDS, judged, story, works
 from support.session import Session, action, decision, done, script, session
 
@@ -199,7 +200,7 @@ async def test_headless_nobody_raises_it_and_the_status_is_four(tmp_path: Path) 
             headless=True,
             max_calls=1,
         )
-        chosen = choose(flags, places, "en", {})
+        chosen = choose(flags, places, "en", UNTOUCHED)
         status = await run(
             lambda spawn: open_session(chosen, spawn),
             HeadlessOptions(text="read it"),

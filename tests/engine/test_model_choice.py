@@ -9,7 +9,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-from support.prepared import run_program
+from support.prepared import UNTOUCHED, run_program
 from support.serving import Served, served
 from support.session import done, script
 
@@ -241,7 +241,7 @@ def test_in_the_app_a_part_of_the_flags_is_no_reason_to_refuse(tmp_path: Path) -
         Flags(workspace=tmp_path, model="m"),
         Flags(workspace=tmp_path, base_url="http://localhost:1/v1"),
     ):
-        assert choose(flags, places, "en", {}).endpoint_missing
+        assert choose(flags, places, "en", UNTOUCHED).endpoint_missing
 
 
 @pytest.mark.parametrize(
@@ -273,5 +273,5 @@ def test_a_private_address_is_asked_for_nothing_before_the_user_confirmed_it(
     assert "Start the app once without -p to confirm it" in ran(tmp_path, environ=box).stderr
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
     flags = Flags(workspace=tmp_path, base_url="http://192.168.255.254:9/v1")
-    choice = choose(flags, places, "en", {})
+    choice = choose(flags, places, "en", UNTOUCHED)
     assert (choice.endpoint_missing, choice.confirm_origin) == (True, "http://192.168.255.254:9")

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.prepared import UNTOUCHED
 from support.session import action, decision, script
 from support.session_shelf import NOW, asked, record
 
@@ -36,7 +37,7 @@ def recorded(tmp_path: Path) -> str:
 def sessions_of(tmp_path: Path, base_url: str = "http://127.0.0.1:9/v1") -> Sessions:
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
     flags = Flags(workspace=tmp_path / "work", base_url=base_url, model="m", protocol="json")
-    return Sessions(choose(flags, places, "en", {}))
+    return Sessions(choose(flags, places, "en", UNTOUCHED))
 
 
 def texts(engine: Engine) -> list[str]:

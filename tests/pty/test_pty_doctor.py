@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.prepared import NO_PORTS
+from support.prepared import UNTOUCHED
 from support.pty import Terminal
 from support.serving import served
 
@@ -26,7 +26,7 @@ def checks(
     run = subprocess.run(
         [*PROGRAM, "--json", *arguments],
         cwd=tmp_path,
-        env={**NO_PORTS, "DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
+        env={**UNTOUCHED, "DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
         | dict(environ or {}),
         capture_output=True,
         text=True,

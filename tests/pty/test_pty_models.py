@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.prepared import NO_PORTS
+from support.prepared import UNTOUCHED
 
 KEY = "sk-duck-0123456789abcdef"
 LISTED = [
@@ -53,7 +53,7 @@ def listing(status: int = 200) -> Generator[tuple[str, list[str]]]:
 
 
 def models(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environ = {**NO_PORTS, "DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
+    environ = {**UNTOUCHED, "DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
     return subprocess.run(
         [sys.executable, "-m", "duckflow_tui", "models", *arguments],
         cwd=tmp_path,

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from support.prepared import UNTOUCHED
+
 from duckflow_tui.compose import Flags, choose, open_session
 from duckflow_tui.demo.stage import Stage, open_stage
 from duckflow_tui.engine import Engine
@@ -190,7 +192,7 @@ async def play(
             mode=mode,
             allow=stage.commands,
         )
-        choice = choose(flags, Places.find({"DUCKFLOW_HOME": str(home)}), language, {})
+        choice = choose(flags, Places.find({"DUCKFLOW_HOME": str(home)}), language, UNTOUCHED)
         spawn = TaskSpawn()
         async with open_session(choice, spawn) as engine:
             spawn(engine.chat_loop(), "chat")

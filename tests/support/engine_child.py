@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
+from support.prepared import UNTOUCHED
 from support.session import GOOD, action, decision, done
 
 from duckflow_tui.compose import Flags, choose, open_session
@@ -64,7 +65,7 @@ class Worker:
                 resume=known[0] if known else "",
             )
             ending, spawn = Ending(), TaskSpawn()
-            async with open_session(choose(flags, home, "en", {}), spawn, ending) as engine:
+            async with open_session(choose(flags, home, "en", UNTOUCHED), spawn, ending) as engine:
                 tell("session", engine.store.state.session.session_id)
                 for record in engine.begun:
                     self._hear(engine.store.state, record)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from support.app_states import settled
 from support.pinned import ManualClock
-from support.prepared import NO_PORTS
+from support.prepared import UNTOUCHED
 from support.seat import Seat
 from support.session import done, script
 from textual import events
@@ -152,7 +152,7 @@ async def at_models(
         else:
             kept.choose(ModelRef("pond", "small"))
         flags = Flags(workspace=workspace)
-        environ = {**NO_PORTS, "DUCKFLOW_DISCOVERY__PORTS": ports}
+        environ = {**UNTOUCHED, "DUCKFLOW_DISCOVERY__PORTS": ports}
         clock = ManualClock()
         sessions = Sessions(choose(flags, places, language, environ))
         options = AppOptions(language=language, animation=False, title="little-shop")

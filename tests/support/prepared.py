@@ -37,8 +37,8 @@ from support.whole import WHOLE
 PROGRAM: Final = (sys.executable, "-m", "duckflow_tui")
 LONGEST: Final = 1 << 17  # bytes of a request
 DEADLINE: Final = 60.0  # seconds for a run without a terminal
-#: No test asks servers of the machine that it runs on, unless it says which.
-NO_PORTS: Final = {"DUCKFLOW_DISCOVERY__PORTS": "[]"}
+#: No test asks servers of the machine that it runs on, or has its sandbox, unless it says so.
+UNTOUCHED: Final = {"DUCKFLOW_DISCOVERY__PORTS": "[]", "DUCKFLOW_SANDBOX__LEVEL": "none"}
 _NUMBER: Final = struct.Struct("i")
 #: What a session imports when it begins, when the screen is drawn or when a model is asked.
 _MODULES: Final = (
@@ -174,7 +174,7 @@ def running_program(
     arguments: Sequence[str], *, cwd: Path, environ: Mapping[str, str]
 ) -> Generator[subprocess.Popen[bytes] | PreparedProcess]:
     """The program without a terminal, which nobody hears; killed at the end."""
-    command, environ = [*PROGRAM, *arguments], {**NO_PORTS, **environ}
+    command, environ = [*PROGRAM, *arguments], {**UNTOUCHED, **environ}
     with open(os.devnull, "r+b") as nothing:
         process: subprocess.Popen[bytes] | PreparedProcess
         if is_prepared(command):
@@ -196,7 +196,7 @@ def run_program(
     arguments: Sequence[str], *, cwd: Path, environ: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """A run without a terminal: its exit status and what it printed."""
-    command, environ = [*PROGRAM, *arguments], {**NO_PORTS, **environ}
+    command, environ = [*PROGRAM, *arguments], {**UNTOUCHED, **environ}
     if not is_prepared(command):
         return subprocess.run(
             command,

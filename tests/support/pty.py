@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Final
 
 import pyte
-from support.prepared import NO_PORTS, PreparedProcess, is_prepared
+from support.prepared import UNTOUCHED, PreparedProcess, is_prepared
 
 DEADLINE: Final = 40.0  # seconds until a wait has failed
 TERM: Final = "xterm-256color"
@@ -250,5 +250,5 @@ def _environment(changes: Mapping[str, str]) -> dict[str, str]:
         if not name.startswith(("DUCKFLOW_", "OPENAI_", "TEXTUAL", "LC_"))
         and name not in ("NO_COLOR", "TMUX", "VTE_VERSION", "COLUMNS", "LINES", "LANGUAGE")
     }
-    environ |= {"TERM": TERM, "COLORTERM": "truecolor", "LANG": "C.UTF-8"} | NO_PORTS | {**changes}
+    environ |= {"TERM": TERM, "COLORTERM": "truecolor", "LANG": "C.UTF-8"} | UNTOUCHED | {**changes}
     return {name: value for name, value in environ.items() if value}

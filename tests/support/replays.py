@@ -14,6 +14,7 @@ from support.app_states import settled
 from support.conversations import REPLY, REPLY_JA
 from support.journal_events import answered, begun, finished, opened, requested, said, started
 from support.plans import draft
+from support.prepared import UNTOUCHED
 from textual.pilot import Pilot
 from textual.widget import Widget
 
@@ -130,7 +131,7 @@ async def live(
             model=stage.model,
             allow=stage.commands,
         )
-        sessions = Sessions(choose(flags, found, language, {}))
+        sessions = Sessions(choose(flags, found, language, UNTOUCHED))
         app = DuckflowApp(sessions, OPTIONS)
         app.action_language(language)
         async with app.run_test(size=size) as pilot:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from support.prepared import UNTOUCHED
 from support.zoo import Provider
 
 from duckflow_tui.compose import Flags, choose, open_session
@@ -254,7 +255,7 @@ async def session(
             no_session=no_session,
             trust=trust,
         )
-        choice = choose(flags, places, "en", environ or {})
+        choice = choose(flags, places, "en", {**UNTOUCHED, **(environ or {})})
         if roles:
             named = choice.settings.roles.model_copy(update=roles)
             settings = choice.settings.model_copy(update={"roles": named})

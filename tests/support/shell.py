@@ -13,7 +13,7 @@ from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import SessionInfo, SessionStarted
 from duckflow_tui.tools.background import BackgroundCommands
-from duckflow_tui.tools.commands import CommandLimits, CommandRunner
+from duckflow_tui.tools.commands import CommandLimits, CommandRunner, SandboxChoice
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.shell import NamedCommands, Shell
 from duckflow_tui.tools.snapshot import LIMIT, FileCopies
@@ -34,12 +34,15 @@ class ShellBench(Bench):
         keys: frozenset[str] = frozenset(),
         limits: CommandLimits | None = None,
         copies: int = LIMIT,
+        sandbox: SandboxChoice | None = None,
         mode: ApprovalMode = ApprovalMode.STANDARD,
         **more: Any,
     ) -> None:
         self.kept = FileBlobs(root.parent / "state" / "blobs")
         super().__init__(root, mode=mode, blobs=self.kept, **more)
-        self.store.dispatch(SessionStarted(session=SessionInfo(session_id="session_1"), mode=mode))
+        level = "none" if sandbox is None else "untested"
+        session = SessionInfo(session_id="session_1", sandbox=level)
+        self.store.dispatch(SessionStarted(session=session, mode=mode))
         self.watchdog = Watchdog()
         self.runner = CommandRunner(
             self.workspace,
@@ -49,6 +52,7 @@ class ShellBench(Bench):
             limits,
             environ=os.environ if environ is None else environ,
             secrets_known=keys,
+            sandbox=sandbox,
         )
         self.background = BackgroundCommands(self.store, Notices(self.store, self.ids))
         named = NamedCommands(allowed, self.workspace, self.store)
@@ -59,7 +63,7 @@ class ShellBench(Bench):
             self.background,
             named,
             self.ids,
-            lambda: self.store.state.session.sandbox,
+            self.store,
             self.copies,
         )
         self.router.registry.add(*self.shell.operations())

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from support.app_states import settled
 from support.pinned import ManualClock
+from support.prepared import UNTOUCHED
 from support.seat import Seat
 
 from duckflow_tui.compose import Flags, Sessions, choose
@@ -42,7 +43,7 @@ async def seat(tmp_path: Path) -> AsyncGenerator[Guest]:
             allow=stage.commands,
         )
         clock = ManualClock()
-        sessions = Sessions(choose(flags, places, "en", {}))
+        sessions = Sessions(choose(flags, places, "en", UNTOUCHED))
         app = DuckflowApp(sessions, AppOptions(animation=False), clock=clock)
         try:
             async with app.run_test(size=(150, 60)) as pilot:

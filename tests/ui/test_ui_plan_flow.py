@@ -9,6 +9,7 @@ from pathlib import Path
 from support.app_states import settled
 from support.pinned import ManualClock
 from support.plan_talk import PROPOSE, plan_reply, report_reply, tasks_reply, write
+from support.prepared import UNTOUCHED
 from support.seat import Seat
 from support.session import GOOD, action, decision, done
 
@@ -57,7 +58,7 @@ async def seat(tmp_path: Path, server: ScriptedEndpoint) -> AsyncGenerator[Seat]
     (tmp_path / "work").mkdir()
     flags = Flags(workspace=tmp_path / "work", base_url=server.base_url, model="m", protocol="json")
     clock = ManualClock()
-    sessions = Sessions(choose(flags, places, "en", {}))
+    sessions = Sessions(choose(flags, places, "en", UNTOUCHED))
     app = DuckflowApp(sessions, AppOptions(animation=False), clock=clock)
     async with app.run_test(size=(150, 50)) as pilot:
         await settled(pilot, lambda: app.session.engine is not None, "the session")

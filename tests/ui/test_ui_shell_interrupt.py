@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from support.app_states import settled
+from support.prepared import UNTOUCHED
 from support.session import action, decision, done, script
 
 from duckflow_tui.compose import Flags, Sessions, choose
@@ -28,7 +29,9 @@ async def test_a_signal_withdraws_the_open_gate_and_the_turn_ends_as_stopped(
     events: list[Event] = []
     async with ScriptedEndpoint(script(decision("I write.", write), done())) as server:
         flags = Flags(workspace=workspace, base_url=server.base_url, model="m", protocol="json")
-        app = DuckflowApp(Sessions(choose(flags, places, "en", {})), AppOptions(animation=False))
+        app = DuckflowApp(
+            Sessions(choose(flags, places, "en", UNTOUCHED)), AppOptions(animation=False)
+        )
         async with app.run_test(size=(120, 40)) as pilot:
             await settled(pilot, lambda: app.session.engine is not None, "the session")
             assert app.session.engine is not None

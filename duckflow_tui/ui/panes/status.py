@@ -130,7 +130,9 @@ class StatusLine(Rows):
         mode = self.words(f"status.mode.{self._mode.value}")
         parts.append(BarPart(mode, ink(palette.accent), weight=8))
         level = self._session.sandbox
-        held = ink(palette.bad, bold=True) if level == "none" else ink(palette.good)
+        held = quiet if level == "untested" else ink(palette.good)
+        if level == "none":
+            held = ink(palette.bad, bold=True)
         sandbox = self.words(f"status.sandbox.{level}")
         if self._unasked:
             sandbox = self.words("status.unasked", sandbox=sandbox)

@@ -1,0 +1,316 @@
+"""The sandbox of the model's commands: which kind holds here, by trying it, and what it holds.
+
+``sandbox_worker.py`` makes it around each command; what that one needs to know is the plan, made
+here. Imported with the first command, never before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from duckflow_tui.safety.names import words_of
+from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.state.session import SandboxLevel
+from duckflow_tui.tools.commands import SandboxChoice, find_program
+from duckflow_tui.tools.operation import ToolFault
+from duckflow_tui.tools.process_group import Program
+
+log = logging.getLogger("duckflow.sandbox")
+
+Rung = Literal["bwrap", "namespaces", "landlock", "seatbelt"]
+
+#: From the strongest; Ubuntu lets no program but its own bubblewrap make user namespaces.
+_RUNGS: Final[Mapping[str, tuple[Rung, ...]]] = {
+    "linux": ("bwrap", "namespaces", "landlock"),
+    "darwin": ("seatbelt",),
+}
+_LEVELS: Final[Mapping[Rung, SandboxLevel]] = {
+    "bwrap": "full",
+    "namespaces": "full",
+    "landlock": "partial",
+    "seatbelt": "seatbelt",
+}
+#: Processes of the sandbox itself that outlive its command as long as something is left of it.
+_KEEPERS: Final[Mapping[Rung, int]] = {"bwrap": 2, "namespaces": 1, "landlock": 0, "seatbelt": 0}
+
+_BWRAP: Final = "/usr/bin/bwrap"
+_SEATBELT: Final = "/usr/bin/sandbox-exec"
+_TEST_S: Final = 15.0  # seconds that the self-test of one kind may take
+
+#: What a home holds that lets whoever reads it act as the user, below it.
+HIDDEN: Final = words_of(
+    ".1password .ICEauthority .Xauthority .aws .azure .bash_history .bitcoin .boto "
+    ".cargo/credentials .cargo/credentials.toml .claude .claude.json .codex .config .docker "
+    ".electrum .gem/credentials .gemini .git-credentials .gnupg .gradle/gradle.properties .kube "
+    ".local/share/keyrings .local/share/kwalletd .local/state .m2/settings-security.xml "
+    ".m2/settings.xml .mozilla .my.cnf .mysql_history .netrc .npmrc .oci .password-store .pgpass "
+    ".pki .psql_history .pypirc .python_history .s3cfg .ssh .terraform.d .thunderbird "
+    ".vault-token .zsh_history Library/Cookies Library/Keychains"
+)
+
+
+class Held(NamedTuple):
+    """A command in its sandbox. ``keepers``: processes of the sandbox that are not its own."""
+
+    argv: tuple[str, ...]
+    keepers: int = 0
+
+
+class Sandbox:
+    """What holds the commands of one session; tried at the first of them, once."""
+
+    def __init__(
+        self, choice: SandboxChoice, workspace: Workspace, environ: Mapping[str, str]
+    ) -> None:
+        self._choice = choice
+        self._workspace = workspace
+        self._environ = environ
+        self._private: Path | None = None
+        self._rung: Rung | None = None
+        self._found: asyncio.Task[SandboxLevel] | None = None
+        self.why: list[str] = []  # what each kind that was tried lacks
+        self._source = Path(__file__).with_name("sandbox_worker.py").read_text("utf-8")
+
+    @property
+    def rung(self) -> Rung | None:
+        """The kind that holds; None before the test, and where none does."""
+        return self._rung
+
+    async def level(self) -> SandboxLevel:
+        """What holds the commands, by a test that runs once, whoever waits for it."""
+        if self._found is None:
+            self._found = asyncio.create_task(self._find(), name="sandbox")
+        return await asyncio.shield(self._found)
+
+    async def hold(self, argv: Sequence[str], *, network: bool) -> Held:
+        """The command in its sandbox; raises ToolFault where it may not run without one."""
+        await self.level()
+        if self._rung is not None:
+            return self._held(self._rung, argv, network=network)
+        wanted = self._choice.level
+        if wanted in ("full", "partial"):
+            raise ToolFault(
+                f"The user's settings want a sandbox that is {wanted}, and none can be set up "
+                f"here ({'; '.join(self.why) or 'no kind for this system'}); nothing was run."
+            )
+        return Held(tuple(argv))
+
+    def close(self) -> None:
+        """Remove what the commands kept for themselves; blocking."""
+        private, self._private = self._private, None
+        if private is not None:
+            shutil.rmtree(private, ignore_errors=True)
+
+    # --- finding -----------------------------------------------------------------------------
+
+    async def _find(self) -> SandboxLevel:
+        wanted = self._choice.level
+        if wanted in ("none", "external"):
+            return "external" if wanted == "external" else "none"
+        rungs: tuple[Rung, ...] = _RUNGS.get(sys.platform, ())
+        levels = {"full": ("full", "seatbelt"), "partial": ("partial",)}.get(wanted)
+        for rung in rungs:
+            if self._choice.rungs and rung not in self._choice.rungs:
+                continue
+            if levels and _LEVELS[rung] not in levels:
+                continue
+            lacks = await self._lacks(rung)
+            if not lacks:
+                self._rung = rung
+                return _LEVELS[rung]
+            self.why.append(f"{rung}: {lacks}")
+            log.info("no sandbox by %s: %s", rung, lacks)
+        return "none"
+
+    async def _lacks(self, rung: Rung) -> str:
+        """Why this kind does not hold here, empty where it does."""
+        if rung == "bwrap" and self._bwrap() is None:
+            return "bubblewrap is not installed"
+        try:
+            with tempfile.TemporaryDirectory(prefix="duckflow-") as folder:
+                return await self._tried(rung, Path(folder))
+        except OSError as error:
+            return error.strerror or str(error)
+
+    async def _tried(self, rung: Rung, folder: Path) -> str:
+        witness = folder / "written"
+        path, abstract = str(folder / "socket"), f"duckflow-{secrets.token_hex(8)}"
+        with (
+            socket.socket(socket.AF_INET) as listening,
+            socket.socket(socket.AF_UNIX) as by_path,
+            socket.socket(socket.AF_UNIX) as by_name,
+        ):
+            listening.bind(("127.0.0.1", 0))
+            by_path.bind(path)
+            if sys.platform.startswith("linux"):
+                by_name.bind(f"\0{abstract}")
+            for one in (listening, by_path, by_name):
+                one.listen(1)
+            root = self._workspace.root
+            asked = {
+                "root": str(root),
+                "outside": self._outside(),
+                "witness": str(witness),
+                "closed": [] if rung == "landlock" else self._closed(),
+                "port": listening.getsockname()[1],
+                "socket": path,
+                "abstract": abstract,
+            }
+            test = (*self._python(), "probe", json.dumps(asked))
+            # The test has no network, whatever the commands have.
+            held = self._held(rung, test, network=False)
+            said, status = await self._run(held.argv)
+        if status != 0:
+            return said.decode("utf-8", "replace").strip()[-300:] or f"exit {status}"
+        wrong = [str(name) for name in json.loads(said or b'["nothing"]')]
+        if witness.exists():
+            wrong.append("write beside it")
+        return f"it does not hold ({', '.join(wrong)})" if wrong else ""
+
+    async def _run(self, argv: Sequence[str]) -> tuple[bytes, int]:
+        environ = {"PATH": self._environ.get("PATH", os.defpath)}
+        program = await Program.start(argv, self._workspace.root, environ)
+        try:
+            async with asyncio.timeout(_TEST_S):
+                said = b"".join([part async for part in _all(program, program.stdout)])
+                fault = b"".join([part async for part in _all(program, program.stderr)])
+                status = await program.wait()
+        except TimeoutError:
+            return b"the self-test took too long", 1
+        finally:
+            program.close()
+            await program.wait()
+        return (fault if status else said), status or 0
+
+    def _outside(self) -> list[str]:
+        """Folders that a command must not be able to write in, in so far as they are there."""
+        root = self._workspace.root
+        near = [Path.home(), *root.parents, Path("/"), Path("/usr")]
+        away = tuple(Path(os.path.realpath(path)) for path in ("/tmp", "/var/tmp", "/run"))
+        return [
+            str(path)
+            for path in dict.fromkeys(near)
+            if not path.is_relative_to(root) and not any(map(path.is_relative_to, away))
+        ]
+
+    # --- holding -----------------------------------------------------------------------------
+
+    def _held(self, rung: Rung, argv: Sequence[str], *, network: bool) -> Held:
+        if rung == "seatbelt":
+            profile = seatbelt_profile(
+                str(self._workspace.root),
+                str(self._folder()),
+                self._closed(),
+                self._hidden(),
+                self._readable(),
+                network=network,
+            )
+            return Held((_SEATBELT, "-p", profile, "--", *argv))
+        plan = {
+            "rung": rung,
+            "bwrap": self._bwrap() or "",
+            "root": str(self._workspace.root),
+            "identity": list(self._workspace.identity),
+            "private": str(self._folder()),
+            "closed": self._closed(),
+            "hidden": self._hidden(),
+            "readable": self._readable(),
+            "network": network,
+        }
+        return Held((*self._python(), "hold", json.dumps(plan), *argv), _KEEPERS[rung])
+
+    def _python(self) -> tuple[str, ...]:
+        """Our own program for sandboxes, as text: no command can change what the next one runs."""
+        return (os.path.realpath(sys.executable), "-I", "-S", "-c", self._source)
+
+    def _bwrap(self) -> str | None:
+        if os.access(_BWRAP, os.X_OK):
+            return _BWRAP
+        return find_program("bwrap", self._workspace.root)
+
+    def _folder(self) -> Path:
+        """What the commands have for ``/tmp``: a folder for this session, nobody else's."""
+        if self._private is None or not self._private.is_dir():
+            self._choice.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._private = Path(tempfile.mkdtemp(dir=self._choice.folder))
+        return self._private
+
+    def _closed(self) -> list[str]:
+        return [str(path) for path in self._workspace.closed if os.path.exists(path)]
+
+    def _hidden(self) -> list[str]:
+        home = Path.home()
+        names = (home / name for name in sorted(HIDDEN))
+        own = (path for path in self._choice.own if not self._workspace.root.is_relative_to(path))
+        listed = [Path(os.path.expanduser(path)) for path in self._choice.read]
+        return [
+            str(path)
+            for path in (*names, *own)
+            if not any(path.is_relative_to(shown) for shown in listed)
+        ]
+
+    def _readable(self) -> list[str]:
+        """Programs of PATH with what belongs to them, our own Python, and what the user listed."""
+        home = Path.home()
+        hidden = {home, *(home / name for name in HIDDEN), Path("/tmp"), Path("/run")}
+        found: dict[str, None] = {}
+        venv = self._environ.get("VIRTUAL_ENV")
+        folders = self._environ.get("PATH", os.defpath).split(os.pathsep)
+        for given in filter(os.path.isabs, folders):
+            for path in (Path(given), Path(os.path.realpath(given))):
+                whole = path.parent
+                alone = path.name not in ("bin", "sbin", "shims") or whole in hidden
+                found[str(path if alone else whole)] = None
+        found |= dict.fromkeys((sys.base_prefix, *([venv] if venv else ())))
+        found |= {os.path.expanduser(path): None for path in self._choice.read}
+        return list(found)
+
+
+async def _all(program: Program, pipe: asyncio.StreamReader | None) -> AsyncGenerator[bytes]:
+    while data := await program.read(pipe):
+        yield data
+
+
+def seatbelt_profile(
+    root: str,
+    private: str,
+    closed: Sequence[str],
+    hidden: Sequence[str],
+    readable: Sequence[str],
+    *,
+    network: bool,
+) -> str:
+    """The rules for ``sandbox-exec``; of those that fit, the last one counts."""
+
+    def below(paths: Sequence[str]) -> str:
+        return " ".join(f"(subpath {json.dumps(os.path.realpath(path))})" for path in paths)
+
+    devices = " ".join(
+        f'(literal "/dev/{name}")' for name in ("null", "zero", "tty", "dtracehelper")
+    )
+    lines = [
+        "(version 1)",
+        "(allow default)",
+        "(deny file-write*)",
+        f"(allow file-write* {below([root, private])} {devices})",
+        *([f"(deny file-write* {below(closed)})"] if closed else []),
+        *([f"(deny file-read* {below(hidden)})"] if hidden else []),
+        *([f"(allow file-read* {below([*readable, root, private])})"]),
+        "(deny signal (target others))",
+        "(allow signal (target same-sandbox))",
+        "(deny process-info* (target others))",
+        '(deny mach-lookup (global-name "com.apple.SecurityServer"))',
+        *(["(deny network* (remote unix-socket))"] if network else ["(deny network*)"]),
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,646 @@
+"""Holds one command: makes the sandbox around it, starts it, and ends as it ended.
+
+Run with ``python -I -S``; standard library only. ``sandbox.py`` says what is to be held, as a
+``plan``; what of it exists on this machine is looked up here, outside of the sandbox. When any part
+of the sandbox cannot be made, the command is not started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import platform
+import resource
+import signal
+import socket
+import stat
+import struct
+import sys
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple, NoReturn
+
+NOT_SET_UP = 125  # exit status of a command that was not started
+_SETTLE = 0.15  # seconds in which what a command started may still end with it
+_LOOK = 0.005  # seconds between two looks at it
+_ASKED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # answered by the command, reported here
+
+# --- the kernel ------------------------------------------------------------------------------
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442  # the same on every architecture
+_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
+_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
+_CLONE_TREE, _CLOSE_ON_EXEC, _FROM_DESCRIPTOR = 1, os.O_CLOEXEC, 4
+_READ_ONLY, _NO_SETUID, _NO_DEVICES, _NO_PROGRAMS = 1, 2, 4, 8
+_PRIVATE, _WHOLE_TREE = 1 << 18, 1 << 14
+
+_NEW_MOUNTS, _NEW_CGROUP, _NEW_HOST, _NEW_IPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
+_NEW_USER, _NEW_PIDS, _NEW_NET, _NEW_TIME = 0x10000000, 0x20000000, 0x40000000, 0x80
+_NEW_ANY = (
+    _NEW_MOUNTS | _NEW_CGROUP | _NEW_HOST | _NEW_IPC | _NEW_USER | _NEW_PIDS | _NEW_NET | _NEW_TIME
+)
+
+_DROP_FROM_BOUNDING, _SET_SECCOMP, _NO_NEW_PRIVILEGES, _AMBIENT, _CLEAR = 24, 22, 38, 47, 4
+_CAPABILITY_VERSION = 0x20080522
+
+
+def _done(result: int, what: str) -> int:
+    """The result of a call of the C library; raises OSError when it failed."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def _syscall(what: str, number: int, *args: Any) -> int:
+    values = (ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args)
+    return _done(_libc.syscall(ctypes.c_long(number), *values), what)
+
+
+def _prctl(what: str, option: int, *args: Any) -> None:
+    given = (*args, 0, 0, 0, 0)[:4]
+    values = (ctypes.c_ulong(arg) if isinstance(arg, int) else arg for arg in given)
+    _done(_libc.prctl(ctypes.c_int(option), *values), what)
+
+
+def _mount(kind: str, target: str, flags: int, options: str = "") -> None:
+    done = _libc.mount(
+        kind.encode(),
+        os.fsencode(target),
+        kind.encode(),
+        ctypes.c_ulong(flags),
+        options.encode() or None,
+    )
+    _done(done, f"mount {kind} on {target}")
+
+
+def _set_attributes(descriptor: int, path: bytes, flags: int, attributes: int) -> None:
+    given = struct.pack("=QQQQ", attributes, 0, 0, 0)
+    what = "mount_setattr"
+    _syscall(what, _MOUNT_SETATTR, descriptor, path, flags, given, len(given))
+
+
+def _copy_of(path: str, read_only: bool = False) -> int:
+    """A copy of the mounts from a path on, as a descriptor, before anything hides them."""
+    flags = _CLONE_TREE | _CLOSE_ON_EXEC | _AT_RECURSIVE
+    tree = _syscall(f"open_tree {path}", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
+    if read_only:
+        _set_attributes(tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, _READ_ONLY | _NO_SETUID)
+    return tree
+
+
+def _attach(tree: int, target: str) -> None:
+    what = f"move_mount {target}"
+    _syscall(what, _MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _FROM_DESCRIPTOR)
+    os.close(tree)
+
+
+# --- what is where ---------------------------------------------------------------------------
+
+
+class Mount(NamedTuple):
+    """Something in place of a part of the tree. ``kind``: ``write`` and ``read`` show ``source``
+    there, ``empty`` an empty folder of its own, ``blank`` an empty file.
+    """
+
+    target: str
+    kind: str
+    source: str = ""
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def layout(plan: dict[str, Any]) -> list[Mount]:
+    """What is shown in place of what, parents before what lies in them.
+
+    The workspace can be changed, but for what is closed in it. Hidden are the places of secrets,
+    the folders of sockets and every socket that listens elsewhere. What is readable is shown again
+    where it lies in something hidden. Nothing is named that would have to be made in the tree.
+    """
+    found: dict[str, Mount] = {}
+    root, private = str(plan["root"]), str(plan["private"])
+    for folder in ("/run", "/var/run"):
+        if os.path.isdir(folder):
+            found[os.path.realpath(folder)] = Mount(os.path.realpath(folder), "empty")
+    for folder in ("/tmp", "/var/tmp"):
+        if os.path.isdir(folder):
+            found[os.path.realpath(folder)] = Mount(os.path.realpath(folder), "write", private)
+    for given in plan["hidden"]:
+        path = os.path.realpath(given)
+        if path != root and os.path.exists(path):
+            found.setdefault(path, Mount(path, "empty" if os.path.isdir(path) else "blank"))
+    away = [path for path in found if _is_top(path, found)]
+    found = {path: found[path] for path in away}
+    shown: list[str] = []
+    for given in plan["readable"]:
+        for path in dict.fromkeys((given, os.path.realpath(given))):
+            over = [folder for folder in away if _is_below(path, folder) and path != folder]
+            if over and os.path.exists(path) and not _is_below(root, path):
+                shown.append(path)
+                found[path] = Mount(path, "read", path)
+    if plan["network"] and any(_is_below(os.path.realpath("/etc/resolv.conf"), f) for f in away):
+        names = os.path.realpath("/etc/resolv.conf")
+        if os.path.exists(names):
+            found[names] = Mount(names, "read", names)
+    for path in _listening():
+        is_away = any(_is_below(path, folder) for folder in away)
+        if not is_away or any(_is_below(path, folder) for folder in (root, *shown)):
+            found.setdefault(path, Mount(path, "blank"))
+    found[root] = Mount(root, "write", root)
+    for given in plan["closed"]:
+        path = os.path.realpath(given)
+        if _is_below(path, root) and path != root and os.path.exists(path):
+            found[path] = Mount(path, "read", path)
+    usual = (mount for mount in found.values() if not _is_below(mount.target, "/dev"))
+    return sorted(usual, key=lambda mount: mount.target.rstrip("/").count("/"))
+
+
+def _is_top(path: str, among: Iterable[str]) -> bool:
+    """Whether none of the others holds it."""
+    return not any(path != other and _is_below(path, other) for other in among)
+
+
+def _listening() -> list[str]:
+    """Files of this system's sockets."""
+    try:
+        with open("/proc/net/unix", "rb") as file:
+            lines = file.read().splitlines()[1:]
+    except OSError:
+        return []
+    found: dict[str, None] = {}
+    for line in lines:
+        words = line.split(maxsplit=7)
+        if len(words) == 8 and words[7].startswith(b"/"):
+            path = os.path.realpath(os.fsdecode(words[7]))
+            try:
+                if stat.S_ISSOCK(os.stat(path).st_mode):
+                    found[path] = None
+            except OSError:
+                continue
+    return list(found)
+
+
+def _check_same(found: os.stat_result, expected: list[int], what: str) -> None:
+    if [found.st_dev, found.st_ino] != expected:
+        raise OSError(errno.ESTALE, f"{what} is not the folder it was")
+
+
+# --- full: namespaces ------------------------------------------------------------------------
+
+
+def bubblewrap(plan: dict[str, Any], inside: list[str]) -> list[str]:
+    """The arguments for the system's bubblewrap: the same layout as ``enter`` makes."""
+    argv = [str(plan["bwrap"]), "--unshare-user", "--unshare-pid", "--unshare-ipc"]
+    argv += ["--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", "--as-pid-1"]
+    argv += [] if plan["network"] else ["--unshare-net"]
+    argv += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
+    for mount in layout(plan):
+        match mount.kind:
+            case "write":
+                argv += ["--bind", mount.source, mount.target]
+            case "read":
+                argv += ["--ro-bind", mount.source, mount.target]
+            case "empty":
+                argv += ["--tmpfs", mount.target]
+            case _:
+                argv += ["--ro-bind", "/dev/null", mount.target]
+    return [*argv, "--chdir", plan["cwd"], "--", *inside]
+
+
+def leave(plan: dict[str, Any]) -> None:
+    """Into namespaces of our own; the next child is the first process of its own."""
+    user, group = os.geteuid(), os.getegid()
+    new = _NEW_USER | _NEW_MOUNTS | _NEW_PIDS | _NEW_IPC | _NEW_HOST | _NEW_CGROUP
+    new |= 0 if plan["network"] else _NEW_NET
+    _done(_libc.unshare(ctypes.c_int(new)), "unshare")
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+            file.write(text)
+
+
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+
+
+def enter(plan: dict[str, Any]) -> None:
+    """Make the tree: all of it read-only, then what ``layout`` says, then our own ``/proc``."""
+    _mount("none", "/", _PRIVATE | _WHOLE_TREE)
+    mounts = layout(plan)
+    trees = {
+        mount.target: _copy_of(mount.source, mount.kind == "read")
+        for mount in mounts
+        if mount.source
+    }
+    devices = {name: _copy_of(f"/dev/{name}") for name in _DEVICES}
+    blanks = [_copy_of("/dev/null") for mount in mounts if mount.kind == "blank"]
+    _check_same(os.fstat(trees[plan["root"]]), plan["identity"], plan["root"])
+    _set_attributes(_AT_FDCWD, b"/", _AT_RECURSIVE, _READ_ONLY | _NO_SETUID)
+    _mount("tmpfs", "/dev", _NO_SETUID, "mode=755")
+    for name, tree in devices.items():
+        _touch(f"/dev/{name}")
+        _attach(tree, f"/dev/{name}")
+    for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
+        os.symlink(f"/proc/self/{target}", f"/dev/{name}")
+    os.mkdir("/dev/pts")
+    _mount("devpts", "/dev/pts", _NO_SETUID | _NO_PROGRAMS, "newinstance,ptmxmode=0666,mode=620")
+    os.symlink("pts/ptmx", "/dev/ptmx")
+    os.mkdir("/dev/shm")
+    _mount("tmpfs", "/dev/shm", _NO_SETUID | _NO_DEVICES, "mode=1777")
+    for mount in mounts:
+        _make_room(mount, trees)
+        if mount.source:
+            _attach(trees[mount.target], mount.target)
+        elif mount.kind == "empty":
+            _mount("tmpfs", mount.target, _NO_SETUID | _NO_DEVICES, "mode=755")
+        else:
+            _attach(blanks.pop(), mount.target)
+    _mount("proc", "/proc", _NO_SETUID | _NO_DEVICES | _NO_PROGRAMS | _READ_ONLY)
+    if not plan["network"]:
+        _loopback_up()
+
+
+def _touch(path: str) -> None:
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o666))
+
+
+def _make_room(mount: Mount, trees: dict[str, int]) -> None:
+    """A place to mount on, made in what is our own already; the tree itself cannot be changed."""
+    if os.path.exists(mount.target):
+        return
+    if mount.kind == "empty" or (
+        mount.source and stat.S_ISDIR(os.fstat(trees[mount.target]).st_mode)
+    ):
+        os.makedirs(mount.target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(mount.target), exist_ok=True)
+        _touch(mount.target)
+
+
+def _loopback_up() -> None:
+    import fcntl
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        flags = 0x1 | 0x40  # up and running
+        fcntl.ioctl(asking, 0x8914, struct.pack("16sh22x", b"lo", flags))  # SIOCSIFFLAGS
+
+
+# --- partial: Landlock -----------------------------------------------------------------------
+
+_WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
+_CHANGES = _WRITE_FILE | sum(1 << bit for bit in range(4, 14)) | _TRUNCATE  # all but reading
+_TCP, _SCOPES = 0b11, 0b11  # bind and connect; abstract sockets and signals of others
+LEAST_ABI = 3  # from which on a file cannot be cut either
+
+
+def landlock(plan: dict[str, Any]) -> None:
+    """From now on nothing is changed but in the workspace and the private folder."""
+    abi = _syscall("landlock", _LANDLOCK_CREATE, 0, 0, 1)
+    if abi < LEAST_ABI:
+        raise OSError(errno.EOPNOTSUPP, f"landlock has ABI {abi}, {LEAST_ABI} is needed")
+    given = struct.pack("=Q", _CHANGES)
+    if abi >= 4:
+        given += struct.pack("=Q", 0 if plan["network"] else _TCP)
+    if abi >= 6:
+        given += struct.pack("=Q", _SCOPES)
+    rules = _syscall("landlock", _LANDLOCK_CREATE, given, len(given), 0)
+    _prctl("no_new_privs", _NO_NEW_PRIVILEGES, 1)
+    for path, allowed in (
+        (plan["root"], _CHANGES),
+        (plan["private"], _CHANGES),
+        *((f"/dev/{name}", _WRITE_FILE | _TRUNCATE) for name in ("null", "zero", "full", "tty")),
+    ):
+        if not os.path.exists(path):
+            continue
+        folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        if path == plan["root"]:
+            _check_same(os.fstat(folder), plan["identity"], path)
+        rule = struct.pack("=Qi", allowed, folder)
+        _syscall("landlock", _LANDLOCK_ADD, rules, 1, rule, 0)
+        os.close(folder)
+    _syscall("landlock", _LANDLOCK_RESTRICT, rules, 0)
+    os.close(rules)
+
+
+# --- every rung: no rights, fewer calls ------------------------------------------------------
+
+
+class Machine(NamedTuple):
+    """An architecture as seccomp names it, and the numbers of its system calls."""
+
+    audit: int
+    clone: int
+    unshare: int
+    ioctl: int
+    socket: int
+    denied: tuple[int, ...]  # whoever asks
+    others: tuple[int, ...]  # that reach into other processes
+
+
+_NEWER = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443, 467)  # the same everywhere
+
+#: From the kernel's own tables: io_uring, mounts and namespaces, keyrings, bpf, perf events,
+#: userfaultfd, modules, kexec, file handles, clocks, swap, quotas, accounting, reboot, raw ports.
+MACHINES = {
+    "x86_64": Machine(
+        audit=0xC000003E,
+        clone=56,
+        unshare=272,
+        ioctl=16,
+        socket=41,
+        denied=(
+            *(155, 161, 165, 166, 308, 248, 249, 250, 321, 298, 323, 175, 176, 313, 246, 320),
+            *(304, 159, 163, 167, 168, 169, 170, 179, 227, 305, 103, 172, 173, 153),
+            *_NEWER,
+        ),
+        others=(101, 310, 311, 438),
+    ),
+    "aarch64": Machine(
+        audit=0xC00000B7,
+        clone=220,
+        unshare=97,
+        ioctl=29,
+        socket=198,
+        denied=(
+            *(41, 51, 40, 39, 268, 217, 218, 219, 280, 241, 282, 105, 106, 273, 104, 294),
+            *(265, 171, 89, 224, 225, 142, 170, 60, 112, 266, 116, 58),
+            *_NEWER,
+        ),
+        others=(117, 270, 271, 438),
+    ),
+}
+
+_CLONE3 = 435  # its flags are behind a pointer: programs fall back to clone
+_TO_TERMINAL = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX type into a terminal
+_LOAD, _IS, _AT_LEAST, _HAS, _ANSWER = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # where they stand in what is judged
+_ALLOW, _KILL, _FAIL = 0x7FFF0000, 0x80000000, 0x00050000
+_LINUX_X32 = 0x40000000
+
+
+def seccomp_program(machine: Machine, families: tuple[int, ...], *, alone: bool) -> bytes:
+    """The filter: what it does not name is allowed. ``families``: of sockets that may be made;
+    ``alone``: there is no namespace that keeps it from other processes.
+    """
+    steps: list[tuple[int, int, int, int]] = []
+
+    def answer(code: int, value: int, given: int) -> None:
+        """Give this answer where the loaded value fits."""
+        steps.extend(((code, 0, 1, value), (_ANSWER, 0, 0, given)))
+
+    steps.append((_LOAD, 0, 0, _ARCHITECTURE))
+    steps.append((_IS, 1, 0, machine.audit))
+    steps.append((_ANSWER, 0, 0, _KILL))
+    steps.append((_LOAD, 0, 0, _NUMBER))
+    answer(_AT_LEAST, _LINUX_X32, _FAIL | errno.ENOSYS)
+    answer(_IS, _CLONE3, _FAIL | errno.ENOSYS)
+    for number in machine.denied + (machine.others if alone else ()):
+        answer(_IS, number, _FAIL | errno.EPERM)
+    for number in (machine.clone, machine.unshare):
+        steps.append((_IS, 0, 4, number))
+        steps.append((_LOAD, 0, 0, _FIRST))
+        answer(_HAS, _NEW_ANY, _FAIL | errno.EPERM)
+        steps.append((_LOAD, 0, 0, _NUMBER))
+    steps.append((_IS, 0, 6, machine.ioctl))
+    steps.append((_LOAD, 0, 0, _SECOND))
+    for request in _TO_TERMINAL:
+        answer(_IS, request, _FAIL | errno.EPERM)
+    steps.append((_LOAD, 0, 0, _NUMBER))
+    steps.append((_IS, 0, 2 + 2 * len(families), machine.socket))
+    steps.append((_LOAD, 0, 0, _FIRST))
+    for family in families:
+        answer(_IS, family, _ALLOW)
+    steps.append((_ANSWER, 0, 0, _FAIL | errno.EACCES))
+    steps.append((_ANSWER, 0, 0, _ALLOW))
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+def confine(plan: dict[str, Any]) -> None:
+    """Give up every right, for ever, and the system calls that no command of a project needs."""
+    alone = plan["rung"] == "landlock"
+    if plan["network"]:
+        families = (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+    else:  # with a network of its own there is nobody to talk to but itself
+        families = (
+            () if alone else (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+        )
+    machine = MACHINES.get(platform.machine())
+    if machine is None:
+        raise OSError(errno.EOPNOTSUPP, f"no system calls are known for {platform.machine()}")
+    _prctl("no_new_privs", _NO_NEW_PRIVILEGES, 1)
+    _prctl("ambient capabilities", _AMBIENT, _CLEAR)
+    header, held = struct.pack("=Ii", _CAPABILITY_VERSION, 0), ctypes.create_string_buffer(24)
+    _done(_libc.capget(header, held), "capget")
+    if any(held.raw[4:8] + held.raw[16:20]):  # permitted ones: who has none cannot drop any
+        for capability in range(64):
+            if _libc.prctl(23, ctypes.c_ulong(capability), 0, 0, 0) >= 0:  # PR_CAPBSET_READ
+                _prctl("bounding capabilities", _DROP_FROM_BOUNDING, capability)
+    _done(_libc.capset(header, struct.pack("=6I", *(0,) * 6)), "capset")
+    program = seccomp_program(machine, tuple(map(int, families)), alone=alone)
+    kept = ctypes.create_string_buffer(program, len(program))
+    filter_ = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(kept))
+    _prctl("seccomp", _SET_SECCOMP, 2, filter_)
+
+
+# --- the way of a command --------------------------------------------------------------------
+
+
+def hold(plan: dict[str, Any], command: list[str]) -> NoReturn:
+    """Around the sandbox: waits for the command in it and ends as it did."""
+    here = os.stat(".")
+    plan = {**plan, "cwd": os.getcwd(), "here": [here.st_dev, here.st_ino]}
+    if plan["rung"] == "landlock":
+        landlock(plan)
+        confine(plan)
+        _become(plan, command)
+    for name in _ASKED:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    told, tell = os.pipe()
+    if plan["rung"] == "namespaces":
+        leave(plan)
+    child = os.fork()
+    if child == 0:
+        os.close(told)
+        try:
+            if plan["rung"] == "namespaces":
+                enter(plan)
+                inside(plan, command, tell)
+            os.set_inheritable(tell, True)
+            program = [sys.executable, "-I", "-S", "-c", plan["source"], "inside", str(tell)]
+            carried = json.dumps({key: plan[key] for key in plan if key != "source"})
+            argv = bubblewrap(plan, [*program, carried, *command])
+            os.execv(argv[0], argv)
+        except OSError as error:
+            _refuse(error, tell)
+    os.close(tell)
+    with os.fdopen(told, "rb") as pipe:
+        begun = pipe.read(1)
+        if begun != b"+":
+            _refuse(OSError(errno.EIO, "the sandbox was not made"))
+        words = pipe.readline().split()
+        if len(words) != 2:
+            _end_as(-signal.SIGKILL)  # all of it was killed
+        if words[1] == b"0":
+            os.waitpid(child, 0)
+    _end_as(int(words[0]))
+
+
+def inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
+    """The first process in the sandbox: gives up its rights, starts the command, waits for all.
+
+    Tells ``+``, then how the command ended and whether something is left of it.
+    """
+    os.set_inheritable(tell, False)
+    os.chdir(plan["cwd"])
+    _check_same(os.stat("."), plan["here"], plan["cwd"])
+    confine(plan)
+    os.write(tell, b"+")
+    child = os.fork()
+    if child == 0:
+        os.setpgid(0, 0)  # what it sends to its group stays in the sandbox
+        _become(plan, command)
+    for descriptor in (0, 1, 2):
+        os.close(descriptor)  # whoever reads the output waits for the command alone
+    ended = 0
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            ended = os.waitstatus_to_exitcode(status)
+            break
+    left = _others(_SETTLE)
+    os.write(tell, f"{ended} {int(left)}\n".encode())
+    os.close(tell)
+    while left:
+        try:
+            os.wait()
+        except ChildProcessError:
+            break
+    os._exit(0)
+
+
+def _others(seconds: float) -> bool:
+    """Whether anything runs beside us, once so much time has passed."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return False  # the first process is the parent of all that have none
+        if time.monotonic() > until:
+            return True
+        time.sleep(_LOOK)
+
+
+def _become(plan: dict[str, Any], command: list[str]) -> NoReturn:
+    """The command itself, with the signals that a program expects, and places to write."""
+    for name in (*_ASKED, "SIGPIPE", "SIGXFSZ"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    private = plan["private"] if plan["rung"] == "landlock" else "/tmp"
+    gone = ("TMP", "TEMP", "TEMPDIR")
+    environ = {name: value for name, value in os.environ.items() if name not in gone}
+    environ |= {"TMPDIR": private, "XDG_CACHE_HOME": f"{private}/.cache"}
+    try:
+        os.execve(command[0], command, environ)
+    except OSError as error:
+        os.write(2, f"{command[0]}: {error.strerror}\n".encode())
+        os._exit(127)
+
+
+def _refuse(error: OSError, tell: int | None = None) -> NoReturn:
+    """Nothing was started; says why, once."""
+    if tell is None or error.errno != errno.EIO:
+        why = f"the sandbox could not be set up: {error.strerror or error}; nothing was run\n"
+        os.write(2, why.encode("utf-8", "replace"))
+    os._exit(NOT_SET_UP)
+
+
+def _end_as(code: int) -> NoReturn:
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code & 0xFF)
+
+
+# --- the self-test ---------------------------------------------------------------------------
+
+
+def probe(asked: dict[str, Any]) -> list[str]:
+    """What is possible here and should not be, or the reverse; run in the sandbox as a command."""
+    wrong: list[str] = []
+    if not _can_write(asked["root"]):
+        wrong.append("workspace")
+    for folder in asked["outside"]:
+        if _can_write(folder):
+            wrong.append(f"write {folder}")
+    with contextlib.suppress(OSError):
+        _touch(asked["witness"])
+    for path in asked["closed"]:
+        if os.path.isdir(path) and _can_write(path):
+            wrong.append(f"write {path}")
+    for name, family, address in (
+        ("tcp", socket.AF_INET, ("127.0.0.1", asked["port"])),
+        ("socket", socket.AF_UNIX, asked["socket"]),
+        ("abstract socket", socket.AF_UNIX, "\0" + asked["abstract"]),
+    ):
+        try:
+            with socket.socket(family, socket.SOCK_STREAM) as asking:
+                asking.settimeout(2)
+                asking.connect(address)
+        except OSError:
+            continue
+        wrong.append(name)
+    return wrong
+
+
+def _can_write(folder: str) -> bool:
+    """Whether a file can be made there; leaves none."""
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o600))
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+            return False
+        return os.access(folder, os.W_OK)
+    except AttributeError:  # macOS has no such files
+        return os.access(folder, os.W_OK)
+    return True
+
+
+def main() -> None:
+    """``hold PLAN COMMAND…``, ``inside PIPE PLAN COMMAND…`` or ``probe QUESTIONS``."""
+    match sys.argv[1:]:
+        case ["hold", plan, *command]:
+            try:
+                # What starts us as ``-c`` carries our text; bubblewrap needs it again.
+                hold({**json.loads(plan), "source": _source()}, command)
+            except OSError as error:
+                _refuse(error)
+        case ["inside", pipe, plan, *command]:
+            try:
+                inside(json.loads(plan), command, int(pipe))
+            except OSError as error:
+                _refuse(error)
+        case ["probe", asked]:
+            print(json.dumps(probe(json.loads(asked))))
+        case _:
+            raise SystemExit(2)
+
+
+def _source() -> str:
+    with open("/proc/self/cmdline", "rb") as file:
+        return file.read().split(b"\0")[4].decode()
+
+
+if __name__ == "__main__":
+    main()
