@@ -9,14 +9,17 @@ import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
 from duckflow_tui.safety.command_risk import (
     CODE_OPTIONS,
+    ESCAPES,
     EVALUATES,
     MODULE,
+    RUNS_AFTER,
+    RUNS_WORDS,
     WRAPPERS,
     known_use,
 )
@@ -27,6 +30,7 @@ from duckflow_tui.safety.commands import (
     program_of,
     read_command,
 )
+from duckflow_tui.safety.names import words_of
 
 #: An operation or a glob over operations of servers; everything else is a command line.
 _OPERATION: Final = re.compile(r"mcp\.[A-Za-z0-9_.*?\[\]-]+")
@@ -38,6 +42,9 @@ _ANY_END: Final = ":*"
 #: What only shows the end or the size of all that is written to it.
 _SHOWS: Final = frozenset(["tail", "wc", "cat"])
 _SHOWN: Final = re.compile(r"-[A-Za-z0-9]+|--(?:lines|bytes)=\d+|\d+")
+
+#: Of these, what stands behind ``--`` is for the script or the test that was named.
+_SCRIPTS: Final = frozenset(["npm", "pnpm", "yarn", "cargo"])
 
 
 class RuleRefused(ValueError):
@@ -100,7 +107,11 @@ class AllowRules:
         forms = [argv]
         if len(argv) > 2 and argv[1] == "-m" and MODULE.fullmatch(argv[0]):
             forms.append(argv[2:])
-        return any(form[: len(p)] == p for form in forms for p in self.prefixes)
+        return any(
+            form[: len(p)] == p and not _escapes(form, len(p))
+            for form in forms
+            for p in self.prefixes
+        )
 
     def names_operation(self, operation: str) -> bool:
         """Whether an operation was named; a glob speaks about servers' tools only."""
@@ -157,12 +168,52 @@ def only_shows(part: SimpleCommand) -> bool:
 def _runs_anything(argv: tuple[str, ...]) -> bool:
     """Whether the words that follow these may be code, or another command."""
     program = program_of(argv)
-    if program in WRAPPERS | EVALUATES | SHELLS:
+    if program in WRAPPERS | EVALUATES | SHELLS | RUNS_WORDS:
+        return True
+    if program == "git" and (len(argv) < 2 or argv[1].startswith("-")):
+        return True
+    if program in RUNS_AFTER and argv[1:2] and argv[1] in RUNS_AFTER[program] and len(argv) < 3:
         return True
     if program not in CODE_OPTIONS and not MODULE.fullmatch(program):
         return False
     is_script = len(argv) > 1 and not argv[1].startswith("-")
     return not is_script and (len(argv) < 3 or argv[1] != "-m")
+
+
+def _escapes(argv: tuple[str, ...], named: int) -> bool:
+    """Whether a word behind the first ``named`` ones is an option that writes or runs something
+    else (R05), also shortened or among other letters, or is what leads to one.
+    """
+    programs = [program_of((word,)) for word in argv[:named]]
+    program = next((name for name in reversed(programs) if name in ESCAPES), "")
+    letters, options = _split(program)
+    for place, word in enumerate(argv[named:], start=named + 1):
+        name = word.lstrip("-").partition("=")[0]
+        if word == "--" and program in _SCRIPTS:
+            return False  # what follows is for the script that the user named
+        if word.startswith("ext::") or (word[:1] == "@" and program in ("pytest", "gcc", "cc")):
+            return True
+        if not word.startswith("-") or not name:
+            if program == "make" and "=" in word:
+                return True
+        elif word == "-p" and program == "pytest" and argv[place:] and argv[place][:3] == "no:":
+            pass
+        elif word.startswith("--") or len(name) > 1:
+            if any(option.startswith(name) for option in options):
+                return True
+            if not (word.startswith("--") or letters.isdisjoint(name)):
+                return True
+        elif name in letters:
+            return True
+    return False
+
+
+@cache
+def _split(program: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The letters and the names among the options of ``ESCAPES``."""
+    words = words_of(ESCAPES.get(program, ""))
+    letters = frozenset(word for word in words if len(word) == 1)
+    return letters, words - letters
 
 
 def _moves_inside(part: SimpleCommand, inside: Callable[[str], bool]) -> bool:

@@ -71,6 +71,63 @@ _TESTS: Final = frozenset({"pytest", "unittest"})
 #: Of these a word that is no option makes something new, asks a server or is a file to write.
 _WORDLESS: Final = frozenset({"git branch", "git remote", "git tag", "git stash list", "uniq"})
 
+#: Programs of which a plain word may be code, another command, or a file that is written.
+RUNS_WORDS: Final = words_of(
+    "sed awk gawk mawk nawk ed ex vi vim nvim view emacs nano less more most man info tar zip "
+    "unzip cpio rsync ssh scp sftp curl wget npx pnpx bunx uvx pipx parallel entr script "
+    "strace ltrace flock chroot unshare nsenter tmux screen expect socat nc ncat busybox "
+    "docker podman gdb lldb sqlite3 psql mysql lua tclsh osascript systemd-run runuser "
+    "setpriv at batch crontab m4 dc trap alias hash enable bind complete compgen shopt set "
+    "declare typeset local export readonly tee"
+)
+
+#: Subcommands of which the same is true.
+RUNS_AFTER: Final = {
+    "git": words_of(
+        "config bisect submodule difftool mergetool filter-branch rebase clone archive "
+        "format-patch hook for-each-repo daemon send-email"
+    ),
+    "npm": words_of("exec x explore init create"),
+    "pnpm": words_of("exec dlx create"),
+    "yarn": words_of("exec dlx create node"),
+    "uv": words_of("run tool"),
+    "poetry": words_of("run"),
+    "pipenv": words_of("run shell"),
+    "hatch": words_of("run"),
+    "go": words_of("run generate"),
+    "cargo": words_of("install"),
+}
+
+#: Options that write a file, run another program, or take one's settings from a file. A letter
+#: stands for a short option, also among others in one word.
+ESCAPES: Final = {
+    "git": "output ext-diff textconv open-files-in-pager O exec-path exec upload-pack receive-pack "
+    "template git-dir work-tree config-env",
+    "find": "exec execdir ok okdir delete fprint fprint0 fprintf fls",
+    "fd": "exec exec-batch x X",
+    "rg": "pre hostname-bin",
+    "sort": "output compress-program temporary-directory files0-from o T",
+    "tree": "o",
+    "pytest": "config-file override-ini rootdir confcutdir basetemp pythonwarnings junitxml "
+    "junit-xml log-file report-log pdbcls debug pastebin p c o W",
+    "make": "file makefile directory eval environment-overrides include-dir f C e E I",
+    "npm": "prefix script-shell userconfig globalconfig node-options C",
+    "pnpm": "dir script-shell C",
+    "yarn": "cwd use-yarnrc",
+    "cargo": "config manifest-path target-dir C Z",
+    "go": "exec toolexec modfile overlay vettool o C",
+    "ruff": "config output-file o",
+    "black": "config",
+    "mypy": "config-file python-executable install-types cache-dir",
+    "tox": "conf workdir c x",
+    "eslint": "config rulesdir plugin parser resolve-plugins-relative-to output-file format c o f",
+    "prettier": "config plugin",
+    "jest": "config globalSetup runner testRunner transform c",
+    "gradle": "init-script build-file project-dir settings-file I b c p",
+    "gcc": "wrapper B o",
+    "cc": "wrapper B o",
+}
+
 _PRIVILEGES: Final = frozenset(["sudo", "doas", "su", "pkexec", "run0"])
 
 #: Programs that run another one, which is named by their arguments.
@@ -195,6 +252,8 @@ def known_use(words: tuple[str, ...]) -> str:
         return words[0] if words and words[0] in _READERS else ""
     options, value, ended = _USES[name], False, False
     for word in words[size:]:
+        if word.startswith("@") and name in _TESTS:  # a file with more options
+            return ""
         if value or ended or not word.startswith("-") or word == "-":
             if name in _WORDLESS and not value:
                 return ""

@@ -55,6 +55,10 @@ _RESERVED: Final = words_of(
 )
 
 
+#: Commands of bash that set variables, or fill in what their words hold: PATH is one of them.
+_SETS: Final = words_of("getopts let mapfile printf read readarray test wait")
+
+
 class SimpleCommand(NamedTuple):
     """One plain command, and what joins it to the one before: ``&&``, ``||``, ``;``, ``|``."""
 
@@ -276,10 +280,26 @@ class _Plain:
             raise _NotPlain("compound")
         if not self._argv[0]:
             raise _NotPlain("unparsed")
+        if self._argv[0] in _SETS and _sets(self._argv):
+            raise _NotPlain("assignment")
         self._parts.append(SimpleCommand(tuple(self._argv), self._joiner))
         self._argv, self._joiner = [], ""
         if len(self._parts) > MAX_PARTS:
             raise _NotPlain("too_many")
+
+
+def _sets(argv: list[str]) -> bool:
+    """Whether a command of bash sets a variable, or looks one up by a name that may hold code:
+    ``test -v 'a[$(x)]'`` runs ``x``.
+    """
+    program, *words = argv
+    match program:
+        case "printf":
+            return bool(words) and words[0].startswith("-v")
+        case "test":
+            return not {"-v", "-R"}.isdisjoint(words)
+        case _:
+            return True
 
 
 def _lexed(text: str) -> list[str]:

@@ -139,6 +139,32 @@ async def test_a_stated_check_that_cannot_run_is_told_with_the_next_request(tmp_
     assert "true -x" not in second.partition("The check of r1")[2].partition("]")[0]
 
 
+async def test_what_goes_around_a_rule_is_denied_and_what_is_harmless_runs(tmp_path: Path) -> None:
+    """R04, R05: each of these would make ``x``, were it run."""
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "t.sh").write_text("#!/bin/sh\ntouch x\n")
+    (work / "t.sh").chmod(0o755)
+    (work / "Makefile").write_text("all:\n\t@true\n")
+    (work / "evil.mk").write_text("all:\n\ttouch x\n")
+    around = (
+        *("echo a; touch x", "echo $(touch x)", "echo a > x", "echo a\ntouch x", "touch() { x; }"),
+        *("find . -exec touch x ';'", "find . -name t.sh -fprint x", "sort -o x t.sh"),
+        *("sort -uo x t.sh", "sort --outp x t.sh", "make -f evil.mk", "make -fevil.mk"),
+        *("make SHELL=./t.sh", "test -v 'a[$(touch x)]'", "printf -v 'a[$(touch x)]' b"),
+    )
+    harmless = ("echo a", "find . -name t.sh", "sort -u t.sh", "make all", "test -f t.sh", "true")
+    first = decision("", *(action("shell.run", command=line) for line in around))
+    second = decision("", *(action("shell.run", command=line) for line in harmless))
+    rules = ("echo:*", "find:*", "sort:*", "make:*", "test:*", "printf:*", "true:*")
+    kept: dict[str, Any] = {"headless": True, "mode": "trusted", "allow": rules}
+    async with session(tmp_path, script(first, second, done()), **kept) as s:
+        await s.turn("run them")
+        outcomes = [m.result.outcome for m in s.results()]
+        assert outcomes == [Outcome.DENIED] * len(around) + [Outcome.OK] * len(harmless)
+    assert not (work / "x").exists()
+
+
 @pytest.mark.parametrize("ends", [0, 3])
 async def test_a_command_of_which_only_the_end_is_shown_still_ends_as_it_does(
     tmp_path: Path, ends: int

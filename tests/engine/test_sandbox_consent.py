@@ -243,7 +243,7 @@ async def test_with_nobody_there_it_is_said_and_nothing_is_asked(root: Path) -> 
         ("make test", "make test", "Makefile"),
         ("make -f other test", "make -f other test", "other"),
         ("pytest:*", "pytest -q", "conftest.py"),
-        ("pytest:*", "pytest -p tool", "tool.py"),
+        ("pytest -p tool", "pytest -p tool", "tool.py"),
         ("./python3 -m unittest", "./python3 -m unittest", "python3"),
         ("npm test", "npm test", "sub/package.json"),
     ],

@@ -450,7 +450,7 @@ async def test_a_check_that_held_before_the_work_shows_nothing_of_it(
             "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
         }
     )
-    allow = ("true", "false", "echo:*", "sed:*", "touch:*", "test:*", "grep:*")
+    allow = ("true", "false", "echo:*", "sed -i s/x/y/ a.py", "touch:*", "test:*", "grep:*")
     allow += ("sh check.sh", "python3 check.py")
     async with session(tmp_path, replies, mode="trusted", headless=True, allow=allow) as s:
         end = await s.turn("fix the three bugs in a.py")

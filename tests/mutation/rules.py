@@ -131,6 +131,12 @@ SWITCHES: Final = (
     ),
     Switch(
         "R04",
+        "a command of bash that sets PATH is plain",
+        (("safety/commands.py", "if self._argv[0] in _SETS and _sets(self._argv):", "if False:"),),
+        ("unit/test_safety_bypass.py",),
+    ),
+    Switch(
+        "R04",
         "the grammar alone is believed",
         (("safety/commands.py", "if _lexed(self._text) != self._tokens:", "if False:"),),
         (_LINES,),
@@ -152,6 +158,30 @@ SWITCHES: Final = (
         "any program is named by its beginning",
         (("safety/allow_rules.py", "elif _runs_anything(argv):", "elif False:"),),
         (_LINES,),
+    ),
+    Switch(
+        "R05",
+        "a beginning covers options that write or execute",
+        (
+            (
+                "safety/allow_rules.py",
+                "form[: len(p)] == p and not _escapes(form, len(p))",
+                "form[: len(p)] == p",
+            ),
+        ),
+        ("unit/test_safety_bypass.py",),
+    ),
+    Switch(
+        "R05",
+        "a key allows options for longer that nobody knows",
+        (
+            (
+                "safety/command_risk.py",
+                "elif (needs := _option(word, options)) is None:",
+                "elif (needs := bool(_option(word, options))) is None:",
+            ),
+        ),
+        ("unit/test_safety_bypass.py",),
     ),
     Switch(
         "R06",
