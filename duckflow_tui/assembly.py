@@ -63,7 +63,11 @@ def build(
     """
     settings = choice.settings
     notices = Notices(store, random_id)
-    workspace = Workspace(choice.workspace, own_dirs=choice.places.own_dirs)
+    led = (os.environ.get(name) for name in ("GIT_DIR", "GIT_COMMON_DIR"))
+    repositories = (Path(choice.workspace, place) for place in led if place)
+    workspace = Workspace(
+        choice.workspace, own_dirs=choice.places.own_dirs, repositories=repositories
+    )
     if recording.restored is None:
         event = first_event(choice, recording.session_id, workspace.root, store.clock.now())
         store.dispatch(event)

@@ -150,6 +150,17 @@ _SYSTEM: Final = frozenset({"proc", "sys", "dev"})
 # Entries looked at when a file with several names is compared with the protected ones.
 _MAX_ENTRIES: Final = 100_000
 
+#: What makes a folder a repository for git: HEAD with objects and refs, or, of a worktree, with a
+#: file that names where those are. Each with its worth, of ``_WHOLE``.
+_REPOSITORY: Final = {"HEAD": 4, "objects": 1, "refs": 1, "commondir": 2}
+_WHOLE: Final = 6
+
+# What of a workspace that is a repository itself belongs to git, folded.
+_OF_GIT: Final = frozenset({
+    "head", "objects", "refs", "commondir", "config", "config.worktree", "hooks", "info", "modules",
+    "worktrees", "packed-refs", "logs", "index", "description", "gitdir", "shallow",
+})  # fmt: skip
+
 # Content-addressed: thousands of entries, and none that git obeys.
 _LEFT_OUT: Final = frozenset({"objects", "lfs"})
 
@@ -227,6 +238,16 @@ class ZoneMap:
                 continue
             if (info.st_dev, info.st_ino) in spot.ids:
                 return "protected_inode"
+        # Git takes any folder of this shape for a repository and obeys its settings and hooks.
+        folder = str(self.root)
+        for name in inside or ():
+            found = 0
+            for part, worth in _REPOSITORY.items():
+                if fold(name) == fold(part) or os.path.lexists(f"{folder}/{part}"):
+                    found += worth
+            if found >= _WHOLE and (folder != str(self.root) or fold(name) in _OF_GIT):
+                return "protected_repository"
+            folder = f"{folder}/{name}"
         return ""
 
     def is_own(self, names: Iterable[str]) -> bool:
@@ -238,12 +259,18 @@ class ZoneMap:
 
 
 def _git_dirs(root: Path) -> Iterator[Path]:
-    """Where Git keeps what belongs to a worktree whose ``.git`` is a file, and what it shares with
-    the repository's other worktrees: both hold hooks and settings that run programs.
+    """Where Git keeps what belongs to a worktree whose ``.git`` is a file or a link, and what it
+    shares with the repository's other worktrees: both hold hooks and settings that run programs.
     """
     folder = root
     for name, lead in ((".git", "gitdir:"), ("commondir", "")):
         try:
+            if name == ".git" and (folder / name).is_dir():
+                folder = (folder / name).resolve()
+                if root.is_relative_to(folder):
+                    return
+                yield folder
+                continue
             if not stat.S_ISREG(os.lstat(folder / name).st_mode):
                 return
             with open(folder / name, encoding="utf-8", errors="surrogateescape") as file:

@@ -50,13 +50,15 @@ class Workspace:
         path: str | Path,
         *,
         own_dirs: Iterable[Path] = (),
+        repositories: Iterable[Path] = (),
         home: Path | None = None,
         opener: Opener | None = None,
         disk: Disk | None = None,
     ) -> None:
         """Pin ``path``; ``own_dirs`` (config, data, state of the app) are protected, also while
-        absent. ``home`` is what ``~`` means; ``opener`` and ``disk`` are how files are reached and
-        changed. Raises ``WorkspaceGone`` when it is no directory.
+        absent; so are ``repositories``, to which variables of git lead, unless one is a folder
+        around the workspace. ``home`` is what ``~`` means; ``opener`` and ``disk`` are how files
+        are reached and changed. Raises ``WorkspaceGone`` when it is no directory.
         """
         spelled = Path(os.path.abspath(path))
         self.root = Path(os.path.realpath(path))
@@ -65,7 +67,9 @@ class Workspace:
         except OSError as error:
             raise WorkspaceGone(self.root) from error
         info = os.fstat(self._fd)
-        self._zones = ZoneMap(self.root, (info.st_dev, info.st_ino), own_dirs)
+        led = (Path(os.path.realpath(place)) for place in repositories)
+        closed = (*own_dirs, *(place for place in led if not self.root.is_relative_to(place)))
+        self._zones = ZoneMap(self.root, (info.st_dev, info.st_ino), closed)
         names = self.root.parts[1:]
         ids = (*(None for _ in names[1:]), self._zones.identity) if names else ()
         self._start = Location(names, ids)  # of every relative path

@@ -169,3 +169,16 @@ async def test_two_instances_share_a_folder_and_no_consent(
         await other.answer(GateChoice.REJECT)
         await other.ended()
         assert file.read_text() == "one\n"
+
+
+@pytest.mark.parametrize("variable", ["GIT_DIR", "GIT_COMMON_DIR"])
+async def test_a_repository_that_a_variable_names_is_never_written(
+    tmp_path: Path, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R09: commands that the user allows obey it."""
+    (tmp_path / "work" / "elsewhere").mkdir(parents=True)
+    monkeypatch.setenv(variable, str(tmp_path / "work" / "elsewhere"))
+    call = action("file_ops.write_file", path="elsewhere/config", content="[core]\n")
+    async with session(tmp_path, script(decision("I write.", call), done()), mode="trusted") as s:
+        await s.turn("configure it")
+        assert s.results()[0].result.outcome is Outcome.DENIED

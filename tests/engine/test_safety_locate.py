@@ -273,6 +273,76 @@ def test_protected_where_git_leads_to(root: Path, *, linked: bool) -> None:
         workspace.close()
 
 
+def test_protected_where_a_link_or_a_folder_named_git_leads_to(root: Path) -> None:
+    bare, shared = root / ".bare", root / "shared"
+    bare.mkdir()
+    shared.mkdir()
+    (bare / "commondir").write_text("../shared\n")
+    (root / ".git").symlink_to(".bare")
+    workspace = Workspace(root)
+    try:
+        for path in (".bare/config", "shared/config", "shared/hooks/pre-commit"):
+            assert workspace.locate(path).zone is Zone.PROTECTED, path
+        assert workspace.locate("src/a.py").zone is Zone.INSIDE
+    finally:
+        workspace.close()
+
+
+@pytest.mark.parametrize("where", ["vendor/lib", "lib.git", "deep/down/under"])
+def test_a_repository_inside_is_protected_wherever_it_lies(
+    workspace: Workspace, root: Path, where: str
+) -> None:
+    """R09: of submodules, too, whose ``.git`` names any folder; git obeys it without one."""
+    subprocess.run(["git", "init", "-q", "--bare", str(root / where)], check=True)
+    for path in ("config", "hooks/post-checkout", "HEAD", "info/attributes", "refs/heads/x"):
+        assert workspace.locate(f"{where}/{path}").zone is Zone.PROTECTED, path
+    assert workspace.locate(f"{where}/../beside.txt").zone is Zone.INSIDE
+
+
+@pytest.mark.parametrize("last", ["HEAD", "head", "objects/a", "refs/heads/x", "commondir"])
+def test_no_file_makes_a_repository_of_a_folder(
+    workspace: Workspace, root: Path, last: str
+) -> None:
+    """Whichever of its parts comes last is refused."""
+    folder = root / "lib"
+    (folder / "hooks").mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    for name in ("objects", "refs"):
+        (folder / name).mkdir()
+    part = last.split("/")[0]
+    if part == "commondir":
+        (folder / "refs").rmdir()
+    elif part in ("objects", "refs"):
+        (folder / part).rmdir()
+    else:
+        (folder / "HEAD").unlink()
+    assert workspace.locate("lib/config").zone is Zone.INSIDE
+    assert workspace.locate(f"lib/{last}").zone is Zone.PROTECTED
+
+
+def test_a_workspace_that_is_a_repository_itself_stays_open(root: Path) -> None:
+    """Its worktrees are folders beside what belongs to git."""
+    subprocess.run(["git", "init", "-q", "--bare", str(root)], check=True)
+    workspace = Workspace(root)
+    try:
+        for path in ("config", "hooks/pre-commit", "HEAD", "packed-refs"):
+            assert workspace.locate(path).zone is Zone.PROTECTED, path
+        assert workspace.locate("src/a.py").zone is Zone.INSIDE
+        assert workspace.locate("main/new.py").zone is Zone.INSIDE
+    finally:
+        workspace.close()
+
+
+def test_protected_where_variables_of_git_lead_to(root: Path) -> None:
+    (root / "elsewhere").mkdir()
+    workspace = Workspace(root, repositories=(root / "elsewhere", root, root.parent))
+    try:
+        assert workspace.locate("elsewhere/config").zone is Zone.PROTECTED
+        assert workspace.locate("src/a.py").zone is Zone.INSIDE
+    finally:
+        workspace.close()
+
+
 @pytest.mark.parametrize("lead", [".", "..", "/", "", "no such folder", "src/../.."])
 def test_a_git_file_that_names_no_repository_closes_nothing(root: Path, lead: str) -> None:
     (root / ".git").write_text(f"gitdir: {lead}\n")
