@@ -19,6 +19,7 @@ from duckflow_tui.tools.changes import difference
 from duckflow_tui.tools.operation import RUN, Blobs
 from duckflow_tui.tools.watch import OwnWrites
 
+_UNKNOWN: Final = "?"  # instead of the hash of what is not looked at
 _MODE: Final = 0o777  # permission bits that a change brings back
 
 log = logging.getLogger("duckflow.tools")
@@ -172,9 +173,12 @@ class Undoing:
             if path not in found:
                 try:
                     place = self.workspace.locate(path)
-                    found[path] = await self.workspace.digest(place) if place.exists else ""
+                    if place.leads_out:
+                        found[path] = _UNKNOWN
+                    else:
+                        found[path] = await self.workspace.digest(place) if place.exists else ""
                 except WorkspaceError:
-                    found[path] = "?"
+                    found[path] = _UNKNOWN
             return found[path]
 
         stuck: list[str] = []
@@ -229,6 +233,8 @@ class Undoing:
     async def _step(self, change: FileChange, anyway: bool) -> _Step:
         """What has to be done, nothing being changed yet; raises _Refused."""
         place = self.workspace.locate(change.path)
+        if place.leads_out or (place.is_link and anyway):
+            raise _Refused("taken", change.path)  # a link: nothing behind it is looked at
         now = await self.workspace.digest(place) if place.exists else ""
         if change.kind == "move":
             to = self.workspace.locate(change.target)

@@ -16,6 +16,7 @@ from support.shell import ShellBench
 
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.state.base import digest
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.words.catalogue import Catalogue
@@ -56,6 +57,11 @@ async def made(bench: Bench, operation: str, /, **args: Any) -> bool:
             await bench.answer(gate, GateChoice.ONCE)
         await asyncio.sleep(0)
     return bool((await task).result.undoable)
+
+
+def results(bench: Bench) -> list[OperationMessage]:
+    messages = reversed(bench.store.state.messages)
+    return [message for message in messages if isinstance(message, OperationMessage)]
 
 
 def whole(root: Path) -> tuple[dict[str, tuple[bytes, int]], list[str]]:
@@ -185,6 +191,24 @@ async def test_what_the_user_wrote_since_goes_only_by_a_second_word_and_comes_ba
     assert (await bench.router.undo_last()).key == "operations.undo.changed"
     assert (await bench.router.undo_last(anyway=True)).key == "operations.undo.done"
     assert (root / "a.txt").read_bytes() == b"one\n"
+
+
+async def test_a_link_that_was_put_in_the_place_of_a_file_is_not_followed(
+    bench: Bench, root: Path, tmp_path: Path
+) -> None:
+    other, inside = tmp_path / "other", root / "b.txt"
+    await bench.call(WRITE, path="a.txt", content="two\n")
+    for target in (other, inside):
+        target.write_bytes(b"mine\n")
+        (root / "a.txt").unlink()
+        (root / "a.txt").symlink_to(target)
+        for anyway in (False, True):
+            report = await bench.router.undo_last(anyway=anyway)
+            assert report.undone == ()
+            assert target.read_bytes() == b"mine\n"
+            assert (root / "a.txt").is_symlink()
+        assert report.key == "operations.undo.taken"
+    assert await bench.router.undoing.in_the_way(tuple(results(bench))) == ("a.txt",)
 
 
 async def test_what_is_made_again_is_told_to_the_model_and_has_to_be_read(

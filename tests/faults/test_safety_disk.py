@@ -10,12 +10,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from support.bench import Bench
 
 from duckflow_tui.safety import changing
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.paths import FileFailed
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import digest
+from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.words.catalogue import Catalogue
 
 OLD = b"old\r\n"
 
@@ -231,3 +234,59 @@ def test_the_system_gives_two_files_each_others_name_in_one_step(tmp_path: Path)
     finally:
         os.close(directory)
     assert [(tmp_path / name).read_text() for name in ("a", "b")] == ["b", "a"]
+
+
+# --- undo and redo ------------------------------------------------------------------------------
+
+CALLS: dict[str, dict[str, object]] = {
+    "file_ops.write_file": {"path": "new/deep/d.txt", "content": "new\n"},
+    "file_ops.edit_file": {"path": "a.txt", "edits": [{"old": "old", "new": "other"}]},
+    "file_ops.move_file": {"source": "a.txt", "target": "x/b.txt"},
+    "file_ops.delete_file": {"path": "a.txt"},
+}
+
+
+def files(root: Path) -> dict[str, bytes]:
+    return {name: data for name, data in picture(root).items() if data != b"<dir>"}
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EROFS])
+@pytest.mark.parametrize("operation", CALLS)
+async def test_a_fault_at_any_step_of_an_undo_or_a_redo_is_all_or_nothing(
+    tmp_path: Path, operation: str, number: int
+) -> None:
+    """Either it says what failed, by name, and nothing is changed, or it is done; then once more
+    does the rest.
+    """
+    words = Catalogue("en")
+    failed = {"undo": 0, "redo": 0}
+    at, calls = 0, {"undo": 1, "redo": 1}
+    while at < max(calls.values()):
+        at += 1
+        root = tmp_path / str(at)
+        root.mkdir()
+        (root / "a.txt").write_bytes(OLD)
+        disk = FailingDisk(0, number)
+        bench = Bench(root, mode=ApprovalMode.TRUSTED, disk=disk)
+        before = files(root)
+        if operation == "file_ops.delete_file":
+            await bench.approved(operation, **CALLS[operation])
+        else:
+            await bench.call(operation, **CALLS[operation])
+        after = files(root)
+        assert after != before
+        for way, now, then in (("undo", after, before), ("redo", before, after)):
+            turn = bench.router.undo_last if way == "undo" else bench.router.redo_last
+            disk.calls, disk.at = [], at
+            report = await turn()
+            calls[way] = max(calls[way], len(disk.calls))
+            disk.at = 0
+            if not report.undone:
+                failed[way] += 1
+                assert files(root) == now
+                path = words(report.key, **report.params)
+                assert any(name in path for name in ("a.txt", "d.txt", "x/b.txt"))
+                report = await turn()
+            assert report.key == f"operations.{way}.done"
+            assert files(root) == then
+    assert min(failed.values()) >= 1
