@@ -60,7 +60,8 @@ class Inbox:
 
     async def run(self) -> None:
         """Runs as long as the session."""
-        self._take_up()
+        if self._turn is None:  # a key may have begun one before
+            self._take_up()
         while True:
             await self._wake.wait()
             self._wake.clear()
