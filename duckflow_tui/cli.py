@@ -101,6 +101,7 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
         return _headless(args, places, workspace, language), False
     for wrong, key in (
         (args.allow, "cli.allow_needs_prompt"),
+        (args.sandboxed, "cli.sandboxed_needs_prompt"),
         (args.trust, "cli.trust_needs_prompt"),
         (args.json or args.stream, "cli.json_needs_prompt"),
         (args.no_session, "cli.no_session_needs_prompt"),
@@ -143,6 +144,7 @@ def parser(say: Callable[[str], str]) -> argparse.ArgumentParser:
     add("--stream", action="store_true", help=say("cli.help.stream"))
     add("--allow", action="append", default=[], metavar="ARGV", help=say("cli.help.allow"))
     add("--trust", action="store_true", help=say("cli.help.trust"))
+    add("--sandboxed", action="store_true", help=say("cli.help.sandboxed"))
     add("--no-session", action="store_true", help=say("cli.help.no_session"))
     add("--max-calls", metavar="N", help=say("cli.help.max_calls"))
     return made
@@ -268,7 +270,7 @@ def _headless(args: argparse.Namespace, places: Places, workspace: Path, languag
         except Unusable as refused:
             return _refuse(str(refused))
         print(line, file=sys.stderr)
-    options = HeadlessOptions(text=text, as_json=args.json, stream=args.stream)
+    options = HeadlessOptions(text, args.json, args.stream, args.sandboxed)
     ending = Ending()
     try:
         status = asyncio.run(run(lambda spawn: open_session(choice, spawn, ending), options, say))

@@ -22,11 +22,19 @@ from duckflow_tui.session.way_back import RewindActions
 from duckflow_tui.state.base import Spawn, Told, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, UserMessage
-from duckflow_tui.state.gates import GateAnswer, GateChoice, Grant, GrantAdded, GrantRevoked
+from duckflow_tui.state.gates import (
+    IN_SANDBOX,
+    GateAnswer,
+    GateChoice,
+    Grant,
+    GrantAdded,
+    GrantRevoked,
+)
 from duckflow_tui.state.memory import MemoryEdited, OwnField, own_problem
 from duckflow_tui.state.notes import note_changes
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
 from duckflow_tui.state.session import (
+    HOLDS,
     MAX_NAME,
     DraftSaved,
     ModeChanged,
@@ -38,6 +46,7 @@ from duckflow_tui.state.turn import TurnFinished
 from duckflow_tui.state.usage import Role
 from duckflow_tui.tools.listing import iter_files, overview
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, memory_operations
+from duckflow_tui.tools.operation import RUN
 from duckflow_tui.tools.plan_operations import plan_operations
 from duckflow_tui.tools.shell import OwnCommands
 from duckflow_tui.tools.watch import FileWatcher
@@ -311,6 +320,7 @@ class RuleActions:
         """``kept`` is None where a session keeps no rules: headless (R19), and in the demo."""
         self._store, self._desk, self._notices = parts.store, parts.desk, parts.notices
         self._prompts = parts.models.prompts
+        self._router, self._ids = parts.router, parts.ids
         self._kept = kept
         self._named = named
 
@@ -355,6 +365,25 @@ class RuleActions:
                 self._store.dispatch(GrantRevoked(grant=rule, at=now))
                 self._store.dispatch(GrantAdded(grant=rule.replace(source="key")))
             self._notices.warn("rules.not_kept", path=self.path, reason=_reason(error))
+
+    async def allow_in_sandbox(self) -> bool:
+        """The command line consents to all that a sandbox holds (R19); False where none does."""
+        run = self._router.registry.get(RUN)
+        if run is not None and run.ready is not None:
+            await run.ready()
+        if self._store.state.session.sandbox not in HOLDS:
+            return False
+        now, rule_id = self._store.clock.now(), self._ids("grant")
+        rule = Grant(
+            grant_id=rule_id,
+            operation=RUN,
+            path=IN_SANDBOX,
+            gate_id="",
+            source="command_line",
+            at=now,
+        )
+        await self._store.commit(GrantAdded(grant=rule))
+        return True
 
     async def revoke(self, rule: Grant) -> Told | None:
         """Take a rule back, at once; returns what is in the way of forgetting it for good."""

@@ -50,11 +50,14 @@ LEAVE_WITHIN: Final = 2.5  # seconds from a signal to the end of the process
 
 
 class HeadlessOptions(NamedTuple):
-    """What to print. ``stream`` adds transient events; it needs ``as_json``."""
+    """What to do and print. ``stream`` adds transient events; it needs ``as_json``. ``sandboxed``:
+    the command line consents to all that a sandbox holds (R19).
+    """
 
     text: str
     as_json: bool = False
     stream: bool = False
+    sandboxed: bool = False
 
 
 class TaskSpawn:
@@ -218,6 +221,10 @@ class _Turn:
         typed = parse(options.text)
         if typed is not None and (refused := _why_not_now(typed, engine.store.state)) is not None:
             self._tell(self._say.told(refused))
+            return USAGE
+        if options.sandboxed and not await engine.rules.allow_in_sandbox():
+            level = self._say(f"status.sandbox.{engine.store.state.session.sandbox}")
+            self._tell(self._say("headless.not_sandboxed", level=level))
             return USAGE
         engine.store.watch(follow)
         chat = self.spawn(engine.chat_loop(), "chat")

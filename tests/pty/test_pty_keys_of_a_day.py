@@ -1,0 +1,121 @@
+"""How many keys a day's loop costs with a sandbox: edit, test, edit, test, git status, git diff."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.pty import Terminal
+from support.serving import served
+from support.session import action, decision, done, script
+
+from duckflow_tui.demo.replies import Reply
+
+GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after the user went to it
+READ = 1.2  # seconds; and for 1 s where it took the place of another one
+TESTS = "python3 -m unittest -q 2>&1 | tail -5"
+TEST = """\
+import unittest
+from total import total
+
+class Totals(unittest.TestCase):
+    def test_total(self):
+        self.assertEqual(total([2, 3]), {expected})
+"""
+
+
+def edit(old: str, new: str) -> dict[str, Any]:
+    return action("file_ops.edit_file", path="total.py", edits=[{"old": old, "new": new}])
+
+
+def shell(command: str) -> dict[str, Any]:
+    return action("shell.run", command=command)
+
+
+LOOP = (
+    (edit("return 0", "return len(items)"), shell(TESTS)),
+    (edit("return len(items)", "return sum(items)"), shell(TESTS)),
+    (shell("git status --short"), shell("git --no-pager diff --stat")),
+)
+
+
+def project(tmp_path: Path) -> Path:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "total.py").write_text("def total(items):\n    return 0\n")
+    (work / "test_total.py").write_text(TEST.format(expected=5))
+    for line in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -q -m begin"):
+        subprocess.run(["git", *line.split()], cwd=work, check=True, capture_output=True)
+    return work
+
+
+def replies(*, together: bool) -> tuple[Reply, ...]:
+    """Two calls in a reply, or one."""
+    asked = LOOP if together else tuple((call,) for pair in LOOP for call in pair)
+    return (*(decision("Next.", *calls) for calls in asked), done("It adds up now."))
+
+
+class Keys:
+    """Answers gates and counts the keys that it takes."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.terminal = terminal
+        self.pressed = 0
+
+    def press(self, key: str) -> None:
+        self.terminal.type(key)
+        self.pressed += 1
+
+    def allow_for_the_session(self, title: str) -> None:
+        """Enter goes to the gate, unless it has the focus of the one before in the same reply."""
+        terminal = self.terminal
+        terminal.until(lambda: f"Approve  {title}" in terminal.text, title)
+        weak(terminal)
+        terminal.until(lambda: "to decide" in terminal.text or "Esc back" in terminal.text)
+        if "to decide" in terminal.text:
+            self.press("\r")
+            terminal.sees("Esc back")
+            terminal.listen(GATE_DEAF)
+        else:
+            terminal.listen(READ)
+        self.press("s")
+        terminal.until(lambda: f"Approve  {title}" not in terminal.text, "the next")
+
+
+def weak(terminal: Terminal) -> None:
+    if any(level in terminal.text for level in ("NO SANDBOX", "sandbox partial")):
+        pytest.skip("no sandbox holds a command in full on this machine")
+
+
+@pytest.mark.parametrize(
+    ("mode", "together", "most"),
+    [("standard", True, 3), ("standard", False, 4), ("trusted", True, 0), ("trusted", False, 0)],
+)
+def test_a_days_loop_costs_few_keys(tmp_path: Path, mode: str, together: bool, most: int) -> None:
+    """In standard mode one answer for the edits of the file and one for the commands in the
+    sandbox; Enter goes to the first gate, and where each reply asks for one call, to the second
+    too. In trusted mode nothing is asked.
+    """
+    work = project(tmp_path)
+    command = [sys.executable, "-m", "duckflow_tui", "--model", "m", "--protocol", "json"]
+    command += ["--mode", mode]
+    environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "DUCKFLOW_SANDBOX__LEVEL": "auto"}
+    with served(script(*replies(together=together))) as server:
+        command += ["--base-url", server.endpoint.base_url]
+        with Terminal(command, cwd=work, environ=environ) as terminal:
+            keys = Keys(terminal)
+            terminal.sees("Message", mode)
+            terminal.type("make total add up\r")
+            if mode == "standard":
+                keys.allow_for_the_session("edit total.py")
+                keys.allow_for_the_session("run python3")
+            terminal.until(lambda: "adds up now" in terminal.text or "Approve" in terminal.text)
+            weak(terminal)
+            terminal.sees("It adds up now.", "in the sandbox, unasked", "sandbox full, unasked")
+        sent = str(server.endpoint.of("main")[-1].json)
+    assert "FAILED (failures=1)" in sent
+    assert "total.py |" in sent
+    assert keys.pressed == most
