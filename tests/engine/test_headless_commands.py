@@ -46,6 +46,8 @@ async def headless(
     resume: str = "",
     err: io.StringIO | None = None,
     context: int | None = None,
+    sandboxed: bool = False,
+    external: bool = False,
 ) -> tuple[int, list[dict[str, Any]]]:
     """The exit status and the records of a run."""
     work = tmp_path / "work"
@@ -64,11 +66,12 @@ async def headless(
             allow=allow,
             resume=resume,
             context=context,
+            external_sandbox=external,
         )
         choice = choose(flags, places, "en", UNTOUCHED)
         status = await run(
             lambda spawn: open_session(choice, spawn),
-            HeadlessOptions(text=text, as_json=err is None),
+            HeadlessOptions(text=text, as_json=err is None, sandboxed=sandboxed),
             Catalogue("en"),
             out,
             err or io.StringIO(),
@@ -178,6 +181,48 @@ async def test_a_command_of_which_only_the_end_is_shown_still_ends_as_it_does(
     (result,) = results(records)
     assert (result["outcome"], result["exit_code"]) == ("ok", ends)
     assert result["text"].endswith("\n29\n30")
+
+
+@pytest.mark.parametrize("mode", [None, "trusted", "strict", "plan"])
+async def test_the_command_line_can_consent_to_all_that_a_sandbox_holds(
+    tmp_path: Path, mode: str | None
+) -> None:
+    """R19: what the user says is a sandbox, here. Stricter modes stay stricter, and what it does
+    not keep from harm stays denied.
+    """
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "kept").touch()
+    runs = mode in (None, "trusted")
+    given = asks_for("for n in 1 2; do echo $n > made; done")
+    status, records = await headless(tmp_path, given, mode=mode, sandboxed=True, external=True)
+    assert status == (0 if runs else 3)
+    assert (work / "made").exists() is runs
+    assert [r["message"]["allowed"] for r in records if r["kind"] == "operation_finished"] == [
+        "sandbox" if runs else ""
+    ]
+    for line, args in (("rm kept", {}), ("true", {"outside": True})):
+        status, _ = await headless(
+            tmp_path, asks_for(line, **args), mode=mode, sandboxed=True, external=True
+        )
+        assert status == 3
+    assert (work / "kept").exists()
+
+
+async def test_without_that_consent_a_sandbox_alone_lets_nothing_run_in_standard_mode(
+    tmp_path: Path,
+) -> None:
+    status, _ = await headless(tmp_path, asks_for("touch made"), external=True)
+    assert status == 3
+    assert not (tmp_path / "work/made").exists()
+
+
+async def test_where_nothing_holds_a_command_that_consent_begins_nothing(tmp_path: Path) -> None:
+    said = io.StringIO()
+    status, _ = await headless(tmp_path, asks_for("touch made"), sandboxed=True, err=said)
+    assert status == 2
+    assert "nothing here holds all that a command does (NO SANDBOX)" in said.getvalue()
+    assert not (tmp_path / "work/made").exists()
 
 
 async def test_a_part_that_was_not_named_denies_the_whole(tmp_path: Path) -> None:

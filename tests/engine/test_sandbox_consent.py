@@ -17,6 +17,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import Gate, GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome, Risk
 from duckflow_tui.state.session import ModeChanged, SandboxLevel, end_with_process
+from duckflow_tui.tools.commands import SandboxChoice
 
 RUN = "shell.run"
 HELD: tuple[SandboxLevel, ...] = ("full", "seatbelt", "external")
@@ -297,3 +298,36 @@ async def test_a_rule_is_bound_to_the_folder_it_was_given_for(root: Path) -> Non
         assert message.result.exit_code == 0
         await bench.call(RUN, command="touch made", cwd=str(root))
     assert not (root / "vendor/evil/made").exists()
+
+
+# --- a real sandbox ------------------------------------------------------------------------------
+
+
+async def test_what_a_real_sandbox_refuses_is_put_down_to_it_and_runs_outside_once_allowed(
+    root: Path, tmp_path: Path
+) -> None:
+    """No network, and the repository's own files, which the sandbox keeps as they are."""
+    kept = root / ".git/description"
+    kept.parent.mkdir()
+    kept.write_text("kept\n")
+    choice = SandboxChoice("auto", folder=tmp_path / "private")
+    bench = ShellBench(root, mode=ApprovalMode.TRUSTED, sandbox=choice)
+    try:
+        await bench.call(RUN, command="true")
+        if bench.store.state.session.sandbox != "full":
+            pytest.skip("no sandbox holds a command in full on this machine")
+        program = "import socket; socket.create_connection(('192.0.2.1', 9), timeout=5)"
+        task = bench.begin(RUN, command=f'python3 -c "{program}"')
+        gate = await bench.gate()
+        assert "failed_network" in gate.impact.reasons
+        await bench.answer(gate, GateChoice.REJECT)
+        assert (await done(task)).result.exit_code == 1
+        task = bench.begin(RUN, command="g=.g; echo changed > ${g}it/description")
+        gate = await bench.gate()
+        assert "failed_write" in gate.impact.reasons
+        assert kept.read_text() == "kept\n"
+        await bench.answer(gate, GateChoice.ONCE)
+        assert (await done(task)).result.exit_code == 0
+        assert kept.read_text() == "changed\n"
+    finally:
+        await bench.end_commands()
