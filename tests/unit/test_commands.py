@@ -11,7 +11,6 @@ from duckflow_tui.commands import (
     CHOICES,
     COMMANDS,
     USER_CAN,
-    Command,
     parse,
     rename,
     starting_with,
@@ -30,10 +29,6 @@ BY_NAME = {command.name: command for command in COMMANDS}
 
 def pace(loops: int) -> Pace:
     return Pace(limit=LoopLimit(max_loops=loops))
-
-
-def names(commands: tuple[Command, ...]) -> list[str]:
-    return [command.name for command in commands]
 
 
 # --- when it is possible ------------------------------------------------------------------------
@@ -124,10 +119,11 @@ def test_anything_else_is_a_message(text: str) -> None:
 
 
 def test_commands_are_completed_in_the_order_of_the_table() -> None:
-    assert names(starting_with("RE")) == [
+    assert [name for name, _ in starting_with("RE")] == [
         *("requirements", "remember", "retry", "redo", "rewind", "rename")
     ]
-    assert starting_with("") == COMMANDS
+    assert starting_with("") == tuple((command.name, command) for command in COMMANDS)
+    assert [(name, command.name) for name, command in starting_with("cl")] == [("clear", "new")]
     assert starting_with("x") == ()
 
 
