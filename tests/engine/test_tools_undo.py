@@ -205,9 +205,9 @@ async def test_a_link_that_was_put_in_the_place_of_a_file_is_not_followed(
         for anyway in (False, True):
             report = await bench.router.undo_last(anyway=anyway)
             assert report.undone == ()
+            assert report.key == "operations.undo.taken" or (target is inside and not anyway)
             assert target.read_bytes() == b"mine\n"
             assert (root / "a.txt").is_symlink()
-        assert report.key == "operations.undo.taken"
     assert await bench.router.undoing.in_the_way(tuple(results(bench))) == ("a.txt",)
 
 
