@@ -12,6 +12,7 @@ import socket
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -32,6 +33,10 @@ from duckflow_tui.llm.endpoints import LOOPBACK_PORTS, is_loopback
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ |= UNTOUCHED
+
+# Times on screens and in exports are those of one place, wherever the tests run.
+os.environ["TZ"] = "UTC"
+time.tzset()
 
 
 _OPENS_FILES = re.compile("test_(safety|session|tools)_")
