@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import sys
 from pathlib import Path
 
 import pytest
 from support.bench import Bench
 from support.bench import done as ended
+from support.mcp_servers import HOSTILE
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.state.base import StateError
@@ -182,3 +185,24 @@ async def test_a_repository_that_a_variable_names_is_never_written(
     async with session(tmp_path, script(decision("I write.", call), done()), mode="trusted") as s:
         await s.turn("configure it")
         assert s.results()[0].result.outcome is Outcome.DENIED
+
+
+async def test_a_flag_allows_a_tool_as_its_server_first_described_it(tmp_path: Path) -> None:
+    """R10, R19: nobody saw what it says now."""
+    (tmp_path / "home" / "config").mkdir(parents=True)
+    command, args = json.dumps(sys.executable), json.dumps(["-I", str(HOSTILE)])
+    settings = f"[mcp.servers.hostile]\ncommand = {command}\nargs = {args}\n"
+    (tmp_path / "home" / "config" / "settings.toml").write_text(settings)
+    echo = action("mcp.hostile.echo", text="a")
+    turns = action("mcp.hostile.turn", what="description")
+    replies = script(
+        decision("I ask.", echo), decision("I turn it.", turns), done(), decision("I ask.", echo),
+        done(),
+    )  # fmt: skip
+    async with session(tmp_path, replies, headless=True, allow=("mcp.hostile.*",)) as s:
+        await s.turn("ask the server")
+        assert [m.result.outcome for m in s.results()] == [Outcome.OK, Outcome.OK]
+        await s.until(lambda state: "approved" in state.servers[0].tools[0].summary)
+        await s.turn("ask it again")
+        assert s.results()[-1].operation == "mcp.hostile.echo"
+        assert s.results()[-1].result.outcome is Outcome.DENIED
