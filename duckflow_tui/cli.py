@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 USAGE_ERROR: Final = 2  # also wrong settings
 INTERRUPTED: Final = 130  # by SIGINT, before there was a turn to stop
+UNREAD: Final = 141  # what was written is read by nobody, as after SIGPIPE
 NO_TEXT: Final = ""  # -p without a text
+_NAMED: Final = (["sessions"], ["replay"], ["doctor"], ["models"])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,13 +40,34 @@ def main(argv: Sequence[str] | None = None) -> int:
     frame = None
     try:
         frame = _first_frame(arguments)
-        status, drawn = _run(arguments, frame)
+        try:
+            status, drawn = _run(arguments, frame)
+        finally:
+            sys.stdout.flush()  # the help too ends here, by an exception
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        if not _is_unread():
+            raise
+        return UNREAD
     finally:
         if frame is not None:
             frame.restore()
     return _leave(status) if drawn else status
+
+
+def _is_unread() -> bool:
+    """Whether nobody reads the output any more; what is left of it is then dropped."""
+    import select
+
+    unread = False
+    for stream in (sys.stdout, sys.stderr):
+        pipe = select.poll()
+        pipe.register(stream.fileno(), 0)  # of a pipe without a reader the error is told anyway
+        if pipe.poll(0):
+            unread = True
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return unread
 
 
 def _first_frame(arguments: Sequence[str]) -> FirstFrame | None:
@@ -69,6 +92,7 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
     language = _language(arguments, peek_ui(places))
     # To look for plug-ins of pydantic, it would read the metadata of every installed package.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    arguments = _from_command(arguments)
     if arguments[:1] == ["sessions"]:
         return _sessions(arguments[1:], places, language), False
     if arguments[:1] == ["replay"]:
@@ -167,6 +191,16 @@ def _language(arguments: Sequence[str], ui: dict[str, str]) -> str:
             return value
     setting = os.environ.get("DUCKFLOW_UI__LANGUAGE") or ui.get("language", "auto")
     return language_of(setting)
+
+
+def _from_command(arguments: Sequence[str]) -> Sequence[str]:
+    """The arguments from the command on, where only the language is said before it."""
+    said = 0
+    if arguments[:1] == ["--lang"]:
+        said = 2
+    elif arguments and arguments[0].startswith("--lang="):
+        said = 1
+    return arguments[said:] if arguments[said : said + 1] in _NAMED else arguments
 
 
 def _help_words(arguments: Sequence[str], language: str) -> Callable[[str], str]:

@@ -17,6 +17,7 @@ from duckflow_tui.llm.discovery import (
     FoundServer,
     KnownKey,
     keys_here,
+    known_keys,
     models_of,
     nearest,
     reach,
@@ -143,11 +144,23 @@ class _Search:
             labels = ", ".join(source.label for source in having)
             raise Unusable(self._say("cli.several_have", model=visible_line(model), labels=labels))
         if not sources:
-            raise Unusable(self._say("cli.nowhere", model=visible_line(model)))
+            nowhere = self._say("cli.nowhere", model=visible_line(model))
+            raise Unusable("\n".join([nowhere, *self._key_for(model)]))
         names = [line.id for source in sources for line in source.models]
         near = ", ".join(_shown(name) for name in nearest(model, names, SHOWN))
-        sentence = self._say("cli.nobody_has", model=visible_line(model), near=near or "–")
-        raise Unusable("\n".join([sentence, *self._listed(sources)]))
+        key = "cli.nobody_has" if near else "cli.nothing_like"
+        sentence = self._say(key, model=visible_line(model), near=near)
+        raise Unusable("\n".join([sentence, *self._listed(sources), *self._key_for(model)]))
+
+    def _key_for(self, model: str) -> list[str]:
+        """Which variable the model may need: that of a provider whose models begin like it."""
+        begins = model.casefold().partition("-")[0]
+        for known in known_keys():
+            unset = not self._choice.environ.get(known.variable)
+            if unset and known.default_model.partition("-")[0] == begins:
+                model = visible_line(model)
+                return [self._say("cli.set_key", model=model, variable=known.variable)]
+        return []
 
     def _only(self, sources: Sequence[ModelSource]) -> Settled:
         """The only source there is, where it has one model, or a usual one."""

@@ -140,6 +140,11 @@ def usual_model(known: KnownKey | None, models: Sequence[ModelLine]) -> str:
     return next((line.id for line in models if wanted and line.id.startswith(wanted)), models[0].id)
 
 
+def known_keys() -> tuple[KnownKey, ...]:
+    """The providers whose key has a usual variable, set or not."""
+    return _PROVIDERS
+
+
 def nearest(name: str, names: Iterable[str], count: int) -> list[str]:
     """Those of the names that were most likely meant, the likeliest first: what a name is a part
     of, and what is spelt much like it.

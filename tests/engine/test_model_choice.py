@@ -123,6 +123,17 @@ def test_a_model_that_is_misspelt_is_answered_with_the_nearest(tmp_path: Path) -
     assert "gemma3" in ended.stderr
 
 
+def test_a_model_of_a_provider_whose_key_is_not_set_names_the_variable(tmp_path: Path) -> None:
+    """Where no name comes near, none is told as the nearest."""
+    with serving("gemma3") as server:
+        there = ran(tmp_path, "--model", "gpt-5", ports=(server,))
+    nowhere = ran(tmp_path, "--model", "claude-opus", ports=())
+    assert (there.returncode, nowhere.returncode) == (2, 2)
+    assert "No model named gpt-5 was found. There are:" in there.stderr
+    assert "For gpt-5, set OPENAI_API_KEY, or name its server" in there.stderr
+    assert "For claude-opus, set ANTHROPIC_API_KEY" in nowhere.stderr
+
+
 def test_a_model_that_two_servers_have_is_not_guessed(tmp_path: Path) -> None:
     with serving("a") as one, serving("a") as two:
         ended = ran(tmp_path, "--model", "a", ports=(one, two))

@@ -156,7 +156,8 @@ class StatusLine(Rows):
         used = about + short_count(usage.last_context)
         if not usage.context_window:
             return self.words("status.context", used=used)
-        percent = about + str(round(100 * usage.last_context / usage.context_window))
+        share = round(100 * usage.last_context / usage.context_window)
+        percent = about + str(share) if share <= 100 else ">100"  # far more is a wrong --context
         return self.words(
             "status.context_of",
             used=used,

@@ -71,7 +71,8 @@ class ContextBoard(StateBoard):
         used = f"{about}{short_tokens(usage.last_context)}"
         window = usage.context_window
         if window:
-            percent = round(100 * usage.last_context / window)
+            share = round(100 * usage.last_context / window)
+            percent = share if share <= 100 else ">100"
             said = words("context.of", used=used, window=short_tokens(window), percent=percent)
         else:
             said = words("context.used", used=used, window=short_tokens(ASSUMED_CONTEXT))

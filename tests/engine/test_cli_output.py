@@ -1,0 +1,72 @@
+"""What the commands print: to a reader that leaves, and in the language that was named first."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.prepared import NO_PORTS
+
+from duckflow_tui.cli import UNREAD
+
+PROGRAM = [sys.executable, "-m", "duckflow_tui"]
+
+
+def environ(tmp_path: Path) -> dict[str, str]:
+    return {**NO_PORTS, "DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["doctor"], ["doctor", "--json"], ["models"], ["sessions"], ["--help"], ["replay", "--help"]],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("buffered", ["", "1"], ids=["at the end", "at once"])
+def test_a_reader_that_leaves_ends_it_without_a_traceback(
+    tmp_path: Path, arguments: list[str], buffered: str
+) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    try:
+        ended = subprocess.run(
+            [*PROGRAM, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=writes,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            env={**environ(tmp_path), "PYTHONUNBUFFERED": buffered},
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(writes)
+    assert "Broken" not in ended.stderr
+    assert "Traceback" not in ended.stderr
+    if "--help" not in arguments and arguments != ["sessions"]:
+        assert ended.returncode == UNREAD
+
+
+@pytest.mark.parametrize("before", [["--lang", "ja"], ["--lang=ja"]], ids=" ".join)
+@pytest.mark.parametrize("command", ["doctor", "models"])
+def test_a_command_may_stand_behind_the_language(
+    tmp_path: Path, command: str, before: list[str]
+) -> None:
+    def said(*arguments: str) -> str:
+        ended = subprocess.run(
+            [*PROGRAM, *arguments],
+            cwd=tmp_path,
+            env=environ(tmp_path),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert "usage:" not in ended.stderr
+        return (ended.stdout + ended.stderr).partition("\n")[0]
+
+    assert said(*before, command) == said(command, "--lang", "ja") != said(command)
