@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.prepared import NO_PORTS
+from support.prepared import UNTOUCHED
 
 from duckflow_tui.cli import UNREAD
 
@@ -16,7 +16,7 @@ PROGRAM = [sys.executable, "-m", "duckflow_tui"]
 
 
 def environ(tmp_path: Path) -> dict[str, str]:
-    return {**NO_PORTS, "DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
+    return {**UNTOUCHED, "DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
 
 
 @pytest.mark.parametrize(
