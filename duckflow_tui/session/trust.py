@@ -108,6 +108,7 @@ class ProjectTrust:
         self._by_flag = by_flag
         self._said = False  # that files are not used without the flag
         self._used: Texts = {}
+        self._answer: TrustAnswer | None = None  # of this session
         self.asked: Card | None = None  # the question that is open
 
     async def look(self) -> None:
@@ -119,7 +120,8 @@ class ProjectTrust:
                 self._said = True
                 self._notices.say("trust.needs_flag", names=", ".join(texts))
             return
-        answer = await asyncio.to_thread(self._kept.of, self._workspace.root)
+        kept = await asyncio.to_thread(self._kept.of, self._workspace.root)
+        answer = self._answer or kept  # the newest may still be on its way to the disk
         known: Texts = answer.texts if answer is not None else {}
         trusted = answer is not None and answer.trusted
         self._apply({n: t for n, t in texts.items() if trusted and known.get(n) == t})
@@ -162,11 +164,10 @@ class ProjectTrust:
         with contextlib.suppress(Unanswered):
             answer = await self._desk.ask(card)
             trusted = answer.action == TRUST.action
-            self.asked = None
+            self.asked, self._answer = None, TrustAnswer(trusted, texts)
             self._apply(texts if trusted else {})
             try:
-                kept = TrustAnswer(trusted, texts)
-                await asyncio.to_thread(self._kept.keep, self._workspace.root, kept)
+                await asyncio.to_thread(self._kept.keep, self._workspace.root, self._answer)
             except OSError as error:
                 self._notices.warn("trust.not_kept", reason=error.strerror or str(error))
 
