@@ -137,7 +137,6 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
         if path != root and os.path.exists(path):
             found.setdefault(path, Mount(path, "empty" if os.path.isdir(path) else "blank"))
     away = [path for path in found if _is_top(path, found)]
-    found = {path: found[path] for path in away}
     shown: list[str] = []
     for given in plan["readable"]:
         for path in dict.fromkeys((given, os.path.realpath(given))):
@@ -150,9 +149,16 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
         if os.path.exists(names):
             found[names] = Mount(names, "read", names)
     for path in _listening():
-        is_away = any(_is_below(path, folder) for folder in away)
-        if not is_away or any(_is_below(path, folder) for folder in (root, *shown)):
-            found.setdefault(path, Mount(path, "blank"))
+        found.setdefault(path, Mount(path, "blank"))
+    seen = (root, *shown)  # in what is hidden, nothing else needs to be hidden once more
+    found = {
+        path: mount
+        for path, mount in found.items()
+        if path in away
+        or not any(_is_below(path, folder) for folder in away)
+        or any(_is_below(path, folder) for folder in seen)
+        or mount.kind == "read"
+    }
     found[root] = Mount(root, "write", root)
     for given in plan["closed"]:
         path = os.path.realpath(given)
@@ -195,13 +201,13 @@ def _check_same(found: os.stat_result, expected: list[int], what: str) -> None:
 # --- full: namespaces ------------------------------------------------------------------------
 
 
-def bubblewrap(plan: dict[str, Any], inside: list[str]) -> list[str]:
+def bubblewrap(plan: dict[str, Any], mounts: list[Mount], inside: list[str]) -> list[str]:
     """The arguments for the system's bubblewrap: the same layout as ``enter`` makes."""
     argv = [str(plan["bwrap"]), "--unshare-user", "--unshare-pid", "--unshare-ipc"]
     argv += ["--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", "--as-pid-1"]
     argv += [] if plan["network"] else ["--unshare-net"]
     argv += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
-    for mount in layout(plan):
+    for mount in mounts:
         match mount.kind:
             case "write":
                 argv += ["--bind", mount.source, mount.target]
@@ -232,10 +238,9 @@ def leave(plan: dict[str, Any]) -> None:
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
-def enter(plan: dict[str, Any]) -> None:
-    """Make the tree: all of it read-only, then what ``layout`` says, then our own ``/proc``."""
+def enter(plan: dict[str, Any], mounts: list[Mount]) -> None:
+    """Make the tree: all of it read-only, then what is shown in its place, then our ``/proc``."""
     _mount("none", "/", _PRIVATE | _WHOLE_TREE)
-    mounts = layout(plan)
     trees = {
         mount.target: _copy_of(mount.source, mount.kind == "read")
         for mount in mounts
@@ -456,6 +461,7 @@ def confine(plan: dict[str, Any]) -> None:
 
 def hold(plan: dict[str, Any], command: list[str]) -> NoReturn:
     """Around the sandbox: waits for the command in it and ends as it did."""
+    _check_same(os.stat(plan["root"]), plan["identity"], plan["root"])
     here = os.stat(".")
     plan = {**plan, "cwd": os.getcwd(), "here": [here.st_dev, here.st_ino]}
     if plan["rung"] == "landlock":
@@ -465,6 +471,7 @@ def hold(plan: dict[str, Any], command: list[str]) -> NoReturn:
     for name in _ASKED:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     told, tell = os.pipe()
+    mounts = layout(plan)  # while the system's sockets can still be listed
     if plan["rung"] == "namespaces":
         leave(plan)
     child = os.fork()
@@ -472,12 +479,12 @@ def hold(plan: dict[str, Any], command: list[str]) -> NoReturn:
         os.close(told)
         try:
             if plan["rung"] == "namespaces":
-                enter(plan)
+                enter(plan, mounts)
                 inside(plan, command, tell)
             os.set_inheritable(tell, True)
             program = [sys.executable, "-I", "-S", "-c", plan["source"], "inside", str(tell)]
             carried = json.dumps({key: plan[key] for key in plan if key != "source"})
-            argv = bubblewrap(plan, [*program, carried, *command])
+            argv = bubblewrap(plan, mounts, [*program, carried, *command])
             os.execv(argv[0], argv)
         except OSError as error:
             _refuse(error, tell)

@@ -1,0 +1,416 @@
+"""Every kind of sandbox, really run: what it must keep a command from, and what must go on working.
+
+A kind that the kernel or the machine lacks is skipped with the reason that the self-test gives.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, get_args
+
+import pytest
+
+from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.tools import sandbox_worker
+from duckflow_tui.tools.commands import SandboxChoice
+from duckflow_tui.tools.operation import ToolFault
+from duckflow_tui.tools.sandbox import Rung, Sandbox, seatbelt_profile
+
+Who = Literal["us", "nobody"]
+NOBODY: Final = 65533  # a user that owns nothing here
+RUNGS: Final[tuple[Rung, ...]] = ("bwrap", "namespaces", "landlock")
+DEADLINE: Final = 60.0
+
+
+class Made(NamedTuple):
+    """A workspace with a sandbox around it, and beside it a place that is not the command's."""
+
+    sandbox: Sandbox
+    root: Path
+    beside: Path
+    rung: Rung
+    who: Who
+
+    def run(self, command: str, *, network: bool = False) -> subprocess.CompletedProcess[str]:
+        """Run a line as the model's commands are run."""
+        held = asyncio.run(self.sandbox.hold(("/bin/bash", "-c", command), network=network))
+        environ = {"PATH": os.environ["PATH"], "HOME": str(self.beside / "home"), "LANG": "C"}
+        return subprocess.run(
+            as_user(self.who, held.argv),
+            cwd=self.root,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+            start_new_session=True,
+            check=False,
+        )
+
+    def python(self, code: str) -> subprocess.CompletedProcess[str]:
+        """Run a program of Python in it; the one that every user can read."""
+        (self.root / "attack.py").write_text(code)
+        return self.run(f"{interpreter(self.who)} -I -S attack.py")
+
+
+def as_user(who: Who, argv: tuple[str, ...]) -> list[str]:
+    if who == "us":
+        return list(argv)
+    setpriv = shutil.which("setpriv")
+    assert setpriv is not None
+    given = [f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--bounding-set=-all"]
+    return [setpriv, *given, "--inh-caps=-all", "--", *argv]
+
+
+def interpreter(who: Who) -> str:
+    """A Python that this user can run; skips where there is none."""
+    ours = os.path.realpath(sys.executable)
+    if who == "us":
+        return ours
+    for path in (ours, "/usr/local/bin/python3", "/usr/bin/python3"):
+        test = "import sys; sys.exit(sys.version_info < (3, 9))"
+        # By a shell: setpriv itself still has the rights of root while it starts something.
+        argv = as_user(who, ("/bin/sh", "-c", 'exec "$0" -I -S -c "$1"', path, test))
+        if subprocess.run(argv, capture_output=True, check=False).returncode == 0:
+            return path
+    pytest.skip("no Python here can be run by another user")
+
+
+class OtherUser(Sandbox):
+    """A sandbox whose self-test runs as the other user too."""
+
+    def _python(self) -> tuple[str, ...]:
+        return (interpreter("nobody"), *super()._python()[1:])
+
+    async def _run(self, argv: tuple[str, ...]) -> tuple[bytes, int]:  # type: ignore[override]
+        return await super()._run(as_user("nobody", tuple(argv)))
+
+
+@pytest.fixture(params=[(rung, who) for rung in RUNGS for who in get_args(Who)], ids="-".join)
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Made]:
+    rung, who = request.param
+    if who == "nobody" and (os.geteuid() != 0 or shutil.which("setpriv") is None):
+        pytest.skip("only root can become another user, with setpriv")
+    beside = tmp_path / "beside"
+    root, kept = tmp_path / "work", tmp_path / "kept"
+    for folder in (beside / "home", root / ".git" / "hooks", kept):
+        folder.mkdir(parents=True)
+    (root / ".git" / "config").write_text("[core]\n")
+    (beside / "theirs").write_text("as it was")
+    (beside / "theirs").chmod(0o600)
+    choice = SandboxChoice("auto", folder=kept, own=(kept,), rungs=(rung,))
+    kind = Sandbox if who == "us" else OtherUser
+    sandbox = kind(choice, Workspace(root), os.environ)
+    sandbox._folder()  # pyright: ignore[reportPrivateUsage]
+    if who == "nobody":
+        open_for(tmp_path)
+    level = asyncio.run(sandbox.level())
+    if level == "none":
+        pytest.skip(f"{rung} as {who}: {'; '.join(sandbox.why)}")
+    yield Made(sandbox, root, beside, rung, who)
+    sandbox.close()
+
+
+def open_for(folder: Path) -> None:
+    """Give a tree to the other user, with a way to it."""
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+    for parent in folder.parents:
+        if parent != parent.parent and not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o011)
+
+
+# --- what must fail --------------------------------------------------------------------------
+
+
+def test_nothing_beside_the_workspace_is_changed(made: Made) -> None:
+    theirs = made.beside / "theirs"
+    (made.root / "link").symlink_to(theirs)
+    for attack in (
+        f"echo no > {made.beside}/new",
+        f"echo no > {theirs}",
+        f"echo no > {made.root}/link",
+        f"rm -f {theirs}",
+        f"mv {theirs} {made.root}/taken",
+        f"ln {theirs} hard && echo no > hard",
+        f"truncate -s 0 {theirs}",
+    ):
+        made.run(attack)
+        assert theirs.read_text() == "as it was", attack
+        assert sorted(p.name for p in made.beside.iterdir()) == ["home", "theirs"], attack
+    if made.rung != "landlock":  # it has no say in modes
+        made.run(f"chmod 666 {theirs}; chmod 777 {made.beside}")
+        assert theirs.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_git_obeys_stays_as_it_is(made: Made) -> None:
+    if made.rung == "landlock":
+        pytest.skip("partial: a place inside of the workspace cannot be kept from it")
+    made.run("echo evil > .git/hooks/pre-commit; echo evil >> .git/config; rm -rf .git")
+    made.run("mv .git .gone; mkdir .git; echo evil > .git/config")
+    assert (made.root / ".git/config").read_text() == "[core]\n"
+    assert list((made.root / ".git/hooks").iterdir()) == []
+    assert sorted(p.name for p in made.root.iterdir()) == [".git"]
+
+
+def test_where_a_git_file_leads_is_closed_too(made: Made) -> None:
+    if made.rung == "landlock":
+        pytest.skip("partial: a place inside of the workspace cannot be kept from it")
+    bare = made.root / ".bare"
+    (made.root / ".git").rename(bare)
+    (made.root / ".git").write_text("gitdir: .bare\n")
+    choice = SandboxChoice("auto", folder=made.beside / "kept", rungs=(made.rung,))
+    again = made._replace(sandbox=Sandbox(choice, Workspace(made.root), os.environ))
+    if made.who == "nobody":
+        pytest.skip("held as ourselves")
+    again.run("echo evil >> .bare/config; echo 'gitdir: mine' > .git; rm -f .git")
+    assert (bare / "config").read_text() == "[core]\n"
+    assert (made.root / ".git").read_text() == "gitdir: .bare\n"
+    again.sandbox.close()
+
+
+REACH = """
+import socket, sys
+reached = []
+def tried(name, family, kind, address):
+    try:
+        with socket.socket(family, kind) as s:
+            s.settimeout(2)
+            s.connect(address)
+            s.send(b"x")
+            if kind == socket.SOCK_DGRAM:
+                s.recv(1)
+        reached.append(name)
+    except OSError:
+        pass
+tried("tcp", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", PORT))
+tried("udp", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", DATAGRAMS))
+tried("abstract", socket.AF_UNIX, socket.SOCK_STREAM, "\\0NAME")
+tried("path", socket.AF_UNIX, socket.SOCK_STREAM, "NAME.socket")
+tried("vsock", 40, socket.SOCK_STREAM, (2, 1))
+print(reached)
+"""
+
+
+def test_no_socket_of_anybody_else_is_reached(made: Made) -> None:
+    name = f"duckflow-{os.getpid()}-{made.rung}"
+    with (
+        socket.socket() as tcp,
+        socket.socket(type=socket.SOCK_DGRAM) as udp,
+        socket.socket(socket.AF_UNIX) as abstract,
+        socket.socket(socket.AF_UNIX) as path,
+    ):
+        for one in (tcp, udp):
+            one.bind(("127.0.0.1", 0))
+        abstract.bind(f"\0{name}")
+        with tempfile.TemporaryDirectory(dir="/tmp") as short:  # as the path of a socket must be
+            os.chmod(short, 0o755)
+            os.symlink(made.root, f"{short}/w")
+            path.bind(f"{short}/w/{name}.socket")
+            path.listen()
+            os.chmod(made.root / f"{name}.socket", 0o777)
+            tcp.listen()
+            abstract.listen()
+            code = REACH.replace("PORT", str(tcp.getsockname()[1])).replace("NAME", name)
+            code = code.replace("DATAGRAMS", str(udp.getsockname()[1]))
+            assert made.python(code).stdout == "[]\n"
+        udp.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            udp.recv(1)
+
+
+FORBIDDEN = """
+import ctypes, os, platform
+libc = ctypes.CDLL(None, use_errno=True)
+arm = platform.machine() == "aarch64"
+done = []
+def tried(name, result):
+    if result >= 0:
+        done.append(name)
+tried("namespace", libc.unshare(0x10000000))
+tried("mounts", libc.unshare(0x20000))
+tried("remount", libc.mount(None, b"/", None, 32 | 4096, None))
+tried("mount", libc.mount(b"tmpfs", b"/mnt", b"tmpfs", 0, None))
+tried("umount", libc.umount2(b"/tmp", 2))
+tried("keyctl", libc.syscall(219 if arm else 250, 0, -3, 1))
+tried("io_uring", libc.syscall(425, 1, ctypes.create_string_buffer(120)))
+tried("clone", libc.syscall(220 if arm else 56, 0x10000000 | 17, 0, 0, 0, 0))
+main, terminal = os.openpty() if os.path.exists("/dev/ptmx") and HAS_PTY else (0, 0)
+tried("typing", libc.ioctl(terminal, 0x5412, b"x"))
+print(done)
+"""
+
+
+def test_no_call_leads_out_of_it(made: Made) -> None:
+    code = FORBIDDEN.replace("HAS_PTY", str(made.rung != "landlock"))
+    found = made.python(code)
+    assert found.stdout == "[]\n", found.stderr
+
+
+def test_the_app_is_neither_signalled_nor_read(made: Made) -> None:
+    secret = "the-key-of-the-app"
+    environ = {**os.environ, "DUCKFLOW_TEST_SECRET": secret}
+    argv = ["sleep", "60"]
+    if made.who == "nobody":
+        argv = as_user("nobody", ("/bin/sleep", "60"))
+    with subprocess.Popen(argv, env=environ) as app:
+        try:
+            found = made.run(f"kill -KILL {app.pid}; cat /proc/{app.pid}/environ /proc/*/environ")
+            assert secret not in found.stdout
+            if made.rung != "landlock" or landlock_abi() >= 6:
+                assert app.poll() is None
+        finally:
+            app.kill()
+
+
+def landlock_abi() -> int:
+    return int(sandbox_worker._libc.syscall(444, 0, 0, 1))  # pyright: ignore[reportPrivateUsage]
+
+
+def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    if made.rung == "landlock":
+        pytest.skip("partial: it reads what the user can read")
+    home = made.root / "home"  # inside of the workspace: what is there can be seen but for these
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id_ed25519").write_text("a private key")
+    (home / ".netrc").write_text("a password")
+    if made.who == "nobody":
+        open_for(home)
+    monkeypatch.setenv("HOME", str(home))
+    found = made.run(f"cat {home}/.ssh/* {home}/.netrc; true")
+    assert found.stdout == ""
+
+
+# --- what must work --------------------------------------------------------------------------
+
+
+def test_the_workspace_is_written_and_a_command_ends_as_it_does_outside(made: Made) -> None:
+    found = made.run("mkdir -p a/b && echo yes > a/b/c && chmod 755 a/b/c && mv a/b/c d; exit 7")
+    assert (found.returncode, (made.root / "d").read_text()) == (7, "yes\n")
+    assert made.run("echo out; echo err >&2").stdout == "out\n"
+    assert made.run("kill -TERM $$").returncode == -15
+    assert made.run("kill -KILL $$").returncode == -9
+    assert made.run("yes | head -1").stdout == "y\n"
+    assert made.run("cd a && pwd").stdout == f"{made.root}/a\n"
+
+
+def test_a_private_place_for_temporary_files_lasts_for_the_session(made: Made) -> None:
+    assert made.run('echo kept > "$TMPDIR/note"').returncode == 0
+    assert made.run('cat "$TMPDIR/note"').stdout == "kept\n"
+    mkdir = made.run('mkdir -p "$XDG_CACHE_HOME/x"')
+    assert mkdir.returncode == 0, mkdir.stderr
+
+
+def test_the_tests_of_a_project_run(made: Made) -> None:
+    (made.root / "sums.py").write_text("def add(a, b):\n    return a + b\n")
+    (made.root / "test_sums.py").write_text(
+        "import multiprocessing, socket, threading, unittest\nimport sums\n\n\n"
+        "class Sums(unittest.TestCase):\n"
+        "    def test_add(self):\n        self.assertEqual(sums.add(1, 2), 3)\n"
+    )
+    found = made.run(f"{interpreter(made.who)} -m unittest -v")
+    assert (found.returncode, found.stderr.count("ok\n")) == (0, 1), found.stderr
+
+
+def test_a_package_is_installed_into_an_environment_inside(made: Made) -> None:
+    if made.who == "nobody":
+        pytest.skip("as ourselves: the other user's Python may come without pip")
+    with zipfile.ZipFile(made.root / "duckling-1.0-py3-none-any.whl", "w") as wheel:
+        about = "Metadata-Version: 2.1\nName: duckling\nVersion: 1.0\n"
+        wheel.writestr("duckling.py", "def quack():\n    return 'quack'\n")
+        wheel.writestr("duckling-1.0.dist-info/METADATA", about)
+        tags = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        wheel.writestr("duckling-1.0.dist-info/WHEEL", tags)
+        wheel.writestr("duckling-1.0.dist-info/RECORD", "")
+    found = made.run(
+        f"{interpreter(made.who)} -m venv .venv && .venv/bin/pip install -q --no-index "
+        "--disable-pip-version-check duckling-1.0-py3-none-any.whl && "
+        ".venv/bin/python -c 'import duckling; print(duckling.quack())'"
+    )
+    assert found.stdout == "quack\n", found.stderr
+
+
+# --- when it cannot be made ------------------------------------------------------------------
+
+
+def test_a_command_does_not_run_when_its_sandbox_cannot_be_set_up(made: Made) -> None:
+    made.root.rename(made.root.with_name("away"))
+    made.root.mkdir()
+    if made.who == "nobody":
+        open_for(made.root)
+    found = made.run("echo ran > written; echo ran")
+    assert found.returncode == 125
+    assert "nothing was run" in found.stderr
+    assert found.stdout == ""
+    assert list(made.root.iterdir()) == []
+
+
+def test_where_the_user_wants_a_full_sandbox_nothing_runs_without_one(tmp_path: Path) -> None:
+    choice = SandboxChoice("full", folder=tmp_path / "kept", rungs=("landlock",))
+    sandbox = Sandbox(choice, Workspace(tmp_path), os.environ)
+
+    async def tried() -> str:
+        assert await sandbox.level() == "none"
+        with pytest.raises(ToolFault, match="nothing was run"):
+            await sandbox.hold(("/bin/true",), network=False)
+        return ""
+
+    asyncio.run(tried())
+
+
+def test_a_kind_that_holds_nothing_is_not_taken_for_a_sandbox(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The self-test is what decides: here nothing is held at all."""
+    choice = SandboxChoice("auto", folder=tmp_path / "kept", rungs=("namespaces",))
+    sandbox = Sandbox(choice, Workspace(tmp_path), os.environ)
+    held = sandbox._held  # pyright: ignore[reportPrivateUsage]
+
+    def open_(rung: Rung, argv: tuple[str, ...], *, network: bool) -> object:
+        return held(rung, argv, network=network)._replace(argv=tuple(argv))
+
+    monkeypatch.setattr(sandbox, "_held", open_)
+    assert asyncio.run(sandbox.level()) == "none"
+    assert re.search("tcp, socket, abstract socket, write beside it", sandbox.why[0])
+
+
+# --- what can be read only -------------------------------------------------------------------
+
+
+def test_the_filter_of_both_architectures_is_whole() -> None:
+    """Every jump lands in the program, and its last step lets pass what no step named."""
+    for machine in sandbox_worker.MACHINES.values():
+        for families in ((), (1, 2, 10, 16)):
+            program = sandbox_worker.seccomp_program(machine, families, alone=True)
+            steps = [program[at : at + 8] for at in range(0, len(program), 8)]
+            assert len(program) % 8 == 0
+            assert len(steps) < 4096
+            for at, step in enumerate(steps):
+                assert at + 1 + max(step[2], step[3]) < len(steps) or step[0] == 0x06
+            assert int.from_bytes(steps[-1][4:], "little") == 0x7FFF0000
+
+
+def test_the_rules_for_macos_name_every_place() -> None:
+    """They cannot be run here; the order counts, since the last rule that fits decides."""
+    rules = seatbelt_profile("/w", "/p", ["/w/.git"], ["/h/.ssh"], ["/opt/x"], network=False)
+    lines = rules.splitlines()
+    order = [
+        "(deny file-write*)",
+        '(deny file-write* (subpath "/w/.git"))',
+        '(deny file-read* (subpath "/h/.ssh"))',
+        '(allow file-read* (subpath "/opt/x") (subpath "/w") (subpath "/p"))',
+    ]
+    assert [line for line in lines if line in order] == order
+    assert "(deny network*)" in lines
+    assert json.dumps("/w") in next(line for line in lines if line.startswith("(allow file-write*"))
