@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 
-from duckflow_tui.glance import LANGUAGES, MODES, PROTOCOLS, THEMES, glance, language_of
+from duckflow_tui.glance import LANGUAGES, MODES, PROTOCOLS, SANDBOXES, THEMES, glance, language_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,6 +154,7 @@ def parser(say: Callable[[str], str]) -> argparse.ArgumentParser:
     add("--resume", nargs="?", const="", metavar="ID", help=say("cli.help.resume"))
     add("--continue", dest="newest", action="store_true", help=say("cli.help.continue"))
     add("--mode", choices=MODES, help=say("cli.help.mode"))
+    add("--sandbox", choices=SANDBOXES, help=say("cli.help.sandbox"))
     add("--base-url", metavar="U", help=say("cli.help.base_url"))
     add("--model", metavar="N", help=say("cli.help.model"))
     add("--api-key-env", metavar="V", help=say("cli.help.api_key_env"))
@@ -252,6 +253,7 @@ def _choose(
             workspace=workspace,
             demo=args.demo,
             mode=args.mode,
+            sandbox=args.sandbox,
             base_url=args.base_url,
             model=args.model,
             api_key_env=args.api_key_env,

@@ -88,7 +88,7 @@ class Flags:
     resume: str = ""  # the id of a session to take up
     no_session: bool = False
     trust: bool = False  # what the folder brings along; headless only (R19)
-    external_sandbox: bool = False  # what the program runs in holds its commands
+    sandbox: str | None = None  # a level of the settings, or ``external``
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class SessionChoice:
     approved: tuple[str, ...] = ()  # operations of the app's own servers, as globs of a server
     resume: str = ""  # the session to take up, empty for a new one
     no_session: bool = False  # it is not recorded
-    external_sandbox: bool = False
+    external_sandbox: bool = False  # what the program runs in holds its commands
     flags: Flags | None = None  # what it was chosen from
     #: The keys that the program keeps of the endpoints in use; None until ``with_keys`` has looked.
     keys: Mapping[str, str] | None = field(default=None, repr=False)
@@ -195,7 +195,7 @@ def choose(
         allowed=_allowed(flags, say),
         resume=flags.resume,
         no_session=flags.no_session,
-        external_sandbox=flags.external_sandbox,
+        external_sandbox=flags.sandbox == "external",
         flags=flags,
     )
     _check_phases(loaded)
@@ -252,6 +252,8 @@ def secrets_of(settings: Settings, environ: Mapping[str, str] = os.environ) -> l
 def _apply(flags: Flags, settings: Settings) -> None:
     if flags.max_calls is not None:
         settings.execution.max_model_calls = min(flags.max_calls, 1000)
+    if flags.sandbox not in (None, "external"):
+        settings.sandbox.level = flags.sandbox  # type: ignore[assignment]  # as below
     if flags.theme is not None:
         settings.ui.theme = flags.theme  # type: ignore[assignment]  # argparse knows the choices
     if flags.animation is not None:

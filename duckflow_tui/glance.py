@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 LANGUAGES: Final = ("en", "ja")
 MODES: Final = ("plan", "strict", "standard", "trusted")
 PROTOCOLS: Final = ("auto", "tools", "json")
+SANDBOXES: Final = ("auto", "full", "partial", "none", "external")
 THEMES: Final = ("duck-dark", "duck-light", "duck-contrast")
 MAX_SETTINGS: Final = 256 * 1024  # bytes; R18
 
@@ -25,6 +26,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "--mode": MODES,
     "--protocol": PROTOCOLS,
     "--lang": LANGUAGES,
+    "--sandbox": SANDBOXES,
     "--theme": THEMES,
 }
 _TAKE_ONE: Final = {"--dir", "--base-url", "--model", "--api-key-env", *_CHOICES}

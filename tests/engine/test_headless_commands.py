@@ -66,7 +66,7 @@ async def headless(
             allow=allow,
             resume=resume,
             context=context,
-            external_sandbox=external,
+            sandbox="external" if external else None,
         )
         choice = choose(flags, places, "en", UNTOUCHED)
         status = await run(

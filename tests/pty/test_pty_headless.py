@@ -28,12 +28,14 @@ def start(
     *,
     as_json: bool = True,
     out: IO[str] | None = None,
+    more: tuple[str, ...] = (),
 ) -> subprocess.Popen[str] | PipedProcess:
     work = tmp_path / "work"
     work.mkdir()
     command = [*PROGRAM, "-p", text, "--mode", "trusted"]
     command += ["--base-url", base_url, "--model", "m", "--protocol", "json"]
     command += ["--json"] if as_json else []
+    command += more
     environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
     if is_prepared(command):
         return PipedProcess(command, cwd=work, environ=environ, out=out)
@@ -63,6 +65,25 @@ def test_an_interrupted_turn_ends_as_stopped(tmp_path: Path) -> None:
     assert (last["kind"], last["outcome"]) == ("turn_finished", "stopped")
     assert err == ""
     assert list((tmp_path / "work").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("level", "level_in_state", "status"), [("external", "external", 0), ("none", None, 3)]
+)
+def test_the_command_line_says_what_holds_the_commands(
+    tmp_path: Path, level: str, level_in_state: str | None, status: int
+) -> None:
+    """In a container the user says that it is the sandbox: in trusted mode commands then run.
+    Without any they do not, whatever else this machine has; a setting cannot say ``external``.
+    """
+    replies = script(decision("I run.", action("shell.run", command="echo $((6 * 7)) > a")), done())
+    with served(replies) as server:
+        run = start(tmp_path, server.endpoint.base_url, "go", more=("--sandbox", level))
+        out, err = run.communicate(timeout=DEADLINE)
+    records = [json.loads(line) for line in out.splitlines()]
+    told = [record["level"] for record in records if record["kind"] == "sandbox_tested"]
+    assert (run.returncode, told) == (status, [level_in_state] if level_in_state else []), err
+    assert (tmp_path / "work/a").exists() is (status == 0)
 
 
 def test_an_interrupt_while_the_text_is_typed_leaves_no_traceback(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from duckflow_tui.places import Places, peek_ui
 
 TOKENS = [
     *("--dir", "--demo", "--mode", "--base-url", "--model", "--api-key-env", "--protocol"),
+    *("--sandbox", "full", "external"),
     *("--lang", "--theme", "--no-animation", "-p", "-px", "--json", "--stream", "--max-calls"),
     *("-h", "--help", "--version", "--", "-", "", "x", "1", "-1", "plan", "json", "auto", "ja"),
     *("duck-light", "--dir=x", "--lang=en", "--lang=fr", "--mode=plan", "--theme=", "--demo=1"),
@@ -47,6 +48,7 @@ def test_a_frame_is_drawn_only_for_what_the_command_line_takes_as_a_start(argv: 
         ["--resume=12", "--lang=ja"],
         ["--dir", "x", "--mode", "plan", "--base-url", "http://x/v1", "--model", "m"],
         ["--api-key-env=K", "--protocol=json", "--lang=ja", "--theme=duck-light", "--no-animation"],
+        ["--sandbox", "full", "--demo"],
     ],
 )
 def test_every_usual_start_gets_a_frame(argv: list[str]) -> None:

@@ -289,6 +289,21 @@ def test_headless_consent_never_comes_from_settings(places: Places, tmp_path: Pa
     )
 
 
+@pytest.mark.parametrize("level", ["auto", "full", "partial", "none", "external"])
+def test_the_command_line_says_what_is_to_hold_commands_before_the_settings(
+    places: Places, tmp_path: Path, level: str
+) -> None:
+    """The settings cannot say ``external``: only who starts the program knows where it runs."""
+    write(places, FILE + "[sandbox]\nlevel = 'none'\n")
+    named = choose(Flags(workspace=tmp_path, sandbox=level), places, "en", {})
+    assert named.sandbox.level == level
+    assert choose(Flags(workspace=tmp_path), places, "en", {}).sandbox.level == "none"
+    write(places, FILE + "[sandbox]\nlevel = 'external'\n")
+    refused = choose(Flags(workspace=tmp_path), places, "en", {})
+    assert [problem.key for problem in refused.problems] == ["sandbox.level"]
+    assert refused.sandbox.level == "auto"
+
+
 def test_nothing_of_the_workspace_is_read_before_it_is_trusted(
     places: Places, tmp_path: Path
 ) -> None:
