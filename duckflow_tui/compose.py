@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from duckflow_tui.ending import Ending
-from duckflow_tui.llm.connections import Connections, ModelLine
+from duckflow_tui.llm.connections import Connections, KeyStore, ModelLine
 from duckflow_tui.llm.endpoints import (
     CLI_ENDPOINT,
     Endpoint,
@@ -447,6 +447,7 @@ class Sessions:
         self.ending = Ending()
         self._stack = AsyncExitStack()
         self._catalog: Catalog | None = None
+        self.put_aside: list[Path] = []  # damaged files of what was chosen, by their new names
         self.missing = ""  # why a model that the flags named in part could not be taken
 
     async def open(self, spawn: Spawn) -> Engine | None:
@@ -519,7 +520,8 @@ class Sessions:
     @property
     def connections(self) -> Connections:
         """What the user chose on the screen."""
-        return self.choice.connections
+        data = self.choice.places.data
+        return Connections(data, KeyStore(data, put_aside=self.put_aside))
 
     async def open_demo(self, spawn: Spawn) -> Engine:
         """The demo, chosen on the first screen."""

@@ -9,16 +9,19 @@ kept. Every method may wait for the disk or the keyring, so that a screen calls 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import json
 import os
 import re
 import threading
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol, TypeVar, cast
 
-from pydantic import AfterValidator, BaseModel, Field, field_validator
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, field_validator
 
 from duckflow_tui.llm.endpoints import KEPT_KEY, Endpoint, ModelRef
 from duckflow_tui.state.usage import Role
@@ -29,11 +32,13 @@ SERVICE: Final = "duckflow-tui"  # under which the keyring files the keys
 RECENT: Final = 12  # models used last that are remembered
 MAX_FILE: Final = 256 * 1024  # bytes of either file that are read
 KEYRING_S: Final = 3.0  # seconds that a keyring has to give a key
+LOCK_S: Final = 3.0  # seconds that a change waits for another program's; each takes milliseconds
 UNLOCK_S: Final = 60.0  # seconds that it has to take one: it may ask the user for a password
 
 KeyPlace = Literal["none", "variable", "keyring", "file"]
 
 _T = TypeVar("_T")
+_KEYS: Final = TypeAdapter(dict[str, str])
 
 
 class ModelLine(BaseModel, frozen=True, extra="ignore"):
@@ -87,18 +92,25 @@ class _Kept(BaseModel, extra="ignore"):
 
 
 class Connections:
-    """Reads the file when it is made, and again before each change, which is written at once.
+    """Reads the file when it is made, and again before each change, which is written at once; no
+    other program of ours changes it meanwhile.
 
-    A file that cannot be read counts as empty; ``problem`` then says why, and a change replaces it.
-    Changes raise OSError when the disk fails.
+    A file that cannot be read counts as empty; ``problem`` then says why. A change puts a damaged
+    one aside under another name, which ``put_aside`` then has, the file of keys too. Changes raise
+    OSError when the disk fails, or another program holds the folder for ``LOCK_S``.
     """
 
     def __init__(self, folder: Path, keys: KeyStore | None = None) -> None:
         """``folder`` is the program's data folder."""
         self.path = folder / FILE_NAME
         self.keys = keys or KeyStore(folder)
+        self.put_aside = self.keys.put_aside
         self.problem = ""
-        self._kept = self._read()
+        self._kept = _Kept()
+        try:
+            self._kept = self._read()
+        except (OSError, ValueError) as error:
+            self.problem = str(error)
 
     @property
     def all(self) -> tuple[ModelConnection, ...]:
@@ -216,18 +228,18 @@ class Connections:
         return found
 
     def _read(self) -> _Kept:
-        self.problem = ""
-        try:
-            data = _read_file(self.path)
-            return _Kept.model_validate_json(data) if data else _Kept()
-        except (OSError, ValueError) as error:
-            self.problem = str(error)
-            return _Kept()
+        data = _read_file(self.path)
+        return _Kept.model_validate_json(data) if data else _Kept()
 
     def _change(self, change: Callable[[_Kept], None]) -> None:
-        kept = self._read()
-        change(kept)
-        write_private(self.path, kept.model_dump_json(indent=1).encode())
+        with _changing(self.path.parent):
+            try:
+                kept = self._read()
+            except ValueError:
+                kept = _Kept()
+                self.put_aside.append(_put_aside(self.path))
+            change(kept)
+            write_private(self.path, kept.model_dump_json(indent=1).encode())
         self._kept = kept
         self.problem = ""
 
@@ -251,6 +263,7 @@ class KeyStore:
     folder: Path
     library: KeyringLike | None = None  # handed in by tests; else imported when it is needed
     seconds: tuple[float, float] = (KEYRING_S, UNLOCK_S)
+    put_aside: list[Path] = field(default_factory=list[Path])  # what damaged files are called now
     why_not: str = field(default="", init=False)  # the keyring is not used, in its own words
     _looked: bool = field(default=False, init=False)
 
@@ -295,7 +308,10 @@ class KeyStore:
         """The key of a connection; empty where there is none, or none can be read."""
         user = _user_of(connection)
         if connection.key_place == "file":
-            return self._file().get(user, "")
+            try:
+                return self._file().get(user, "")
+            except (OSError, ValueError):
+                return ""
         if connection.key_place == "keyring" and self.place() == "keyring":
             library = cast("KeyringLike", self.library)
             try:
@@ -317,22 +333,22 @@ class KeyStore:
                 _within(self.seconds[0], lambda: library.delete_password(SERVICE, user))
 
     def _file(self) -> dict[str, str]:
-        try:
-            held: object = json.loads(_read_file(self.file) or b"{}")
-        except (OSError, ValueError, RecursionError):
-            return {}
-        if not isinstance(held, dict):
-            return {}
-        entries = cast("dict[str, object]", held)
-        return {user: key for user, key in entries.items() if isinstance(key, str)}
+        """What the file holds; raises OSError, and ValueError where it is damaged."""
+        return _KEYS.validate_json(_read_file(self.file) or b"{}")
 
     def _write(self, user: str, secret: str) -> None:
-        held = self._file()
-        if held.get(user, "") == secret:
-            return
-        held[user] = secret
-        held = {name: key for name, key in held.items() if key}
-        write_private(self.file, json.dumps(held, indent=1).encode())
+        with _changing(self.folder):
+            try:
+                held = self._file()
+            except ValueError:
+                held = {}
+                if secret:
+                    self.put_aside.append(_put_aside(self.file))
+            if held.get(user, "") == secret:
+                return
+            held[user] = secret
+            held = {name: key for name, key in held.items() if key}
+            write_private(self.file, json.dumps(held, indent=1).encode())
 
 
 def _user_of(connection: ModelConnection) -> str:
@@ -366,6 +382,42 @@ def _within(seconds: float, call: Callable[[], _T]) -> _T:
     if not results:
         raise TimeoutError(f"the keyring does not answer within {seconds:.0f} s")
     return results[0]
+
+
+@contextlib.contextmanager
+def _changing(folder: Path) -> Generator[None]:
+    """No other program of ours changes files of this folder meanwhile; it is made where it lacks.
+    Raises OSError, TimeoutError after ``LOCK_S``. On a disk without locks it goes without.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    held, until = os.open(folder, os.O_RDONLY | os.O_CLOEXEC), time.monotonic() + LOCK_S
+    try:
+        while True:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise TimeoutError(errno.ETIMEDOUT, _HELD, str(folder)) from None
+                time.sleep(0.01)
+                continue
+            except OSError as error:
+                if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                    raise
+            break
+        yield
+    finally:
+        os.close(held)
+
+
+_HELD: Final = "another program of duckflow-tui does not let go of the folder"
+
+
+def _put_aside(path: Path) -> Path:
+    """Give a file another name beside it, which is free; returns it. Raises OSError."""
+    number = 1
+    while os.path.lexists(aside := path.with_name(f"{path.name}.damaged-{number}")):
+        number += 1
+    return path.rename(aside)
 
 
 def _read_file(path: Path) -> bytes:

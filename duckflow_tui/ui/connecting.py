@@ -292,6 +292,7 @@ class Connecting:
             self.chosen, engine = False, session.acting()
         elif not engine.choose_models(models):
             app.status.show_notice("connect.after_turn")
+        self.say_put_aside()
         if engine is None:
             return
         origin = session.sources.choice.origins.get(f"roles.{role}", CHOSEN)
@@ -350,6 +351,19 @@ class Connecting:
             kept.favour(ModelRef.parse(value), favourite)
         except OSError as error:
             self.say(self._app.words("connect.not_kept", reason=error.strerror or str(error)))
+
+        self.say_put_aside()
+
+    def say_put_aside(self) -> None:
+        """Say of each damaged file what it is called now."""
+        session = self._app.session
+        engine, aside = session.acting(), session.sources.put_aside
+        while aside:
+            path = visible_line(str(aside.pop()))
+            if engine is not None:
+                engine.notices.warn("connect.put_aside", path=path)
+            else:
+                self.say(self._app.words("connect.put_aside", path=path))
 
     async def connect(self) -> None:
         """Show what is connected and what there is."""

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import fcntl
 import json
+import os
 import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncGenerator
@@ -502,6 +507,76 @@ def test_two_windows_keep_each_others_choices(tmp_path: Path) -> None:
     assert Connections(tmp_path).all == (HERE, FAR)
 
 
+WRITER = """
+import sys
+from pathlib import Path
+from duckflow_tui.llm.connections import Connections, KeyStore, ModelConnection
+
+folder, name = Path(sys.argv[1]), sys.argv[2]
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(15):
+    here = ModelConnection(name=f"{name}{number}", base_url="http://127.0.0.1/v1", key_place="file")
+    Connections(folder, KeyStore(folder)).add(here, f"key of {here.name}")
+"""
+
+
+def test_programs_that_write_at_the_same_time_keep_each_others_choices_and_keys(
+    tmp_path: Path,
+) -> None:
+    names = ("a", "b", "c")
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    for program in started:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+    for program in started:
+        assert program.stdin is not None
+        program.stdin.write("go\n")
+        program.stdin.flush()
+    for program in started:
+        program.communicate(timeout=60)
+        assert program.returncode == 0
+    wanted = {f"{name}{number}" for name in names for number in range(15)}
+    kept = Connections(tmp_path)
+    assert {one.name for one in kept.all} == wanted
+    assert set(kept.stored_keys(wanted).values()) == {f"key of {name}" for name in wanted}
+
+
+def test_a_program_that_stands_still_while_it_writes_holds_no_other_up_for_long(
+    tmp_path: Path,
+) -> None:
+    made = Connections(tmp_path)
+    made.add(HERE)
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        with pytest.raises(TimeoutError):
+            made.add(FAR)
+    finally:
+        os.close(folder)
+    made.add(FAR)
+    assert Connections(tmp_path).all == (HERE, FAR)
+
+
+def test_on_a_disk_without_locks_what_is_chosen_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    Connections(tmp_path).add(HERE)
+    assert Connections(tmp_path).all == (HERE,)
+
+
 BROKEN = {
     "cut": b"{",
     "list": b"[]",
@@ -519,13 +594,32 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN)
-def test_a_broken_file_counts_as_none_and_a_choice_mends_it(tmp_path: Path, data: bytes) -> None:
-    (tmp_path / "connections.json").write_bytes(data)
-    broken = Connections(tmp_path)
-    assert (broken.all, broken.roles, broken.favourites, broken.lines) == ((), {}, (), {})
-    assert broken.problem
-    broken.add(HERE)
-    assert Connections(tmp_path).all == (HERE,)
+def test_a_broken_file_counts_as_none_and_a_choice_puts_it_aside(
+    tmp_path: Path, data: bytes
+) -> None:
+    for _ in ("once", "again, beside the first"):
+        (tmp_path / "connections.json").write_bytes(data)
+        broken = Connections(tmp_path)
+        assert (broken.all, broken.roles, broken.favourites, broken.lines) == ((), {}, (), {})
+        assert broken.problem
+        broken.add(HERE)
+        assert Connections(tmp_path).all == (HERE,)
+        (aside,) = broken.put_aside
+        assert aside.read_bytes() == data
+        broken.add(FAR)
+        assert broken.put_aside == [aside]
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize("name", ["connections.json", "keys.json"])
+def test_a_file_that_cannot_be_opened_is_not_replaced(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.symlink_to(path)  # which goes nowhere
+    made = Connections(tmp_path, KeyStore(tmp_path, Ring(refuses=True)))
+    with pytest.raises(OSError, match="symbolic links"):
+        made.add(FAR, SECRET)
+    assert path.is_symlink()
+    assert made.put_aside == []
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
@@ -542,6 +636,21 @@ def test_a_broken_file_of_keys_holds_none(tmp_path: Path) -> None:
     for data in (b"{", b"[]", b"[" * 100_000, b"\xff"):
         (tmp_path / "keys.json").write_bytes(data)
         assert KeyStore(tmp_path).get(FAR.model_copy(update={"key_place": "file"})) == ""
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", b"\xff", b'{"https://a.example b": 5}'])
+def test_a_broken_file_of_keys_is_put_aside_where_the_next_key_is_kept(
+    tmp_path: Path, data: bytes
+) -> None:
+    path = tmp_path / "keys.json"
+    path.write_bytes(data)
+    path.chmod(0o600)
+    made = Connections(tmp_path, KeyStore(tmp_path, Ring(refuses=True)))
+    kept = made.add(FAR, SECRET)
+    assert made.stored_keys(["far"]) == {kept.key_name: SECRET}
+    (aside,) = made.put_aside
+    assert aside.read_bytes() == data
+    assert stat.S_IMODE(aside.stat().st_mode) == 0o600
 
 
 def test_a_new_connection_gets_a_name_of_its_own(tmp_path: Path) -> None:

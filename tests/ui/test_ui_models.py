@@ -68,6 +68,20 @@ async def test_a_favourite_marked_in_a_burst_is_the_one_that_was_gone_to(tmp_pat
         assert seat.connections.favourites == (ModelRef("pond", "large"),)
 
 
+async def test_a_damaged_file_of_choices_is_put_aside_by_the_next_one_and_said(
+    tmp_path: Path,
+) -> None:
+    async with at_models(tmp_path) as seat:
+        await at_list(seat, "small", "large")
+        file = seat.home / "data" / "connections.json"
+        file.write_bytes(b"{")
+        seat.burst("down", "ctrl+l")
+        await seat.sees("★ large")
+        seat.burst("escape")
+        await seat.sees("was damaged", "connections.json.damaged-1")
+        assert (seat.home / "data" / "connections.json.damaged-1").read_bytes() == b"{"
+
+
 # --- what the list says ---------------------------------------------------------------------------
 
 
@@ -195,6 +209,23 @@ async def test_connect_takes_a_server_that_is_found_and_forgets_it_with_d_twice(
             await seat.pilot.press("d")
             await seat.sees("are forgotten")
             assert [one.name for one in seat.connections.all] == ["pond"]
+
+
+async def test_a_server_that_is_taken_puts_a_damaged_file_of_choices_aside_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    with shelf() as (url, _):
+        port = url.rpartition(":")[2].removesuffix("/v1")
+        async with at_models(tmp_path, ports=f"[{port}]") as seat:
+            await seat.says("/connect")
+            await seat.sees("a server here", "3 models")
+            (seat.home / "data" / "connections.json").write_bytes(b"{")
+            seat.clock.advance(1)
+            await seat.pilot.press("down", "enter")
+            await seat.sees("Which model at", "mallard-large")
+            await seat.pilot.press("down", "enter")
+            await seat.sees("was damaged", "connections.json.damaged-1")
+            assert [one.name for one in seat.connections.all] == ["local"]
 
 
 async def test_asking_for_models_is_said_until_it_is_answered(

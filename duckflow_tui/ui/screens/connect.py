@@ -100,6 +100,7 @@ class ConnectBoard(Board[Source | None]):
             self.report(self.words("connect.not_kept", reason=error.strerror or str(error)))
         else:
             self.report(self.words("connect.forgotten", name=kept.name))
+        self._owner.say_put_aside()
 
     def action_walk(self, by: int) -> None:
         self._forgetting = self._said = ""
