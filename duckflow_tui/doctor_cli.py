@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import io
 import json
 import locale
@@ -11,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -19,9 +21,12 @@ from duckflow_tui.compose import Flags, SessionChoice, Unusable, choose
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.places import Places
+from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.sessions_cli import command_line
+from duckflow_tui.settings import SandboxSettings, load
 from duckflow_tui.state.base import one_line
+from duckflow_tui.state.session import HOLDS, SandboxLevel
 from duckflow_tui.words.catalogue import Catalogue
 
 SOUND: Final = 0
@@ -33,7 +38,9 @@ _MARKS: Final[Mapping[State, str]] = {"ok": "âœ“", "missing": "!", "broken": "âœ
 _LEAST_FREE: Final = 200 * 1024 * 1024  # bytes: a long session with the files it changed
 _SMALLEST: Final = (60, 20)  # columns and rows that the screen is made for
 _ANSWER_S: Final = 5.0  # seconds that a server or a program has to answer
+_SANDBOX_S: Final = 20.0  # seconds for the self-tests of all kinds of sandbox; one takes 0.2
 _SHOWN_MODELS: Final = 5
+_KINDS: Final[Mapping[str, str]] = {"bwrap": "bubblewrap", "namespaces": "namespaces"}
 _DEEP: Final = ("truecolor", "24bit")
 
 
@@ -112,7 +119,7 @@ class _Doctor:
         yield self._keys()
         for name in ("rg", "git"):
             yield self._program(name)
-        yield self._made("sandbox", "missing", "sandbox.none")
+        yield self._sandbox(choice)
         yield self._disk()
         try:
             choice = choice or choose(self._flags, self._places, self._language)
@@ -188,6 +195,29 @@ class _Doctor:
             return HealthCheck(name, "missing", one_line(str(error), 200))
         return HealthCheck(name, "ok", f"{visible_line(one_line(version, 60))} ({found})")
 
+    def _sandbox(self, choice: SessionChoice | None) -> HealthCheck:
+        """What holds commands in this folder, by the test that a session makes too."""
+        wanted = (choice.settings if choice else load(self._places, os.environ).settings).sandbox
+        if choice is not None and choice.sandbox.level == "external":
+            return self._made("sandbox", "ok", "sandbox.external")
+        if wanted.level == "none":
+            return self._made("sandbox", "missing", "sandbox.off", "sandbox.off_fix")
+        try:
+            with tempfile.TemporaryDirectory(prefix="duckflow-") as folder:
+                tried = asyncio.run(_tried(self._flags.workspace, wanted, Path(folder)))
+        except (OSError, WorkspaceError, TimeoutError) as error:
+            return HealthCheck("sandbox", "missing", one_line(str(error) or "timeout", 200))
+        level, rung, lacks = tried
+        facts = {"kind": rung, "lacks": visible_line(one_line("; ".join(lacks), 300))}
+        if level in HOLDS:
+            return self._made("sandbox", "ok", f"sandbox.{level}", **facts)
+        key = "refused" if level == "none" and wanted.level != "auto" else level
+        if wanted.level == "partial" and level == "partial":
+            fix = "off_fix"
+        else:
+            fix = "install_fix" if any("not installed" in one for one in lacks) else "closed_fix"
+        return self._made("sandbox", "missing", f"sandbox.{key}", f"sandbox.{fix}", **facts)
+
     def _disk(self) -> HealthCheck:
         folders: list[Path] = []
         for folder in dict.fromkeys(self._places.own_dirs):
@@ -258,6 +288,24 @@ class _Doctor:
         except Unusable as refused:
             return self._made("model", "broken", "model.none")._replace(fix=str(refused))
         return self._made("model", "missing", "model.none", "model.found_fix", line=line)
+
+
+async def _tried(
+    root: Path, wanted: SandboxSettings, folder: Path
+) -> tuple[SandboxLevel, str, list[str]]:
+    """The level that holds, the name of its kind, what the others lack. Raises OSError for a
+    workspace that is no folder, TimeoutError where the tests take too long.
+    """
+    from duckflow_tui.safety.workspace import Workspace
+    from duckflow_tui.tools.commands import SandboxChoice
+    from duckflow_tui.tools.sandbox import Sandbox
+
+    choice = SandboxChoice(wanted.level, wanted.read, folder)
+    with contextlib.closing(Workspace(root)) as workspace:
+        with contextlib.closing(Sandbox(choice, workspace, os.environ)) as sandbox:
+            async with asyncio.timeout(_SANDBOX_S):
+                level = await sandbox.level()
+        return level, _KINDS.get(sandbox.rung or "", ""), sandbox.why
 
 
 async def _models(choice: SessionChoice) -> tuple[str, ...]:

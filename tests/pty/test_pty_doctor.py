@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,6 +18,9 @@ from support.pty import Terminal
 from support.serving import served
 
 from duckflow_tui.demo.replies import Script
+from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.tools.commands import SandboxChoice
+from duckflow_tui.tools.sandbox import Sandbox
 
 PROGRAM = [sys.executable, "-m", "duckflow_tui", "doctor"]
 
@@ -130,12 +136,60 @@ def test_wrong_settings_are_read_out_with_their_line(
     assert "[mcp.servers.notes]" in found["server"]["fix"]
 
 
+def real(tmp_path: Path, **choice: Any) -> Sandbox:
+    """A sandbox of this machine for the same folder."""
+    return Sandbox(
+        SandboxChoice("auto", folder=tmp_path / "kept", **choice), Workspace(tmp_path), os.environ
+    )
+
+
+def test_the_kind_of_sandbox_that_holds_is_found_by_trying_it(tmp_path: Path) -> None:
+    """What a session would find is told, with what to do only where nothing holds in full."""
+    level = asyncio.run(real(tmp_path).level())
+    for wanted in ("auto", "full"):
+        _, found = checks(tmp_path, environ={"DUCKFLOW_SANDBOX__LEVEL": wanted})
+        told = found["sandbox"]
+        assert told["found"].startswith(level if level != "none" else "none works"), told
+        assert (told["state"], bool(told["fix"])) == (
+            ("ok", False) if level == "full" else ("missing", True)
+        )
+    _, found = checks(tmp_path)
+    assert "switched off" in found["sandbox"]["found"]
+    assert "sandbox.level" in found["sandbox"]["fix"]
+    assert {path.name for path in tmp_path.iterdir()} <= {"home", "kept"}
+
+
+def test_where_the_system_lets_nobody_make_namespaces_the_fix_is_another_one(
+    tmp_path: Path,
+) -> None:
+    """Looked at from within a sandbox, where no other can be made but by Landlock."""
+    outer = real(tmp_path)
+    if asyncio.run(outer.level()) == "none":
+        pytest.skip("; ".join(outer.why))
+    (tmp_path / "home").mkdir()
+    environ = f"DUCKFLOW_SANDBOX__LEVEL=auto DUCKFLOW_HOME={tmp_path}/home LANG=C.UTF-8"
+    line = f"env {environ} {sys.executable} -m duckflow_tui doctor --json"
+    held = asyncio.run(outer.hold(("/bin/bash", "-c", line), network=False))
+    run = subprocess.run(
+        held.argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    outer.close()
+    (told,) = (one for one in json.loads(run.stdout) if one["name"] == "sandbox")
+    assert told["state"] == "missing"
+    assert "each command asks you first. bwrap: " in told["found"]
+    if not os.path.exists("/usr/bin/bwrap"):
+        assert told["fix"] == "Install bubblewrap."
+    else:
+        assert "--sandbox external" in told["fix"]
+
+
 @pytest.mark.parametrize(("width", "height"), [(120, 40), (60, 20)])
 def test_the_app_shows_the_same_page(tmp_path: Path, width: int, height: int) -> None:
     """In the app, with the model of the session and its server really asked."""
     with served(Script(models=("small", "large"))) as server:
         command = [*PROGRAM[:-1], "--base-url", server.endpoint.base_url, "--model", "large"]
         environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
+        environ |= {"DUCKFLOW_SANDBOX__LEVEL": "auto"}  # really tried, beside the screen
         with Terminal(
             command, cwd=tmp_path, environ=environ, width=width, height=height
         ) as terminal:
@@ -143,6 +197,9 @@ def test_the_app_shows_the_same_page(tmp_path: Path, width: int, height: int) ->
             terminal.type("/doctor\r")
             model = ("✓ Model       large",) if height == 40 else ()
             terminal.sees("✓ Terminal", "! Colours", "Nothing is in the way", *model)
+            assert height < 40 or re.search(
+                "Sandbox +(full, by|partial, by|none works)", terminal.text
+            )
             terminal.type("\x1b[B")
             terminal.sees("Unset NO_COLOR to see colours.")
             terminal.type("\x1b")
