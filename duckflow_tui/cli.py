@@ -340,7 +340,6 @@ def _interactive(
             frame.restore()
         _say_problems(refused.problems, _words(language))
         return _refuse(str(refused))
-    from duckflow_tui.settings import Loaded
     from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.session_host import AppOptions
 
@@ -358,7 +357,7 @@ def _interactive(
         animation=choice.settings.ui.animation,
         notifications=choice.settings.ui.notifications,
         title="little-shop" if args.demo else folder.name or str(folder),
-        settings=Loaded(choice.settings, origins=choice.origins),
+        settings=lambda: sessions.settings,
         settings_path=str(places.settings_file),
         demo=args.demo,
         problems=choice.problems,

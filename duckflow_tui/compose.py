@@ -35,6 +35,8 @@ from duckflow_tui.places import ConfirmedOrigins, Places
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.safety.secrets import RedactingFilter, Redactor
 from duckflow_tui.settings import (
+    CHOSEN,
+    CHOSEN_FOR_NOW,
     Loaded,
     McpSettings,
     Origin,
@@ -324,7 +326,8 @@ def with_model(choice: SessionChoice, endpoint: Endpoint, model: str) -> Session
             "roles": choice.settings.roles.model_copy(update={"main": f"{endpoint.name}/{model}"}),
         }
     )
-    choice = replace(choice, settings=settings, endpoint_missing=False)
+    origins = choice.origins | {"roles.main": Origin()}
+    choice = replace(choice, settings=settings, endpoint_missing=False, origins=origins)
     return _checked(choice, endpoint, say, choice.environ)
 
 
@@ -448,6 +451,7 @@ class Sessions:
         self._stack = AsyncExitStack()
         self._catalog: Catalog | None = None
         self.put_aside: list[Path] = []  # damaged files of what was chosen, by their new names
+        self._chosen: dict[str, Origin] = {}  # on the screen in this process, by setting
         self.missing = ""  # why a model that the flags named in part could not be taken
 
     async def open(self, spawn: Spawn) -> Engine | None:
@@ -483,8 +487,13 @@ class Sessions:
         and in later ones where they name none. Waits for the disk and the keyring; raises OSError.
         """
         kept, at_hand = self.connections, self.models_at_hand()
+        origin = CHOSEN_FOR_NOW
         if kept.of(ref.endpoint) is not None:
             kept.choose(ref, role, line)
+            origin = CHOSEN
+        added = at_hand.endpoints.keys() - self.choice.settings.endpoints.keys()
+        self._chosen |= dict.fromkeys((setting_of(name, "base_url") for name in added), CHOSEN)
+        self._chosen[f"roles.{role}"] = origin
         roles = at_hand.roles.model_copy(update={role: str(ref)})
         settings = self.choice.settings.model_copy(
             update={"endpoints": dict(at_hand.endpoints), "roles": roles}
@@ -505,6 +514,11 @@ class Sessions:
         endpoints = settings.endpoints | added
         environ = {**kept.stored_keys(endpoints), **os.environ}
         return ModelsInUse(endpoints, settings.roles, environ, kept.lines)
+
+    @property
+    def settings(self) -> Loaded:
+        """The settings as they are now, and where each is from."""
+        return Loaded(self.choice.settings, origins=self.choice.origins | self._chosen)
 
     @property
     def ports(self) -> tuple[int, ...]:

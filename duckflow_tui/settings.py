@@ -260,7 +260,8 @@ class Origin(NamedTuple):
     line: int = 0
 
 
-CHOSEN: Final = Origin("/connect")  # on the screen
+CHOSEN: Final = Origin("/connect")  # on the screen, and kept
+CHOSEN_FOR_NOW: Final = Origin("/model")  # on the screen, at an endpoint that the settings name
 
 
 @dataclass(slots=True)

@@ -397,7 +397,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         from duckflow_tui.settings import Loaded, Settings
         from duckflow_tui.ui.screens.settings import SettingsBoard
 
-        loaded = self.options.settings or Loaded(Settings())
+        loaded = self.options.settings() if self.options.settings else Loaded(Settings())
         self.push_screen(SettingsBoard(self.words, self.clock, loaded, self.options.settings_path))
 
     @cached_property

@@ -43,7 +43,7 @@ class AppOptions:
     animation: bool = True
     notifications: bool = True
     title: str = ""  # name of the workspace folder, until the session says it
-    settings: Loaded | None = None  # for the page that shows them
+    settings: Callable[[], Loaded] | None = None  # as they are now, for the page that shows them
     settings_path: str = "settings.toml"  # shown on the first screen
     demo: bool = False  # the replies are scripted
     problems: tuple[Trouble, ...] = ()  # of the settings; a session says them itself

@@ -13,11 +13,13 @@ from support.prepared import UNTOUCHED, run_program
 from support.serving import Served, served
 from support.session import done, script
 
-from duckflow_tui.compose import Flags, choose
+from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.llm.connections import Connections, KeyStore, ModelConnection
 from duckflow_tui.llm.discovery import nearest
 from duckflow_tui.llm.endpoints import ModelRef
 from duckflow_tui.places import Places
+from duckflow_tui.settings import Origin
 
 
 @contextmanager
@@ -78,6 +80,22 @@ def test_the_only_model_of_the_only_server_answers_and_is_named(tmp_path: Path) 
         assert (ended.returncode, ended.stdout) == (0, "Hello.\n")
         assert ended.stderr.splitlines()[0] == f"Using duck-1 at 127.0.0.1:{port_of(server)}."
         assert asked(server)[0] == "/v1/models"
+
+
+async def test_the_settings_say_of_a_model_that_flags_name_in_part_that_it_is_from_them(
+    tmp_path: Path,
+) -> None:
+    with serving("duck-1") as server:
+        places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
+        flags = Flags(workspace=tmp_path, base_url=server.endpoint.base_url)
+        sessions, spawn = Sessions(choose(flags, places, "en", UNTOUCHED)), TaskSpawn()
+        try:
+            assert await sessions.open(spawn) is not None
+            assert sessions.settings.settings.roles.main == "cli/duck-1"
+            assert sessions.settings.origins["roles.main"] == Origin()
+        finally:
+            await spawn.end()
+            await sessions.close()
 
 
 def test_nothing_is_asked_where_an_endpoint_is_configured(tmp_path: Path) -> None:

@@ -155,7 +155,12 @@ async def at_models(
         environ = {**UNTOUCHED, "DUCKFLOW_DISCOVERY__PORTS": ports}
         clock = ManualClock()
         sessions = Sessions(choose(flags, places, language, environ))
-        options = AppOptions(language=language, animation=False, title="little-shop")
+        options = AppOptions(
+            language=language,
+            animation=False,
+            title="little-shop",
+            settings=lambda: sessions.settings,
+        )
         app = DuckflowApp(sessions, options, clock=clock)
         try:
             async with app.run_test(size=size) as pilot:

@@ -18,6 +18,7 @@ from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.endpoints import ModelRef
 from duckflow_tui.llm.exchange import Target
 from duckflow_tui.ui.screens.model_list import ModelList
+from duckflow_tui.ui.screens.settings import SettingsBoard
 
 
 async def at_list(seat: ModelSeat, *words: str) -> None:
@@ -80,6 +81,58 @@ async def test_a_damaged_file_of_choices_is_put_aside_by_the_next_one_and_said(
         seat.burst("escape")
         await seat.sees("was damaged", "connections.json.damaged-1")
         assert (seat.home / "data" / "connections.json.damaged-1").read_bytes() == b"{"
+
+
+# --- what the settings say ------------------------------------------------------------------------
+
+
+async def setting(seat: ModelSeat, key: str) -> str:
+    """What the page of settings says of one, as one line; the page is closed again."""
+    await seat.says("/settings")
+    await settled(seat.pilot, lambda: isinstance(seat.app.screen, SettingsBoard), "the page")
+    board = seat.app.screen
+    assert isinstance(board, SettingsBoard)
+    board.choose(key)
+    await seat.pilot.pause()
+    seat.clock.advance(1)
+    text = " ".join(seat.screen.split())
+    await seat.pilot.press("escape")
+    await settled(seat.pilot, lambda: seat.app.screen is seat.app.bench, "the session")
+    return text
+
+
+async def test_settings_show_the_model_that_was_chosen_on_the_screen_and_where_it_is_kept(
+    tmp_path: Path,
+) -> None:
+    with shelf() as (url, _):
+        port = url.rpartition(":")[2].removesuffix("/v1")
+        async with at_models(tmp_path, ports=f"[{port}]") as seat:
+            kept = "chosen on the screen, kept in connections.json"
+            assert f'= "pond/small" {kept}' in await setting(seat, "roles.main")
+            await seat.says("/connect")
+            await seat.sees("a server here", "3 models")
+            seat.clock.advance(1)
+            await seat.pilot.press("down", "enter")
+            await seat.sees("Which model at", "mallard-large")
+            await seat.pilot.press("down", "enter")
+            await settled(seat.pilot, lambda: now(seat) == "local/mallard-small", "the model")
+            assert f'= "local/mallard-small" {kept}' in await setting(seat, "roles.main")
+            assert f'= "{url}" {kept}' in await setting(seat, "endpoints.local.base_url")
+            assert "= unset by default" in await setting(seat, "roles.fast")
+
+
+async def test_settings_say_that_a_model_of_an_endpoint_of_the_file_is_chosen_for_now_only(
+    tmp_path: Path,
+) -> None:
+    settings = '[endpoints.here]\nbase_url = "URL"\n\n[roles]\nmain = "here/small"\n'
+    async with at_models(tmp_path, settings=settings) as seat:
+        assert "settings.toml, line 5" in await setting(seat, "roles.main")
+        await at_list(seat, "large")
+        await seat.pilot.press(*"large", "enter")
+        await settled(seat.pilot, lambda: now(seat) == "here/large", "the model")
+        text = await setting(seat, "roles.main")
+        assert '= "here/large" chosen on the screen, until the program ends' in text
+        assert "settings.toml, line 2" in await setting(seat, "endpoints.here.base_url")
 
 
 # --- what the list says ---------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def app_of(places: Places, language: str = "en", shows: str = "", **environ: str
     found = choose(Flags(workspace=places.config, theme="duck-light"), places, language, environ)
     options = AppOptions(
         language=language,
-        settings=Loaded(found.settings, origins=found.origins),
+        settings=lambda: Loaded(found.settings, origins=found.origins),
         settings_path=shows or str(places.settings_file),
     )
     return app_on(FakeSessions(None), options, ManualClock())

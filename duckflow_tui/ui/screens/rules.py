@@ -172,7 +172,7 @@ class RuleBoard(StateBoard):
             then = calendar(self.state.mode_log[-1][1])
             return self.words("rules.mode_from.set", time=f"{then:%H:%M}" if then else "")
         settings = self.host.options.settings
-        origin = settings.origins.get("approval.mode") if settings is not None else None
+        origin = settings().origins.get("approval.mode") if settings is not None else None
         if origin is None:
             return self.words("rules.mode_from.default")
         if not origin.name:

@@ -12,8 +12,18 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import BindingType
 
+from duckflow_tui.llm.connections import FILE_NAME
 from duckflow_tui.safety.safe_text import SafeText, visible, visible_line
-from duckflow_tui.settings import CHOSEN, Loaded, Origin, Setting, choices_of, limits_of, listed
+from duckflow_tui.settings import (
+    CHOSEN,
+    CHOSEN_FOR_NOW,
+    Loaded,
+    Origin,
+    Setting,
+    choices_of,
+    limits_of,
+    listed,
+)
 from duckflow_tui.state.base import Clock
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
@@ -102,7 +112,9 @@ class SettingsBoard(Board[None]):
         if not origin.name:
             return self.words("settings.from.flag")
         if origin == CHOSEN:
-            return self.words("settings.from.chosen", command=origin.name)
+            return self.words("settings.from.chosen", file=FILE_NAME)
+        if origin == CHOSEN_FOR_NOW:
+            return self.words("settings.from.chosen_for_now")
         if origin.line:
             return self.words("settings.from.file", path=origin.name, line=origin.line)
         return self.words("settings.from.variable", name=origin.name)
