@@ -5,18 +5,21 @@ outside of it. The level is told to the session; the commands are real.
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.bench import done
-from support.shell import ShellBench
+from support.session import action, decision, script, session
+from support.session import done as finished
+from support.shell import ShellBench, no_full_sandbox
 
-from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.calls import OperationMessage, OperationStarted
 from duckflow_tui.state.gates import Gate, GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome, Risk
-from duckflow_tui.state.session import ModeChanged, SandboxLevel, end_with_process
+from duckflow_tui.state.session import ModeChanged, SandboxLevel, SandboxTested, end_with_process
 from duckflow_tui.tools.commands import SandboxChoice
 
 RUN = "shell.run"
@@ -315,7 +318,7 @@ async def test_what_a_real_sandbox_refuses_is_put_down_to_it_and_runs_outside_on
     try:
         await bench.call(RUN, command="true")
         if bench.store.state.session.sandbox != "full":
-            pytest.skip("no sandbox holds a command in full on this machine")
+            no_full_sandbox("; ".join(bench.runner.sandbox.why))
         program = "import socket; socket.create_connection(('192.0.2.1', 9), timeout=5)"
         task = bench.begin(RUN, command=f'python3 -c "{program}"')
         gate = await bench.gate()
@@ -331,3 +334,40 @@ async def test_what_a_real_sandbox_refuses_is_put_down_to_it_and_runs_outside_on
         assert kept.read_text() == "changed\n"
     finally:
         await bench.end_commands()
+
+
+async def test_a_session_tries_the_sandbox_with_its_first_command(tmp_path: Path) -> None:
+    """The whole assembly: the level is told before the command begins, and once; in trusted mode
+    commands then run unasked, and what writes elsewhere is offered outside.
+    """
+    first = action("shell.run", command="echo $((6 * 7)) > made; cat made")
+    elsewhere = action("shell.run", command="d=/us; touch ${d}r/duckflow-was-here")
+    replies = script(
+        decision("I run it.", first), decision("Now elsewhere.", elsewhere), finished()
+    )
+    environ = {"DUCKFLOW_SANDBOX__LEVEL": "auto"}
+    async with session(tmp_path, replies, mode="trusted", environ=environ) as made:
+        assert made.store.state.session.sandbox == "untested"
+        await made.engine.send("go")
+        await made.until(lambda state: bool(state.gates) or state.session.sandbox != "untested")
+        if made.state.session.sandbox != "full":
+            no_full_sandbox()
+        gate = await made.gate()
+        assert gate.args["outside"] is True
+        assert {"failed_write", "outside_sandbox"} <= set(gate.impact.reasons)
+        await made.answer(GateChoice.REJECT)
+        await made.ended()
+        held, refused = made.results()
+        assert (held.allowed, held.gate, held.result.text.split("\n")[-1]) == (
+            "sandbox",
+            None,
+            "42",
+        )
+        assert (refused.result.exit_code, refused.allowed) == (1, "sandbox")
+        assert "Read-only file system" in refused.result.text
+        assert "Probably the sandbox" in refused.result.text
+        kinds = [type(record.event) for record in made.records]
+        assert kinds.count(SandboxTested) == 1
+        assert kinds.index(SandboxTested) < kinds.index(OperationStarted)
+    assert "duckflow-was-here" not in os.listdir("/usr")
+    assert os.listdir(tmp_path / "home/state/sandbox") == []

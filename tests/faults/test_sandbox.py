@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
 import pytest
+from support.shell import no_full_sandbox
 
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.tools import sandbox_worker
@@ -116,6 +117,8 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Made]:
     if who == "nobody":
         open_for(tmp_path)
     level = asyncio.run(sandbox.level())
+    if level == "none" and (rung, who) == ("bwrap", "us"):
+        no_full_sandbox("; ".join(sandbox.why))
     if level == "none":
         pytest.skip(f"{rung} as {who}: {'; '.join(sandbox.why)}")
     yield Made(sandbox, root, beside, rung, who)
@@ -339,6 +342,16 @@ def test_a_package_is_installed_into_an_environment_inside(made: Made) -> None:
         ".venv/bin/python -c 'import duckling; print(duckling.quack())'"
     )
     assert found.stdout == "quack\n", found.stderr
+
+
+def test_a_full_sandbox_holds_where_the_system_lets_one_be_made(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    choice = SandboxChoice("full", folder=tmp_path / "kept")
+    sandbox = Sandbox(choice, Workspace(tmp_path), os.environ)
+    if asyncio.run(sandbox.level()) != "full":
+        no_full_sandbox("; ".join(sandbox.why))
+    assert sandbox.rung in ("bwrap", "namespaces")
+    sandbox.close()
 
 
 # --- when it cannot be made ------------------------------------------------------------------

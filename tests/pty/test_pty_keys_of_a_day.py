@@ -11,6 +11,7 @@ import pytest
 from support.pty import Terminal
 from support.serving import served
 from support.session import action, decision, done, script
+from support.shell import no_full_sandbox
 
 from duckflow_tui.demo.replies import Reply
 
@@ -87,7 +88,7 @@ class Keys:
 
 def weak(terminal: Terminal) -> None:
     if any(level in terminal.text for level in ("NO SANDBOX", "sandbox partial")):
-        pytest.skip("no sandbox holds a command in full on this machine")
+        no_full_sandbox()
 
 
 @pytest.mark.parametrize(
