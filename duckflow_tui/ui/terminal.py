@@ -109,7 +109,7 @@ class Terminal:
     def begin(self) -> None:
         """Keep the title that the terminal has, and take its place."""
         self._app.write_to_terminal(SAVE_TITLE)
-        self._set_title(waiting=False)
+        self._set_title("")
 
     def copy(self, text: str) -> None:
         """Hand the text to the terminal, and say so; only the terminal knows if it took it."""
@@ -133,7 +133,8 @@ class Terminal:
         names |= {card.card_id: words(f"card.kind.{card.kind}") for card in state.cards}
         new = [question for question in names if question not in self._seen]
         self._seen = frozenset(names)
-        self._set_title(waiting=bool(names))
+        waits = "shell.title_waiting" if names.keys() - asked else "shell.title_asked"
+        self._set_title(waits if names else "")
         if not new or app.app_focus or not app.options.notifications:
             return
         app.bell()
@@ -141,10 +142,10 @@ class Terminal:
         body = words(key, operation=names[new[-1]])
         app.write_to_terminal(notification_sequence("duckflow", body, os.environ))
 
-    def _set_title(self, *, waiting: bool) -> None:
+    def _set_title(self, waits: str) -> None:
         store = self._app.session.store
         name = store.state.session.title if store is not None else self._app.options.title
-        mark = f"{self._app.words('shell.title_waiting')} " if waiting else ""
+        mark = f"{self._app.words(waits)} " if waits else ""
         self._app.write_to_terminal(title_sequence(f"{mark}duckflow {name}".strip()))
 
 

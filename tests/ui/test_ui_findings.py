@@ -326,4 +326,4 @@ async def test_the_header_speaks_the_language(size: tuple[int, int]) -> None:
     app = app_with(FakeEngine(working("ja")), language="ja")
     async with standing(app, *size):
         assert "EXECUTION" not in screen_text(app)
-        assert "実行段階" in screen_text(app)
+        assert "実行 · 実行中" in screen_text(app)

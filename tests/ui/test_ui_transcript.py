@@ -299,7 +299,7 @@ async def test_language_and_theme_change_what_is_there() -> None:
     async with app.run_test(size=(90, 30)) as pilot:
         app.chat.words = Catalogue("ja")
         await pilot.pause()
-        assert any("あなたの返答を待っています" in line for line in app.lines())
+        assert any("あなたの回答を待っています" in line for line in app.lines())
         app.theme = "duck-light"
         await pilot.pause()
         ground = [on_ground(app, y, DUCK_LIGHT.background) for y in range(30)]

@@ -76,6 +76,7 @@ def _line_rows(line: DiffLine, palette: Palette, digits: int, width: int) -> lis
 HEAD_ROWS: Final = 24  # of a result that is too long to show, from its beginning
 TAIL_ROWS: Final = 8  # and from its end
 VALUE_ROWS: Final = 8  # of one argument
+EXIT_CELLS: Final = 14  # of the figures, kept before the target: "終了コード 127"
 CHANGE_ROWS: Final = 60  # of a change; the pane beside the chat has the whole of it
 
 #: Arguments that say what an operation works on, the first that is there.
@@ -256,7 +257,7 @@ def operation_row(
     used = cell_len(sign.text) + cell_len(verb) + 1
     room = max(0, width - used - sum(segment.cell_length for segment in right) - 1)
     if figures and target and cell_len(target) + 2 + cell_len(figures) > room:
-        figures = fit(figures, room // 2)
+        figures = fit(figures, max(room // 2, min(room - 2, EXIT_CELLS)))
         target = fit(target, room - cell_len(figures) - 2, "end" if is_path else "start")
     target = fit(target, room, "end" if is_path else "start")
     left: Row = [sign, Segment(verb, ink(palette.ai)), Segment(" ", PLAIN)]

@@ -18,7 +18,7 @@ from textual.timer import Timer
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, Told
-from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, Step, Task, WorkInfo, WorkStatus
+from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, Step, WorkInfo, WorkStatus
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
@@ -67,7 +67,7 @@ class PlanView(LineView):
         self._clock = clock
         self._work: WorkInfo | None = None
         self._brief: tuple[str, ...] = ()  # what the model means to do, before there is a plan
-        self._asking: frozenset[str] = frozenset()  # ids of steps and calls that wait for the user
+        self._asking: dict[str, str] = {}  # ids of steps and calls that wait for the user
         self._held = False  # the work is paused
         self._cursor = ("", "")  # step id, task id
         self._at = 0  # index of the step at the cursor, where it was seen last
@@ -246,19 +246,16 @@ class PlanView(LineView):
         step, task = self._tree.step_at(spot), self._tree.task_at(spot)
         if task is not None:
             indent = 3 + len(str(spot.step + 1))
-            asks = self._asks(task)
+            asks = self._asking.get(task.call_id, "") if task.call_id else ""
             return task_row(task, self._pen(), width, indent=indent, needs_you=asks)
         shown = self._tree.is_open(step)
         facts = StepFacts(
             number=spot.step + 1,
             waits_for=self._tree.waits_for(step),
-            needs_you=step.step_id in self._asking,
+            needs_you=self._asking.get(step.step_id, ""),
             folded=0 if shown else len(step.task_list),
         )
         return step_row(step, facts, self._pen(), width)
-
-    def _asks(self, task: Task) -> bool:
-        return bool(task.call_id) and task.call_id in self._asking
 
     def _without_plan(self, width: int) -> list[Row]:
         """Work that goes on, and what the model means to do, marked as provisional (S3-36)."""
@@ -531,7 +528,7 @@ class PlanPill(Rows):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._plan: Plan | None = None
-        self._asking: frozenset[str] = frozenset()
+        self._asking: dict[str, str] = {}
         self._said = ""
 
     def slices(self, state: AgentState) -> tuple[object, ...]:

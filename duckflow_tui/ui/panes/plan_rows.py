@@ -215,7 +215,7 @@ class StepFacts:
 
     number: int
     waits_for: Sequence[int]  # numbers of steps
-    needs_you: bool  # a gate or a card of it is open
+    needs_you: str  # words for its open gate or card, empty without one
     folded: int = 0  # tasks that are not shown
 
 
@@ -225,7 +225,7 @@ def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
     runs = step.status is WorkStatus.IN_PROGRESS
     parts: list[BarPart] = []
     if facts.needs_you:
-        parts.append(BarPart(words("plan.needs_you"), ink(palette.accent), weight=9))
+        parts.append(BarPart(words(facts.needs_you), ink(palette.accent), weight=9))
     elif step.status in _SAID:
         colour = palette.bad if step.status is WorkStatus.FAILED else palette.quiet
         parts.append(BarPart(words(f"plan.status.{step.status}"), ink(colour), weight=8))
@@ -260,13 +260,13 @@ def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
     return _row(left, parts, width)
 
 
-def task_row(task: Task, pen: Pen, width: int, *, indent: int, needs_you: bool) -> Row:
+def task_row(task: Task, pen: Pen, width: int, *, indent: int, needs_you: str) -> Row:
     """``  ✓ edit pricing.py   +3 −2  0.1 s``."""
     palette, words = pen.palette, pen.words
     runs = task.status is WorkStatus.IN_PROGRESS
     parts: list[BarPart] = []
     if needs_you:
-        parts.append(BarPart(words("plan.needs_you"), ink(palette.accent), weight=9))
+        parts.append(BarPart(words(needs_you), ink(palette.accent), weight=9))
     elif task.result:
         colour = palette.bad if task.status is WorkStatus.FAILED else palette.faint
         parts.append(
@@ -372,11 +372,14 @@ def one_line(plan: Plan, words: Catalogue, asking: Collection[str] = ()) -> str:
     return f"{mark} {number}/{total} {visible_line(step.name)}"
 
 
-def asking_of(state: AgentState) -> frozenset[str]:
-    """Ids of steps and of calls that wait for the user in a gate or on a card."""
-    found = [name for gate in state.gates for name in (gate.step_id, gate.call_id)]
-    found += [card.step_id for card in state.cards]
-    return frozenset(name for name in found if name)
+def asking_of(state: AgentState) -> dict[str, str]:
+    """Ids of steps and calls that wait for the user, each with its words: a card wants an answer,
+    a gate approval.
+    """
+    found = {card.step_id: "plan.needs_answer" for card in state.cards if card.step_id}
+    for gate in state.gates:
+        found |= {name: "plan.needs_you" for name in (gate.step_id, gate.call_id) if name}
+    return found
 
 
 def status_words(plan: Plan, words: Catalogue) -> str:
