@@ -386,6 +386,7 @@ async def open_session(
     from duckflow_tui.session.recording import record
     from duckflow_tui.session.resume import resume
     from duckflow_tui.state.store import Record, Store
+    from duckflow_tui.tools.commands import remove_left
     from duckflow_tui.tools.watchdog import Watchdog
 
     async with AsyncExitStack() as stack:
@@ -401,6 +402,7 @@ async def open_session(
             choice = _on_stage(choice, stage)
             choice = replace(choice, allowed=(*choice.allowed, *stage.commands))
             suggestion = stage.request
+        await asyncio.to_thread(remove_left, choice.sandbox.folder)
         watchdog = Watchdog()
         stack.push_async_callback(watchdog.close)
         recording = await asyncio.to_thread(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -54,6 +56,34 @@ class SandboxChoice(NamedTuple):
     folder: Path = Path("/nonexistent")
     own: tuple[Path, ...] = ()
     rungs: tuple[str, ...] = ()
+
+
+def locked(folder: Path) -> int | None:
+    """The opened folder, locked for as long as this process keeps it open; None where another
+    process has the lock, or there can be none. Raises OSError where it is no folder.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def remove_left(folder: Path) -> None:
+    """Remove the private files of commands whose app was killed: nobody has their lock. Raises
+    nothing.
+    """
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = os.listdir(folder)
+    for name in names:
+        with contextlib.suppress(OSError):
+            descriptor = locked(folder / name)
+            if descriptor is not None:
+                shutil.rmtree(folder / name, ignore_errors=True)
+                os.close(descriptor)
 
 
 Keep = Callable[[BinaryIO], Awaitable[str]]

@@ -7,6 +7,7 @@ here. Imported with the first command, never before.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -22,7 +23,7 @@ from typing import Final, Literal, NamedTuple
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.session import SandboxLevel
-from duckflow_tui.tools.commands import SandboxChoice, find_program
+from duckflow_tui.tools.commands import SandboxChoice, find_program, locked
 from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.process_group import Program
 
@@ -77,6 +78,7 @@ class Sandbox:
         self._workspace = workspace
         self._environ = environ
         self._private: Path | None = None
+        self._lock: int | None = None  # of that folder
         self._rung: Rung | None = None
         self._found: asyncio.Task[SandboxLevel] | None = None
         self.why: list[str] = []  # what each kind that was tried lacks
@@ -111,6 +113,9 @@ class Sandbox:
         private, self._private = self._private, None
         if private is not None:
             shutil.rmtree(private, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     # --- finding -----------------------------------------------------------------------------
 
@@ -241,10 +246,15 @@ class Sandbox:
 
     def _folder(self) -> Path:
         """What the commands have for ``/tmp``: a folder for this session, nobody else's."""
-        if self._private is None or not self._private.is_dir():
-            self._choice.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._private = Path(tempfile.mkdtemp(dir=self._choice.folder))
-        return self._private
+        if self._private is not None and self._private.is_dir():
+            return self._private
+        self.close()
+        self._choice.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        made = self._private = Path(tempfile.mkdtemp(dir=self._choice.folder))
+        with contextlib.suppress(FileNotFoundError):
+            self._lock = locked(made)
+        # A session that begins at this moment may take it for one that was left.
+        return made if made.is_dir() else self._folder()
 
     def _closed(self) -> list[str]:
         return [str(path) for path in self._workspace.closed if os.path.exists(path)]

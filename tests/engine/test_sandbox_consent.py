@@ -4,8 +4,10 @@ outside of it. The level is told to the session; the commands are real.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
+import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -301,6 +303,34 @@ async def test_a_rule_is_bound_to_the_folder_it_was_given_for(root: Path) -> Non
         assert message.result.exit_code == 0
         await bench.call(RUN, command="touch made", cwd=str(root))
     assert not (root / "vendor/evil/made").exists()
+
+
+async def test_what_commands_of_a_killed_app_left_is_removed_by_the_next_session(
+    tmp_path: Path,
+) -> None:
+    """As ``kill -9`` leaves it; what belongs to a session that still runs stays."""
+    kept = tmp_path / "home/state/sandbox"
+    program = (
+        "import os, sys, time; from pathlib import Path\n"
+        "from duckflow_tui.safety.workspace import Workspace\n"
+        "from duckflow_tui.tools.commands import SandboxChoice\n"
+        "from duckflow_tui.tools.sandbox import Sandbox\n"
+        "choice = SandboxChoice('auto', folder=Path(sys.argv[1]))\n"
+        "sandbox = Sandbox(choice, Workspace('.'), os.environ)\n"
+        "print(sandbox._folder(), flush=True); time.sleep(60)\n"
+    )
+    argv = (sys.executable, "-c", program, str(kept))
+    app = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
+    assert app.stdout is not None
+    folder = Path((await app.stdout.readline()).decode().strip())
+    (folder / "cache").mkdir()
+    (folder / "cache/file").write_text("left")
+    async with session(tmp_path, script(finished())):
+        assert [entry.name for entry in kept.iterdir()] == [folder.name]
+    app.kill()
+    await app.wait()
+    async with session(tmp_path, script(finished())):
+        assert list(kept.iterdir()) == []
 
 
 # --- a real sandbox ------------------------------------------------------------------------------
