@@ -212,4 +212,4 @@ def test_without_a_model_the_page_goes_to_what_is_in_the_way(tmp_path: Path) -> 
     with Terminal(command, cwd=tmp_path, environ=environ) as terminal:
         terminal.sees("Enter")
         terminal.type("/doctor\r")
-        terminal.sees("環境の確認", "› ✗ モデル", "--base-url")
+        terminal.sees("マシンの確認", "› ✗ モデル", "--base-url")
