@@ -44,7 +44,7 @@ class BackgroundCommands:
 
     def __init__(self, store: Store, notices: Notices) -> None:
         self._store = store
-        self._notices = notices
+        self.notices = notices
         self._entries: dict[str, _Entry] = {}
 
     def room(self) -> None:
@@ -159,7 +159,7 @@ class BackgroundCommands:
         bad = by == "itself" and running.group.program.exit_code != 0
         who = "by itself" if by == "itself" else "because the user ended it"
         lines = running.last_lines(TOLD_LINES)
-        self._notices.say(
+        self.notices.say(
             f"processes.ended_{by}",
             Level.WARNING if bad else Level.INFO,
             for_model=f"The background process {process.process_id} "

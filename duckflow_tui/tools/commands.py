@@ -22,6 +22,7 @@ from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.secrets import REDACTED, holds_secret
 from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.state.base import digest
 from duckflow_tui.state.session import SandboxLevel
 from duckflow_tui.tools.command_output import Capture, OutputPump, readable
 from duckflow_tui.tools.diffs import size_words
@@ -56,6 +57,28 @@ class SandboxChoice(NamedTuple):
     folder: Path = Path("/nonexistent")
     own: tuple[Path, ...] = ()
     rungs: tuple[str, ...] = ()
+
+
+def git_obeys(workspace: Workspace) -> dict[str, str]:
+    """Digests of what git obeys in this workspace, by path: ``config``, ``HEAD`` and the hooks, or
+    the file that stands for such a place. A file of more than ``_WINDOW`` bytes counts by its
+    first ones and its size. Raises nothing.
+    """
+    found: dict[str, str] = {}
+    for place in workspace.closed:
+        with contextlib.suppress(OSError):
+            hooks = place / "hooks"
+            names = os.listdir(hooks) if hooks.is_dir() else ()
+            files = (place, place / "config", place / "HEAD", *(hooks / name for name in names))
+            for path in files:
+                told = os.readlink(path) if path.is_symlink() else ""
+                if path.is_file():
+                    with path.open("rb") as file:
+                        info = os.fstat(file.fileno())
+                        told += f" {info.st_mode} {info.st_size} {digest(file.read(_WINDOW))}"
+                if told:
+                    found[os.path.relpath(path, workspace.root)] = told
+    return found
 
 
 def locked(folder: Path) -> int | None:

@@ -26,7 +26,7 @@ from duckflow_tui.state.operations import Effect, Need, Outcome, Risk
 from duckflow_tui.state.session import HOLDS, SandboxLevel, SandboxTested
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.background import BackgroundCommands
-from duckflow_tui.tools.commands import CommandRunner, RunningCommand
+from duckflow_tui.tools.commands import CommandRunner, RunningCommand, git_obeys
 from duckflow_tui.tools.operation import (
     PLACEHOLDER,
     RUN,
@@ -299,6 +299,9 @@ class Shell:
         root = context.workspace.root
         reads = assess_command(line, place.real, root).risk is Risk.LOW
         before = None if reads else await self._copies.look()
+        # What holds it in part only lets it change what git does later.
+        watched = self._store.state.session.sandbox == "partial"
+        git = await asyncio.to_thread(git_obeys, context.workspace) if watched else {}
         try:
             running = await self._runner.start(
                 args.command, place, context.output, outside=args.outside
@@ -310,6 +313,15 @@ class Shell:
                 seen.append(Touched(whole=True))
             elif before is not None and started and not _hurried():
                 seen.append(await self._copies.touched(before))
+            if watched and started and not _hurried():
+                now = await asyncio.to_thread(git_obeys, context.workspace)
+                changed = sorted(path for path in {*git, *now} if git.get(path) != now.get(path))
+                if changed:
+                    shown = _some(tuple(changed))
+                    command = one_line(args.command, 100)
+                    self._background.notices.warn(
+                        "processes.git_changed", command=command, paths=shown
+                    )
         if not in_time:
             output = running.output()
             raise ToolFault(

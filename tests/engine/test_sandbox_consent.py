@@ -19,6 +19,7 @@ from support.session import done as finished
 from support.shell import ShellBench, no_full_sandbox
 
 from duckflow_tui.state.calls import OperationMessage, OperationStarted
+from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import Gate, GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome, Risk
 from duckflow_tui.state.session import ModeChanged, SandboxLevel, SandboxTested, end_with_process
@@ -362,6 +363,42 @@ async def test_what_a_real_sandbox_refuses_is_put_down_to_it_and_runs_outside_on
         await bench.answer(gate, GateChoice.ONCE)
         assert (await done(task)).result.exit_code == 0
         assert kept.read_text() == "changed\n"
+    finally:
+        await bench.end_commands()
+
+
+@pytest.mark.parametrize(
+    ("line", "changed"),
+    [
+        ("echo evil > .git/hooks/pre-commit", ".git/hooks/pre-commit"),
+        ("chmod +x .git/hooks/sample; sleep 30", ".git/hooks/sample"),
+        ("git config core.pager evil; ln -sf other .git/HEAD; false", ".git/HEAD, .git/config"),
+        ("rm -r .git/hooks", ".git/hooks/sample"),
+        ("cp -r .git copy; touch .git/hooks/sample .git/index", ""),
+    ],
+)
+async def test_what_a_partial_sandbox_lets_a_command_change_of_git_is_said(
+    root: Path, tmp_path: Path, line: str, changed: str
+) -> None:
+    """However the command ends."""
+    (root / ".git/hooks").mkdir(parents=True)
+    for path, text in (
+        ("config", "[core]\n"),
+        ("HEAD", "ref: refs/heads/main\n"),
+        ("hooks/sample", ""),
+    ):
+        (root / ".git" / path).write_text(text)
+    for name in ("objects", "refs"):
+        (root / ".git" / name).mkdir()
+    choice = SandboxChoice("auto", folder=tmp_path / "private", rungs=("landlock",))
+    bench = ShellBench(root, sandbox=choice)
+    try:
+        _, message = await asked(bench, GateChoice.ONCE, line, timeout_s=2)
+        if bench.store.state.session.sandbox != "partial":
+            pytest.skip("; ".join(bench.runner.sandbox.why))
+        said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
+        assert [notice.params["paths"] for notice in said] == ([changed] if changed else [])
+        assert message.result.outcome in (Outcome.OK, Outcome.ERROR)
     finally:
         await bench.end_commands()
 
