@@ -208,14 +208,14 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         """Run beside the screen; what it raises is shown, and does not end the app."""
         return self.run_worker(coroutine, name=group, group=group, exit_on_error=False)
 
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+    async def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         if event.state is not WorkerState.ERROR:
             return
         worker = cast("Worker[None]", event.worker)  # pyright: ignore[reportUnknownMemberType]  # Worker[Unknown]
         log.error("the worker %s failed", worker.name, exc_info=worker.error)
-        if worker.group == "opening":
-            self.session.opening = False
-            self.session.give_back_unsent()
+        if worker.group in ("opening", "connecting") and self.session.opening:
+            await self.session.show_failure(worker.error)
+            return
         self.status.show_notice("shell.worker_failed", name=worker.name, error=str(worker.error))
 
     @property

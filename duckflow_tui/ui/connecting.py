@@ -112,6 +112,7 @@ class Connecting:
         self.keys: Sequence[KnownKey] = ()
         self.looking = False
         self.chosen = False  # a model was chosen, and its session is not there yet
+        self.failure = ""  # why no session could be opened
         self.said = ""  # what came of the last thing that was taken
         self.changed: Callable[[], None] = lambda: None
 

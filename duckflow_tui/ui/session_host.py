@@ -132,6 +132,18 @@ class SessionHost:
         if self.sources.missing:
             self._app.report(visible_line(one_line(self.sources.missing, 400)), wrong=True)
 
+    async def show_failure(self, error: BaseException | None) -> None:
+        """No session could be opened: say why on the first screen, where it can be tried again."""
+        app = self._app
+        self.opening = app.connecting.chosen = False
+        app.connecting.failure = one_line(self.sources.redact(_reason(error)), 400)
+        if app.bench.talk.welcome is None:
+            await app.bench.show_welcome()
+        app.connecting.changed()
+        self.give_back_unsent()
+        if not app.bench.composer.draft.strip() or self.sends_draft:
+            app.bench.to_welcome(waits=self.sends_draft)
+
     async def _confirm_origin(self) -> bool:
         """Plain http to a private address is confirmed once (R11)."""
         origin = self.sources.unconfirmed_origin
@@ -160,7 +172,7 @@ class SessionHost:
         if self.engine is not None:
             await self.leave_for()
         elif not self.opening:
-            self.opening = True
+            self.opening, self._app.connecting.failure = True, ""
             await self.open()
 
     def start_demo(self) -> None:
@@ -193,12 +205,19 @@ class SessionHost:
         """Go on with another session of this workspace, with an empty id with a new one; where
         that cannot be, it is said.
         """
+        from duckflow_tui.safety.paths import WorkspaceGone
+
         app = self._app
         self.keep_draft()
         try:
             engine = await self.sources.open_resumed(session_id, app.spawn)
         except SessionFault as fault:
             app.status.show_notice("sessions.not_opened", reason=fault_words(fault, app.words))
+            return
+        except (OSError, WorkspaceGone) as error:
+            log.error("the session was not opened", exc_info=error)
+            reason = visible_line(one_line(self.sources.redact(_reason(error)), 400))
+            app.status.show_notice("sessions.not_opened", reason=reason)
             return
         for group in ("chat", "warm"):
             app.workers.cancel_group(app, group)  # pyright: ignore[reportUnknownMemberType]  # Worker[Unknown]
@@ -333,3 +352,9 @@ class SessionHost:
                     await self._sources.close()
         except TimeoutError:
             log.warning("connections were still open at the end")
+
+
+def _reason(error: BaseException | None) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return ": ".join(filter(None, (error.strerror, str(error.filename or ""))))
+    return str(error) or type(error).__name__

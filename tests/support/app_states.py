@@ -426,7 +426,8 @@ class FakeSessions:
         self.catalog = catalog or Catalog(Path("/nowhere/state"))
         self.folder = folder
         self.other: FakeEngine | None = None  # what opening another comes to
-        self.fault: SessionFault | None = None  # or what keeps it from that
+        self.fault: SessionFault | OSError | None = None  # or what keeps it from that
+        self.breaks: OSError | None = None  # what keeps the first one from being opened
         self.resumed: list[str] = []
         self.demos = 0
         self.unconfirmed_origin = ""
@@ -451,6 +452,8 @@ class FakeSessions:
     async def open(self, spawn: Spawn) -> FakeEngine | None:
         if self.held is not None:
             await self.held.wait()
+        if self.breaks is not None:
+            raise self.breaks
         return self.engine
 
     def resume(self, session_id: str) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from support.app_states import (
     FakeEngine,
     FakeSessions,
@@ -151,6 +153,63 @@ async def test_what_is_sent_in_the_demo_is_kept_nowhere(tmp_path: Path) -> None:
         assert os.listdir(tmp_path) == kept
 
 
+@pytest.mark.parametrize(
+    ("language", "said"),
+    [("en", "The session could not be opened: No space left on device"),
+     ("ja", "セッションを開けませんでした: No space left on device")],
+)  # fmt: skip
+async def test_a_session_that_cannot_be_opened_is_said_and_stays_said_and_can_be_tried_again(
+    language: str, said: str
+) -> None:
+    fake, held = FakeEngine(store_with()), asyncio.Event()
+    sessions = FakeSessions(fake, held=held)
+    sessions.breaks = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    app = app_on(sessions, AppOptions(language=language), ManualClock())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot, lambda: app.bench.composer.has_focus)
+        await pilot.press("h", "i", "enter")
+        held.set()
+        await settled(pilot, lambda: said in " ".join(screen_text(app).split()), "the reason")
+        assert app.bench.composer.text == "hi"
+        await pilot.press("down", "down")
+        await pilot.pause()
+        assert said in " ".join(screen_text(app).split())  # a word in the status line would be gone
+        sessions.breaks = None
+        app.spawn(app.session.begin(), "connecting")
+        await settled(pilot, lambda: fake.sent == ["hi"], "the message")
+        assert said not in " ".join(screen_text(app).split())
+
+
+async def test_a_second_try_that_fails_is_said_and_leaves_the_way_open_for_a_third() -> None:
+    fake = FakeEngine(store_with())
+    sessions = FakeSessions(None)
+    app = app_on(sessions, AppOptions(), ManualClock())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await settled(pilot, lambda: app.bench.talk.welcome is not None)
+        sessions.engine = fake
+        for reason in ("one disk is full", "another disk is full"):
+            sessions.breaks = OSError(f"{reason}\x1b[31m")
+            app.connecting.chosen = True  # as a choice on the first screen leaves it
+            app.spawn(app.session.begin(), "connecting")
+            await settled(pilot, lambda reason=reason: reason in screen_text(app), reason)
+            assert "\x1b" not in screen_text(app)
+            assert not app.connecting.chosen
+        sessions.breaks = None
+        app.spawn(app.session.begin(), "connecting")
+        await settled(pilot, lambda: app.bench.talk.welcome is None, "the session")
+
+
+async def test_another_session_that_cannot_be_opened_leaves_this_one_and_is_said() -> None:
+    fake = FakeEngine(store_with())
+    sessions = FakeSessions(fake)
+    sessions.fault = OSError(errno.ENOSPC, "the disk is full")
+    app = app_on(sessions, AppOptions(), ManualClock())
+    async with standing(app) as pilot:
+        app.run_typed("/new")
+        await settled(pilot, lambda: "Not opened. the disk is full" in screen_text(app), "why")
+        assert app.session.store is fake.store
+
+
 async def test_the_first_screen_shows_every_mistake_in_the_settings_whole() -> None:
     why = {"choices": "duck-dark, duck-light, duck-contrast"}
     path = "/home/somebody/with/a/long/name/.config/duckflow/settings.toml"
@@ -219,18 +278,6 @@ async def test_the_end_takes_the_session_down() -> None:
         await settled(pilot, lambda: app.session.engine is not None)
         await pilot.press("ctrl+c", "ctrl+c")
     assert sessions.closed
-
-
-async def test_a_session_that_cannot_be_opened_is_said() -> None:
-    class Broken(FakeSessions):
-        async def open(self, spawn: object) -> FakeEngine | None:
-            raise OSError("no room on the device\x1b[31m")
-
-    app = app_on(Broken(None), clock=ManualClock())
-    async with app.run_test() as pilot:
-        await settled(pilot, lambda: "no room on the device" in app.bench.status.said)
-        assert "\x1b" not in app.bench.status.said
-        assert app.is_running
 
 
 async def test_commands_typed_before_the_session_stands_are_done_then_each_on_its_own() -> None:

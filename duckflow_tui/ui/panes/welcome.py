@@ -149,6 +149,9 @@ class Welcome(VerticalScroll, can_focus=True):
             "\n",
             (self.words("welcome.why"), palette.quiet),
         ]
+        if failure := self._connecting.failure:
+            said = self.words("welcome.failed", reason=visible_line(failure))
+            parts[2:] = [("✗ ", palette.bad), (said, palette.text)]
         for trouble in self._troubles:
             parts += ["\n", ("✗ ", palette.bad), (trouble.words(self.words), palette.text)]
         return Content.assemble(*parts)
