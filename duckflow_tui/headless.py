@@ -359,12 +359,13 @@ class _Words:
             case OperationFinished(message=message):
                 result = message.result
                 target = visible(one_line(_target(message), 100))
+                how = "error" if result.exit_code else result.outcome
                 self._tell(
                     self._say(
                         "headless.operation",
                         operation=message.operation,
                         target=target,
-                        outcome=self._say(f"transcript.outcome.{result.outcome}"),
+                        outcome=self._say(f"transcript.outcome.{how}"),
                         summary=visible(
                             figures_words(message.operation, _figures(message), self._say)
                         ),

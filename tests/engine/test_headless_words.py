@@ -43,6 +43,15 @@ def test_the_outcome_of_an_operation_is_said_in_words(tmp_path: Path) -> None:
     assert "outcome." not in ended.stderr
 
 
+def test_a_command_that_failed_is_not_called_done(tmp_path: Path) -> None:
+    runs = action("shell.run", command="false")
+    with served(script(decision("I run it.", runs), done())) as server:
+        ended = run(tmp_path, server.endpoint.base_url, "--lang", "ja", "--allow", "false")
+    row = next(line for line in ended.stderr.splitlines() if "shell.run" in line)
+    assert "終了コード 1" in row
+    assert row.endswith(" 失敗")
+
+
 def test_a_call_of_a_server_is_said_with_its_arguments_and_what_came_of_it(tmp_path: Path) -> None:
     ended = ran(tmp_path, "--demo", "-p", "100 + 200")
     row = next(line for line in ended.stderr.splitlines() if "mcp.calculator" in line)

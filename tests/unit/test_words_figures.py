@@ -1,0 +1,45 @@
+"""The figures of a finished call, as they stand in its row on the screen and without one."""
+
+from __future__ import annotations
+
+import pytest
+
+from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import figures_words
+
+
+@pytest.mark.parametrize(
+    ("operation", "summary", "english", "japanese"),
+    [
+        ("plan_tool.revise", "accepted", "accepted", "承認済み"),
+        ("plan_tool.revise", "closed", "closed", "終了"),
+        ("plan_tool.revise", "deleted", "deleted", "削除済み"),
+        ("plan_tool.propose", "4", "4 steps", "4 ステップ"),
+        ("plan_tool.propose", "1", "1 step", "1 ステップ"),
+        ("task_tool.generate_list", "1", "1 task", "1 タスク"),
+        ("task_tool.generate_list", "3", "3 tasks", "3 タスク"),
+        ("shell.run", "exit 1 · 0.3s", "exit 1 · 0.3s", "終了コード 1 · 0.3s"),
+        ("file_ops.search_text", "3 · 1", "3 matches in 1 file", "1 ファイルに 3 件"),
+    ],
+)
+def test_a_row_says_what_its_figure_counts_in_the_users_language(
+    operation: str, summary: str, english: str, japanese: str
+) -> None:
+    assert figures_words(operation, summary, Catalogue("en")) == english
+    assert figures_words(operation, summary, Catalogue("ja")) == japanese
+
+
+@pytest.mark.parametrize(
+    ("operation", "summary"),
+    [
+        ("file_ops.read_file", "1–38/38"),
+        ("mcp.shop.count", "4"),
+        ("mcp.shop.accept", "accepted"),
+        ("mcp.shop.exit", "exit 1"),
+        ("shell.run", "SIGTERM · 0.3s"),
+    ],
+)
+def test_what_a_server_or_a_program_says_itself_stays_as_it_is(
+    operation: str, summary: str
+) -> None:
+    assert figures_words(operation, summary, Catalogue("ja")) == summary
