@@ -358,26 +358,30 @@ async def test_a_gate_shows_the_figures_of_the_app() -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "key", "held", "outside"),
+    ("language", "key", "held", "outside", "means"),
     [
         (
             "en",
             "s  commands in the sandbox this session",
             "sandbox full, unasked",
             "OUTSIDE the sandbox: nothing holds this command",
+            "With s, commands run in it unasked",
         ),
         (
             "ja",
             "s  セッション中はサンドボックス内のコマンドすべて",
             "サンドボックス 完全・確認なし",
             "サンドボックスの外: ",  # the rest stands on the next row
+            "s を押すと、",
         ),
     ],
 )
 async def test_the_consent_for_the_sandbox_is_named_and_stays_in_sight(
-    language: str, key: str, held: str, outside: str
+    language: str, key: str, held: str, outside: str, means: str
 ) -> None:
-    """In the key, in the status line while it counts, and not for what would run outside."""
+    """In the key, with what it means, in the status line while it counts, and not for what would
+    run outside.
+    """
     store = working()
     store.state.session = store.state.session.replace(sandbox="full")
     once = command(can_grant_session=True, grant_pattern="shell.run *sandbox")
@@ -388,6 +392,7 @@ async def test_the_consent_for_the_sandbox_is_named_and_stays_in_sight(
         assert held not in screen_text(app)
         await at_question(pilot)
         assert key in screen_text(app)
+        assert means in screen_text(app)
         await pilot.press("s")
         await settled(pilot, lambda: bool(fake.answers))
         assert fake.answers[0].choice is GateChoice.SESSION
@@ -399,10 +404,13 @@ async def test_the_consent_for_the_sandbox_is_named_and_stays_in_sight(
         store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED))
         await settled(pilot, lambda: held in screen_text(app))
     store = working()
-    store.state.gates = (once.replace(facts={**once.facts, "sandbox": "outside"}),)
+    store.state.gates = (
+        once.replace(facts={**once.facts, "sandbox": "outside"}, can_grant_session=False),
+    )
     app = app_with(FakeEngine(store), language=language)
     async with standing(app, 120, 50):
         assert outside in screen_text(app)
+        assert means not in screen_text(app)
 
 
 # --- the chat -------------------------------------------------------------------------------------

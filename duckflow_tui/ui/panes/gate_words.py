@@ -87,9 +87,16 @@ def _facts(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
             bare = name == "sandbox" and value in ("none", "outside")
             tone: Tone = "warning" if bare else "text"
             yield QuestionRow(label, words(said), tone=tone)
+            if name == "sandbox" and gate.can_grant_session and _is_for_all_held(gate):
+                yield QuestionRow("", words("gate.in_sandbox"))
             continue
         for number, line in enumerate(value.split("\n")):
             yield QuestionRow(label if number == 0 else "", shown_line(line))
+
+
+def _is_for_all_held(gate: Gate) -> bool:
+    """Whether a consent for the session is one for all that the sandbox holds."""
+    return gate.grant_pattern.endswith(f" {IN_SANDBOX}")
 
 
 def _real_places(gate: Gate, words: Catalogue) -> list[SafeText]:
@@ -326,10 +333,9 @@ def key_hints(
     else:
         hints = [KeyHint(_LETTERS["once"], words("gate.key.once"))]
     if gate.can_grant_session and not unseen:
-        all_held = gate.grant_pattern.endswith(f" {IN_SANDBOX}")
         hints.append(
             KeyHint(_LETTERS["session"], words("gate.key.sandbox"))
-            if all_held
+            if _is_for_all_held(gate)
             else KeyHint(
                 _LETTERS["session"],
                 words("gate.key.session"),
