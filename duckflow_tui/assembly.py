@@ -196,7 +196,7 @@ def _models(
     settings = choice.settings
 
     def on_lesson(lesson: Lesson, target: Target) -> None:
-        if lesson in ("tools", "effort", "format", "roles"):
+        if lesson in ("tools", "effort", "format", "roles", "version"):
             notices.say(f"llm.learned.{lesson}", model=target.model, host=target.endpoint.host)
 
     kept = None if choice.demo else choice.places.data / "learned_models.json"

@@ -179,12 +179,9 @@ class ChatClient:
 
     async def explain(self, error: LlmError, seconds: float) -> None:
         """Look for so many seconds whether the model's name or the address is what is wrong."""
-        endpoint = self._endpoint
         try:
             names = await self.models(seconds)
         except LlmError:
-            if error.code == "not_found" and not urlsplit(endpoint.base_url).path:
-                error.code, error.detail = "no_version", f"{endpoint.base_url}/v1"
             return
         if names and error.model.removeprefix("models/") not in names:
             error.code = "unknown_model"

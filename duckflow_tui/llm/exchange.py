@@ -373,7 +373,7 @@ _STEPS: Final[dict[Rung, JsonRung]] = {
 Rule = Literal[
     "no_stream", "no_effort", "short_ids", "reasoning_content", "thought_signature", "no_marks"
 ]
-Lesson = Literal["tools", "effort", "format", "roles", "parameter", "thoughts", ""]
+Lesson = Literal["tools", "effort", "format", "roles", "parameter", "thoughts", "version", ""]
 
 
 @dataclass(slots=True)

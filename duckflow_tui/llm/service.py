@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
@@ -364,6 +365,13 @@ class LLMService:
                     else:
                         raise
         except LlmError as error:
+            if error.code == "not_found" and exchange.may_retry and not _has_path(endpoint):
+                try:
+                    return await self._with_version(exchange)
+                except LlmError as other:
+                    if other.code != "not_found":
+                        raise
+                    exchange.target = Target(endpoint, model)
             if names_model_or_address(error):
                 await (await self._client(endpoint)).explain(error, EXPLAIN_S)
             if exchange.attempts:
@@ -373,6 +381,20 @@ class LLMService:
         except asyncio.CancelledError:
             self._cancelled[exchange.llm_id] = exchange.close("cancelled")
             raise
+
+    async def _with_version(self, exchange: Exchange) -> Completion:
+        """The completion from the same address with ``/v1`` behind it, which is asked from then on.
+        Raises LlmError.
+        """
+        endpoint, model = exchange.target
+        update = {"base_url": f"{endpoint.base_url}/v1"}
+        exchange.target = Target(endpoint.model_copy(update=update), model)
+        completion = await self._complete(exchange)
+        if (kept := self.endpoints.get(endpoint.name)) is not None:
+            corrected = {endpoint.name: kept.model_copy(update=update)}
+            self.endpoints = {**self.endpoints, **corrected}
+        self.learned.keep("version", exchange.target, self._clock.now())
+        return completion
 
     async def _answered(self, exchange: Exchange, body: JsonObject) -> Completion:
         """One body, sent until it is answered; after an empty answer it is sent once more.
@@ -471,6 +493,10 @@ class LLMService:
             )
             self._clients[place] = client
             return client
+
+
+def _has_path(endpoint: Endpoint) -> bool:
+    return bool(urlsplit(endpoint.base_url).path.strip("/"))
 
 
 def _fails_at_calls(error: LlmError, exchange: Exchange) -> bool:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.endpoint import bench, decision
-from support.session import done, script, session
+from support.endpoint import Bench, bench, decision
+from support.session import done, nothing_but, script, session
 
 from duckflow_tui.demo.endpoint import Request, ScriptedEndpoint
 from duckflow_tui.demo.replies import Fault, Reply, Script
@@ -133,6 +133,31 @@ async def test_it_is_said_once_and_kept_for_the_next_start(tmp_path: Path) -> No
         running.server.add("main", done("Native."))
         await running.turn("and now?")
         assert "tools" in running.server.of("main")[-1].json
+
+
+async def test_an_address_without_its_version_is_corrected_at_the_first_request_and_said_once(
+    tmp_path: Path,
+) -> None:
+    replies = script(done("Hello."), done("Again."))
+    async with session(tmp_path, replies, versioned=False) as running:
+        await running.turn("hello")
+        await running.turn("hello again")
+        posted = [r.path for r in running.server.requests if r.method == "POST"]
+        assert posted == ["/chat/completions", *["/v1/chat/completions"] * 2]
+        assert running.notices().count("llm.learned.version") == 1
+        assert running.engine.models.endpoints["cli"].base_url.endswith("/v1")
+
+
+async def test_a_server_that_has_nothing_at_its_version_either_is_asked_there_once() -> None:
+    async with ScriptedEndpoint(main(), guard=nothing_but("/api/")) as server:
+        settings = {"base_url": server.base_url.removesuffix("/v1")}
+        at = Bench(server, environ={}, silent_s=10.0, settings=settings)
+        with pytest.raises(LlmError) as raised:
+            await at.decide()
+        await at.service.aclose()
+        assert raised.value.code == "not_found"
+        posted = [request.path for request in server.requests if request.method == "POST"]
+        assert posted == ["/chat/completions", "/v1/chat/completions"]
 
 
 def target(url: str = "http://127.0.0.1:1/v1") -> Target:

@@ -13,8 +13,8 @@ from support.prepared import UNTOUCHED
 from support.zoo import Provider
 
 from duckflow_tui.compose import Flags, choose, open_session
-from duckflow_tui.demo.endpoint import Author, ScriptedEndpoint
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.demo.endpoint import Author, Request, ScriptedEndpoint
+from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.ending import Ending
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
@@ -207,6 +207,12 @@ class Session:
         return [m.key for m in self.state.messages if isinstance(m, NoticeMessage)]
 
 
+def nothing_but(base: str) -> Callable[[Request], Reply | None]:
+    """A server that has nothing at paths that begin with anything else."""
+    nothing = Reply(fault=Fault(status=404, message="no such page"))
+    return lambda request: None if request.path.startswith(base) else nothing
+
+
 @asynccontextmanager
 async def session(
     tmp_path: Path,
@@ -227,6 +233,7 @@ async def session(
     trust: bool = False,
     author: Author | None = None,
     provider: Provider | None = None,
+    versioned: bool = True,
 ) -> AsyncGenerator[Session]:
     """Open a session on ``tmp_path/work`` against a scripted endpoint; ends everything after.
 
@@ -234,18 +241,22 @@ async def session(
     is what a million of its tokens cost, in US dollars; ``window`` is what its models can hold, 0
     when unknown, and ``own_window`` those of the same server under the name ``own``; ``resume`` is
     the id of a session to go on with; ``author`` writes what no queue of the script holds;
-    ``provider`` keeps its rules in front of it.
+    ``provider`` keeps its rules in front of it; without ``versioned`` its address is given without
+    its ``/v1``.
     """
     workspace = tmp_path / "work"
     workspace.mkdir(exist_ok=True)
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
     guard, base = (provider.answer, provider.base) if provider else (None, "/v1")
+    if not versioned:
+        guard = nothing_but("/v1/")
     async with ScriptedEndpoint(
         judged_good(replies), author=author, guard=guard, base=base
     ) as server:
         flags = Flags(
             workspace=workspace,
-            base_url=server.base_url + (provider.query if provider else ""),
+            base_url=(server.base_url if versioned else server.base_url.removesuffix("/v1"))
+            + (provider.query if provider else ""),
             model=provider.model if provider else "scripted",
             protocol=protocol,
             mode=mode,
