@@ -217,7 +217,7 @@ async def test_missing_points_are_said_to_be_missing() -> None:
         await at_gate(pilot)
         assert app.text().count("not given") == 2
         assert "no alternatives given" in app.text()
-        assert "runs a program · cannot be undone" in app.text()
+        assert "runs a program · undo covers only files here" in app.text()
         assert "HIGH risk: a secret file" in app.text()
 
 
@@ -339,3 +339,10 @@ def test_argument_of_many_lines_keeps_each_and_counts_blank_ones() -> None:
         "│ 6 blank lines",
         "│ last⟨␠×80⟩far",
     ]
+
+
+async def test_of_a_command_that_goes_on_nothing_is_said_to_be_undone() -> None:
+    app = GateApp(command(args={"command": "serve", "background": True}))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        assert "runs a program · cannot be undone" in app.text()

@@ -11,6 +11,8 @@ from duckflow_tui.plans.run import PlanResult
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import CardAnswer, CardKind, CardMessage
 from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, Step, WorkStatus
+from duckflow_tui.ui.panes.plan_rows import one_line, status_words
+from duckflow_tui.words.catalogue import Catalogue
 
 
 def step(number: int, *needs: str, **fields: object) -> Step:
@@ -118,3 +120,16 @@ def test_only_steps_that_an_open_change_of_this_plan_would_touch_are_held_back()
     state.cards = (plans.break_card(), card.model_copy(update={"change": change}))
     assert held_back(state, plans.PLAN) == {"s1", "s2"}
     assert held_back(state, "another") == frozenset()
+
+
+def test_a_plan_that_was_stopped_is_not_called_failed() -> None:
+    first, last = step(1, status=WorkStatus.COMPLETED), step(3, "s2")
+    stopped = plan(first, step(2, status=WorkStatus.CANCELLED), last)
+    failed = plan(first, step(2, status=WorkStatus.FAILED), step(3, status=WorkStatus.CANCELLED))
+    for language, says in (("en", ("stopped", "failed")), ("ja", ("停止", "失敗"))):
+        words = Catalogue(language)
+        for made, said, mark in zip((stopped, failed), says, ("■", "✗"), strict=True):
+            ended = made.replace(status=PlanStatus.FAILED)
+            assert status_words(ended, words) == said
+            assert one_line(ended, words) == f"{mark} 1/3 p · {said}"
+        assert words("plan.status.cancelled") == says[0]

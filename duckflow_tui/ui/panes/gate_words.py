@@ -157,7 +157,10 @@ def impact_words(gate: Gate, words: Catalogue, document: DiffDocument) -> SafeTe
         )
     if impact.zone is not Zone.NOWHERE:
         parts.append(words(f"gate.zone.{impact.zone}"))
-    parts.append(words("gate.reversible" if impact.reversible else "gate.irreversible"))
+    key = "gate.reversible" if impact.reversible else "gate.irreversible"
+    if gate.operation == "shell.run" and not gate.args.get("background"):
+        key = "gate.files_reversible"  # a command that goes on has no copy to go back to
+    parts.append(words(key))
     return SafeText(" · ".join(parts))
 
 

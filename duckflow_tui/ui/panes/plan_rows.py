@@ -360,7 +360,7 @@ def one_line(plan: Plan, words: Catalogue, asking: Collection[str] = ()) -> str:
     idle = (PlanStatus.DRAFT, PlanStatus.REJECTED, PlanStatus.CANCELLED, PlanStatus.FAILED)
     if plan.status in idle or step is None:
         mark = {
-            PlanStatus.FAILED: "✗",
+            PlanStatus.FAILED: MARKS[WorkStatus.CANCELLED] if was_stopped(plan) else "✗",
             PlanStatus.REJECTED: "⊘",
             PlanStatus.CANCELLED: "⊘",
             PlanStatus.DRAFT: "○",
@@ -386,7 +386,17 @@ def status_words(plan: Plan, words: Catalogue) -> str:
     """What the plan is, where its steps do not say it; empty while it runs."""
     if plan.status is PlanStatus.IN_PROGRESS:
         return ""
-    return words(f"plan.is.{plan.status}")
+    return words("plan.is.stopped" if was_stopped(plan) else f"plan.is.{plan.status}")
+
+
+def was_stopped(plan: Plan) -> bool:
+    """Whether a plan did not get through because it was stopped, and not because a step failed."""
+    ends = {step.status for step in plan.steps}
+    return (
+        plan.status is PlanStatus.FAILED
+        and WorkStatus.CANCELLED in ends
+        and WorkStatus.FAILED not in ends
+    )
 
 
 def elapsed_of(step: Step, now: float) -> float:
