@@ -32,7 +32,7 @@ SERVICE: Final = "duckflow-tui"  # under which the keyring files the keys
 RECENT: Final = 12  # models used last that are remembered
 MAX_FILE: Final = 256 * 1024  # bytes of either file that are read
 KEYRING_S: Final = 3.0  # seconds that a keyring has to give a key
-LOCK_S: Final = 3.0  # seconds that a change waits for another program's; each takes milliseconds
+LOCK_S: Final = 10.0  # seconds that a change waits for another program's; each takes milliseconds
 UNLOCK_S: Final = 60.0  # seconds that it has to take one: it may ask the user for a password
 
 KeyPlace = Literal["none", "variable", "keyring", "file"]

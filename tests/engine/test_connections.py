@@ -515,7 +515,7 @@ from duckflow_tui.llm.connections import Connections, KeyStore, ModelConnection
 folder, name = Path(sys.argv[1]), sys.argv[2]
 print("ready", flush=True)
 sys.stdin.readline()
-for number in range(15):
+for number in range(6):
     here = ModelConnection(name=f"{name}{number}", base_url="http://127.0.0.1/v1", key_place="file")
     Connections(folder, KeyStore(folder)).add(here, f"key of {here.name}")
 """
@@ -544,15 +544,16 @@ def test_programs_that_write_at_the_same_time_keep_each_others_choices_and_keys(
     for program in started:
         program.communicate(timeout=60)
         assert program.returncode == 0
-    wanted = {f"{name}{number}" for name in names for number in range(15)}
+    wanted = {f"{name}{number}" for name in names for number in range(6)}
     kept = Connections(tmp_path)
     assert {one.name for one in kept.all} == wanted
     assert set(kept.stored_keys(wanted).values()) == {f"key of {name}" for name in wanted}
 
 
-def test_a_program_that_stands_still_while_it_writes_holds_no_other_up_for_long(
-    tmp_path: Path,
+def test_a_program_that_stands_still_while_it_writes_holds_no_other_up_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("duckflow_tui.llm.connections.LOCK_S", 0.2)
     made = Connections(tmp_path)
     made.add(HERE)
     folder = os.open(tmp_path, os.O_RDONLY)
