@@ -167,7 +167,12 @@ class Sandbox:
                 "root": str(root),
                 "outside": self._outside(),
                 "witness": str(witness),
-                "closed": [] if rung == "landlock" else self._closed(),
+                # What lies elsewhere is hidden: what is written there is written in nothing.
+                "closed": [
+                    path
+                    for path in self._closed()
+                    if rung != "landlock" and Path(path).is_relative_to(root)
+                ],
                 "port": listening.getsockname()[1],
                 "socket": path,
                 "abstract": abstract,
