@@ -93,7 +93,7 @@ def _show(tape: Tape, speed: float, args: argparse.Namespace, places: Places, la
         animation=ui.animation and not args.no_animation,
         notifications=False,
         title=session.title,
-        settings=loaded,
+        settings=lambda: loaded,
         settings_path=str(places.settings_file),
         demo=session.demo,
     )

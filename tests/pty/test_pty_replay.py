@@ -62,6 +62,17 @@ def test_a_session_is_shown_and_q_gives_the_terminal_back(
     assert journals(tmp_path) == before
 
 
+def test_the_settings_are_shown_in_a_replay_too(tmp_path: Path, kept: Path) -> None:
+    with replay(tmp_path, ID) as terminal:
+        terminal.sees("25/25")
+        terminal.type("\x10")
+        terminal.sees("F1")
+        terminal.type("settings")
+        terminal.sees("/settings")
+        terminal.type("\r")
+        terminal.sees("settings.toml")
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

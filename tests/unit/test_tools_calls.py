@@ -46,7 +46,7 @@ def question(
     action = Action(call_id="c1", operation="o", args={}, reasoning="it is wanted", intent="do it")
     call = Call(action, for_requirement=requirement)
     verdict = Verdict(Decision.GATE, Zone.INSIDE, Risk.LOW)
-    return GateQuestion(call, {}, effect, places, proposal, verdict, "")
+    return GateQuestion(call, {}, effect, places, proposal, verdict)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ERROR, Outcome.INVALID, Outcome.STOPPED])
