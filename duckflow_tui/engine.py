@@ -243,17 +243,17 @@ class Engine:
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
         else:
-            self._tell(await self._router.undo_last(anyway=anyway))
+            self._tell(await self._router.undoing.undo_last(anyway=anyway))
 
     async def redo(self, *, anyway: bool = False, whole: bool = False) -> None:
         """Make again what was undone last; ``whole``: and all before it, until one cannot be."""
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
             return
-        report = await self._router.redo_last(anyway=anyway)
+        report = await self._router.undoing.redo_last(anyway=anyway)
         self._tell(report)
         while whole and report.complete and self.store.state.undone_calls:
-            report = await self._router.redo_last(anyway=anyway)
+            report = await self._router.undoing.redo_last(anyway=anyway)
             self._tell(report)
 
     def _tell(self, report: UndoReport) -> None:

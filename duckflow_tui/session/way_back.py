@@ -165,7 +165,7 @@ class RewindActions:
         stuck: list[UndoReport] = []
         for call_id in reversed(rewound.put_back):
             if call_id in state.undone_calls:
-                report = await self._parts.router.turn_again(call_id)
+                report = await self._parts.router.undoing.turn_again(call_id)
                 stuck += [] if report.complete else [report]
         if self._is_busy() or not can_be_undone(state):
             return "busy"
@@ -203,7 +203,7 @@ class RewindActions:
         for call in point.calls:
             if self._is_busy():
                 break
-            report = await self._parts.router.turn_back(call)
+            report = await self._parts.router.undoing.turn_back(call)
             if report.undone:
                 came.calls.append(call.call_id)
                 came.files += [change.target or change.path for change in report.undone]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
@@ -263,6 +264,35 @@ class GateKeeper:
             self.proposed.pop(gate.gate_id, None)
         call.answer = answer
         return answer
+
+    async def ask_all(
+        self, together: Together, question: GateQuestion, others: Sequence[Planned]
+    ) -> GateAnswer:
+        """One answer for a change and for those behind it in its decision; what it allows is kept
+        for each of them. Raises as ``ask`` does.
+        """
+        call, (change,) = question.call, question.changes
+        shown = (change, *(other.change for other in others if other.change is not None))
+        also = tuple(
+            AlsoAsked(
+                call_id=other.call.action.call_id,
+                operation=other.call.action.operation,
+                args_hash=other.call.action.args_hash,
+            )
+            for other in others
+        )
+        places = (*question.places, *(place for other in others for place in other.places))
+        whole = question._replace(args={}, places=places, proposal=Edits(shown), also=also)
+        answer = await self.ask(whole)
+        gate = call.gate
+        assert gate is not None
+        if not answer.approves:
+            return answer
+        for index, other in enumerate(others, start=1):
+            own = part_of(gate, answer, index, other.call.action)
+            together.allowed[other.call.action.call_id] = Consent(*own)
+        call.gate, call.answer = part_of(gate, answer, 0, call.action)
+        return call.answer
 
     def _hear(self, record: Record, gate: Gate) -> None:
         event = record.event

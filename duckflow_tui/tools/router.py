@@ -35,7 +35,7 @@ from duckflow_tui.state.calls import (
     OperationStarted,
 )
 from duckflow_tui.state.decision import Action
-from duckflow_tui.state.gates import UNRECORDED, AlsoAsked, GateAnswer, GateChoice
+from duckflow_tui.state.gates import UNRECORDED, GateAnswer, GateChoice
 from duckflow_tui.state.operations import (
     FILE_CHANGES,
     SIDE_EFFECTS,
@@ -53,7 +53,6 @@ from duckflow_tui.tools.calls import (
     HELD_BACK,
     SANDBOX,
     Call,
-    Consent,
     EditedByUser,
     GateKeeper,
     GateQuestion,
@@ -65,7 +64,6 @@ from duckflow_tui.tools.calls import (
     faulty,
     halted,
     no_facts,
-    part_of,
     rejection,
     taken,
 )
@@ -97,7 +95,7 @@ from duckflow_tui.tools.results import (
     files_before,
     known,
 )
-from duckflow_tui.tools.undo import Undoing, UndoReport, last_changed
+from duckflow_tui.tools.undo import Undoing
 from duckflow_tui.tools.watch import OwnWrites
 
 _CALL_ID: Final = attrgetter("call_id")
@@ -106,8 +104,6 @@ _UNSEEN: Final = attrgetter("unseen")
 
 _UNTOUCHED: Final = Touched()
 _NO_FACTS: Final = frozenset[Fact]()
-
-#: What changes something: what let it happen unasked is recorded.
 
 _UNASKED_TRIES: Final = 3  # times a change that needs no gate is computed anew
 
@@ -142,34 +138,13 @@ class ToolRouter:
 
     def __post_init__(self) -> None:
         self._keeper = GateKeeper(self.store, self.desk, self.ids)
-        self.undoing = Undoing(self.store, self.workspace, self.blobs, self.own_writes)
+        self.undoing = Undoing(
+            self.store, self.workspace, self.blobs, self.own_writes, self._writing
+        )
 
     def proposed_text(self, gate_id: str) -> str | None:
         """The whole new content behind an open gate; what an edit of it starts from."""
         return self._keeper.proposed.get(gate_id)
-
-    async def undo_last(self, *, anyway: bool = False) -> UndoReport:
-        """Take back the newest changes that are not undone yet, byte for byte, or say why not.
-        ``anyway``: also where somebody else changed the files since.
-        """
-        async with self._writing:
-            return await self.undoing.undo(last_changed(self.store.state), anyway=anyway)
-
-    async def redo_last(self, *, anyway: bool = False) -> UndoReport:
-        """Make again what was taken back last, or say why not; ``anyway`` as above."""
-        async with self._writing:
-            undone = self.store.state.undone_calls
-            return await self.undoing.redo(undone[-1] if undone else "", anyway=anyway)
-
-    async def turn_back(self, message: OperationMessage) -> UndoReport:
-        """Take back what this call changed, on the way to where nothing has to be judged anew."""
-        async with self._writing:
-            return await self.undoing.undo(message, reopens=False)
-
-    async def turn_again(self, call_id: str) -> UndoReport:
-        """Make again what was so taken back."""
-        async with self._writing:
-            return await self.undoing.redo(call_id, reopens=False)
 
     async def call(
         self, action: Action, *, step_id: str = "", by_user: bool = False, for_requirement: str = ""
@@ -449,7 +424,7 @@ class ToolRouter:
         """The answer that the user gave for this call together with others, or gives now for it
         and for those behind it.
         """
-        call, (change,) = question.call, question.changes
+        call = question.call
         given = together.allowed.pop(call.action.call_id, None)
         if given is not None and given.fits(call.action, question.changes):
             call.gate, call.answer = given.gate, given.answer
@@ -457,35 +432,11 @@ class ToolRouter:
         others = await self._others(together, call, question.places)
         if not others:
             return await self._keeper.ask(question)
-        verdict, places = question.verdict, list(question.places)
+        verdict = question.verdict
         for other in others:
-            also = self._judge(together.seen_whole(other.access), call.step_id)
-            verdict = verdict.joined(also)
-            places += other.places
-        whole = question._replace(
-            args={},
-            places=tuple(places),
-            proposal=Edits((change, *(o.change for o in others if o.change is not None))),
-            verdict=verdict,
-            also=tuple(
-                AlsoAsked(
-                    call_id=o.call.action.call_id,
-                    operation=o.call.action.operation,
-                    args_hash=o.call.action.args_hash,
-                )
-                for o in others
-            ),
-        )
-        answer = await self._keeper.ask(whole)
-        gate = call.gate
-        assert gate is not None
-        if not answer.approves:
-            return answer
-        for index, other in enumerate(others, start=1):
-            own = part_of(gate, answer, index, other.call.action)
-            together.allowed[other.call.action.call_id] = Consent(*own)
-        call.gate, call.answer = part_of(gate, answer, 0, call.action)
-        return call.answer
+            own = self._judge(together.seen_whole(other.access), call.step_id)
+            verdict = verdict.joined(own)
+        return await self._keeper.ask_all(together, question._replace(verdict=verdict), others)
 
     async def _others(
         self, together: Together, call: Call, places: tuple[Place, ...]

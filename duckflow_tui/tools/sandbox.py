@@ -82,7 +82,7 @@ class Sandbox:
         self._rung: Rung | None = None
         self._found: asyncio.Task[SandboxLevel] | None = None
         self.why: list[str] = []  # what each kind that was tried lacks
-        self._source = Path(__file__).with_name("sandbox_worker.py").read_text("utf-8")
+        self._source = _text_of("sandbox_worker.py")
 
     @property
     def rung(self) -> Rung | None:
@@ -177,7 +177,7 @@ class Sandbox:
                 "socket": path,
                 "abstract": abstract,
             }
-            test = (*self._python(), "probe", json.dumps(asked))
+            test = (*_python(_text_of("sandbox_probe.py")), json.dumps(asked))
             # The test has no network, whatever the commands have.
             held = self._held(rung, test, network=False)
             said, status = await self._run(held.argv)
@@ -238,11 +238,7 @@ class Sandbox:
             "readable": self._readable(),
             "network": network,
         }
-        return Held((*self._python(), "hold", json.dumps(plan), *argv), _KEEPERS[rung])
-
-    def _python(self) -> tuple[str, ...]:
-        """Our own program for sandboxes, as text: no command can change what the next one runs."""
-        return (os.path.realpath(sys.executable), "-I", "-S", "-c", self._source)
+        return Held((*_python(self._source), "hold", json.dumps(plan), *argv), _KEEPERS[rung])
 
     def _bwrap(self) -> str | None:
         if os.access(_BWRAP, os.X_OK):
@@ -295,6 +291,15 @@ class Sandbox:
 async def _all(program: Program, pipe: asyncio.StreamReader | None) -> AsyncGenerator[bytes]:
     while data := await program.read(pipe):
         yield data
+
+
+def _python(text: str) -> tuple[str, ...]:
+    """A program of ours, as text: no command can change what the next one runs."""
+    return (os.path.realpath(sys.executable), "-I", "-S", "-c", text)
+
+
+def _text_of(name: str) -> str:
+    return Path(__file__).with_name(name).read_text("utf-8")
 
 
 def seatbelt_profile(

@@ -7,7 +7,6 @@ of the sandbox cannot be made, the command is not started.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import json
@@ -580,73 +579,21 @@ def _end_as(code: int) -> NoReturn:
     os._exit(code & 0xFF)
 
 
-# --- the self-test ---------------------------------------------------------------------------
-
-
-def probe(asked: dict[str, Any]) -> list[str]:
-    """What is possible here and should not be, or the reverse; run in the sandbox as a command."""
-    wrong: list[str] = []
-    if not _can_write(asked["root"]):
-        wrong.append("workspace")
-    for folder in asked["outside"]:
-        if _can_write(folder):
-            wrong.append(f"write {folder}")
-    with contextlib.suppress(OSError):
-        _touch(asked["witness"])
-    for path in asked["closed"]:
-        if os.path.isdir(path) and _can_write(path):
-            wrong.append(f"write {path}")
-    for name, family, address in (
-        ("tcp", socket.AF_INET, ("127.0.0.1", asked["port"])),
-        ("socket", socket.AF_UNIX, asked["socket"]),
-        ("abstract socket", socket.AF_UNIX, "\0" + asked["abstract"]),
-    ):
-        try:
-            with socket.socket(family, socket.SOCK_STREAM) as asking:
-                asking.settimeout(2)
-                asking.connect(address)
-        except OSError:
-            continue
-        wrong.append(name)
-    return wrong
-
-
-def _can_write(folder: str) -> bool:
-    """Whether a file can be made there; leaves none."""
+def main() -> NoReturn:
+    """``hold PLAN COMMAND…`` or ``inside PIPE PLAN COMMAND…``."""
     try:
-        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o600))
-    except OSError as error:
-        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
-            return False
-        return os.access(folder, os.W_OK)
-    except AttributeError:  # macOS has no such files
-        return os.access(folder, os.W_OK)
-    return True
-
-
-def main() -> None:
-    """``hold PLAN COMMAND…``, ``inside PIPE PLAN COMMAND…`` or ``probe QUESTIONS``."""
-    match sys.argv[1:]:
-        case ["hold", plan, *command]:
-            try:
+        match sys.argv[1:]:
+            case ["hold", plan, *command]:
                 # What starts us as ``-c`` carries our text; bubblewrap needs it again.
-                hold({**json.loads(plan), "source": _source()}, command)
-            except OSError as error:
-                _refuse(error)
-        case ["inside", pipe, plan, *command]:
-            try:
+                with open("/proc/self/cmdline", "rb") as file:
+                    source = file.read().split(b"\0")[4].decode()
+                hold({**json.loads(plan), "source": source}, command)
+            case ["inside", pipe, plan, *command]:
                 inside(json.loads(plan), command, int(pipe))
-            except OSError as error:
-                _refuse(error)
-        case ["probe", asked]:
-            print(json.dumps(probe(json.loads(asked))))
-        case _:
-            raise SystemExit(2)
-
-
-def _source() -> str:
-    with open("/proc/self/cmdline", "rb") as file:
-        return file.read().split(b"\0")[4].decode()
+            case _:
+                raise SystemExit(2)
+    except OSError as error:
+        _refuse(error)
 
 
 if __name__ == "__main__":

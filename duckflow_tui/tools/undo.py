@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -110,8 +111,32 @@ class Undoing:
     workspace: Workspace
     blobs: Blobs
     own: OwnWrites
+    writing: asyncio.Lock  # held by whoever changes the workspace
 
-    async def undo(
+    async def undo_last(self, *, anyway: bool = False) -> UndoReport:
+        """Take back the newest changes that are not undone yet, byte for byte, or say why not.
+        ``anyway``: also where somebody else changed the files since.
+        """
+        async with self.writing:
+            return await self._undo(last_changed(self.store.state), anyway=anyway)
+
+    async def redo_last(self, *, anyway: bool = False) -> UndoReport:
+        """Make again what was taken back last, or say why not; ``anyway`` as above."""
+        async with self.writing:
+            undone = self.store.state.undone_calls
+            return await self._redo(undone[-1] if undone else "", anyway=anyway)
+
+    async def turn_back(self, message: OperationMessage) -> UndoReport:
+        """Take back what this call changed, on the way to where nothing has to be judged anew."""
+        async with self.writing:
+            return await self._undo(message, reopens=False)
+
+    async def turn_again(self, call_id: str) -> UndoReport:
+        """Make again what was so taken back."""
+        async with self.writing:
+            return await self._redo(call_id, reopens=False)
+
+    async def _undo(
         self, message: OperationMessage | None, *, anyway: bool = False, reopens: bool = True
     ) -> UndoReport:
         """Take back what this call changed; None: there is nothing."""
@@ -140,7 +165,9 @@ class Undoing:
             key, params = f"{key}_command", {"path": paths, "command": command}
         return UndoReport(key, params, told, undone, complete)
 
-    async def redo(self, call_id: str, *, anyway: bool = False, reopens: bool = True) -> UndoReport:
+    async def _redo(
+        self, call_id: str, *, anyway: bool = False, reopens: bool = True
+    ) -> UndoReport:
         """Make again what was taken back of this call, and just that; empty: there is nothing."""
         state = self.store.state
         message = next((m for m in all_calls(state) if m.call_id == call_id), None)

@@ -276,7 +276,7 @@ async def test_a_rule_is_void_once_the_ai_wrote_what_it_runs(
         gate, _ = await asked(bench, GateChoice.REJECT, line, outside=True)
         assert "ai_wrote" in gate.impact.reasons
         bench.store.state.session = bench.store.state.session.replace(sandbox="none")
-        await bench.router.undo_last()
+        await bench.router.undoing.undo_last()
         assert bench.router.runs_unasked(line)
 
 

@@ -780,16 +780,16 @@ async def test_undo_says_that_it_does_not_cover_a_command(root: Path) -> None:
     """Where the setting has it so; by default it does (test_tools_snapshot.py)."""
     bench = ShellBench(root, copies=0)
     await run(bench, "echo x > made")
-    report = await bench.router.undo_last()
+    report = await bench.router.undoing.undo_last()
     assert report.key == "operations.undo.nothing_command"
     assert report.params == {"command": "echo x > made"}
     assert (root / "made").exists()
     await bench.approved("file_ops.write_file", path="a.txt", content="a\n")
-    plain = await bench.router.undo_last()
+    plain = await bench.router.undoing.undo_last()
     assert plain.key == "operations.undo.done"
     await bench.approved("file_ops.write_file", path="b.txt", content="b\n")
     await run(bench, "touch later")
-    both = await bench.router.undo_last()
+    both = await bench.router.undoing.undo_last()
     assert both.key == "operations.undo.done_command"
     assert "touch later" in both.for_model
     await bench.end_commands()

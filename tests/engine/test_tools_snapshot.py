@@ -72,13 +72,13 @@ async def test_what_a_command_changed_goes_back_and_comes_again(
     assert message.result.covered
     assert "undo does not cover" not in message.result.text
     assert after != before
-    assert (await bench.router.undo_last()).key == "operations.undo.done"
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
     assert tree(root) == before
-    assert (await bench.router.redo_last()).key == "operations.redo.done"
+    assert (await bench.router.undoing.redo_last()).key == "operations.redo.done"
     assert tree(root) == after
-    assert (await bench.router.undo_last()).key == "operations.undo.done"
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
     assert tree(root) == before
-    assert (await bench.router.undo_last()).key == "operations.undo.nothing"
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.nothing"
 
 
 async def test_commands_and_edits_go_back_in_their_order(bench: ShellBench, root: Path) -> None:
@@ -87,11 +87,13 @@ async def test_commands_and_edits_go_back_in_their_order(bench: ShellBench, root
     await run(bench, "sed -i s/edited/again/ a.txt")
     middle = tree(root)
     await run(bench, "sed -i s/again/third/ a.txt")
-    await bench.router.undo_last()
+    await bench.router.undoing.undo_last()
     assert tree(root) == middle
-    await bench.router.undo_last()
+    await bench.router.undoing.undo_last()
     assert (root / "a.txt").read_bytes() == b"edited\n"
-    assert (await bench.router.undo_last()).key == "operations.undo.done"  # and no command left
+    assert (
+        await bench.router.undoing.undo_last()
+    ).key == "operations.undo.done"  # and no command left
     assert tree(root) == before
 
 
@@ -101,11 +103,11 @@ async def test_a_command_that_failed_or_ran_too_long_is_covered_too(
     before = tree(root)
     message = await run(bench, "echo x > a.txt; exit 3")
     assert message.result.exit_code == 3
-    await bench.router.undo_last()
+    await bench.router.undoing.undo_last()
     assert tree(root) == before
     message = await run(bench, "echo x > late; sleep 60", timeout_s=1)
     assert message.result.outcome is Outcome.ERROR
-    await bench.router.undo_last()
+    await bench.router.undoing.undo_last()
     assert tree(root) == before
 
 
@@ -116,7 +118,7 @@ async def test_a_command_that_is_stopped_is_covered_too(bench: ShellBench, root:
     await bench.until(lambda state: any("ready" in out.text for out in state.outputs.values()))
     task.cancel()
     await bench.until(lambda state: not state.running)
-    assert (await bench.router.undo_last()).key == "operations.undo.done"
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
     assert tree(root) == before
 
 
@@ -130,13 +132,13 @@ async def test_what_is_not_covered_is_said(bench: ShellBench, root: Path) -> Non
     said = "[undo does not cover what this changed: .env, large.bin, link]"
     assert said in message.result.text
     assert [change.path for change in message.result.touched] == ["a.txt"]
-    report = await bench.router.undo_last()
+    report = await bench.router.undoing.undo_last()
     assert (root / "a.txt").read_bytes() == b"one\n"
     assert (root / ".env").read_bytes() == b"K=2\n"
     assert report.key == "operations.undo.done"
     await bench.call("file_ops.write_file", path="a.txt", content="three\n")
-    await bench.router.undo_last()
-    assert (await bench.router.undo_last()).key == "operations.undo.nothing_command"
+    await bench.router.undoing.undo_last()
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.nothing_command"
     for blob in bench.kept_bytes():
         assert b"KEY=1" not in blob
 
@@ -149,13 +151,13 @@ async def test_what_was_ignored_is_never_taken_for_new(bench: ShellBench, root: 
     (root / "own.log").write_bytes(b"own\n")
     message = await run(bench, "rm .gitignore; echo more >> own.log; echo x > a.txt")
     assert "own.log" in message.result.text
-    await bench.router.undo_last()
+    await bench.router.undoing.undo_last()
     assert (root / ".gitignore").exists()
     assert (root / "kept" / "mine").read_bytes() == b"mine\n"
     assert (root / "own.log").read_bytes() == b"own\nmore\n"
     message = await run(bench, "echo '*.txt' >> .gitignore; echo y > a.txt; echo z >> own.log")
     assert {change.path for change in message.result.touched} == {".gitignore", "a.txt"}
-    await bench.router.undo_last()
+    await bench.router.undoing.undo_last()
     assert (root / "a.txt").read_bytes() == b"one\n"
 
 
@@ -165,7 +167,7 @@ async def test_a_file_that_was_changed_since_keeps_the_whole_command_from_being_
     await run(bench, "echo x > a.txt; echo y > run.sh")
     (root / "a.txt").write_bytes(b"mine\n")
     after = tree(root)
-    assert (await bench.router.undo_last()).key == "operations.undo.changed"
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.changed"
     assert tree(root) == after
 
 
@@ -180,7 +182,7 @@ async def test_the_users_git_and_what_only_reads_are_left_alone(
     assert not spool.exists()  # nothing was copied
     git = tree(root / ".git")
     await run(bench, "echo x > a.txt")
-    await bench.router.undo_last()
+    await bench.router.undoing.undo_last()
     assert tree(root / ".git") == git
     assert list(spool.iterdir()) == []  # the copies have no name
 

@@ -93,10 +93,10 @@ async def test_every_change_goes_back_one_by_one(bench: Bench, root: Path) -> No
         states.append(tree(root))
     await bench.approved("file_ops.delete_file", path="a.txt")
     for state in reversed(states):
-        report = await bench.router.undo_last()
+        report = await bench.router.undoing.undo_last()
         assert report.key == "operations.undo.done"
         assert tree(root) == state
-    assert (await bench.router.undo_last()).key == "operations.undo.nothing"
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.nothing"
 
 
 @given(st.lists(EDITS, min_size=50, max_size=50), st.integers(0, 0o77))
@@ -136,13 +136,13 @@ def test_fifty_edits_go_back_and_are_made_again_byte_for_byte(
             if done:
                 states.append(whole(root))
         for state in reversed(states[:-1]):
-            assert (await bench.router.undo_last()).key == "operations.undo.done"
+            assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
             assert tree(root) == state[0]
         assert whole(root) == states[0]  # folders too
         for state in states[1:]:
-            assert (await bench.router.redo_last()).key == "operations.redo.done"
+            assert (await bench.router.undoing.redo_last()).key == "operations.redo.done"
             assert tree(root) == state[0]
-        assert (await bench.router.redo_last()).key == "operations.redo.nothing"
+        assert (await bench.router.undoing.redo_last()).key == "operations.redo.nothing"
         await bench.end_commands()
 
     with TemporaryDirectory() as folder:
@@ -157,14 +157,14 @@ async def test_a_mode_that_the_user_set_since_stays_through_undo_and_redo(
     (root / "a.sh").chmod(0o644)
     await bench.call(EDIT, path="a.sh", edits=[{"old": "one", "new": "two"}])
     (root / "a.sh").chmod(0o755)
-    await bench.router.undo_last()
+    await bench.router.undoing.undo_last()
     assert tree(root) == {"a.sh": (b"one\n", 0o755)}
-    await bench.router.redo_last()
+    await bench.router.undoing.redo_last()
     assert tree(root) == {"a.sh": (b"two\n", 0o755)}
     await bench.call(WRITE, path="new.sh", content="new\n")
     (root / "new.sh").chmod(0o700)
-    await bench.router.undo_last()
-    await bench.router.redo_last()
+    await bench.router.undoing.undo_last()
+    await bench.router.undoing.redo_last()
     assert tree(root)["new.sh"] == (b"new\n", 0o700)
 
 
@@ -174,22 +174,22 @@ async def test_what_the_user_wrote_since_goes_only_by_a_second_word_and_comes_ba
     (root / "a.txt").write_bytes(b"one\n")
     await bench.call(WRITE, path="a.txt", content="two\n")
     (root / "a.txt").write_bytes(b"two\nmine\nmine\n")
-    report = await bench.router.undo_last()
+    report = await bench.router.undoing.undo_last()
     said = Catalogue("en")(report.key, **report.params)
     assert "/undo anyway" in said
     assert "(+1 −3 lines)" in said  # what it would do
     assert (root / "a.txt").read_bytes() == b"two\nmine\nmine\n"
-    assert (await bench.router.undo_last(anyway=True)).key == "operations.undo.done"
+    assert (await bench.router.undoing.undo_last(anyway=True)).key == "operations.undo.done"
     assert (root / "a.txt").read_bytes() == b"one\n"
     (root / "a.txt").write_bytes(b"other\n")
-    report = await bench.router.redo_last()
+    report = await bench.router.undoing.redo_last()
     assert report.key == "operations.redo.changed"
     assert report.params == {"path": "a.txt", "added": "3", "removed": "1"}
-    assert (await bench.router.redo_last(anyway=True)).key == "operations.redo.done"
+    assert (await bench.router.undoing.redo_last(anyway=True)).key == "operations.redo.done"
     assert (root / "a.txt").read_bytes() == b"two\nmine\nmine\n"
     (root / "a.txt").unlink()
-    assert (await bench.router.undo_last()).key == "operations.undo.changed"
-    assert (await bench.router.undo_last(anyway=True)).key == "operations.undo.done"
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.changed"
+    assert (await bench.router.undoing.undo_last(anyway=True)).key == "operations.undo.done"
     assert (root / "a.txt").read_bytes() == b"one\n"
 
 
@@ -203,7 +203,7 @@ async def test_a_link_that_was_put_in_the_place_of_a_file_is_not_followed(
         (root / "a.txt").unlink()
         (root / "a.txt").symlink_to(target)
         for anyway in (False, True):
-            report = await bench.router.undo_last(anyway=anyway)
+            report = await bench.router.undoing.undo_last(anyway=anyway)
             assert report.undone == ()
             assert report.key == "operations.undo.taken" or (target is inside and not anyway)
             assert target.read_bytes() == b"mine\n"
@@ -214,16 +214,16 @@ async def test_a_link_that_was_put_in_the_place_of_a_file_is_not_followed(
 async def test_what_is_made_again_is_told_to_the_model_and_has_to_be_read(
     bench: Bench, root: Path
 ) -> None:
-    assert (await bench.router.redo_last()).key == "operations.redo.nothing"
+    assert (await bench.router.undoing.redo_last()).key == "operations.redo.nothing"
     await bench.call(WRITE, path="a.txt", content="two\n")
-    await bench.router.undo_last()
-    report = await bench.router.redo_last()
+    await bench.router.undoing.undo_last()
+    report = await bench.router.undoing.redo_last()
     assert Catalogue("en")(report.key, **report.params) == "Made again: a.txt"
     assert "a.txt" in report.for_model
     assert bench.kinds[-1] == "changes_redone"
     assert "a.txt" not in bench.store.state.files_read
     assert bench.store.state.undone_calls == ()
-    assert (await bench.router.undo_last()).key == "operations.undo.done"
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
 
 
 async def test_a_later_change_of_the_same_file_is_in_the_way_of_making_one_again(
@@ -231,16 +231,16 @@ async def test_a_later_change_of_the_same_file_is_in_the_way_of_making_one_again
 ) -> None:
     await bench.call(WRITE, path="a.txt", content="one\n")
     await bench.call(WRITE, path="a.txt", content="two\n")
-    await bench.router.undo_last()
+    await bench.router.undoing.undo_last()
     await bench.call(WRITE, path="a.txt", content="three\n")
-    assert (await bench.router.redo_last()).key == "operations.redo.changed"
+    assert (await bench.router.undoing.redo_last()).key == "operations.redo.changed"
     assert (root / "a.txt").read_bytes() == b"three\n"
 
 
 async def test_the_user_sees_the_path_and_the_model_is_told(bench: Bench, root: Path) -> None:
     (root / "a.txt").write_bytes(b"one\n")
     await bench.call(WRITE, path="a.txt", content="two\n")
-    report = await bench.router.undo_last()
+    report = await bench.router.undoing.undo_last()
     assert Catalogue("en")(report.key, **report.params) == "Undone: a.txt"
     assert "a.txt" in report.for_model
     assert bench.kinds[-1] == "changes_undone"
@@ -251,21 +251,21 @@ async def test_a_file_that_changed_since_is_left_alone(bench: Bench, root: Path)
     (root / "a.txt").write_bytes(b"one\n")
     await bench.call(WRITE, path="a.txt", content="two\n")
     (root / "a.txt").write_bytes(b"two and mine\n")
-    report = await bench.router.undo_last()
+    report = await bench.router.undoing.undo_last()
     assert report.key == "operations.undo.changed"
     assert report.params["path"] == "a.txt"
     assert report.undone == ()
     assert report.for_model == ""
     assert (root / "a.txt").read_bytes() == b"two and mine\n"
     (root / "a.txt").write_bytes(b"two\n")
-    assert (await bench.router.undo_last()).key == "operations.undo.done"
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
 
 
 async def test_a_name_that_was_taken_since_is_left_alone(bench: Bench, root: Path) -> None:
     (root / "a.txt").write_bytes(b"one\n")
     await bench.call("file_ops.move_file", source="a.txt", target="b.txt")
     (root / "a.txt").write_bytes(b"another\n")
-    assert (await bench.router.undo_last()).key == "operations.undo.taken"
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.taken"
     assert (root / "a.txt").read_bytes() == b"another\n"
     assert (root / "b.txt").read_bytes() == b"one\n"
 
@@ -274,7 +274,7 @@ async def test_a_deleted_file_that_is_there_again_is_left_alone(bench: Bench, ro
     (root / "a.txt").write_bytes(b"one\n")
     await bench.approved("file_ops.delete_file", path="a.txt")
     (root / "a.txt").write_bytes(b"another\n")
-    assert (await bench.router.undo_last()).key == "operations.undo.changed"
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.changed"
     assert (root / "a.txt").read_bytes() == b"another\n"
 
 
@@ -284,14 +284,14 @@ async def test_lost_bytes_are_said(root: Path, tmp_path: Path) -> None:
     await bench.call(WRITE, path="a.txt", content="two\n")
     sha = digest(b"one\n")
     (tmp_path / "blobs" / sha[:2] / sha).unlink()
-    assert (await bench.router.undo_last()).key == "operations.undo.lost"
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.lost"
     assert (root / "a.txt").read_bytes() == b"two\n"
 
 
 async def test_what_an_undo_overwrites_is_kept_too(bench: Bench, root: Path) -> None:
     (root / "a.txt").write_bytes(b"one\n")
     await bench.call(WRITE, path="a.txt", content="two\n")
-    await bench.router.undo_last()
+    await bench.router.undoing.undo_last()
     assert await bench.blobs.get(digest(b"two\n")) == b"two\n"
 
 
@@ -301,7 +301,7 @@ async def test_an_undo_that_was_done_but_not_recorded_is_recorded_the_second_tim
     (root / "a.txt").write_bytes(b"one\n")
     await bench.call(WRITE, path="a.txt", content="two\n")
     (root / "a.txt").write_bytes(b"one\n")  # as after a crash between the write and its record
-    assert (await bench.router.undo_last()).key == "operations.undo.done"
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
     assert (root / "a.txt").read_bytes() == b"one\n"
 
 

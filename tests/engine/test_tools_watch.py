@@ -116,7 +116,7 @@ async def test_our_own_writes_and_undos_are_no_news(bench: Bench, root: Path) ->
         await bench.call(READ, path="b.txt")
         for content in ("two\n", "three\n", "four\n"):
             await bench.call(WRITE, path="a.txt", content=content)
-        await bench.router.undo_last()
+        await bench.router.undoing.undo_last()
         (root / "b.txt").write_text("two\n")  # what comes after it would have come before
         await told(bench, "b.txt")
     assert [path for path, _ in heard(bench)] == ["b.txt"]

@@ -276,7 +276,9 @@ async def test_a_fault_at_any_step_of_an_undo_or_a_redo_is_all_or_nothing(
         after = files(root)
         assert after != before
         for way, now, then in (("undo", after, before), ("redo", before, after)):
-            turn = bench.router.undo_last if way == "undo" else bench.router.redo_last
+            turn = (
+                bench.router.undoing.undo_last if way == "undo" else bench.router.undoing.redo_last
+            )
             disk.calls, disk.at = [], at
             report = await turn()
             calls[way] = max(calls[way], len(disk.calls))

@@ -105,7 +105,7 @@ async def test_a_stop_after_the_swap_is_recorded_with_the_change_and_can_be_undo
     assert (root / "a.txt").read_bytes() == b"new\n"
     assert [change.path for change in last(bench).result.changes] == ["a.txt"]
     assert bench.store.state.running == ()
-    await bench.router.undo_last()
+    await bench.router.undoing.undo_last()
     assert (root / "a.txt").read_bytes() == OLD
 
 
