@@ -199,12 +199,9 @@ class Undoing:
         async def held(path: str) -> str:
             if path not in found:
                 try:
-                    place = self.workspace.locate(path)
-                    if place.leads_out:
-                        found[path] = _UNKNOWN
-                    else:
-                        found[path] = await self.workspace.digest(place) if place.exists else ""
-                except WorkspaceError:
+                    place = self._place(path)
+                    found[path] = await self.workspace.digest(place) if place.exists else ""
+                except (_Refused, WorkspaceError):
                     found[path] = _UNKNOWN
             return found[path]
 
@@ -259,12 +256,12 @@ class Undoing:
 
     async def _step(self, change: FileChange, anyway: bool) -> _Step:
         """What has to be done, nothing being changed yet; raises _Refused."""
-        place = self.workspace.locate(change.path)
-        if place.leads_out or (place.is_link and anyway):
-            raise _Refused("taken", change.path)  # a link: nothing behind it is looked at
+        place = self._place(change.path)
+        if place.is_link and anyway:
+            raise _Refused("taken", change.path)  # nothing behind a link is looked at
         now = await self.workspace.digest(place) if place.exists else ""
         if change.kind == "move":
-            to = self.workspace.locate(change.target)
+            to = self._place(change.target)
             if not now and to.exists and await self.workspace.digest(to) == change.after:
                 return _Step(change, place, to, None, done=True)
             if now != change.before and not (anyway and now):
@@ -291,9 +288,19 @@ class Undoing:
             return _Step(change, place, place, None)
         return _Step(change, place, place, await self._kept(change))
 
+    def _place(self, path: str) -> Place:
+        """Where the path of a change lies; raises _Refused where a link, which may have taken the
+        place of a folder, makes it lie somewhere else than it did.
+        """
+        tilde = path.startswith("~")  # a folder of this name: what is recorded has no other
+        place = self.workspace.locate(f"./{path}" if tilde else path)
+        if place.leads_out or place.shown != path:
+            raise _Refused("taken", path)
+        return place
+
     async def _kept(self, change: FileChange) -> bytes:
         if change.after == change.before:  # also where it was never kept
-            return await self.workspace.read_bytes(self.workspace.locate(change.path))
+            return await self.workspace.read_bytes(self._place(change.path))
         try:
             return await self.blobs.get(change.after)
         except (KeyError, OSError) as error:
@@ -327,8 +334,8 @@ class Undoing:
         """Remove directories that came or went with a file, as far as nothing lies in them."""
         for path in reversed(directories):
             try:
-                await self.workspace.remove_directory(self.workspace.locate(path))
-            except WorkspaceError as error:
+                await self.workspace.remove_directory(self._place(path))
+            except (_Refused, WorkspaceError) as error:
                 log.info("%s stays: %s", path, error)
                 return
 

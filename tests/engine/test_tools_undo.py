@@ -193,6 +193,70 @@ async def test_what_the_user_wrote_since_goes_only_by_a_second_word_and_comes_ba
     assert (root / "a.txt").read_bytes() == b"one\n"
 
 
+@pytest.mark.parametrize("anyway", [False, True])
+@pytest.mark.parametrize(
+    ("operation", "args", "there"),
+    [
+        (WRITE, {"path": "d/new/x", "content": "made"}, {"new/x": ("made", None)}),
+        (WRITE, {"path": "d/new/x", "content": "made"}, {}),  # and the folder is empty
+        (EDIT, {"path": "d/b", "edits": [{"old": "1", "new": "2"}]}, {"b": ("2", "1")}),
+        ("file_ops.move_file", {"source": "n", "target": "d/n"}, {"n": ("n", None)}),
+        ("file_ops.move_file", {"source": "d/m", "target": "m"}, {"m": (None, "m")}),
+    ],
+)
+async def test_a_link_that_was_put_in_the_place_of_a_folder_is_not_followed(
+    root: Path,
+    tmp_path: Path,
+    bench: Bench,
+    operation: str,
+    args: dict[str, Any],
+    there: dict[str, tuple[str | None, str | None]],
+    anyway: bool,
+) -> None:
+    """R01, S4-88: undo and redo change nothing behind it, though all looks as it was left."""
+    outside, folder, old = tmp_path / "outside", root / "d", root / "old"
+    (outside / "new").mkdir(parents=True)
+    folder.mkdir()
+    for name, text in (("d/b", "1"), ("n", "n"), ("d/m", "m")):
+        (root / name).write_text(text)
+
+    async def behind_a_link(turn: int) -> str:
+        for name, texts in there.items():
+            (outside / name).unlink(missing_ok=True)
+            if (text := texts[turn]) is not None:
+                (outside / name).write_text(text)
+        before = whole(outside)
+        folder.rename(old)
+        folder.symlink_to(outside)
+        undoing = bench.router.undoing
+        assert turn or await undoing.in_the_way(results(bench))
+        again = undoing.redo_last if turn else undoing.undo_last
+        report = await again(anyway=anyway)
+        assert whole(outside) == before
+        folder.unlink()
+        old.rename(folder)
+        return report.key
+
+    assert (await bench.call(operation, **args)).result.outcome is Outcome.OK
+    assert await behind_a_link(0) == "operations.undo.taken"
+    assert (await bench.router.undoing.undo_last()).complete
+    assert await behind_a_link(1) == "operations.redo.taken"
+    assert (await bench.router.undoing.redo_last()).complete
+
+
+async def test_a_folder_that_is_named_like_the_home_folder_is_not_taken_for_it(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "x").write_text("mine\n")
+    bench = ShellBench(root, mode=ApprovalMode.TRUSTED)
+    assert await made(bench, "shell.run", command="mkdir ./~; echo mine > ./~/x")
+    assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
+    assert (tmp_path / "home" / "x").read_text() == "mine\n"
+    assert not (root / "~").exists()
+
+
 async def test_a_link_that_was_put_in_the_place_of_a_file_is_not_followed(
     bench: Bench, root: Path, tmp_path: Path
 ) -> None:
