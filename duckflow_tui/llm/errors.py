@@ -29,7 +29,6 @@ ErrorCode = Literal[
     "refused_url",  # plain http to a public host
     "not_found_host",  # the name does not resolve
     "unknown_model",  # the server has others; ``detail`` names some
-    "no_version",  # the address lacks its version; ``detail`` is it with one
     "loading",  # the model is not in memory yet
     "unloaded",  # the server has no model in memory, and loads none by itself
     "wait_asked",  # it takes requests again after ``seconds``, which are too many to wait here

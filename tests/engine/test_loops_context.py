@@ -334,7 +334,7 @@ async def test_what_was_sent_can_be_read_part_by_part_without_keys(tmp_path: Pat
         (file,) = (part for part in parts if part.part == "files")
         assert file.name == "file_ops.read_file"
         assert "[redacted] in it" in file.text
-        assert "sk-abcdefghijklmnop1234" in s.server.of("main")[-1].text
+        assert "sk-abcdefghijklmnop1234" not in s.server.of("main")[-1].text
         sent = s.server.of("main")[-1].json["messages"]
         assert parts[-1].text == sent[-1]["content"]
         assert s.engine.context.sent("llm_0") is None

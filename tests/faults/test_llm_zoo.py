@@ -150,19 +150,23 @@ async def test_another_fault_is_not_blamed_on_the_model() -> None:
     assert len(at.server.requests) == 1
 
 
-async def test_an_address_without_its_version_is_named_with_it() -> None:
+async def test_an_address_with_nothing_there_is_named_also_where_its_version_is_missing() -> None:
+    """With a version it was tried too, once."""
+    asked: list[str] = []
+
     async def nothing_here(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
+        asked.append((await reader.readuntil(b"\r\n\r\n")).decode().split()[1])
         writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
         await writer.drain()
         writer.close()
 
     async with await asyncio.start_server(nothing_here, "127.0.0.1", 0) as listening:
         origin = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-        async with bench(server(), base_url=origin) as at:
-            assert f"Try {origin}/v1." in await told(at)
-        async with bench(server(), base_url=f"{origin}/api") as at:
-            assert "does not know model duck-1 or this address" in await told(at)
+        for base_url in (origin, f"{origin}/api"):
+            async with bench(server(), base_url=base_url) as at:
+                assert "does not know model duck-1 or this address" in await told(at)
+    posted = [path for path in asked if path.endswith("/chat/completions")]
+    assert posted.count("/v1/chat/completions") == 1
 
 
 @pytest.mark.parametrize("tail", ["/chat/completions", "/models", "/chat/completions/", ""])

@@ -70,7 +70,7 @@ def test_the_settings_are_shown_in_a_replay_too(tmp_path: Path, kept: Path) -> N
         terminal.type("settings")
         terminal.sees("/settings")
         terminal.type("\r")
-        terminal.sees("settings.toml")
+        terminal.sees("a flag over both")
 
 
 @pytest.mark.parametrize(

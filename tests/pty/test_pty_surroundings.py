@@ -19,6 +19,7 @@ from support.session import action, decision, done, script
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.conversation import AssistantMessage
 
+GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after the user went to it
 CTRL_C = b"\x03"
 WRITE = action("file_ops.write_file", path="a.txt", content="one\n")
 
@@ -151,7 +152,13 @@ def test_a_disk_that_is_full_is_said_and_what_was_said_meanwhile_is_kept_at_the_
         home = Path(f"/proc/self/fd/{held}")  # also once the program has ended
         fill(home / "ballast")
         terminal.type("write it\r")
-        terminal.sees("The disk is full", "memory only", "Written.", "1 file", "applied")
+        terminal.sees(
+            "The disk is full", "memory only", "cannot be recorded now", "Enter to decide"
+        )
+        terminal.type("\r")
+        terminal.listen(GATE_DEAF)
+        terminal.type("y")
+        terminal.sees("Written.", "1 file", "applied")
         assert (tmp_path / "work" / "a.txt").read_text() == "one\n"
         (home / "ballast").unlink()
         said = left(terminal)
