@@ -68,20 +68,14 @@ def _prctl(what: str, option: int, *args: Any) -> None:
 
 
 def _mount(kind: str, target: str, flags: int, options: str = "") -> None:
-    done = _libc.mount(
-        kind.encode(),
-        os.fsencode(target),
-        kind.encode(),
-        ctypes.c_ulong(flags),
-        options.encode() or None,
-    )
+    given = (kind.encode(), os.fsencode(target), kind.encode())
+    done = _libc.mount(*given, ctypes.c_ulong(flags), options.encode() or None)
     _done(done, f"mount {kind} on {target}")
 
 
 def _set_attributes(descriptor: int, path: bytes, flags: int, attributes: int) -> None:
     given = struct.pack("=QQQQ", attributes, 0, 0, 0)
-    what = "mount_setattr"
-    _syscall(what, _MOUNT_SETATTR, descriptor, path, flags, given, len(given))
+    _syscall("mount_setattr", _MOUNT_SETATTR, descriptor, path, flags, given, len(given))
 
 
 def _copy_of(path: str, read_only: bool = False) -> int:
@@ -104,7 +98,8 @@ def _attach(tree: int, target: str) -> None:
 
 class Mount(NamedTuple):
     """Something in place of a part of the tree. ``kind``: ``write`` and ``read`` show ``source``
-    there, ``empty`` an empty folder of its own, ``blank`` an empty file.
+    there, ``empty`` an empty folder of its own, ``sealed`` one that stays so, ``blank`` an empty
+    file.
     """
 
     target: str
@@ -143,10 +138,9 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
             if over and os.path.exists(path) and not _is_below(root, path):
                 shown.append(path)
                 found[path] = Mount(path, "read", path)
-    if plan["network"] and any(_is_below(os.path.realpath("/etc/resolv.conf"), f) for f in away):
-        names = os.path.realpath("/etc/resolv.conf")
-        if os.path.exists(names):
-            found[names] = Mount(names, "read", names)
+    names = os.path.realpath("/etc/resolv.conf")
+    if plan["network"] and os.path.exists(names) and any(_is_below(names, top) for top in away):
+        found[names] = Mount(names, "read", names)
     for path in _listening():
         found.setdefault(path, Mount(path, "blank"))
     seen = (root, *shown)  # in what is hidden, nothing else needs to be hidden once more
@@ -159,9 +153,15 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
         or mount.kind == "read"
     }
     found[root] = Mount(root, "write", root)
+    # What is hidden in the workspace stays so: nothing in it is shown for being closed as well.
+    empty = [path for path in found if _is_below(path, root) and not found[path].source]
     for given in plan["closed"]:
         path = os.path.realpath(given)
-        if _is_below(path, root) and path != root and os.path.exists(path):
+        if path in empty and os.path.isdir(path):
+            found[path] = Mount(path, "sealed")
+        elif any(_is_below(path, folder) for folder in empty):
+            continue
+        elif _is_below(path, root) and path != root and os.path.exists(path):
             found[path] = Mount(path, "read", path)
     usual = (mount for mount in found.values() if not _is_below(mount.target, "/dev"))
     return sorted(usual, key=lambda mount: mount.target.rstrip("/").count("/"))
@@ -206,16 +206,12 @@ def bubblewrap(plan: dict[str, Any], mounts: list[Mount], inside: list[str]) -> 
     argv += ["--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", "--as-pid-1"]
     argv += [] if plan["network"] else ["--unshare-net"]
     argv += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
+    ways = {"write": "--bind", "empty": "--tmpfs", "sealed": "--tmpfs"}
     for mount in mounts:
-        match mount.kind:
-            case "write":
-                argv += ["--bind", mount.source, mount.target]
-            case "read":
-                argv += ["--ro-bind", mount.source, mount.target]
-            case "empty":
-                argv += ["--tmpfs", mount.target]
-            case _:
-                argv += ["--ro-bind", "/dev/null", mount.target]
+        source = [] if mount.kind in ("empty", "sealed") else [mount.source or "/dev/null"]
+        argv += [ways.get(mount.kind, "--ro-bind"), *source, mount.target]
+    for mount in mounts:
+        argv += ["--remount-ro", mount.target] if mount.kind == "sealed" else []
     return [*argv, "--chdir", plan["cwd"], "--", *inside]
 
 
@@ -264,10 +260,13 @@ def enter(plan: dict[str, Any], mounts: list[Mount]) -> None:
         _make_room(mount, trees)
         if mount.source:
             _attach(trees[mount.target], mount.target)
-        elif mount.kind == "empty":
+        elif mount.kind in ("empty", "sealed"):
             _mount("tmpfs", mount.target, _NO_SETUID | _NO_DEVICES, "mode=755")
         else:
             _attach(blanks.pop(), mount.target)
+    for mount in mounts:
+        if mount.kind == "sealed":
+            _set_attributes(_AT_FDCWD, os.fsencode(mount.target), 0, _READ_ONLY)
     _mount("proc", "/proc", _NO_SETUID | _NO_DEVICES | _NO_PROGRAMS | _READ_ONLY)
     if not plan["network"]:
         _loopback_up()
@@ -281,7 +280,7 @@ def _make_room(mount: Mount, trees: dict[str, int]) -> None:
     """A place to mount on, made in what is our own already; the tree itself cannot be changed."""
     if os.path.exists(mount.target):
         return
-    if mount.kind == "empty" or (
+    if mount.kind in ("empty", "sealed") or (
         mount.source and stat.S_ISDIR(os.fstat(trees[mount.target]).st_mode)
     ):
         os.makedirs(mount.target, exist_ok=True)

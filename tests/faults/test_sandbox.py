@@ -295,6 +295,33 @@ def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.Monke
     assert found.stdout == ""
 
 
+def own_folders(made: Made, *own: Path) -> Made:
+    """The same workspace, in which folders of the app lie."""
+    if made.rung == "landlock":
+        pytest.skip("partial: a place inside of the workspace cannot be kept from it")
+    workspace = Workspace(made.root, own_dirs=own)
+    choice = SandboxChoice("auto", folder=made.root.parent / "kept", own=own, rungs=(made.rung,))
+    kind = Sandbox if made.who == "us" else OtherUser
+    sandbox = kind(choice, workspace, os.environ)
+    sandbox._folder()  # pyright: ignore[reportPrivateUsage]
+    if made.who == "nobody":
+        open_for(made.root.parent)
+    return made._replace(sandbox=sandbox)
+
+
+def test_the_apps_own_folders_in_the_workspace_are_neither_read_nor_written(made: Made) -> None:
+    data = made.root / "dh" / "data"
+    data.mkdir(parents=True)
+    (data / "keys.json").write_text("a key of the user")
+    again = own_folders(made, data)
+    found = again.run("cat dh/data/keys.json; grep -r key dh; echo evil > dh/data/keys.json; true")
+    assert found.stdout == "", found.stderr
+    again.run("echo evil > dh/data/new; rm -rf dh/data")
+    assert [path.name for path in data.iterdir()] == ["keys.json"]
+    assert (data / "keys.json").read_text() == "a key of the user"
+    again.sandbox.close()
+
+
 # --- what must work --------------------------------------------------------------------------
 
 
