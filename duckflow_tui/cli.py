@@ -240,7 +240,8 @@ def _say_problems(problems: Sequence[SettingProblem], say: Catalogue) -> None:
 def _choose(
     args: argparse.Namespace, places: Places, workspace: Path, language: str
 ) -> SessionChoice:
-    from duckflow_tui.compose import Flags, choose, secrets_of
+    from duckflow_tui.compose import choose, secrets_of
+    from duckflow_tui.flags import Flags
     from duckflow_tui.session.faults import open_log
 
     session_id = ""
@@ -287,8 +288,9 @@ def _headless(args: argparse.Namespace, places: Places, workspace: Path, languag
         return _refuse(say("cli.stream_needs_json"))
     import asyncio
 
-    from duckflow_tui.compose import Unusable, open_session
+    from duckflow_tui.compose import open_session
     from duckflow_tui.ending import Ending
+    from duckflow_tui.flags import Unusable
     from duckflow_tui.headless import HeadlessOptions, run
     from duckflow_tui.session.faults import SessionFault
 
@@ -331,7 +333,8 @@ def _interactive(
     gc.disable()
     # Threads that list files or import would each let a key wait for 5 ms, several times over.
     sys.setswitchinterval(0.001)
-    from duckflow_tui.compose import Sessions, Unusable
+    from duckflow_tui.compose import Sessions
+    from duckflow_tui.flags import Unusable
 
     try:
         choice = _choose(args, places, workspace, language)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from duckflow_tui.ending import Ending
+from duckflow_tui.flags import Flags, Unusable
 from duckflow_tui.llm.connections import Connections, KeyStore, ModelLine
 from duckflow_tui.llm.endpoints import (
     CLI_ENDPOINT,
@@ -58,39 +59,6 @@ if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
     from duckflow_tui.session.catalog import Catalog
     from duckflow_tui.tools.commands import SandboxChoice
-
-
-class Unusable(Exception):
-    """Flags or settings that nothing can be started with; the text is for the user. ``problems``
-    are what else does not count in the settings.
-    """
-
-    def __init__(self, text: str, problems: tuple[SettingProblem, ...] = ()) -> None:
-        super().__init__(text)
-        self.problems = problems
-
-
-@dataclass(frozen=True, slots=True)
-class Flags:
-    """The command line as typed; None where a flag was not given."""
-
-    workspace: Path
-    demo: bool = False
-    mode: str | None = None
-    base_url: str | None = None
-    model: str | None = None
-    api_key_env: str | None = None
-    protocol: str | None = None
-    context: int | None = None  # tokens of the model's window
-    max_calls: int | None = None
-    allow: tuple[str, ...] = ()  # exact commands, operations of servers; headless only (R19)
-    theme: str | None = None
-    animation: bool | None = None
-    headless: bool = False
-    resume: str = ""  # the id of a session to take up
-    no_session: bool = False
-    trust: bool = False  # what the folder brings along; headless only (R19)
-    sandbox: str | None = None  # a level of the settings, or ``external``
 
 
 @dataclass(frozen=True, slots=True)

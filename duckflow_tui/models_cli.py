@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, cast, get_args
 
-from duckflow_tui.compose import Flags, SessionChoice, Unusable, choose
+from duckflow_tui.compose import SessionChoice, choose
+from duckflow_tui.flags import Flags, Unusable
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.llm.discovery import LIST_S, listed
 from duckflow_tui.llm.endpoints import Endpoint, resolve_key

@@ -14,7 +14,7 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
-from duckflow_tui.compose import Unusable
+from duckflow_tui.flags import Unusable
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import visible, visible_line
