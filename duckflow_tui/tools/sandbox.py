@@ -177,7 +177,7 @@ class Sandbox:
                 "socket": path,
                 "abstract": abstract,
             }
-            test = (*_python(_text_of("sandbox_probe.py")), json.dumps(asked))
+            test = (*self._python(_text_of("sandbox_probe.py")), json.dumps(asked))
             # The test has no network, whatever the commands have.
             held = self._held(rung, test, network=False)
             said, status = await self._run(held.argv)
@@ -238,7 +238,11 @@ class Sandbox:
             "readable": self._readable(),
             "network": network,
         }
-        return Held((*_python(self._source), "hold", json.dumps(plan), *argv), _KEEPERS[rung])
+        return Held((*self._python(self._source), "hold", json.dumps(plan), *argv), _KEEPERS[rung])
+
+    def _python(self, text: str) -> tuple[str, ...]:
+        """A program of ours, as text: no command can change what the next one runs."""
+        return (os.path.realpath(sys.executable), "-I", "-S", "-c", text)
 
     def _bwrap(self) -> str | None:
         if os.access(_BWRAP, os.X_OK):
@@ -291,11 +295,6 @@ class Sandbox:
 async def _all(program: Program, pipe: asyncio.StreamReader | None) -> AsyncGenerator[bytes]:
     while data := await program.read(pipe):
         yield data
-
-
-def _python(text: str) -> tuple[str, ...]:
-    """A program of ours, as text: no command can change what the next one runs."""
-    return (os.path.realpath(sys.executable), "-I", "-S", "-c", text)
 
 
 def _text_of(name: str) -> str:

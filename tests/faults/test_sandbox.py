@@ -91,8 +91,8 @@ def interpreter(who: Who) -> str:
 class OtherUser(Sandbox):
     """A sandbox whose self-test runs as the other user too."""
 
-    def _python(self) -> tuple[str, ...]:
-        return (interpreter("nobody"), *super()._python()[1:])
+    def _python(self, text: str) -> tuple[str, ...]:
+        return (interpreter("nobody"), *super()._python(text)[1:])
 
     async def _run(self, argv: tuple[str, ...]) -> tuple[bytes, int]:  # type: ignore[override]
         return await super()._run(as_user("nobody", tuple(argv)))
