@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+import duckflow_tui
+from duckflow_tui.tools.commands import lies_inside
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.app import DuckflowApp
@@ -42,13 +47,13 @@ class OutsideEditor:
 
     async def edit(self, text: str) -> str | None:
         """The text as it was left; None when nothing came of it."""
-        return await self._run(lambda command: _edited(command, text))
+        return await self._run(lambda argv: _edited(argv, text))
 
     async def edit_file(self, path: Path) -> None:
         """Open a file where it lies."""
-        await self._run(lambda command: _ran(command, path))
+        await self._run(lambda argv: _ran(argv, path))
 
-    async def _run(self, work: Callable[[str], Awaitable[T]]) -> T | None:
+    async def _run(self, work: Callable[[list[str]], Awaitable[T]]) -> T | None:
         """Do it while nobody else has the terminal; None when it could not be, which is said."""
         if self._runs:
             return None
@@ -57,28 +62,44 @@ class OutsideEditor:
         found: T | None = None
         try:
             with lent_terminal(self._app) as problems:
-                found = await work(command)
+                found = await work(_found(command, Path(self._app.session.workspace)))
         finally:
             self._runs = False
         if problems:
-            self._app.status.show_notice("shell.no_editor", command=command, error=str(problems[0]))
+            inside = isinstance(problems[0], _InWorkspace)
+            key = "shell.editor_inside" if inside else "shell.no_editor"
+            self._app.status.show_notice(key, command=command, error=str(problems[0]))
         return found
 
 
-async def _edited(command: str, text: str) -> str | None:
+class _InWorkspace(ValueError):
+    """The program lies in the folder that is worked in, where the AI can write."""
+
+
+def _found(command: str, workspace: Path) -> list[str]:
+    """The program by its whole path, and its arguments. Raises OSError and ValueError."""
+    argv = shlex.split(command)
+    if not argv:
+        raise ValueError("no program is named")
+    program = shutil.which(argv[0])
+    if program is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), argv[0])
+    if lies_inside(program, workspace):
+        raise _InWorkspace(program)
+    return [os.path.abspath(program), *argv[1:]]
+
+
+async def _edited(argv: list[str], text: str) -> str | None:
     with tempfile.TemporaryDirectory(prefix="duckflow-") as folder:  # mode 0700
         path = Path(folder) / "message.md"
         path.write_text(text, encoding="utf-8")
-        if not await _ran(command, path):
+        if not await _ran(argv, path):
             return None
         return path.read_text(encoding="utf-8", errors="replace").rstrip("\n")
 
 
-async def _ran(command: str, path: Path) -> bool:
+async def _ran(argv: list[str], path: Path) -> bool:
     """False when the editor says that it failed."""
-    argv = shlex.split(command)
-    if not argv:
-        raise ValueError("no program is named")
     editor = await asyncio.create_subprocess_exec(*argv, str(path))
     return await editor.wait() == 0
 
@@ -89,12 +110,20 @@ async def watch_again(app: DuckflowApp, session: Path) -> int:
 
     Raises OSError when it cannot be started.
     """
-    flags = ["--lang", app.words.language, "--theme", str(app.theme)]
-    command = [sys.executable, "-m", "duckflow_tui", "replay", *flags, str(session)]
+    command = _replaying(session, "--lang", app.words.language, "--theme", str(app.theme))
+    elsewhere = Path(duckflow_tui.__file__).parent.parent
     status = 0
     with lent_terminal(app) as problems:
-        shown = await asyncio.create_subprocess_exec(*command)
+        shown = await asyncio.create_subprocess_exec(*command, cwd=elsewhere)
         status = await shown.wait()
     if problems:
         raise problems[0]
     return status
+
+
+def _replaying(session: Path, *flags: str) -> list[str]:
+    """The program itself, to be started elsewhere than in the folder that is worked in, which may
+    hold a module of our name: -P leaves that out as well.
+    """
+    start = [sys.executable, "-P", "-m", "duckflow_tui", "replay"]
+    return [*start, *flags, os.path.abspath(session)]

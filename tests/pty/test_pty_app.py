@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
@@ -281,6 +282,32 @@ def test_an_editor_that_cannot_start_leaves_the_screen_and_the_draft(
         terminal.sees("could not be started", "typed")
         terminal.type("!")
         terminal.sees("typed!")
+
+
+@pytest.mark.parametrize("command", ["vi", "{folder}/bin/vi -n", "{outside}/link"])
+def test_an_editor_in_the_folder_that_is_worked_in_is_not_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """The AI can write there; such a program is refused by its name, its path and a link."""
+    folder, outside = tmp_path / "shop", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "link").symlink_to(folder / "bin" / "vi")
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", command.format(folder=folder, outside=outside))
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    with program(tmp_path, width=160) as terminal:
+        editor = folder / "bin" / "vi"
+        editor.parent.mkdir()
+        editor.write_text(f"#!/bin/sh\ntouch {tmp_path / 'ran'}\n")
+        editor.chmod(0o755)
+        terminal.sees("the demo")
+        terminal.type("typed")
+        terminal.sees("typed")
+        terminal.type(b"\x07")
+        terminal.sees("is not started: it is found in")
+        terminal.type("!")
+        terminal.sees("typed!")
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("end", ["sys.exit(1)", "os.remove(sys.argv[1])"])

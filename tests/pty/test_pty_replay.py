@@ -98,7 +98,9 @@ def test_what_is_no_session_is_said_and_nothing_is_drawn_or_written(
 
 
 async def test_from_the_list_of_a_running_app_it_comes_and_goes(tmp_path: Path) -> None:
-    """The app behind it has its screen again, and the terminal is left as it was found."""
+    """The app behind it has its screen again, and the terminal is left as it was found. A module
+    in the folder that is named like ours is not run.
+    """
     work = tmp_path / "work"
     work.mkdir()
     driven = drive(session_path(tmp_path / "state", work, ID))
@@ -108,6 +110,10 @@ async def test_from_the_list_of_a_running_app_it_comes_and_goes(tmp_path: Path) 
     command = [sys.executable, "-m", "duckflow_tui"]
     with Terminal(command, cwd=work, environ=environ) as terminal:
         terminal.sees("Message")
+        module = work / "duckflow_tui"
+        module.mkdir()
+        put(module / "__init__.py", b"")
+        put(module / "__main__.py", f"open({str(tmp_path / 'run')!r}, 'w')".encode())
         terminal.type("/sessions\r")
         terminal.sees("watch it again", "please go on")
         terminal.listen(DEAF)
@@ -116,6 +122,7 @@ async def test_from_the_list_of_a_running_app_it_comes_and_goes(tmp_path: Path) 
         terminal.type("q")
         terminal.sees("watch it again")
         assert "/25" not in terminal.text
+        assert not (tmp_path / "run").exists()
         terminal.type("\x1b")
         terminal.sees("Message")
         terminal.signal(signal.SIGTERM)
