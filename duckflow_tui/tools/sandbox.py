@@ -217,6 +217,11 @@ class Sandbox:
     # --- holding -----------------------------------------------------------------------------
 
     def _held(self, rung: Rung, argv: Sequence[str], *, network: bool) -> Held:
+        for path in map(os.path.realpath, self._choice.own):
+            # What is not there could not be closed: a command would make it for us.
+            if Path(path).is_relative_to(self._workspace.root):
+                with contextlib.suppress(OSError):  # then a command cannot make it either
+                    os.makedirs(path, mode=0o700, exist_ok=True)
         if rung == "seatbelt":
             profile = seatbelt_profile(
                 str(self._workspace.root),

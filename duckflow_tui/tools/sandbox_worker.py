@@ -19,7 +19,6 @@ import stat
 import struct
 import sys
 import time
-from collections.abc import Iterable
 from typing import Any, NamedTuple, NoReturn
 
 NOT_SET_UP = 125  # exit status of a command that was not started
@@ -114,7 +113,8 @@ def _is_below(path: str, folder: str) -> bool:
 def layout(plan: dict[str, Any]) -> list[Mount]:
     """What is shown in place of what, parents before what lies in them.
 
-    The workspace can be changed, but for what is closed in it. Hidden are the places of secrets,
+    The workspace can be changed, but for what is closed in it; around that, folders keep their
+    names. Hidden are the places of secrets,
     the folders of sockets and every socket that listens elsewhere. What is readable is shown again
     where it lies in something hidden. Nothing is named that would have to be made in the tree.
     """
@@ -130,7 +130,7 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
         path = os.path.realpath(given)
         if path != root and os.path.exists(path):
             found.setdefault(path, Mount(path, "empty" if os.path.isdir(path) else "blank"))
-    away = [path for path in found if _is_top(path, found)]
+    away = [path for path in found if not any(path != o and _is_below(path, o) for o in found)]
     shown: list[str] = []
     for given in plan["readable"]:
         for path in dict.fromkeys((given, os.path.realpath(given))):
@@ -163,13 +163,12 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
             continue
         elif _is_below(path, root) and path != root and os.path.exists(path):
             found[path] = Mount(path, "read", path)
+    shut = [path for path in found if _is_below(path, root) and found[path].kind != "write"]
+    for path in {os.path.realpath(given) for given in (*plan["closed"], *plan["hidden"])} & {*shut}:
+        while (path := os.path.dirname(path)) != root and not any(_is_below(path, o) for o in shut):
+            found[path] = Mount(path, "write", path)  # what is mounted on cannot be renamed
     usual = (mount for mount in found.values() if not _is_below(mount.target, "/dev"))
     return sorted(usual, key=lambda mount: mount.target.rstrip("/").count("/"))
-
-
-def _is_top(path: str, among: Iterable[str]) -> bool:
-    """Whether none of the others holds it."""
-    return not any(path != other and _is_below(path, other) for other in among)
 
 
 def _listening() -> list[str]:

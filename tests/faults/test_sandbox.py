@@ -295,11 +295,11 @@ def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.Monke
     assert found.stdout == ""
 
 
-def own_folders(made: Made, *own: Path) -> Made:
+def own_folders(made: Made, *own: Path, repositories: tuple[Path, ...] = ()) -> Made:
     """The same workspace, in which folders of the app lie."""
     if made.rung == "landlock":
         pytest.skip("partial: a place inside of the workspace cannot be kept from it")
-    workspace = Workspace(made.root, own_dirs=own)
+    workspace = Workspace(made.root, own_dirs=own, repositories=repositories)
     choice = SandboxChoice("auto", folder=made.root.parent / "kept", own=own, rungs=(made.rung,))
     kind = Sandbox if made.who == "us" else OtherUser
     sandbox = kind(choice, workspace, os.environ)
@@ -319,6 +319,29 @@ def test_the_apps_own_folders_in_the_workspace_are_neither_read_nor_written(made
     again.run("echo evil > dh/data/new; rm -rf dh/data")
     assert [path.name for path in data.iterdir()] == ["keys.json"]
     assert (data / "keys.json").read_text() == "a key of the user"
+    again.sandbox.close()
+
+
+def test_what_is_kept_from_a_command_cannot_be_replaced_with_a_folder_around_it(made: Made) -> None:
+    """Not the app's own folders that are not there yet either."""
+    real = made.root / "deep" / "down" / "real"
+    real.mkdir(parents=True)
+    (real / "config").write_text("[core]\n")
+    own = (made.root / "dh" / "config", made.root / "dh" / "share" / "data")
+    again = own_folders(made, *own, repositories=(real,))
+    for attack in (
+        "mv dh dh_old; mkdir -p dh/config; echo evil > dh/config/settings.toml",
+        "mv dh/share dh/old; mkdir -p dh/share/data; echo evil > dh/share/data/keys.json",
+        "mkdir -p dh/config; echo evil > dh/config/settings.toml; echo evil > dh/share/data/a",
+        "mv deep old; mkdir -p deep/down/real; echo evil > deep/down/real/config",
+        "mv deep/down old; mkdir -p deep/down/real; echo evil > deep/down/real/config",
+    ):
+        again.run(attack)
+        assert [list(path.iterdir()) for path in own] == [[], []], attack
+        assert (real / "config").read_text() == "[core]\n", attack
+    again.run("echo ours > deep/down/file; mkdir deep/more; mv deep/down/file deep/down/name")
+    assert (real.parent / "name").read_text() == "ours\n"
+    assert (made.root / "deep" / "more").is_dir()
     again.sandbox.close()
 
 
