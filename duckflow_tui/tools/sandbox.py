@@ -133,10 +133,17 @@ class Sandbox:
             lacks = await self._lacks(rung)
             if not lacks:
                 self._rung = rung
+                if self._holds_home():
+                    # What starts by itself for the user can be written there, so each command asks.
+                    self.why.append("the workspace holds the home folder")
+                    return "partial"
                 return _LEVELS[rung]
             self.why.append(f"{rung}: {lacks}")
             log.info("no sandbox by %s: %s", rung, lacks)
         return "none"
+
+    def _holds_home(self) -> bool:
+        return Path(os.path.realpath(Path.home())).is_relative_to(self._workspace.root)
 
     async def _lacks(self, rung: Rung) -> str:
         """Why this kind does not hold here, empty where it does."""

@@ -448,6 +448,25 @@ def test_a_kind_that_holds_nothing_is_not_taken_for_a_sandbox(
     assert re.search("tcp, socket, abstract socket, write beside it", sandbox.why[0])
 
 
+def test_in_the_home_folder_no_sandbox_lets_a_command_run_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What starts by itself for the user lies there, and a command could write it."""
+    root, kept = tmp_path / "home", tmp_path / "kept"
+    (root / "below").mkdir(parents=True)
+    kept.mkdir()
+    monkeypatch.setenv("HOME", str(root))
+    choice = SandboxChoice("auto", folder=kept, own=(kept,))
+    levels: list[str] = []
+    for workspace in (tmp_path, root, root / "below"):
+        sandbox = Sandbox(choice, Workspace(workspace), os.environ)
+        levels.append(asyncio.run(sandbox.level()))
+        sandbox.close()
+    if levels[2] != "full":
+        no_full_sandbox("; ".join(sandbox.why))
+    assert levels == ["partial", "partial", "full"]
+
+
 # --- what can be read only -------------------------------------------------------------------
 
 
