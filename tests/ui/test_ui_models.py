@@ -126,7 +126,8 @@ async def test_settings_say_that_a_model_of_an_endpoint_of_the_file_is_chosen_fo
 ) -> None:
     settings = '[endpoints.here]\nbase_url = "URL"\n\n[roles]\nmain = "here/small"\n'
     async with at_models(tmp_path, settings=settings) as seat:
-        assert "settings.toml, line 5" in await setting(seat, "roles.main")
+        said = (await setting(seat, "roles.main")).replace("│", " ")
+        assert "settings.toml,line5" in "".join(said.split())  # a long path is broken anywhere
         await at_list(seat, "large")
         await seat.pilot.press(*"large", "enter")
         await settled(seat.pilot, lambda: now(seat) == "here/large", "the model")
