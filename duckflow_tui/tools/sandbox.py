@@ -299,7 +299,7 @@ class Sandbox:
                 whole = path.parent
                 alone = path.name not in ("bin", "sbin", "shims") or whole in hidden
                 found[str(path if alone else whole)] = None
-        found |= dict.fromkeys((sys.base_prefix, *([venv] if venv else ())))
+        found |= dict.fromkeys((sys.base_prefix, sys.prefix, *([venv] if venv else ())))
         found |= {os.path.expanduser(path): None for path in self._choice.read}
         return list(found)
 

@@ -365,6 +365,22 @@ def test_a_private_place_for_temporary_files_lasts_for_the_session(made: Made) -
     assert mkdir.returncode == 0, mkdir.stderr
 
 
+def test_the_environment_that_the_app_runs_from_can_be_run_wherever_it_is(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where others' temporary files are hidden, as in a tree that was cloned there."""
+    monkeypatch.setattr(sys, "prefix", str(made.beside / "environment"))
+    program = made.beside / "environment" / "bin" / "greet"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho hello\n")
+    program.chmod(0o755)
+    if made.who == "nobody":
+        open_for(made.beside)
+    assert made.run(str(program)).stdout == "hello\n"
+    made.run(f"echo echo worse >>{program}")
+    assert made.run(str(program)).stdout == "hello\n"
+
+
 def test_the_tests_of_a_project_run(made: Made) -> None:
     (made.root / "sums.py").write_text("def add(a, b):\n    return a + b\n")
     (made.root / "test_sums.py").write_text(

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -162,18 +163,30 @@ def test_the_kind_of_sandbox_that_holds_is_found_by_trying_it(tmp_path: Path) ->
 def test_where_the_system_lets_nobody_make_namespaces_the_fix_is_another_one(
     tmp_path: Path,
 ) -> None:
-    """Looked at from within a sandbox, where no other can be made but by Landlock."""
-    outer = real(tmp_path)
-    if asyncio.run(outer.level()) == "none":
-        pytest.skip("; ".join(outer.why))
-    (tmp_path / "home").mkdir()
-    environ = f"DUCKFLOW_SANDBOX__LEVEL=auto DUCKFLOW_HOME={tmp_path}/home LANG=C.UTF-8"
-    line = f"env {environ} {sys.executable} -m duckflow_tui doctor --json"
-    held = asyncio.run(outer.hold(("/bin/bash", "-c", line), network=False))
+    """Looked at from within namespaces of a user who may make no others."""
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        pytest.skip("bubblewrap is not installed")
+    outer = [bwrap, "--unshare-user", "--disable-userns", "--cap-drop", "ALL", "--dev-bind"]
+    outer += ["/", "/"]
+    made = subprocess.run([*outer, "true"], capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"bubblewrap cannot keep others from making namespaces: {made.stderr}")
+    environ = {
+        **os.environ,
+        "DUCKFLOW_SANDBOX__LEVEL": "auto",
+        "DUCKFLOW_HOME": f"{tmp_path}/home",
+        "LANG": "C.UTF-8",
+    }
     run = subprocess.run(
-        held.argv, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [*outer, *PROGRAM, "--json"],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
-    outer.close()
     (told,) = (one for one in json.loads(run.stdout) if one["name"] == "sandbox")
     assert told["state"] == "missing"
     assert "each command asks you first. bwrap: " in told["found"]
