@@ -17,7 +17,6 @@ from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
 from duckflow_tui.llm.codec import wire_name
 from duckflow_tui.llm.endpoints import Roles
 from duckflow_tui.llm.exchange import LearnedModels, Lesson, Target
-from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.places import asset_folder
 from duckflow_tui.project_settings import tightened
@@ -209,8 +208,7 @@ def _models(
         temperatures=settings.temperature,
         learned=LearnedModels(kept, store.clock.now(), on_lesson),
     )
-    service.known = KnownModels(None if choice.demo else choice.places.data)
-    service.lines = choice.lines
+    service.known = choice.known
     return ModelAccess(
         store,
         random_id,
@@ -251,11 +249,7 @@ def first_event(choice: SessionChoice, session_id: str, root: Path, now: float) 
     """What a new session of this choice begins with."""
     main = choice.settings.roles.of("main")
     endpoint = choice.settings.endpoints[main.endpoint] if main else None
-    line = choice.lines.get(main) if main else None
-    window = (endpoint.context if endpoint else 0) or (line.context if line else 0)
-    if main and endpoint and not window:
-        known = KnownModels(None if choice.demo else choice.places.data)
-        window = known.of(endpoint.origin, main.model).context
+    window = choice.known.at(endpoint, main.model).context if main and endpoint else 0
     return SessionStarted(
         session=SessionInfo(
             session_id=session_id,

@@ -32,6 +32,7 @@ from duckflow_tui.llm.endpoints import (
     resolve_key,
     setting_of,
 )
+from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.places import ConfirmedOrigins, Places
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.safety.secrets import RedactingFilter, Redactor
@@ -84,7 +85,7 @@ class SessionChoice:
     flags: Flags | None = None  # what it was chosen from
     #: The keys that the program keeps of the endpoints in use; None until ``with_keys`` has looked.
     keys: Mapping[str, str] | None = field(default=None, repr=False)
-    lines: Mapping[ModelRef, ModelLine] = field(default_factory=dict[ModelRef, ModelLine])
+    known: KnownModels = field(default_factory=KnownModels)  # complete with the keys
     #: What was withheld in this process; each later choice has the same one.
     log_filter: RedactingFilter = field(
         default_factory=lambda: RedactingFilter(Redactor()), repr=False, compare=False
@@ -123,15 +124,15 @@ class SessionChoice:
         return Connections(self.places.data)
 
     def with_keys(self) -> SessionChoice:
-        """The same with its keys, which no log shows from now on; waits for the disk and the
-        keyring, so it belongs in a thread.
+        """The same with its keys, which no log shows from now on, and what is known of models;
+        waits for the disk and the keyring, so it belongs in a thread.
         """
         if self.demo or self.keys is not None:
             return self
         kept = self.connections
         keys = kept.stored_keys(self.settings.endpoints)
         self.withhold(keys.values())
-        return replace(self, keys=keys, lines=kept.lines)
+        return replace(self, keys=keys, known=KnownModels.load(kept))
 
     def withhold(self, secrets: Iterable[str]) -> None:
         """No log, journal or export holds these from now on, the open session's neither."""
@@ -472,8 +473,8 @@ class Sessions:
             self.choice, settings=settings, keys=None, demo=False, endpoint_missing=False
         )
         self.choice = choice = choice.with_keys()
-        lines = {**choice.lines, **({ref: line} if line is not None else {})}
-        return ModelsInUse(settings.endpoints, roles, choice.environ, lines)
+        known = choice.known.with_chosen(settings.endpoints[ref.endpoint].origin, line)
+        return ModelsInUse(settings.endpoints, roles, choice.environ, known)
 
     def models_at_hand(self) -> ModelsInUse:
         """Every endpoint of the settings and every connection, with the keys that are kept. Waits
@@ -483,7 +484,7 @@ class Sessions:
         added = {c.name: c.endpoint for c in kept.all if c.name not in settings.endpoints}
         endpoints = settings.endpoints | added
         environ = {**kept.stored_keys(endpoints), **os.environ}
-        return ModelsInUse(endpoints, settings.roles, environ, kept.lines)
+        return ModelsInUse(endpoints, settings.roles, environ, KnownModels.load(kept))
 
     @property
     def settings(self) -> Loaded:

@@ -47,7 +47,7 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
     except Unusable as refused:
         print(refused, file=sys.stderr)
         return UNUSABLE
-    known, status = KnownModels(places.data), DONE
+    known, status = KnownModels.load(choice.connections), DONE
     if args.refresh:
         for endpoint in {e.origin: e for e in choice.settings.endpoints.values()}.values():
             if not _refreshed(known, endpoint, choice, say):
@@ -96,12 +96,8 @@ def _print_used(known: KnownModels, choice: SessionChoice, say: Catalogue) -> No
         endpoint = choice.settings.endpoints.get(ref.endpoint) if ref is not None else None
         if ref is None or endpoint is None:
             continue
-        facts = known.of(endpoint.origin, ref.model)
-        context = endpoint.context or facts.context
-        own = endpoint.price_in is not None or endpoint.price_out is not None
-        prices = endpoint if own else facts
-        cached = endpoint.price_cached
-        window = f"{context:,}" if context else say("models.unknown")
+        facts = known.at(endpoint, ref.model)
+        window = f"{facts.context:,}" if facts.context else say("models.unknown")
         abilities = ", ".join(facts.abilities) or say("models.unknown")
         print(visible_line(str(ref)))
         print("  " + say("models.window", tokens=window))
@@ -109,9 +105,9 @@ def _print_used(known: KnownModels, choice: SessionChoice, say: Catalogue) -> No
             "  "
             + say(
                 "models.prices",
-                full=_price(prices.price_in, say),
-                cached=_price(prices.price_cached if cached is None else cached, say),
-                reply=_price(prices.price_out, say),
+                full=_price(facts.price_in, say),
+                cached=_price(facts.price_cached, say),
+                reply=_price(facts.price_out, say),
             )
         )
         print("  " + say("models.abilities", names=abilities))

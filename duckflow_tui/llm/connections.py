@@ -49,6 +49,13 @@ class ModelLine(BaseModel, frozen=True, extra="ignore"):
     price_in: float | None = None  # US dollars for a million tokens; None: it does not say
     price_out: float | None = None
     price_cached: float | None = None  # of prompt that came from a cache
+    date: str = ""  # YYYY-MM-DD on which it said so; empty: today, or unknown where it is kept
+
+    @property
+    def dated(self) -> ModelLine:
+        """The same with its date."""
+        today = time.strftime("%Y-%m-%d", time.gmtime())
+        return self if self.date else self.model_copy(update={"date": today})
 
 
 class ModelConnection(BaseModel, frozen=True, extra="ignore"):
@@ -193,7 +200,7 @@ class Connections:
             kept.roles[role] = text
             kept.recent = [text, *(other for other in kept.recent if other != text)][:RECENT]
             if line is not None:
-                kept.models[text] = line
+                kept.models[text] = line.dated
 
         self._change(change)
 

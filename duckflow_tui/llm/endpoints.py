@@ -18,7 +18,7 @@ from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.usage import Role
 
 if TYPE_CHECKING:
-    from duckflow_tui.llm.connections import ModelLine
+    from duckflow_tui.llm.known_models import KnownModels
 
 Protocol = Literal["auto", "tools", "json"]
 
@@ -222,7 +222,7 @@ class ModelsInUse(NamedTuple):
     endpoints: Mapping[str, Endpoint]
     roles: Roles
     environ: Mapping[str, str]
-    lines: Mapping[ModelRef, ModelLine]  # what servers say of models
+    known: KnownModels
 
 
 class Temperatures(BaseModel, frozen=True, extra="forbid"):

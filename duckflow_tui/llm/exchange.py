@@ -102,7 +102,7 @@ class Exchange:
     decoder: Decoder | None = field(default=None, init=False)  # of the same; a question has none
     shown: bool = field(default=False, init=False)  # whether the user has seen a part of it
     room: int = field(default=0, init=False)  # characters of thought and text that may still come
-    facts: ModelFacts = field(default=_UNKNOWN, init=False)  # of the model, settings left out
+    facts: ModelFacts = field(default=_UNKNOWN, init=False)  # that count of the model
     started: float = field(init=False)  # monotonic
 
     def __post_init__(self) -> None:
@@ -228,18 +228,13 @@ class Exchange:
 
     def price(self, tokens_in: int, cached: int, tokens_out: int) -> float | None:
         """US dollars for so many tokens; ``cached`` are those of the prompt that came from a cache.
-        By the settings, else by what is known of the model; None where neither says.
+        None where neither price is known.
         """
-        endpoint, facts = self.target.endpoint, self.facts
-        price_in, price_out = endpoint.price_in, endpoint.price_out
-        price_cached = endpoint.price_cached
-        if price_in is None and price_out is None:
-            price_in, price_out = facts.price_in, facts.price_out
-            price_cached = facts.price_cached if price_cached is None else price_cached
-        if price_in is None and price_out is None:
+        facts = self.facts
+        if facts.price_in is None and facts.price_out is None:
             return None
-        price_in, price_out = price_in or 0.0, price_out or 0.0
-        spared = 0.0 if price_cached is None else cached * (price_in - price_cached)
+        price_in, price_out = facts.price_in or 0.0, facts.price_out or 0.0
+        spared = 0.0 if facts.price_cached is None else cached * (price_in - facts.price_cached)
         return (tokens_in * price_in - spared + tokens_out * price_out) / _MILLION
 
     def _tokens(self) -> tuple[int, int, int, int, bool]:

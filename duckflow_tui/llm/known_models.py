@@ -1,7 +1,8 @@
 """What is known of a model by its name: the window, abilities, prices.
 
-The catalogue in ``models.toml`` comes with the program and has a date. What an endpoint said of its
-models when the user asked for it is kept beside it, and goes before it; a setting goes before both.
+The catalogue in ``models.toml`` comes with the program and has a date. Before it goes what an
+endpoint said: of all its models when the user asked for it, of one when the user chose it; of two
+such answers the newer. A setting goes before all of it.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from contextlib import suppress
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from duckflow_tui.llm.connections import ModelLine, write_private
+from duckflow_tui.llm.connections import Connections, ModelLine, write_private
+
+if TYPE_CHECKING:
+    from duckflow_tui.llm.endpoints import Endpoint
 
 FILE_NAME: Final = "models.json"
 _MOST: Final = 16 * 1024 * 1024  # bytes of the file that are read
@@ -76,18 +80,32 @@ def packaged() -> _Packaged:
 
 
 class KnownModels:
-    """The catalogue, and over it what endpoints said when they were asked."""
+    """The catalogue, and over it what endpoints said."""
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        chosen: Mapping[tuple[str, str], ModelLine] | None = None,
+    ) -> None:
         """``folder`` is the program's data folder; None: nothing was asked. A file that cannot be
-        read counts as empty.
+        read counts as empty. ``chosen`` are the models that the user chose, by origin and name.
         """
+        self._chosen = chosen or {}
         self._path = folder / FILE_NAME if folder is not None else None
         self.refreshed: Mapping[str, Refreshed] = {}  # by origin
         if self._path is not None:
             with suppress(OSError, ValidationError):
                 if self._path.stat().st_size <= _MOST:
                     self.refreshed = _File.model_validate_json(self._path.read_bytes()).origins
+
+    @classmethod
+    def load(cls, kept: Connections) -> KnownModels:
+        """With what is kept of the models that the user chose. Waits for the disk."""
+        chosen: dict[tuple[str, str], ModelLine] = {}
+        for ref, line in kept.lines.items():
+            if (connection := kept.of(ref.endpoint)) is not None:
+                chosen[connection.endpoint.origin, ref.model] = line
+        return cls(kept.path.parent, chosen)
 
     def of(self, origin: str, model: str) -> ModelFacts:
         """What is known of a model at an origin; all of it may be unknown."""
@@ -104,15 +122,39 @@ class KnownModels:
             if origin in maker.origins and (prices := maker.prices.get(name)):
                 fields = zip(("price_in", "price_cached", "price_out"), prices, strict=True)
                 found = found.model_copy(update=dict(fields))
-        asked = self.refreshed.get(origin)
-        line = asked.models.get(model) if asked is not None else None
-        if asked is None or line is None:
-            return found
-        update: dict[str, object] = {"context": line.context or found.context, "date": asked.date}
-        if line.price_in is not None and line.price_out is not None:  # one price list, not two
+        said: list[tuple[str, ModelLine]] = []
+        if (asked := self.refreshed.get(origin)) is not None and model in asked.models:
+            said.append((asked.date, asked.models[model]))
+        if (line := self._chosen.get((origin, model))) is not None:
+            said.insert(0 if said and line.date < said[0][0] else len(said), (line.date, line))
+        for date, line in said:
+            update: dict[str, object] = {"context": line.context or found.context, "date": date}
+            if line.price_in is not None and line.price_out is not None:  # one list, not two
+                names = ("price_in", "price_cached", "price_out")
+                update |= {name: getattr(line, name) for name in names}
+            found = found.model_copy(update=update)
+        return found
+
+    def at(self, endpoint: Endpoint, model: str) -> ModelFacts:
+        """What counts of a model at an endpoint: what the settings say of it, else what is known.
+        Where they have a price for prompt or reply, no other list of prices counts.
+        """
+        facts = self.of(endpoint.origin, model)
+        update: dict[str, object] = {"context": endpoint.context or facts.context}
+        if endpoint.price_in is not None or endpoint.price_out is not None:
             names = ("price_in", "price_cached", "price_out")
-            update |= {name: getattr(line, name) for name in names}
-        return found.model_copy(update=update)
+            update |= {name: getattr(endpoint, name) for name in names}
+        elif endpoint.price_cached is not None:
+            update["price_cached"] = endpoint.price_cached
+        return facts.model_copy(update=update)
+
+    def with_chosen(self, origin: str, line: ModelLine | None) -> KnownModels:
+        """The same, and what its server said today of a model, where it said anything."""
+        if line is None:
+            return self
+        made = KnownModels(None, {**self._chosen, (origin, line.id): line.dated})
+        made.refreshed = self.refreshed
+        return made
 
     def keep(self, origin: str, lines: Sequence[ModelLine], date: str) -> None:
         """Keep what an endpoint said, in place of what it said before. Raises OSError."""

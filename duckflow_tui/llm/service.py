@@ -31,7 +31,6 @@ from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.endpoints import (
     KEPT_KEY,
     Endpoint,
-    ModelRef,
     ModelsInUse,
     Roles,
     Temperatures,
@@ -61,7 +60,6 @@ from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waitin
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.client import ChatClient
-    from duckflow_tui.llm.connections import ModelLine
 
 _CLIENT_MODULE: Final = "duckflow_tui.llm.client"  # imports the client library: a second
 _ASK_CUT: Final = "the reply was cut at the output limit; reply in fewer words"
@@ -120,7 +118,6 @@ class LLMService:
         temperatures: Temperatures | None = None,
         learned: LearnedModels | None = None,
     ) -> None:
-        self.lines: Mapping[ModelRef, ModelLine] = {}  # what servers say of their models
         self._temperatures = temperatures or Temperatures()
         self.endpoints = endpoints
         self.roles = roles
@@ -134,7 +131,7 @@ class LLMService:
         self.learned = learned or LearnedModels()
         self._text_calls: Counter[str] = Counter()  # replies in a row, by model
         self.known = KnownModels()
-        self._known: dict[tuple[str, str], ModelFacts] = {}  # looked up, by origin and model
+        self._looked_up: dict[tuple[str, str], ModelFacts] = {}  # by endpoint and model
         self._cancelled: dict[str, LlmCall] = {}
         self._sent: dict[str, WireRequest] = {}  # newest last
 
@@ -152,15 +149,15 @@ class LLMService:
     @property
     def models_in_use(self) -> ModelsInUse:
         """Which models are asked, and with which keys."""
-        return ModelsInUse(self.endpoints, self.roles, self._environ, self.lines)
+        return ModelsInUse(self.endpoints, self.roles, self._environ, self.known)
 
     def change(self, models: ModelsInUse) -> None:
         """Ask these from the next request on, with keys looked up anew. What is on its way is
         still answered as it was asked.
         """
-        self.endpoints, self.roles, self._environ, self.lines = models
+        self.endpoints, self.roles, self._environ, self.known = models
         self._left += self._clients.values()
-        self._clients = {}
+        self._clients, self._looked_up = {}, {}
 
     def endpoint_of(self, role: Role) -> Target:
         """Endpoint and model of a role; raises LlmError ``no_model``."""
@@ -172,12 +169,6 @@ class LLMService:
             raise LlmError(
                 "no_model", endpoint=ref.endpoint, model=ref.model, setting=f"roles.{role}"
             )
-        if (line := self.lines.get(ref)) is not None:
-            context = endpoint.context or line.context
-            endpoint = endpoint.model_copy(update={"context": context})
-            if endpoint.price_in is None and endpoint.price_out is None:
-                prices = {"price_in": line.price_in, "price_out": line.price_out}
-                endpoint = endpoint.model_copy(update=prices)
         temperature: float | None = getattr(self._temperatures, role)
         if temperature is not None:
             endpoint = endpoint.model_copy(update={"temperature": temperature})
@@ -195,16 +186,16 @@ class LLMService:
         """Tokens of the window of a role's model; 0 when unknown."""
         try:
             endpoint, model = self.endpoint_of(role)
-            return endpoint.context or self._facts(endpoint, model).context
+            return self._facts(endpoint, model).context
         except LlmError:
             return 0
 
     def _facts(self, endpoint: Endpoint, model: str) -> ModelFacts:
-        """What is known of a model, but for what the settings say."""
-        key = endpoint.origin, model
-        if key not in self._known:
-            self._known[key] = self.known.of(*key)
-        return self._known[key]
+        """What counts of a model, by the settings or by what is known."""
+        key = endpoint.name, model
+        if key not in self._looked_up:
+            self._looked_up[key] = self.known.at(endpoint, model)
+        return self._looked_up[key]
 
     async def decide(
         self,

@@ -398,7 +398,9 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         from duckflow_tui.ui.screens.settings import SettingsBoard
 
         loaded = self.options.settings() if self.options.settings else Loaded(Settings())
-        self.push_screen(SettingsBoard(self.words, self.clock, loaded, self.options.settings_path))
+        engine, path = self.session.acting(), self.options.settings_path
+        models = engine.models if engine is not None else None
+        self.push_screen(SettingsBoard(self.words, self.clock, loaded, path, models))
 
     @cached_property
     def connecting(self) -> Connecting:

@@ -315,10 +315,11 @@ class Connecting:
             await self.connect()
             return
         page = ModelList(app.words, app.words("models.title"), only, self, at_hand)
-        kept = (*sources.connections.favourites, *at_hand.lines)
+        lines = sources.connections.lines
+        kept = (*sources.connections.favourites, *lines)
         known = [ref for ref in kept if ref.endpoint in names]
         now = [ref for role in Roles.model_fields if (ref := _of(at_hand.roles, role)) is not None]
-        page.offer({str(r): at_hand.lines.get(r) or ModelLine(id=r.model) for r in (*now, *known)})
+        page.offer({str(r): lines.get(r) or ModelLine(id=r.model) for r in (*now, *known)})
         endpoints = [at_hand.endpoints[name] for name in names]
         asking = app.spawn(self._list(page, endpoints, at_hand.environ), "models")
         value = await app.push_screen_wait(page)

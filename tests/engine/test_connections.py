@@ -483,14 +483,15 @@ def test_what_was_chosen_is_there_at_the_next_start(tmp_path: Path) -> None:
     made = Connections(data)
     made.add(HERE)
     made.add(FAR)
-    made.choose(MODEL, line=ModelLine(id="qwen3:8b", context=4096))
+    line = ModelLine(id="qwen3:8b", context=4096, date="2026-11-23")
+    made.choose(MODEL, line=line)
     made.choose(OTHER, "fast")
     made.favour(OTHER)
     again = Connections(data)
     assert again.all == (HERE, FAR)
     assert again.roles == {"main": MODEL, "fast": OTHER}
     assert (again.favourites, again.recent) == ((OTHER,), (OTHER, MODEL))
-    assert again.line_of(MODEL) == ModelLine(id="qwen3:8b", context=4096)
+    assert again.line_of(MODEL) == line
     assert stat.S_IMODE(again.path.stat().st_mode) == 0o600
     assert [path.name for path in data.iterdir()] == ["connections.json"]
     again.favour(OTHER, favourite=False)

@@ -12,6 +12,7 @@ from duckflow_tui.demo.endpoint import ScriptedEndpoint
 from duckflow_tui.demo.replies import Fault, Reply
 from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.endpoints import Endpoint, ModelRef, ModelsInUse, Roles
+from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.session import ModelsChosen
@@ -30,8 +31,9 @@ def in_use(
     endpoints: Mapping[str, Endpoint], line: ModelLine | None = None, **roles: str
 ) -> ModelsInUse:
     """These models, without keys; ``line`` is what the server says of the main one."""
-    lines = {ModelRef.parse(roles["main"]): line} if line is not None else {}
-    return ModelsInUse(endpoints, Roles.model_validate(roles), {}, lines)
+    origin = endpoints[ModelRef.parse(roles["main"]).endpoint].origin
+    known = KnownModels().with_chosen(origin, line)
+    return ModelsInUse(endpoints, Roles.model_validate(roles), {}, known)
 
 
 def thinking_call() -> Reply:

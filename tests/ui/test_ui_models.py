@@ -124,6 +124,12 @@ async def test_settings_show_the_model_that_was_chosen_on_the_screen_and_where_i
             assert f'= "local/mallard-small" {kept}' in await setting(seat, "roles.main")
             assert f'= "{url}" {kept}' in await setting(seat, "endpoints.local.base_url")
             assert "= unset by default" in await setting(seat, "roles.fast")
+            listed = await setting(seat, "endpoints.local.context")
+            assert "= 0 by default" in listed
+            assert "32,768 for mallard-small, as is known of it" in listed
+            engine = seat.app.session.engine
+            assert engine is not None
+            assert engine.store.state.usage.context_window == 32_768
 
 
 async def test_settings_say_that_a_model_of_an_endpoint_of_the_file_is_chosen_for_now_only(

@@ -15,6 +15,7 @@ from textual.screen import Screen
 from duckflow_tui.llm.connections import Connections, ModelConnection, ModelLine
 from duckflow_tui.llm.discovery import FoundServer, KnownKey
 from duckflow_tui.llm.endpoints import ModelRef, ModelsInUse, Roles
+from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.llm.probe import ProbeReport
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.connecting import report_words
@@ -39,7 +40,7 @@ LINES: Final = (
 
 def models(app: DuckflowApp, kept: Connections, *, tried: bool) -> Screen[Any]:
     endpoints = {one.name: one.endpoint for one in CONNECTED}
-    in_use = ModelsInUse(endpoints, Roles(main="ollama/gpt-oss:20b"), {}, {})
+    in_use = ModelsInUse(endpoints, Roles(main="ollama/gpt-oss:20b"), {}, KnownModels())
     page = ModelList(app.words, app.words("models.title"), "", app.connecting, in_use)
     for line in LINES:
         endpoint = "openrouter" if "/" in line.id else "ollama"

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from duckflow_tui.llm.codec import WireRequest
-from duckflow_tui.llm.connections import ModelLine
-from duckflow_tui.llm.endpoints import Endpoint
+from duckflow_tui.llm.connections import Connections, ModelConnection, ModelLine
+from duckflow_tui.llm.endpoints import Endpoint, ModelRef
 from duckflow_tui.llm.exchange import Exchange, ReplyObserver, Target
 from duckflow_tui.llm.known_models import KnownModels, ModelFacts, packaged
 from duckflow_tui.state.base import SystemClock
 
 OPENAI = "https://api.openai.com:443"
 ROUTER = "https://openrouter.ai:443"
+GPT = "openai/gpt-4o"
 HERE = "http://127.0.0.1:11434"
 
 
@@ -81,6 +83,49 @@ def test_what_an_endpoint_said_goes_before_the_catalogue_and_is_kept(tmp_path: P
 
 
 @pytest.mark.parametrize(
+    ("date", "context", "wanted"),
+    [
+        ("2026-11-24", 32_000, (1.0, 0.1, 4.0)),
+        ("2026-11-23", 32_000, (1.0, 0.1, 4.0)),  # of the same day
+        ("2026-11-22", 64_000, (9.0, None, 8.0)),
+        ("", 64_000, (9.0, None, 8.0)),
+    ],
+)
+def test_of_what_was_said_when_it_was_chosen_and_when_it_was_asked_the_newer_counts(
+    tmp_path: Path, date: str, context: int, wanted: tuple[float | None, ...]
+) -> None:
+    """And what neither of them says is as the catalogue has it."""
+    kept = Connections(tmp_path)
+    kept.add(ModelConnection(name="router", base_url=f"{ROUTER}/v1"))
+    line = ModelLine(
+        id=GPT, context=32_000, price_in=1.0, price_cached=0.1, price_out=4.0, date=date
+    )
+    (tmp_path / "connections.json").write_text(
+        f"""{{"connections": {{"router": {kept.all[0].model_dump_json()}}},
+        "models": {{"router/{GPT}": {line.model_dump_json()},
+                    "router/openai/o3": {{"id": "openai/o3"}}}}}}"""
+    )
+    asked = ModelLine(id=GPT, context=64_000, price_in=9.0, price_out=8.0)
+    KnownModels(tmp_path).keep(ROUTER, [asked], "2026-11-23")
+    known = KnownModels.load(Connections(tmp_path))
+    facts = known.of(ROUTER, GPT)
+    assert (facts.context, prices(facts)) == (context, wanted)
+    assert "vision" in facts.abilities
+    assert prices(known.of(ROUTER, "openai/o3")) == (2.0, 0.5, 8.0)
+
+
+def test_what_is_chosen_is_dated_of_today(tmp_path: Path) -> None:
+    """So that what is asked later goes before it."""
+    kept = Connections(tmp_path)
+    kept.add(ModelConnection(name="router", base_url=f"{ROUTER}/v1"))
+    kept.choose(ModelRef("router", GPT), line=ModelLine(id=GPT, context=32_000))
+    known = KnownModels.load(Connections(tmp_path))
+    assert known.of(ROUTER, GPT).date == time.strftime("%Y-%m-%d", time.gmtime())
+    known.keep(ROUTER, [ModelLine(id=GPT, context=64_000)], "2999-01-01")
+    assert known.of(ROUTER, GPT).context == 64_000
+
+
+@pytest.mark.parametrize(
     ("own", "model", "cost"),
     [
         ({}, "gpt-4o", 400 * 2.5 + 600 * 1.25 + 200 * 10.0),
@@ -101,6 +146,6 @@ def test_an_own_price_goes_before_the_catalogue_and_what_nobody_knows_has_none(
         *("llm_1", "main", "main", target, SystemClock(), ReplyObserver()),
         lambda _: WireRequest([]),
     )
-    exchange.facts = KnownModels().of(endpoint.origin, model)
+    exchange.facts = KnownModels().at(endpoint, model)
     found = exchange.price(1000, 600, 200)
     assert (None if found is None else round(found * 1_000_000)) == cost

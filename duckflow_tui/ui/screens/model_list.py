@@ -71,7 +71,7 @@ class ModelList(PickList):
         self._only = only
         self._owner = owner
         self._at_hand = at_hand
-        self._known = KnownModels()
+        self._known = at_hand.known if at_hand is not None else KnownModels()
         self._favourites: list[str] = []
         self._query = ""
         self._stands = False
@@ -156,15 +156,13 @@ class ModelList(PickList):
         line, ref, words = self.lines[value], ModelRef.parse(value), self._words
         parts: list[str] = []
         endpoint = self._at_hand.endpoints.get(ref.endpoint) if self._at_hand else None
-        known = self._known.of(endpoint.origin if endpoint else "", line.id)
-        context = line.context or known.context
-        if context:
-            parts.append(short_count(context))
-        price_in, price_out = line.price_in, line.price_out
-        if price_in is None:
-            price_in, price_out = known.price_in, known.price_out
-        if price_in is not None and price_out is not None:
-            parts.append(f"${price_in:g} / ${price_out:g}")
+        origin = endpoint.origin if endpoint else ""
+        known = self._known.with_chosen(origin, line)
+        facts = known.at(endpoint, line.id) if endpoint else known.of(origin, line.id)
+        if facts.context:
+            parts.append(short_count(facts.context))
+        if facts.price_in is not None and facts.price_out is not None:
+            parts.append(f"${facts.price_in:g} / ${facts.price_out:g}")
         if not self._only:
             parts.append(ref.endpoint)
         if self._at_hand is not None and self._at_hand.roles.of(self.role) == ref:

@@ -6,13 +6,15 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, cast, get_args
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import BindingType
 
 from duckflow_tui.llm.connections import FILE_NAME
+from duckflow_tui.llm.endpoints import ModelsInUse
+from duckflow_tui.llm.known_models import ModelFacts
 from duckflow_tui.safety.safe_text import SafeText, visible, visible_line
 from duckflow_tui.settings import (
     CHOSEN,
@@ -25,6 +27,7 @@ from duckflow_tui.settings import (
     listed,
 )
 from duckflow_tui.state.base import Clock
+from duckflow_tui.state.usage import Role
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
@@ -38,9 +41,12 @@ class SettingsBoard(Board[None]):
     SURFACE: ClassVar[Surface] = "settings"
     BINDINGS: ClassVar[list[BindingType]] = board_bindings("settings")
 
-    def __init__(self, words: Catalogue, clock: Clock, loaded: Loaded, path: str) -> None:
-        """``path`` is where the user's file lies, or would lie."""
+    def __init__(
+        self, words: Catalogue, clock: Clock, loaded: Loaded, path: str, models: ModelsInUse | None
+    ) -> None:
+        """``path`` is where the user's file lies, or would lie; ``models`` those of the session."""
         super().__init__(words, clock)
+        self._models = models
         self._settings = {setting.key: setting for setting in listed(loaded.settings)}
         self._origins = loaded.origins
         self._path = path
@@ -103,7 +109,30 @@ class SettingsBoard(Board[None]):
             made = setting.field.get_default(call_default_factory=True, validated_data={})
             default = words("settings.default", value=self._value(setting, made))
             rows += rows_of([(default, ink(palette.faint))], width)
+        for counts in self._counting(setting):
+            rows += rows_of([(counts, ink(palette.faint))], width)
         return rows
+
+    def _counting(self, setting: Setting) -> Sequence[str]:
+        """What counts for each model in use where an endpoint's window or price is not set."""
+        section, _, rest = setting.key.partition(".")
+        (name, _, field), models = rest.rpartition("."), self._models
+        endpoint = models.endpoints.get(name) if models is not None else None
+        if models is None or endpoint is None or section != "endpoints":
+            return ()
+        if field not in ModelFacts.model_fields:
+            return ()
+        refs = dict.fromkeys(map(models.roles.of, get_args(Role)))
+        found = {
+            ref.model: getattr(models.known.at(endpoint, ref.model), field)
+            for ref in refs
+            if ref is not None and ref.endpoint == name
+        }
+        return [
+            self.words("settings.counts", model=visible_line(model), value=f"{value:,}")
+            for model, value in found.items()
+            if value and value != setting.value
+        ]
 
     def _from(self, name: str) -> SafeText:
         origin: Origin | None = self._origins.get(name)
