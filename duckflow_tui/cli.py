@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Final, NoReturn, TextIO
 
+    from duckflow_tui.command_line import CommandParser
     from duckflow_tui.compose import SessionChoice
     from duckflow_tui.ending import Ending
     from duckflow_tui.places import Places
@@ -107,7 +108,7 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
         from duckflow_tui import models_cli
 
         return models_cli.run(arguments[1:], places, language), False
-    args = parser(_help_words(arguments, language)).parse_args(arguments)
+    args = parser(_help_words(arguments, language), language).parse_args(arguments)
     if args.context is not None and _count(args.context) is None:
         return _refuse(_words(language)("cli.bad_context", given=args.context)), False
     if args.max_calls is not None and _count(args.max_calls) is None:
@@ -136,17 +137,13 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
     return _interactive(args, places, workspace, language, frame), True
 
 
-def parser(say: Callable[[str], str]) -> argparse.ArgumentParser:
+def parser(say: Callable[[str], str], language: str = "en") -> CommandParser:
     """The command line; only what exists is on it."""
-    import argparse
-
     from duckflow_tui import __version__
+    from duckflow_tui.command_line import CommandParser
 
-    made = argparse.ArgumentParser(
-        prog="duckflow-tui", description=say("cli.description"), add_help=False, allow_abbrev=False
-    )
+    made = CommandParser("duckflow-tui", "cli.description", language, say)
     add = made.add_argument
-    add("-h", "--help", action="help", help=say("cli.help.help"))
     version = f"duckflow-tui {__version__}"
     add("--version", action="version", version=version, help=say("cli.help.version"))
     add("--dir", metavar="D", default=".", help=say("cli.help.dir"))

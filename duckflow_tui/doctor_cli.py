@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import io
@@ -17,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
 
+from duckflow_tui.command_line import CommandParser
 from duckflow_tui.compose import SessionChoice, choose
 from duckflow_tui.flags import Flags, Unusable
 from duckflow_tui.glance import LANGUAGES
@@ -24,7 +24,6 @@ from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.places import Places
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.sessions_cli import command_line
 from duckflow_tui.settings import SandboxSettings, load
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.session import HOLDS, SandboxLevel
@@ -83,9 +82,9 @@ def health_of(choice: SessionChoice, language: str) -> Iterator[HealthCheck]:
     yield from _Doctor(flags, choice.places, language, say).checks(choice)
 
 
-def parser(say: Catalogue) -> argparse.ArgumentParser:
+def parser(say: Catalogue) -> CommandParser:
     """The command line of ``doctor``."""
-    made = command_line("doctor", "doctor.description", say)
+    made = CommandParser("duckflow-tui doctor", "doctor.description", say.language, say)
     add = made.add_argument
     add("--json", action="store_true", help=say("doctor.json"))
     add("--dir", metavar="D", default=".", help=say("cli.help.dir"))

@@ -4,7 +4,6 @@ are asked first; they are asked at no other time.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import io
 import sys
@@ -13,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, cast, get_args
 
+from duckflow_tui.command_line import CommandParser
 from duckflow_tui.compose import SessionChoice, choose
 from duckflow_tui.flags import Flags, Unusable
 from duckflow_tui.glance import LANGUAGES
@@ -22,7 +22,6 @@ from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.known_models import KnownModels, Price, packaged
 from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.sessions_cli import command_line
 from duckflow_tui.state.usage import Role
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -59,9 +58,9 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
     return status
 
 
-def parser(say: Catalogue) -> argparse.ArgumentParser:
+def parser(say: Catalogue) -> CommandParser:
     """The command line of ``models``."""
-    made = command_line("models", "models.description", say)
+    made = CommandParser("duckflow-tui models", "models.description", say.language, say)
     add = made.add_argument
     add("--refresh", action="store_true", help=say("models.refresh"))
     add("--base-url", metavar="U", help=say("cli.help.base_url"))

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from duckflow_tui.command_line import CommandParser
 from duckflow_tui.glance import LANGUAGES, THEMES
 from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import find, places
 from duckflow_tui.session.replay import Tape, load_tape
-from duckflow_tui.sessions_cli import LISTED, USAGE_ERROR, command_line, refuse
+from duckflow_tui.sessions_cli import LISTED, USAGE_ERROR, refuse
 from duckflow_tui.state.base import one_line
 from duckflow_tui.ui.session_words import fault_words, named_rows
 from duckflow_tui.words.catalogue import Catalogue
@@ -42,9 +43,9 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
     return _show(tape, speed, args, places, language)
 
 
-def parser(say: Catalogue) -> argparse.ArgumentParser:
+def parser(say: Catalogue) -> CommandParser:
     """The command line of ``replay``."""
-    made = command_line("replay", "replay.cli.description", say)
+    made = CommandParser("duckflow-tui replay", "replay.cli.description", say.language, say)
     add = made.add_argument
     add("session", metavar="ID|FILE", help=say("replay.cli.session"))
     add("--speed", metavar="X", default="1", help=say("replay.cli.speed"))

@@ -14,6 +14,7 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
+from duckflow_tui.command_line import CommandParser
 from duckflow_tui.flags import Unusable
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import Places
@@ -62,26 +63,15 @@ def run(arguments: Sequence[str], places: Places, redact: Redact, language: str)
     except SessionFault as fault:
         return refuse(fault_words(fault, say), FAILED)
     except OSError as error:
-        return refuse(str(error), FAILED)
+        reason = ": ".join(filter(None, (str(error.filename or ""), error.strerror or str(error))))
+        return refuse(say.of_system(reason), FAILED)
     finally:
         catalog.close()
 
 
-def command_line(command: str, description: str, say: Catalogue) -> argparse.ArgumentParser:
-    """The beginning of what stands behind a command: its name, what it does, and ``--help``."""
-    made = argparse.ArgumentParser(
-        prog=f"duckflow-tui {command}",
-        description=say(description),
-        add_help=False,
-        allow_abbrev=False,
-    )
-    made.add_argument("-h", "--help", action="help", help=say("cli.help.help"))
-    return made
-
-
-def parser(say: Catalogue) -> argparse.ArgumentParser:
+def parser(say: Catalogue) -> CommandParser:
     """The command line behind ``sessions``."""
-    made = command_line("sessions", "sessions.cli.description", say)
+    made = CommandParser("duckflow-tui sessions", "sessions.cli.description", say.language, say)
     add = made.add_argument
     add("action", nargs="?", choices=ACTIONS, default="list", help=say("sessions.cli.action"))
     add("id", nargs="?", default="", metavar="ID", help=say("sessions.cli.id"))

@@ -23,6 +23,23 @@ LANGUAGES: Final[tuple[str, ...]] = get_args(Language)
 _FOLDER = Path(__file__).parent
 
 
+#: Params that may hold what the system says of an error.
+_OF_SYSTEM: Final = frozenset({"reason", "detail", "why", "error"})
+
+
+@cache
+def _said_by_system(language: str) -> dict[str, str]:
+    """The words of a language for an error of the system, by the system's own."""
+    import errno
+    import os
+
+    return {
+        os.strerror(getattr(errno, key.removeprefix("errno."))): text
+        for key, text in entries(language).items()
+        if key.startswith("errno.") and hasattr(errno, key.removeprefix("errno."))
+    }
+
+
 class _Known(dict[str, str]):
     def __missing__(self, key: str) -> str:
         return "{" + key + "}"
@@ -68,7 +85,24 @@ class Catalogue:
         from duckflow_tui.safety.safe_text import SafeText, visible
 
         safe = {name: visible(str(value)) for name, value in params.items()}
+        if self.language != "en":
+            for name in _OF_SYSTEM & safe.keys():
+                safe[name] = self.of_system(safe[name])
         return SafeText(string.Formatter().vformat(text, (), _Known(safe)))
+
+    def of_system(self, text: str) -> SafeText:
+        """What the system says of an error, in this language where it has words for it; also in
+        front of a name or behind one, as in "a.txt: Permission denied".
+        """
+        import re
+
+        from duckflow_tui.safety.safe_text import visible
+
+        known = _said_by_system(self.language)
+        either = "|".join(map(re.escape, known))
+        pattern = rf"(^|: )(?:\[Errno \d+\] )?({either})(?=$|: )"
+        said = re.sub(pattern, lambda found: f"{found[1]}{known[found[2]]}", visible(text))
+        return cast("SafeText", said)
 
     def told(self, said: Told | None) -> SafeText:
         """What the engine says, empty for nothing."""

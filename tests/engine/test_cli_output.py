@@ -11,6 +11,7 @@ import pytest
 from support.prepared import UNTOUCHED
 
 from duckflow_tui.cli import UNREAD
+from duckflow_tui.models_cli import UNUSABLE
 
 PROGRAM = [sys.executable, "-m", "duckflow_tui"]
 
@@ -66,7 +67,8 @@ def test_a_command_may_stand_behind_the_language(
             timeout=60,
             check=False,
         )
-        assert "usage:" not in ended.stderr
+        assert ended.returncode != UNUSABLE
+        assert not {"usage:", "使い方:"} & {*ended.stderr.split()}
         return (ended.stdout + ended.stderr).partition("\n")[0]
 
     assert said(*before, command) == said(command, "--lang", "ja") != said(command)

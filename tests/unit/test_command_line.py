@@ -1,0 +1,96 @@
+"""What the command line says of a mistake, and the system of an error, in the user's language."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sys
+
+import pytest
+
+from duckflow_tui import cli, doctor_cli, models_cli, replay_cli, sessions_cli
+from duckflow_tui.command_line import CommandParser
+from duckflow_tui.words.catalogue import Catalogue, entries
+
+COMMANDS = [m.parser for m in (doctor_cli, models_cli, replay_cli, sessions_cli)]
+#: What may stand in a line of Japanese: what was typed, and the names of flags and values.
+NAMES = re.compile(r"[A-Z|]{2,}|duckflow-tui( [a-z]+)?|--?[a-z][a-z-]*|'[^']*'|\[[^]]*\]|action")
+
+
+def parsers(language: str) -> list[CommandParser]:
+    say = Catalogue(language)
+    return [cli.parser(str, language), cli.parser(say, language), *(make(say) for make in COMMANDS)]
+
+
+@pytest.mark.parametrize(
+    ("language", "usage", "said"),
+    [("en", "usage: ", ": error: "), ("ja", "使い方: ", ": エラー: ")],
+)
+@pytest.mark.parametrize(
+    "arguments",
+    [["--nope"], ["--lang"], ["--lang", "xx"], ["--lang=xx"], ["--help=x"], ["a", "b", "c"]],
+    ids=" ".join,
+)
+def test_a_mistake_is_said_in_one_language(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], language: str, usage: str, said: str
+) -> None:
+    """Of each command line, with the status of a wrong usage."""
+    for made in parsers(language):
+        with pytest.raises(SystemExit) as ended:
+            made.parse_args(arguments)
+        assert ended.value.code == 2
+        text = capsys.readouterr().err
+        assert text.startswith(usage)
+        line = text.splitlines()[-1]
+        assert line.startswith(f"{made.prog}{said}")
+        wrong = line.removeprefix(f"{made.prog}{said}")
+        plain = NAMES.sub("", wrong)
+        assert re.search(r"[ぁ-ん]" if language == "ja" else r"[a-z]{4}", plain)
+        assert re.search(r"[a-z]{3}" if language == "ja" else r"[ぁ-ん]", plain) is None
+
+
+def test_the_help_has_no_english_title_in_japanese() -> None:
+    for made in parsers("ja")[1:]:
+        text = made.format_help()
+        assert "使い方: " in text
+        assert "オプション:" in text
+        assert not re.search(r"usage|options|positional|arguments:", text)
+
+
+def test_what_was_typed_cannot_act_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.parser(str, "ja").parse_args(["--no\x1b[2Jpe"])
+    assert "\x1b" not in capsys.readouterr().err
+
+
+# --- errors of the system -------------------------------------------------------------------------
+
+
+def names() -> list[str]:
+    return [key.partition(".")[2] for key in entries("en") if key.startswith("errno.")]
+
+
+def test_each_error_of_the_system_is_said_in_the_users_language() -> None:
+    """Alone, behind a name and in front of one, with and without its number."""
+    say, english = Catalogue("ja"), Catalogue("en")
+    for name in names():
+        number = getattr(errno, name)
+        theirs, ours = os.strerror(number), entries("ja")[f"errno.{name}"]
+        forms = ("{}", "a b.txt: {}", "{}: a b.txt")
+        for form in forms:
+            told = say("connect.not_kept", reason=form.format(theirs))
+            assert told == say("connect.not_kept", reason="X").replace("X", form.format(ours))
+            numbered = form.format(f"[Errno {number}] {theirs}")
+            assert say.of_system(numbered) == form.format(ours)
+            assert form.format(theirs) in english("connect.not_kept", reason=form.format(theirs))
+        if sys.platform == "linux":
+            assert entries("en")[f"errno.{name}"] == theirs
+
+
+def test_what_only_looks_like_an_error_stays() -> None:
+    """A path is not an error, and words of others that hold one are theirs."""
+    say = Catalogue("ja")
+    assert "Permission denied" in say("cli.not_a_folder", path="Permission denied")
+    assert say.of_system("the Is a directory rule") == "the Is a directory rule"
+    assert say.of_system("Errno of nobody") == "Errno of nobody"
