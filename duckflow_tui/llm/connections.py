@@ -239,7 +239,7 @@ class Connections:
         return _Kept.model_validate_json(data) if data else _Kept()
 
     def _change(self, change: Callable[[_Kept], None]) -> None:
-        with _changing(self.path.parent):
+        with changing(self.path.parent):
             try:
                 kept = self._read()
             except ValueError:
@@ -344,7 +344,7 @@ class KeyStore:
         return _KEYS.validate_json(_read_file(self.file) or b"{}")
 
     def _write(self, user: str, secret: str) -> None:
-        with _changing(self.folder):
+        with changing(self.folder):
             try:
                 held = self._file()
             except ValueError:
@@ -392,12 +392,14 @@ def _within(seconds: float, call: Callable[[], _T]) -> _T:
 
 
 @contextlib.contextmanager
-def _changing(folder: Path) -> Generator[None]:
+def changing(folder: Path, seconds: float | None = None) -> Generator[None]:
     """No other program of ours changes files of this folder meanwhile; it is made where it lacks.
-    Raises OSError, TimeoutError after ``LOCK_S``. On a disk without locks it goes without.
+    Raises OSError, TimeoutError after so many seconds, by default ``LOCK_S``. On a disk without
+    locks it goes without.
     """
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    held, until = os.open(folder, os.O_RDONLY | os.O_CLOEXEC), time.monotonic() + LOCK_S
+    held = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    until = time.monotonic() + (LOCK_S if seconds is None else seconds)
     try:
         while True:
             try:

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from duckflow_tui.llm.codec import Decoder, WireRequest
 from duckflow_tui.llm.codec_json import JsonRung
 from duckflow_tui.llm.completion import Completion
+from duckflow_tui.llm.connections import changing, write_private
 from duckflow_tui.llm.endpoints import OPENAI_ORIGIN, Endpoint, Protocol
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.known_models import ModelFacts
@@ -508,32 +509,35 @@ class LearnedModels:
         self._path = path
         self._on_lesson = on_lesson
         self.models: defaultdict[str, Learned] = defaultdict(Learned)
-        if path is not None:
-            with suppress(OSError, ValidationError):
-                data = path.read_bytes()
-                known = _LEARNED.validate_json(data) if len(data) <= _MOST_LEARNED else {}
-                fresh = {name: it for name, it in known.items() if now - it.at < LEARNED_FOR}
-                self.models.update(fresh)
+        self.models.update(self._kept(now))
 
     def keep(self, lesson: Lesson, target: Target, now: float) -> None:
         """Write down what was learned just now. A disk that fails costs the memory of it."""
-        known = self.models[f"{target.endpoint.origin} {target.model}"]
+        name = self.name_of(target)
+        known = self.models[name]
         known.at = known.at or now
         self._on_lesson(lesson, target)
-        self._write()
+        self._write(lambda kept: kept.update({name: known}), now)
 
-    def _write(self) -> None:
+    def _kept(self, now: float) -> dict[str, Learned]:
+        """What the file says; nothing that is older than a week."""
+        known: dict[str, Learned] = {}
+        if self._path is not None:
+            with suppress(OSError, ValidationError):
+                data = self._path.read_bytes()
+                known = _LEARNED.validate_json(data) if len(data) <= _MOST_LEARNED else {}
+        return {name: entry for name, entry in known.items() if now - entry.at < LEARNED_FOR}
+
+    def _write(self, change: Callable[[dict[str, Learned]], None], now: float) -> None:
+        """Change the file, and nothing in it of what another program of ours has learned."""
         if self._path is None:
             return
-        kept = {name: entry for name, entry in self.models.items() if entry.at}
-        new = self._path.with_suffix(".new")
-        with suppress(OSError):
-            if not kept:
+        with suppress(OSError), changing(self._path.parent, LEARNED_LOCK_S):
+            change(kept := self._kept(now))
+            if kept:
+                write_private(self._path, _LEARNED.dump_json(kept, indent=1))
+            else:
                 self._path.unlink(missing_ok=True)
-                return
-            self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            new.write_bytes(_LEARNED.dump_json(kept, indent=1))
-            new.replace(self._path)
 
     @staticmethod
     def name_of(target: Target) -> str:
@@ -544,13 +548,16 @@ class LearnedModels:
         """Nothing is known of this model, or of any; the file says so too."""
         if target is None:
             self.models.clear()
+            self._write(dict.clear, 0.0)
         else:
-            self.models.pop(self.name_of(target), None)
-        self._write()
+            name = self.name_of(target)
+            self.models.pop(name, None)
+            self._write(lambda kept: kept.pop(name, None), 0.0)
 
 
 _LEARNED: Final = TypeAdapter(dict[str, Learned])
 _MOST_LEARNED: Final = 1024 * 1024  # bytes
+LEARNED_LOCK_S: Final = 0.5  # seconds that the work stands while another program writes
 LEARNED_FOR: Final = 7 * 24 * 3600.0  # seconds
 
 

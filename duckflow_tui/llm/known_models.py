@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from duckflow_tui.llm.connections import Connections, ModelLine, write_private
+from duckflow_tui.llm.connections import Connections, ModelLine, changing, write_private
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.endpoints import Endpoint
@@ -93,10 +93,7 @@ class KnownModels:
         self._chosen = chosen or {}
         self._path = folder / FILE_NAME if folder is not None else None
         self.refreshed: Mapping[str, Refreshed] = {}  # by origin
-        if self._path is not None:
-            with suppress(OSError, ValidationError):
-                if self._path.stat().st_size <= _MOST:
-                    self.refreshed = _File.model_validate_json(self._path.read_bytes()).origins
+        self._read()
 
     @classmethod
     def load(cls, kept: Connections) -> KnownModels:
@@ -156,10 +153,22 @@ class KnownModels:
         made.refreshed = self.refreshed
         return made
 
-    def keep(self, origin: str, lines: Sequence[ModelLine], date: str) -> None:
-        """Keep what an endpoint said, in place of what it said before. Raises OSError."""
-        new = Refreshed(date=date, models={line.id: line for line in lines})
-        self.refreshed = {**self.refreshed, origin: new}
+    def _read(self) -> None:
         if self._path is not None:
+            with suppress(OSError, ValidationError):
+                if self._path.stat().st_size <= _MOST:
+                    self.refreshed = _File.model_validate_json(self._path.read_bytes()).origins
+
+    def keep(self, origin: str, lines: Sequence[ModelLine], date: str) -> None:
+        """Keep what an endpoint said, in place of what it said before; what another program of ours
+        kept meanwhile stays. Raises OSError.
+        """
+        new = Refreshed(date=date, models={line.id: line for line in lines})
+        if self._path is None:
+            self.refreshed = {**self.refreshed, origin: new}
+            return
+        with changing(self._path.parent):
+            self._read()
+            self.refreshed = {**self.refreshed, origin: new}
             text = _File(origins=dict(self.refreshed)).model_dump_json(indent=1)
             write_private(self._path, text.encode())

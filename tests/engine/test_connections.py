@@ -35,6 +35,7 @@ from duckflow_tui.llm.discovery import (
 from duckflow_tui.llm.endpoints import Endpoint, ModelRef
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import LearnedModels, Target
+from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.llm.probe import probe
 from duckflow_tui.llm.transport import GuardedTransport
 from duckflow_tui.places import Places
@@ -508,6 +509,8 @@ def test_two_windows_keep_each_others_choices(tmp_path: Path) -> None:
     assert Connections(tmp_path).all == (HERE, FAR)
 
 
+NAMES = ("a", "b", "c")
+WRITTEN = {f"{name}{number}" for name in NAMES for number in range(6)}
 WRITER = """
 import sys
 from pathlib import Path
@@ -522,18 +525,16 @@ for number in range(6):
 """
 
 
-def test_programs_that_write_at_the_same_time_keep_each_others_choices_and_keys(
-    tmp_path: Path,
-) -> None:
-    names = ("a", "b", "c")
+def write_at_the_same_time(source: str, folder: Path) -> None:
+    """Three of this program."""
     started = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path), name],
+            [sys.executable, "-c", source, str(folder), name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        for name in names
+        for name in NAMES
     ]
     for program in started:
         assert program.stdout is not None
@@ -545,10 +546,47 @@ def test_programs_that_write_at_the_same_time_keep_each_others_choices_and_keys(
     for program in started:
         program.communicate(timeout=60)
         assert program.returncode == 0
-    wanted = {f"{name}{number}" for name in names for number in range(6)}
+
+
+def test_programs_that_write_at_the_same_time_keep_each_others_choices_and_keys(
+    tmp_path: Path,
+) -> None:
+    write_at_the_same_time(WRITER, tmp_path)
     kept = Connections(tmp_path)
-    assert {one.name for one in kept.all} == wanted
-    assert set(kept.stored_keys(wanted).values()) == {f"key of {name}" for name in wanted}
+    assert {one.name for one in kept.all} == WRITTEN
+    assert set(kept.stored_keys(WRITTEN).values()) == {f"key of {name}" for name in WRITTEN}
+
+
+def test_programs_that_write_at_the_same_time_keep_what_each_other_learned_of_models(
+    tmp_path: Path,
+) -> None:
+    """What servers said of them, and what they refused; what one forgot is gone."""
+    write_at_the_same_time(TELLER, tmp_path)
+    assert set(KnownModels(tmp_path).refreshed) == WRITTEN
+    learned = LearnedModels(tmp_path / "learned_models.json", 6.0).models
+    assert {name.rpartition(" ")[2] for name in learned} == WRITTEN
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".json"] == []
+
+
+TELLER = """
+import sys
+from pathlib import Path
+from duckflow_tui.llm.connections import ModelLine
+from duckflow_tui.llm.endpoints import Endpoint
+from duckflow_tui.llm.exchange import LearnedModels, Target
+from duckflow_tui.llm.known_models import KnownModels
+
+folder, name = Path(sys.argv[1]), sys.argv[2]
+known, learned = KnownModels(folder), LearnedModels(folder / "learned_models.json")
+here = Endpoint(name="here", base_url="http://127.0.0.1/v1")
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(6):
+    known.keep(f"{name}{number}", [ModelLine(id="m")], "2026-11-23")
+    learned.keep("tools", Target(here, f"{name}{number}"), 5.0)
+    learned.keep("tools", Target(here, f"gone{name}"), 5.0)
+    learned.forget(Target(here, f"gone{name}"))
+"""
 
 
 def test_a_program_that_stands_still_while_it_writes_holds_no_other_up_for_ever(
