@@ -528,7 +528,7 @@ class LearnedModels:
                 known = _LEARNED.validate_json(data) if len(data) <= _MOST_LEARNED else {}
         return {name: entry for name, entry in known.items() if now - entry.at < LEARNED_FOR}
 
-    def _write(self, change: Callable[[dict[str, Learned]], None], now: float) -> None:
+    def _write(self, change: Callable[[dict[str, Learned]], object], now: float) -> None:
         """Change the file, and nothing in it of what another program of ours has learned."""
         if self._path is None:
             return
@@ -548,7 +548,7 @@ class LearnedModels:
         """Nothing is known of this model, or of any; the file says so too."""
         if target is None:
             self.models.clear()
-            self._write(dict.clear, 0.0)
+            self._write(lambda kept: kept.clear(), 0.0)
         else:
             name = self.name_of(target)
             self.models.pop(name, None)
