@@ -186,7 +186,7 @@ class ZoneMap:
     def __init__(self, root: Path, identity: Identity, own_dirs: Iterable[Path]) -> None:
         self.root = root
         self.identity = identity
-        closed = (*own_dirs, *_git_dirs(root))
+        closed = (*own_dirs, *git_dirs(root))
         self.own = tuple(Path(os.path.realpath(path)) for path in closed)
         self._own_names = [tuple(map(fold, path.parts[1:])) for path in self.own]
 
@@ -258,7 +258,7 @@ class ZoneMap:
         return any(folded[: len(own)] == own for own in self._own_names)
 
 
-def _git_dirs(root: Path) -> Iterator[Path]:
+def git_dirs(root: Path) -> Iterator[Path]:
     """Where Git keeps what belongs to a worktree whose ``.git`` is a file or a link, and what it
     shares with the repository's other worktrees: both hold hooks and settings that run programs.
     """

@@ -199,13 +199,14 @@ class Workspace:
         except OSError:
             return None
 
-    def open_below(self, path: str) -> int:
-        """A descriptor to read the regular file at a path that ``scan`` gave, behind no link; the
-        caller has looked at its zone. Raises OSError.
+    def open_below(self, path: str, *, folder: bool = False) -> int:
+        """A descriptor to read the regular file, or the ``folder``, at a path below the root,
+        behind no link; the caller has looked at its zone. Raises OSError.
         """
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        flags |= os.O_DIRECTORY if folder else 0
         file = self._opener(self._fd, path, flags, 0)
-        if not stat.S_ISREG(os.fstat(file).st_mode):
+        if not folder and not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), path)
         return file

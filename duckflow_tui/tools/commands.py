@@ -60,12 +60,15 @@ class SandboxChoice(NamedTuple):
 
 
 def git_obeys(workspace: Workspace) -> dict[str, str]:
-    """Digests of what git obeys in this workspace, by path: ``config``, ``HEAD`` and the hooks, or
-    the file that stands for such a place. A file of more than ``_WINDOW`` bytes counts by its
-    first ones and its size. Raises nothing.
+    """Digests of what git obeys in this workspace, by path: each repository, its ``config``,
+    ``HEAD`` and hooks, or the file that stands for such a place. A file of more than ``_WINDOW``
+    bytes counts by its first ones and its size. Blocking; raises nothing.
     """
-    found: dict[str, str] = {}
-    for place in workspace.closed:
+    from duckflow_tui.safety.guarded import guarded
+
+    below = [Path(path) for path in guarded(workspace).closed if os.access(path, os.R_OK)]
+    found = {os.path.relpath(place, workspace.root): "is there" for place in below}
+    for place in (*workspace.closed, *below):
         with contextlib.suppress(OSError):
             hooks = place / "hooks"
             names = os.listdir(hooks) if hooks.is_dir() else ()

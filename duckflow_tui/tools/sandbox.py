@@ -20,6 +20,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from duckflow_tui.safety.guarded import Guarded, guarded
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.session import SandboxLevel
@@ -61,6 +62,12 @@ HIDDEN: Final = words_of(
 )
 
 
+#: Why a kind that holds counts as partial.
+CROWDED: Final = "the workspace is too large to be looked through for repositories"
+
+_NOTHING: Final = Guarded({}, ())
+
+
 class Held(NamedTuple):
     """A command in its sandbox. ``keepers``: processes of the sandbox that are not its own."""
 
@@ -81,6 +88,7 @@ class Sandbox:
         self._lock: int | None = None  # of that folder
         self._rung: Rung | None = None
         self._found: asyncio.Task[SandboxLevel] | None = None
+        self._crowded = False  # there is more in the workspace than can be looked through
         self.why: list[str] = []  # what each kind that was tried lacks
         self._source = _text_of("sandbox_worker.py")
 
@@ -90,16 +98,20 @@ class Sandbox:
         return self._rung
 
     async def level(self) -> SandboxLevel:
-        """What holds the commands, by a test that runs once, whoever waits for it."""
+        """What holds the commands, by a test that runs once, whoever waits for it; less when the
+        workspace has become too large to be looked through.
+        """
         if self._found is None:
             self._found = asyncio.create_task(self._find(), name="sandbox")
-        return await asyncio.shield(self._found)
+        found = await asyncio.shield(self._found)
+        return "partial" if self._crowded and found in ("full", "seatbelt") else found
 
     async def hold(self, argv: Sequence[str], *, network: bool) -> Held:
         """The command in its sandbox; raises ToolFault where it may not run without one."""
         await self.level()
         if self._rung is not None:
-            return self._held(self._rung, argv, network=network)
+            below = await self._below()
+            return self._held(self._rung, argv, network=network, below=below)
         wanted = self._choice.level
         if wanted in ("full", "partial"):
             raise ToolFault(
@@ -116,6 +128,23 @@ class Sandbox:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    async def _below(self) -> Guarded:
+        """What lies in the workspace and commands are kept from, as it is now. Raises ToolFault
+        where that is more than can be found, once: from then on each command asks.
+        """
+        if self._rung == "landlock":
+            return _NOTHING
+        below = await asyncio.to_thread(guarded, self._workspace)
+        if not (below.whole or self._crowded):
+            self._crowded = True
+            self.why.append(CROWDED)
+            raise ToolFault(
+                "The workspace has become too large to be looked through for repositories and "
+                "secret files, so the sandbox no longer holds everything and commands ask from "
+                "now on. Nothing was run; call it again."
+            )
+        return below
 
     # --- finding -----------------------------------------------------------------------------
 
@@ -137,6 +166,10 @@ class Sandbox:
                     # What starts by itself for the user can be written there, so each command asks.
                     self.why.append("the workspace holds the home folder")
                     return "partial"
+                if rung != "landlock":
+                    below = await asyncio.to_thread(guarded, self._workspace)
+                    self._crowded = not below.whole
+                    self.why += [] if below.whole else [CROWDED]
                 return _LEVELS[rung]
             self.why.append(f"{rung}: {lacks}")
             log.info("no sandbox by %s: %s", rung, lacks)
@@ -223,7 +256,9 @@ class Sandbox:
 
     # --- holding -----------------------------------------------------------------------------
 
-    def _held(self, rung: Rung, argv: Sequence[str], *, network: bool) -> Held:
+    def _held(
+        self, rung: Rung, argv: Sequence[str], *, network: bool, below: Guarded = _NOTHING
+    ) -> Held:
         for path in map(os.path.realpath, self._choice.own):
             # What is not there could not be closed: a command would make it for us.
             if Path(path).is_relative_to(self._workspace.root):
@@ -233,7 +268,7 @@ class Sandbox:
             profile = seatbelt_profile(
                 str(self._workspace.root),
                 str(self._folder()),
-                self._closed(),
+                [*self._closed(), *below.closed],
                 self._hidden(),
                 self._readable(),
                 network=network,
@@ -246,6 +281,7 @@ class Sandbox:
             "identity": list(self._workspace.identity),
             "private": str(self._folder()),
             "closed": self._closed(),
+            "below": below.closed,
             "hidden": self._hidden(),
             "readable": self._readable(),
             "network": network,

@@ -114,9 +114,9 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
     """What is shown in place of what, parents before what lies in them.
 
     The workspace can be changed, but for what is closed in it; around that, folders keep their
-    names. Hidden are the places of secrets,
-    the folders of sockets and every socket that listens elsewhere. What is readable is shown again
-    where it lies in something hidden. Nothing is named that would have to be made in the tree.
+    names. Hidden are the places of secrets, the folders of sockets and every socket that listens
+    elsewhere. What is readable is shown again where it lies in something hidden. Nothing is named
+    that would have to be made in the tree.
     """
     found: dict[str, Mount] = {}
     root, private = str(plan["root"]), str(plan["private"])
@@ -155,16 +155,16 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
     found[root] = Mount(root, "write", root)
     # What is hidden in the workspace stays so: nothing in it is shown for being closed as well.
     empty = [path for path in found if _is_below(path, root) and not found[path].source]
-    for given in plan["closed"]:
+    closed = [*plan["closed"], *plan["below"]]
+    for given in closed:
         path = os.path.realpath(given)
+        hidden = any(_is_below(path, folder) for folder in empty)
         if path in empty and os.path.isdir(path):
             found[path] = Mount(path, "sealed")
-        elif any(_is_below(path, folder) for folder in empty):
-            continue
-        elif _is_below(path, root) and path != root and os.path.exists(path):
+        elif not hidden and path != root and _is_below(path, root) and os.path.exists(path):
             found[path] = Mount(path, "read", path)
     shut = [path for path in found if _is_below(path, root) and found[path].kind != "write"]
-    for path in {os.path.realpath(given) for given in (*plan["closed"], *plan["hidden"])} & {*shut}:
+    for path in {os.path.realpath(given) for given in (*closed, *plan["hidden"])} & {*shut}:
         while (path := os.path.dirname(path)) != root and not any(_is_below(path, o) for o in shut):
             found[path] = Mount(path, "write", path)  # what is mounted on cannot be renamed
     usual = (mount for mount in found.values() if not _is_below(mount.target, "/dev"))
@@ -220,11 +220,8 @@ def leave(plan: dict[str, Any]) -> None:
     new = _NEW_USER | _NEW_MOUNTS | _NEW_PIDS | _NEW_IPC | _NEW_HOST | _NEW_CGROUP
     new |= 0 if plan["network"] else _NEW_NET
     _done(_libc.unshare(ctypes.c_int(new)), "unshare")
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{user} {user} 1"),
-        ("gid_map", f"{group} {group} 1"),
-    ):
+    maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
+    for name, text in maps.items():
         with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
             file.write(text)
 
@@ -506,6 +503,10 @@ def inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
     os.set_inheritable(tell, False)
     os.chdir(plan["cwd"])
     _check_same(os.stat("."), plan["here"], plan["cwd"])
+    for path, identity in plan["below"].items():
+        _check_same(os.lstat(path), identity, path)
+        if not os.statvfs(path).f_flag & os.ST_RDONLY:
+            raise OSError(errno.EPERM, f"{path} is not closed")
     confine(plan)
     os.write(tell, b"+")
     child = os.fork()

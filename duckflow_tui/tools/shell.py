@@ -50,7 +50,8 @@ _TAIL: Final = 4_000  # characters in which a command says why it failed
 
 #: What programs say where a sandbox keeps them from writing, and from the network.
 _HELD_BACK: Final = {
-    "write": "Read-only file system|EROFS|読み込み専用ファイルシステム",
+    "write": "Read-only file system|EROFS|読み込み専用ファイルシステム"
+    "|Device or resource busy|EBUSY|デバイスもしくはリソースがビジー状態です",
     "network": "Network is (?:unreachable|down)|ENETUNREACH|ENETDOWN|EAI_AGAIN|ENOTFOUND"
     "|[Cc]ould not resolve|Temporary failure in name resolution|Name or service not known"
     "|nodename nor servname|Failed to resolve|dial tcp: lookup|ネットワークに届きません",
@@ -244,8 +245,9 @@ class Shell:
 
     async def _test_sandbox(self) -> None:
         """What holds a command is known before the first one is judged."""
-        if self._store.state.session.sandbox == "untested":
-            await self._store.commit(SandboxTested(level=await self._runner.level()))
+        known, level = self._store.state.session.sandbox, await self._runner.level()
+        if known == "untested" or (known in HOLDS and level == "partial"):
+            await self._store.commit(SandboxTested(level=level))
 
     async def _prepare(self, args: Run, places: tuple[Place, ...], context: ToolContext) -> Work:
         place = places[0]
@@ -299,8 +301,10 @@ class Shell:
         root = context.workspace.root
         reads = assess_command(line, place.real, root).risk is Risk.LOW
         before = None if reads else await self._copies.look()
-        # What holds it in part only lets it change what git does later.
-        watched = self._store.state.session.sandbox == "partial"
+        # In full it can make a repository, in part also change those that are there.
+        level = self._store.state.session.sandbox
+        held = level in ("full", "seatbelt") and not (reads or args.outside)
+        watched = held or level == "partial"
         git = await asyncio.to_thread(git_obeys, context.workspace) if watched else {}
         try:
             running = await self._runner.start(
@@ -316,6 +320,7 @@ class Shell:
             if watched and started and not _hurried():
                 now = await asyncio.to_thread(git_obeys, context.workspace)
                 changed = sorted(path for path in {*git, *now} if git.get(path) != now.get(path))
+                changed = [p for p in changed if not any(p.startswith(f"{o}/") for o in changed)]
                 if changed:
                     shown = _some(tuple(changed))
                     command = one_line(args.command, 100)
@@ -332,7 +337,7 @@ class Shell:
                 output=_touching(output, seen),
             )
         output = _touching(_told(started), seen)
-        held_back = "" if args.outside else held_back_by(self._store.state.session.sandbox, output)
+        held_back = "" if args.outside else held_back_by(level, output)
         return replace(output, held_back=held_back)
 
     def _users_own(self, args: Run, place: Place, context: ToolContext) -> Work:

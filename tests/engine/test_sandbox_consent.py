@@ -18,6 +18,7 @@ from support.session import action, decision, script, session
 from support.session import done as finished
 from support.shell import ShellBench, no_full_sandbox
 
+from duckflow_tui.safety.guarded import MAX_PLACES
 from duckflow_tui.state.calls import OperationMessage, OperationStarted
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import Gate, GateChoice
@@ -367,6 +368,35 @@ async def test_what_a_real_sandbox_refuses_is_put_down_to_it_and_runs_outside_on
         await bench.end_commands()
 
 
+async def test_a_repository_that_a_command_makes_is_said_and_closed_to_the_next(
+    root: Path, tmp_path: Path
+) -> None:
+    """Where there are too many of them to be closed, the sandbox counts as partial: each asks."""
+    choice = SandboxChoice("auto", folder=tmp_path / "private")
+    bench = ShellBench(root, mode=ApprovalMode.TRUSTED, sandbox=choice)
+    try:
+        await bench.call(RUN, command="g=.g; mkdir -p sub/${g}it; echo '[core]' >sub/${g}it/config")
+        if bench.store.state.session.sandbox != "full":
+            no_full_sandbox("; ".join(bench.runner.sandbox.why))
+        said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
+        assert [(m.key, m.params["paths"]) for m in said] == [("processes.git_changed", "sub/.git")]
+        task = bench.begin(RUN, command="g=.g; echo evil >>sub/${g}it/config")
+        gate = await bench.gate()
+        assert "failed_write" in gate.impact.reasons
+        await bench.answer(gate, GateChoice.REJECT)
+        await done(task)
+        assert (root / "sub/.git/config").read_text() == "[core]\n"
+        for number in range(MAX_PLACES):
+            (root / f"r{number}/.git").mkdir(parents=True)
+        refused = await bench.call(RUN, command="echo ran >made")
+        assert "Nothing was run; call it again" in refused.result.text
+        gate, _ = await asked(bench, GateChoice.ONCE, "echo ran >made")
+        assert gate.facts["sandbox"] == bench.store.state.session.sandbox == "partial"
+        assert (root / "made").read_text() == "ran\n"
+    finally:
+        await bench.end_commands()
+
+
 @pytest.mark.parametrize(
     ("line", "changed"),
     [
@@ -374,7 +404,8 @@ async def test_what_a_real_sandbox_refuses_is_put_down_to_it_and_runs_outside_on
         ("chmod +x .git/hooks/sample; sleep 30", ".git/hooks/sample"),
         ("git config core.pager evil; ln -sf other .git/HEAD; false", ".git/HEAD, .git/config"),
         ("rm -r .git/hooks", ".git/hooks/sample"),
-        ("cp -r .git copy; touch .git/hooks/sample .git/index", ""),
+        ("touch .git/hooks/sample .git/index", ""),
+        ("cp -r .git copy; mkdir -p a/.git; echo evil > a/.git/config", "a/.git, copy"),
     ],
 )
 async def test_what_a_partial_sandbox_lets_a_command_change_of_git_is_said(

@@ -46,9 +46,13 @@ class Made(NamedTuple):
     def run(self, command: str, *, network: bool = False) -> subprocess.CompletedProcess[str]:
         """Run a line as the model's commands are run."""
         held = asyncio.run(self.sandbox.hold(("/bin/bash", "-c", command), network=network))
+        return self.started(held.argv)
+
+    def started(self, argv: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+        """Run what the sandbox made of a command."""
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.beside / "home"), "LANG": "C"}
         return subprocess.run(
-            as_user(self.who, held.argv),
+            as_user(self.who, argv),
             cwd=self.root,
             env=environ,
             stdin=subprocess.DEVNULL,
@@ -158,8 +162,7 @@ def test_nothing_beside_the_workspace_is_changed(made: Made) -> None:
 
 
 def test_what_git_obeys_stays_as_it_is(made: Made) -> None:
-    if made.rung == "landlock":
-        pytest.skip("partial: a place inside of the workspace cannot be kept from it")
+    full_only(made)
     made.run("echo evil > .git/hooks/pre-commit; echo evil >> .git/config; rm -rf .git")
     made.run("mv .git .gone; mkdir .git; echo evil > .git/config")
     assert (made.root / ".git/config").read_text() == "[core]\n"
@@ -168,8 +171,7 @@ def test_what_git_obeys_stays_as_it_is(made: Made) -> None:
 
 
 def test_where_a_git_file_leads_is_closed_too(made: Made) -> None:
-    if made.rung == "landlock":
-        pytest.skip("partial: a place inside of the workspace cannot be kept from it")
+    full_only(made)
     bare = made.root / ".bare"
     (made.root / ".git").rename(bare)
     (made.root / ".git").write_text("gitdir: .bare\n")
@@ -181,6 +183,74 @@ def test_where_a_git_file_leads_is_closed_too(made: Made) -> None:
     assert (bare / "config").read_text() == "[core]\n"
     assert (made.root / ".git").read_text() == "gitdir: .bare\n"
     again.sandbox.close()
+
+
+def test_a_repository_below_the_root_stays_as_it_is_with_the_places_it_leads_to(
+    made: Made,
+) -> None:
+    """The folders around it can be used."""
+    full_only(made)
+    repository(made.root / "libs/one/.git")
+    repository(made.root / "libs/kept.git")
+    repository(made.root / ".store")
+    (made.root / ".store/refs").rmdir()  # it is told by what leads to it alone
+    (made.root / "libs/two").mkdir()
+    (made.root / "libs/two/.git").write_text("gitdir: ../../.store\n")
+    if made.who == "nobody":
+        open_for(made.root)
+    before = contents(made.root)
+    for attack in (
+        "echo evil >>libs/one/.git/config; echo evil >libs/one/.git/hooks/pre-commit",
+        "echo evil >>libs/kept.git/config; echo evil >>.store/config",
+        "echo 'gitdir: evil' >libs/two/.git; rm -f libs/two/.git; mv libs/two/.git libs/two/old",
+        "mv libs/one old; mv libs old; mv libs/kept.git old; mv .store old; rm -rf libs",
+    ):
+        made.run(attack)
+        shutil.rmtree(made.root / "old", ignore_errors=True)  # a copy, which the next one finds
+        assert contents(made.root) == before, attack
+    done = made.run("echo ours >libs/one/new && mkdir libs/three && mv libs/one/new libs/three/")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_repository_that_a_command_makes_is_its_own_until_it_ends(made: Made) -> None:
+    full_only(made)
+    assert made.run("mkdir -p new/.git/hooks && echo '[core]' >new/.git/config").returncode == 0
+    made.run("echo evil >>new/.git/config; echo evil >new/.git/hooks/pre-commit; mv new old")
+    assert contents(made.root / "new") == {".git/config": "[core]\n"}
+
+
+def test_a_repository_that_is_swapped_before_it_is_closed_lets_no_command_run(made: Made) -> None:
+    """As a command in the background could do between the look and the start."""
+    full_only(made)
+    repository(made.root / "sub/.git")
+    if made.who == "nobody":
+        open_for(made.root)
+    held = asyncio.run(made.sandbox.hold(("/bin/sh", "-c", "echo ran >made"), network=False))
+    (made.root / "sub/.git").rename(made.root / "sub/old")
+    shutil.copytree(made.root / "sub/old", made.root / "sub/.git")
+    if made.who == "nobody":
+        open_for(made.root)
+    done = made.started(held.argv)
+    assert (done.returncode, (made.root / "made").exists()) == (125, False)
+    assert "is not the folder it was" in done.stderr
+
+
+def full_only(made: Made) -> None:
+    if made.rung == "landlock":
+        pytest.skip("partial: a place inside of the workspace cannot be kept from it")
+
+
+def repository(folder: Path) -> None:
+    for name in ("hooks", "objects", "refs"):
+        (folder / name).mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/main\n")
+    (folder / "config").write_text("[core]\n")
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """What each file below it holds, by path."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_text() for path in files}
 
 
 REACH = """
@@ -297,8 +367,7 @@ def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.Monke
 
 def own_folders(made: Made, *own: Path, repositories: tuple[Path, ...] = ()) -> Made:
     """The same workspace, in which folders of the app lie."""
-    if made.rung == "landlock":
-        pytest.skip("partial: a place inside of the workspace cannot be kept from it")
+    full_only(made)
     workspace = Workspace(made.root, own_dirs=own, repositories=repositories)
     choice = SandboxChoice("auto", folder=made.root.parent / "kept", own=own, rungs=(made.rung,))
     kind = Sandbox if made.who == "us" else OtherUser

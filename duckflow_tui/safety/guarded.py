@@ -1,0 +1,123 @@
+"""What lies below the root of a workspace and the sandbox keeps from commands."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import time
+from functools import lru_cache
+from itertools import islice
+from typing import Final, NamedTuple
+
+from duckflow_tui.safety.names import holds_secrets, is_protected, is_secret_name, words_of
+from duckflow_tui.safety.paths import Identity
+from duckflow_tui.safety.risk import git_dirs
+from duckflow_tui.safety.workspace import Workspace
+
+MAX_NAMES: Final = 500_000  # that are looked at; 50,000 take 0.05 s
+MAX_SECONDS: Final = 10.0
+MAX_PLACES: Final = 200  # bubblewrap takes 0.8 s for these, and four times that for twice as many
+MAX_TEXT: Final = 60_000  # characters of all paths as JSON: an argument has at most 131,072 bytes
+
+#: What makes a folder a repository, whatever its name: git obeys it for whoever works in it.
+_REPOSITORY: Final = frozenset({"HEAD", "objects", "refs"})
+
+#: Folders of what was installed: keys in there are public, and certificates are needed.
+_INSTALLED: Final = words_of("node_modules site-packages .venv venv .tox .nox")
+_GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+
+
+class Guarded(NamedTuple):
+    """Absolute paths that hold no link. Not ``whole``: there is more than the limits let find."""
+
+    closed: dict[str, Identity]  # repositories, and what could not be looked into
+    secret: tuple[str, ...]  # files, and folders that hold nothing else
+    whole: bool = True
+
+
+def guarded(workspace: Workspace) -> Guarded:
+    """Look through the workspace by descriptors, following no link. Blocking; raises nothing.
+
+    Found are: each ``.git`` below the root with the places that it leads to, folders that are
+    repositories themselves, folders that cannot be listed, and secret files by their names, but for
+    those of installed packages. What the root itself holds for git is not among them.
+    """
+    root = str(workspace.root).rstrip("/")
+    closed: dict[str, Identity] = {}
+    secret: dict[str, None] = {}
+    until, seen, whole = time.monotonic() + MAX_SECONDS, 0, True
+    pending = [("", False)]
+    while pending and whole:
+        folder, installed = pending.pop()
+        here = f"{root}/{folder}" if folder else root
+        try:
+            names, folders, files = _listed(workspace, folder)
+        except OSError as error:
+            if error.errno not in _GONE:
+                whole = error.errno == errno.EACCES and bool(folder) and _close(here, closed)
+            continue
+        seen += len(names)
+        if folder and names >= _REPOSITORY:
+            whole = _close(here, closed)
+            continue
+        installed = installed or "pyvenv.cfg" in names
+        parent = here.rpartition("/")[2]
+        if folder and any(map(_protected, names)):
+            for path in (f"{here}/{name}" for name in names if _protected(name)):
+                whole = _close(path, closed) and whole
+            for led in map(str, git_dirs(workspace.root / folder)):
+                if led.startswith(f"{root}/") and led != root and os.path.lexists(led):
+                    whole = _close(led, closed) and whole
+        for name in folders:
+            if _protected(name):
+                continue
+            if holds_secrets(name, parent) and not installed:
+                secret[f"{here}/{name}"] = None
+            else:
+                below = f"{folder}/{name}" if folder else name
+                pending.append((below, installed or name in _INSTALLED))
+        if not installed:
+            found = (os.path.realpath(f"{here}/{name}") for name in files if _secret(name, parent))
+            secret.update(dict.fromkeys(filter(os.path.isfile, found)))
+        text = sum(len(json.dumps(path)) for path in (*closed, *secret)) if closed or secret else 0
+        many = len(closed) + len(secret) > MAX_PLACES or text > MAX_TEXT
+        whole = whole and not (many or seen > MAX_NAMES or time.monotonic() > until)
+    return Guarded(closed, tuple(secret), whole)
+
+
+def _listed(workspace: Workspace, folder: str) -> tuple[set[str], list[str], list[str]]:
+    """The names in a folder, those of folders, and the rest; of too many only the first. Raises
+    OSError.
+    """
+    names, folders, files = set[str](), list[str](), list[str]()
+    descriptor = workspace.open_below(folder, folder=True)
+    try:
+        with os.scandir(descriptor) as found:
+            for entry in islice(found, MAX_NAMES + 1):
+                names.add(entry.name)
+                (folders if entry.is_dir(follow_symlinks=False) else files).append(entry.name)
+    finally:
+        os.close(descriptor)
+    return names, folders, files
+
+
+def _close(path: str, closed: dict[str, Identity]) -> bool:
+    """Note what is to be closed; whether that could be done. A link cannot be closed, only what it
+    leads to.
+    """
+    try:
+        info = os.lstat(path)
+    except OSError as error:
+        return error.errno in _GONE
+    if not stat.S_ISLNK(info.st_mode):
+        closed[path] = (info.st_dev, info.st_ino)
+    return True
+
+
+def _protected(name: str) -> bool:
+    return (name[0] in ".gG" or not name.isascii()) and is_protected(name)
+
+
+_secret = lru_cache(maxsize=65_536)(is_secret_name)  # most names come again with the next command
