@@ -15,6 +15,7 @@ from duckflow_tui.compose import SessionChoice, secrets_of
 from duckflow_tui.engine import Engine, counted
 from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
 from duckflow_tui.llm.codec import wire_name
+from duckflow_tui.llm.contacts import outside
 from duckflow_tui.llm.endpoints import Roles
 from duckflow_tui.llm.exchange import LearnedModels, Lesson, Target
 from duckflow_tui.llm.service import LLMService
@@ -209,6 +210,9 @@ def _models(
         learned=LearnedModels(kept, store.clock.now(), on_lesson),
     )
     service.known = choice.known
+    service.report = store.dispatch
+    if (contacts := outside.get(None)) is not None:
+        contacts.go_to(store.dispatch)
     return ModelAccess(
         store,
         random_id,

@@ -239,6 +239,7 @@ def _choose(
 ) -> SessionChoice:
     from duckflow_tui.compose import choose, secrets_of
     from duckflow_tui.flags import Flags
+    from duckflow_tui.llm.contacts import Contacts, outside
     from duckflow_tui.session.faults import open_log
 
     session_id = ""
@@ -270,6 +271,7 @@ def _choose(
         language,
     )
     places.close_to_others()
+    outside.set(Contacts())
     open_log(places.state, secrets_of(choice.settings))
     return choice
 

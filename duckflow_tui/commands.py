@@ -239,6 +239,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("mode", "mode", takes="mode"),
     Command("rules", "page('rules')", reads=True),
     Command("decisions", "page('decisions')", reads=True),
+    Command("network", "page('network')", reads=True),
     _key("cycle_mode", "Shift+Tab", "keys.cycle_mode", "shift+tab"),
     _key("screen.fold", "Ctrl+O", "keys.fold", "ctrl+o"),
     Command("pause", act=lambda session, _argument, _say: session.pause()),

@@ -32,10 +32,10 @@ from duckflow_tui.ui.session_words import (
     fault_words,
     full_time,
     named_rows,
-    size_text,
     state_words,
 )
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import size_text
 
 ACTIONS: Final = ("list", "show", "export", "delete", "restore", "prune")
 FAILED: Final = 1

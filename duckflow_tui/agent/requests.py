@@ -72,18 +72,17 @@ class RequestLog:
 
     def question(self, messages: Sequence[ChatMessage], call: LlmCallStarted, role: Role) -> None:
         """Another question is about to be asked."""
-        sizes = [estimated_tokens(message.content) for message in messages]
         before = self._questions.get(call.purpose, ())
         self._questions[call.purpose] = messages
-        same = 0
-        for old, new in zip(before, messages, strict=False):
-            if old != new:
-                break
-            same += 1
-        base = sum(s for s, m in zip(sizes, messages, strict=True) if m.role == "system")
-        parts = PromptParts(base=base, tail=sum(sizes) - base)
+        total = base = shared = 0
+        for at, message in enumerate(messages):
+            size = estimated_tokens(message.content)
+            if shared == total and message in before[at : at + 1]:
+                shared += size
+            total += size
+            base += size if message.role == "system" else 0
         self._asked[call.llm_id] = None  # of a question its text on the wire is all
-        self._keep(call, role, parts, sum(sizes[:same]))
+        self._keep(call, role, PromptParts(base=base, tail=total - base), shared)
 
     def parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
         """What was sent, part by part; None where this run no longer has it."""

@@ -21,6 +21,7 @@ from openai import AsyncOpenAI, AsyncStream
 from pydantic import BaseModel, ValidationError
 
 from duckflow_tui.llm.completion import Completion
+from duckflow_tui.llm.contacts import Report
 from duckflow_tui.llm.discovery import nearest
 from duckflow_tui.llm.endpoints import (
     CREDENTIAL_HEADERS,
@@ -92,8 +93,11 @@ class ChatClient:
         environ: Mapping[str, str],
         clock: Clock,
         patience: Patience,
+        report: Report | None = None,
     ) -> ChatClient:
-        """A client whose address was checked; raises LlmError ``refused_url`` or ``bad_key``."""
+        """A client whose address was checked; raises LlmError ``refused_url`` or ``bad_key``.
+        ``report`` hears what it sends and receives for a session.
+        """
         headers = _secret_headers(endpoint)
         secrets = (*((key,) if key else ()), *headers)
         name = key_name(endpoint, environ) or ("headers" if headers else "")
@@ -107,7 +111,7 @@ class ChatClient:
                 raise teller.of("not_found_host", str(error), setting="base_url") from None
             if not private:
                 raise teller.of("refused_url", endpoint.base_url, setting="base_url")
-        http = await open_http(endpoint, key, environ, patience.connect_s)
+        http = await open_http(endpoint, key, environ, patience.connect_s, report)
         return cls(endpoint, http, secrets, clock, patience, name)
 
     async def stream(

@@ -19,6 +19,7 @@ import jiter
 
 from duckflow_tui.llm.connections import ModelConnection, ModelLine
 from duckflow_tui.llm.endpoints import (
+    HERE,
     LOOPBACK_PORTS,
     Endpoint,
     is_loopback,
@@ -211,7 +212,7 @@ async def _server_at(port: int, timeout_s: float) -> FoundServer | None:
     from duckflow_tui.llm.transport import BadStatus
 
     base_url = f"http://127.0.0.1:{port}/v1"
-    endpoint = Endpoint(name="here", base_url=base_url)
+    endpoint = Endpoint(name=HERE, base_url=base_url)
     try:
         async with asyncio.timeout(timeout_s):
             headers, body = await get_bounded(endpoint, None, f"{base_url}/models", MAX_HERE)

@@ -28,6 +28,8 @@ LOOPBACK_PORTS: Final = (11434, 1234, 8000, 8080)
 #: How the name of a key begins that the program keeps itself: of no variable that a user has set.
 KEPT_KEY: Final = "DUCKFLOW_KEY_"
 CLI_ENDPOINT: Final = "cli"  # the one that --base-url makes
+HERE: Final = "here"  # a server that is looked for on this machine
+PROBE: Final = "probe"  # one whose model is tried
 _FLAGS: Final = {"base_url": "--base-url", "api_key_env": "--api-key-env"}
 OPENAI_ORIGIN: Final = "https://api.openai.com:443"
 PRIVATE_SUFFIXES: Final = (".local", ".lan", ".home.arpa", ".internal", ".localdomain")

@@ -60,6 +60,7 @@ from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waitin
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.client import ChatClient
+    from duckflow_tui.llm.contacts import Report
 
 _CLIENT_MODULE: Final = "duckflow_tui.llm.client"  # imports the client library: a second
 _ASK_CUT: Final = "the reply was cut at the output limit; reply in fewer words"
@@ -118,6 +119,7 @@ class LLMService:
         temperatures: Temperatures | None = None,
         learned: LearnedModels | None = None,
     ) -> None:
+        self.report: Report | None = None  # hears what is sent and received
         self._temperatures = temperatures or Temperatures()
         self.endpoints = endpoints
         self.roles = roles
@@ -480,7 +482,7 @@ class LLMService:
 
             key = resolve_key(endpoint, self._environ)
             client = await ChatClient.open(
-                endpoint, key, self._environ, self._clock, self._patience
+                endpoint, key, self._environ, self._clock, self._patience, self.report
             )
             self._clients[place] = client
             return client

@@ -8,23 +8,29 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager
+from itertools import chain
 from typing import Final
 
 import httpx2
 
+from duckflow_tui.llm.contacts import Report, outside
 from duckflow_tui.llm.endpoints import (
     CREDENTIAL_HEADERS,
+    HERE,
+    PROBE,
     Endpoint,
     is_loopback,
     is_private_address,
     may_carry_key,
     origin_of,
+    setting_of,
 )
 from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.state.base import Clock
-from duckflow_tui.state.usage import Waiting
+from duckflow_tui.state.usage import HostContacted, HostUse, Waiting
 
 MAX_BODY: Final = 32 * 1024 * 1024  # decoded bytes of one answer (R18)
 MAX_ERROR_BODY: Final = 64 * 1024  # of an answer that is an error; the rest is not read
@@ -57,23 +63,55 @@ class BadStatus(Exception):
 
 
 class _BoundedResponse(httpx2.Response):
-    """Counts what comes out of the decoders, so that a small compressed body is bounded too."""
+    """Counts what comes out of the decoders, so that a small compressed body is bounded too, and
+    reports what came over the network once it ends.
+    """
+
+    contact: HostContacted | None = None
+    report: Report | None = None
 
     async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
         total = 0
-        async with aclosing(super().aiter_bytes(chunk_size)) as pieces:
-            async for piece in pieces:
-                total += len(piece)
-                if total > MAX_BODY:
-                    raise BodyTooLarge
-                yield piece
+        try:
+            async with aclosing(super().aiter_bytes(chunk_size)) as pieces:
+                async for piece in pieces:
+                    total += len(piece)
+                    if total > MAX_BODY:
+                        raise BodyTooLarge
+                    yield piece
+        finally:
+            if self.report is not None and self.contact is not None:
+                size = sum(map(len, chain.from_iterable(self.headers.raw)))
+                size += self.num_bytes_downloaded
+                self.report(self.contact.replace(at=time.time(), received=size))
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
     """Carries requests to one origin, with the headers of its endpoint and no others."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, endpoint: Endpoint, key: str | None):
+    def __init__(
+        self,
+        inner: httpx2.AsyncBaseTransport,
+        endpoint: Endpoint,
+        key: str | None,
+        report: Report | None = None,
+        via: str = "",
+    ) -> None:
         self._inner = inner
+        self._report = report or outside.get(None)
+        use: HostUse = "model" if report is not None else _USES.get(endpoint.name, "list")
+        setting = "discovery.ports" if use == "discovery" else ""
+        if use == "model":
+            setting = setting_of(endpoint.name, "base_url")
+        self._contact = HostContacted(
+            host=endpoint.origin.partition("://")[2],
+            use=use,
+            name=endpoint.name if use == "model" else "",
+            setting=setting,
+            via=via,
+            at=0.0,
+        )
+        self._is_known = False  # the host was told of before its first request
         self._origin = endpoint.origin
         self._own = self._listing = own_headers(endpoint, key)
         if self._origin == ANTHROPIC and key is not None:  # whose list of models wants it so
@@ -85,21 +123,35 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             raise ForeignOrigin(request.url.host)
         own = self._listing if request.method == "GET" else self._own
         passed = {name: value for name, value in request.headers.items() if name in _PASSED}
-        answer = await self._inner.handle_async_request(
-            httpx2.Request(
-                request.method,
-                request.url,
-                headers={**passed, **own},
-                stream=request.stream,
-                extensions=request.extensions,
-            )
+        sent = httpx2.Request(
+            request.method,
+            request.url,
+            headers={**passed, **own},
+            stream=request.stream,
+            extensions=request.extensions,
         )
+        report = self._report
+        contact = self._contact.replace(at=time.time())
+        if report is not None and not self._is_known:
+            self._is_known = True
+            report(contact)
+        size = sum(map(len, chain.from_iterable(sent.headers.raw)))
+        size += int(sent.headers.get("content-length", 0))
+        contact = contact.replace(requests=1, sent=size)
+        try:
+            answer = await self._inner.handle_async_request(sent)
+        except BaseException as error:
+            if report is not None:
+                unsent = isinstance(error, (httpx2.ConnectError, httpx2.ConnectTimeout))
+                report(contact.replace(sent=0) if unsent else contact)
+            raise
         response = _BoundedResponse(
             answer.status_code,
             headers=answer.headers,
             stream=answer.stream,
             extensions=answer.extensions,
         )
+        response.report, response.contact = report, contact
         if response.status_code < 300:
             return response
         try:
@@ -165,10 +217,19 @@ async def resolves_privately(hostname: str) -> bool:
     return all(is_private_address(ipaddress.ip_address(address)) for address in addresses)
 
 
+#: What the names of endpoints that no setting has are used for.
+_USES: Final[dict[str, HostUse]] = {HERE: "discovery", PROBE: "probe"}
+
+
 async def open_http(
-    endpoint: Endpoint, key: str | None, environ: Mapping[str, str], connect_s: float
+    endpoint: Endpoint,
+    key: str | None,
+    environ: Mapping[str, str],
+    connect_s: float,
+    report: Report | None = None,
 ) -> httpx2.AsyncClient:
-    """An HTTP client for this endpoint alone; certificates are read in a thread.
+    """An HTTP client for this endpoint alone; certificates are read in a thread. ``report`` hears
+    what it sends for a session; without one, whoever hears what no session asked for.
 
     Reading has no time-out of its own, because a model may think for minutes: who reads sets it.
     """
@@ -179,8 +240,9 @@ async def open_http(
         return httpx2.AsyncHTTPTransport(verify=endpoint.is_https, proxy=proxy, limits=limits)
 
     inner = await asyncio.to_thread(build)
+    via = origin_of(proxy).partition("://")[2] if proxy else ""
     return httpx2.AsyncClient(
-        transport=GuardedTransport(inner, endpoint, key),
+        transport=GuardedTransport(inner, endpoint, key, report, via),
         follow_redirects=False,
         trust_env=False,
         timeout=httpx2.Timeout(None, connect=connect_s, write=60.0),

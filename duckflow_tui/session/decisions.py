@@ -188,8 +188,8 @@ def decisions_markdown(state: AgentState, words: Catalogue, redact: Redact) -> s
     blocks = [
         f"## {words('decisions.title')}",
         figures(total(rows.values()), words),
-        _table(head, table) if table else "",
-        _table(
+        table_text(head, table) if table else "",
+        table_text(
             [words(f"decisions.column.{name}") for name in ("when", "kind", "what", "why")],
             [_row(state, entry, words) for entry in entries],
         )
@@ -215,7 +215,8 @@ def _row(state: AgentState, entry: AuditEntry, words: Catalogue) -> list[str]:
     ]
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table_text(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
 

@@ -18,6 +18,7 @@ from duckflow_tui.session.decisions import decisions_markdown
 from duckflow_tui.session.facts import MARKS, SessionFacts, facts_of, target_of
 from duckflow_tui.session.faults import NewerSession, NotASession, opening
 from duckflow_tui.session.folders import SessionFolder, draft_in, opened
+from duckflow_tui.session.network import network_markdown
 from duckflow_tui.session.reader import MAX_SEQ, SessionRead, Unread, read_session
 from duckflow_tui.session.records import (
     SCHEMA,
@@ -47,7 +48,7 @@ from duckflow_tui.state.plan import Plan, ReportMessage, WorkStatus
 from duckflow_tui.state.rewind import all_calls
 from duckflow_tui.words.catalogue import Catalogue
 
-Format = Literal["markdown", "json", "decisions"]
+Format = Literal["markdown", "json", "decisions", "network"]
 
 FORMATS: Final[tuple[Format, ...]] = get_args(Format)
 _HEAD: Final = 30  # lines of a result that are written, and of its end
@@ -72,6 +73,8 @@ def export_lines(path: Path, kind: Format, words: Catalogue, redact: Redact) -> 
     elif kind == "decisions":
         state = open_to_read(path).state
         yield from decisions_markdown(state, words, redact).splitlines()
+    elif kind == "network":
+        yield from network_markdown(open_to_read(path).state, words, redact).splitlines()
     else:
         found = open_to_read(path)
         text = markdown(found.state, facts_of(path.name, found), words, redact)
@@ -80,8 +83,8 @@ def export_lines(path: Path, kind: Format, words: Catalogue, redact: Redact) -> 
 
 def exported_name(session_id: str, kind: Format) -> str:
     """The name of the file where none was given."""
-    endings = {"markdown": ".md", "json": ".json", "decisions": "-decisions.md"}
-    return f"duckflow-{session_id}{endings[kind]}"
+    endings = {"markdown": ".md", "json": ".json"}
+    return f"duckflow-{session_id}{endings.get(kind, f'-{kind}.md')}"
 
 
 def format_of(name: str) -> Format:

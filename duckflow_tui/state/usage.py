@@ -1,4 +1,6 @@
-"""Calls to models: replies that arrive, what each request was made of, and what it cost."""
+"""Calls to models: replies that arrive, what each request was made of, and what it cost; and which
+hosts the app sent requests to.
+"""
 
 from __future__ import annotations
 
@@ -187,12 +189,37 @@ class LiveReply:
     waiting: Waiting | None = field(default=None, init=False)
 
 
+#: Why a host is sent requests: to work with a model, for the tools of a server, to see which
+#: servers run on this machine, to list a server's models, to try what a model can do.
+HostUse = Literal["model", "mcp", "discovery", "list", "probe"]
+
+
+class HostContact(Frozen):
+    """What passed between the app and one host for one use. Bytes are those of HTTP, heads and
+    bodies; what encryption and the network add is not counted. Times are seconds since the epoch.
+    """
+
+    host: str  # and port
+    use: HostUse
+    name: str = ""  # of the endpoint or the server, as the settings have it
+    setting: str = ""  # what made it so, empty where no setting did
+    via: str = ""  # the proxy that the connection goes to, with its port
+    roles: tuple[Role, ...] = ()  # whose models answered
+    requests: Count = Field(default=0, ge=0)
+    sent: Count = Field(default=0, ge=0)
+    received: Count = Field(default=0, ge=0)
+    first: float
+    last: float
+
+
 @dataclass(eq=False)
 class UsageState:
-    """What calls to models took."""
+    """What calls to models took, and which hosts were sent requests."""
 
     usage: UsageTotals = field(default_factory=UsageTotals)
     requests: tuple[PromptFigures, ...] = ()  # to models, the newest last
+    hosts: dict[str, HostContact] = field(default_factory=dict[str, HostContact])
+    """In the order of the first contact, each under what tells it from the others."""
 
 
 class PromptMeasured(Event, kind="prompt_measured"):
@@ -291,6 +318,14 @@ class LlmCallFinished(Event, kind="llm_call"):
                 state.requests = (*state.requests[:at], counted, *state.requests[at + 1 :])
         if self.call.step_id:
             _account(state, self.call)
+        answered = ""
+        for key, host in state.hosts.items():
+            asked = host.use == "model" and host.name == self.call.endpoint
+            if asked and (not answered or host.last >= state.hosts[answered].last):
+                answered = key
+        if answered and self.call.role not in (roles := state.hosts[answered].roles):
+            host = state.hosts[answered].replace(roles=(*roles, self.call.role))
+            state.hosts = {**state.hosts, answered: host}
 
 
 def _account(state: AgentState, call: LlmCall) -> None:
@@ -322,3 +357,31 @@ class BudgetRaised(Event, kind="budget_raised"):
         else:
             update = {"more_cost": usage.more_cost + self.by}
         state.usage = usage.replace(**update)
+
+
+class HostContacted(Event, kind="host_contacted"):
+    """A request goes to a host (``requests`` is 1), or an answer has ended (0)."""
+
+    host: str
+    use: HostUse
+    name: str = ""
+    setting: str = ""
+    via: str = ""
+    at: float
+    requests: Count = Field(default=0, ge=0)
+    sent: Count = Field(default=0, ge=0)
+    received: Count = Field(default=0, ge=0)
+
+    def apply(self, state: AgentState) -> None:
+        key = " ".join((self.use, self.name, self.host, self.via))
+        old = state.hosts.get(key) or HostContact(
+            host=self.host, use=self.use, name=self.name, via=self.via, first=self.at, last=self.at
+        )
+        new = old.replace(
+            setting=self.setting,
+            requests=old.requests + self.requests,
+            sent=old.sent + self.sent,
+            received=old.received + self.received,
+            last=max(old.last, self.at),
+        )
+        state.hosts = {**state.hosts, key: new}

@@ -361,6 +361,10 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
                 from duckflow_tui.ui.screens.decisions import DecisionBoard
 
                 page = DecisionBoard(self.words, store)
+            case "network":
+                from duckflow_tui.ui.screens.network import NetworkBoard
+
+                page = NetworkBoard(self.words, store)
             case "rules":
                 from duckflow_tui.ui.screens.rules import RuleBoard
 

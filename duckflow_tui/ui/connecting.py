@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from duckflow_tui.llm.connections import ModelConnection, ModelLine
 from duckflow_tui.llm.endpoints import (
+    PROBE,
     Endpoint,
     ModelRef,
     ModelsInUse,
@@ -428,7 +429,7 @@ async def tried(
     from duckflow_tui.llm.probe import probe
 
     connection = ModelConnection(
-        name="probe",
+        name=PROBE,
         base_url=endpoint.base_url,
         key_place="variable" if endpoint.api_key_env else "none",
         variable=endpoint.api_key_env,

@@ -9,6 +9,7 @@ from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.session.faults import SessionFault, SessionInUse
 from duckflow_tui.state.base import calendar, one_line
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import size_text
 
 if TYPE_CHECKING:
     from duckflow_tui.session.facts import SessionFacts
@@ -97,15 +98,6 @@ def spent_words(facts: SessionFacts, say: Catalogue) -> str:
 def money(cost: float) -> str:
     """US dollars."""
     return f"${cost:.2f}"
-
-
-def size_text(size: int) -> str:
-    """Bytes in the largest unit that leaves a number of them: ``812 B``, ``12 KB``, ``3.4 MB``."""
-    if size < 1000:
-        return f"{size} B"
-    if size < 1_000_000:
-        return f"{round(size / 1000)} KB"
-    return f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"
 
 
 def full_time(at: float) -> str:

@@ -13,6 +13,15 @@ _EXIT: Final = re.compile(r"exit (\d+)(.*)")  # of a command; what follows is ho
 _PLANNED: Final = ("accepted", "closed", "deleted")  # what came of a change of a plan
 
 
+def size_text(size: int) -> str:
+    """Bytes in the largest unit that leaves a number of them: ``812 B``, ``12 KB``, ``3.4 MB``."""
+    if size < 1000:
+        return f"{size} B"
+    if size < 1_000_000:
+        return f"{round(size / 1000)} KB"
+    return f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.1f} GB"
+
+
 def figures_words(operation: str, summary: str, words: Catalogue) -> str:
     """``3 matches in 2 files`` for a search, ``4 steps`` for a plan, ``exit code 1`` in the user's
     language; the summary as it is where it says enough.

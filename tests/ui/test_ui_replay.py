@@ -160,6 +160,7 @@ LOOKS = {"keys", "chat", "plan", "diff", "vitals", "requirements", "queue", "ps"
     "working",
     "rules",
     "decisions",
+    "network",
     "settings",
     "copy",
     "lang",

@@ -75,7 +75,7 @@ def test_what_runs_early_or_in_a_replay_changes_no_session() -> None:
     assert early == {"keys", "lang", "theme", "quit"}
     assert {can.name for can in COMMANDS if can.reads} == early | {
         "chat", "plan", "diff", "vitals", "requirements", "working", "queue", "ps", "mcp", "copy",
-        "settings", "rules", "decisions",
+        "settings", "rules", "decisions", "network",
     }  # fmt: skip
     assert all(can.reads for can in USER_CAN if not can.name)
 

@@ -9,12 +9,14 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from urllib.parse import urlsplit
 
 import httpx2
 from pydantic import TypeAdapter, ValidationError
 
 from duckflow_tui.state.base import Job, JsonObject, Spawn
 from duckflow_tui.state.store import Store
+from duckflow_tui.state.usage import HostContacted
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, said
 from duckflow_tui.tools.mcp.stdio import (
@@ -104,41 +106,85 @@ MAX_EVENT: Final = 4 * 1024 * 1024  # bytes of one event
 
 
 class _BoundedResponse(httpx2.Response):
+    body_read: Callable[[int], None]  # hears how many bytes of the body came, once it ends
+
     async def aiter_bytes(self, chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
         streams = self.headers.get("content-type", "").startswith("text/event-stream")
         total = 0
-        async with aclosing(super().aiter_bytes(chunk_size)) as pieces:
-            async for piece in pieces:
-                total += len(piece)
-                if total > MAX_BODY and not streams:
-                    raise httpx2.ReadError(f"the answer is over {MAX_BODY // 1024 // 1024} MB")
-                yield piece
+        try:
+            async with aclosing(super().aiter_bytes(chunk_size)) as pieces:
+                async for piece in pieces:
+                    total += len(piece)
+                    if total > MAX_BODY and not streams:
+                        raise httpx2.ReadError(f"the answer is over {MAX_BODY // 1024 // 1024} MB")
+                    yield piece
+        finally:
+            self.body_read(self.num_bytes_downloaded)
 
 
 class _BoundedTransport(httpx2.AsyncBaseTransport):
-    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+    """Bounds what is read, and tells the store of what is sent and received."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, name: str, url: str, store: Store) -> None:
         self._inner = inner
+        self._name = name
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        self._host = f"{parts.hostname}:{port}"
+        self._store = store
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        answer = await self._inner.handle_async_request(request)
-        return _BoundedResponse(
+        self._tell(requests=1)
+        try:
+            answer = await self._inner.handle_async_request(request)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
+            raise
+        except BaseException:
+            self._tell(sent=_head_size(request))
+            raise
+        self._tell(sent=_head_size(request), received=_head_size(answer))
+        response = _BoundedResponse(
             answer.status_code,
             headers=answer.headers,
             stream=answer.stream,
             extensions=answer.extensions,
+        )
+        response.body_read = lambda size: self._tell(received=size)
+        return response
+
+    def _tell(self, *, requests: int = 0, sent: int = 0, received: int = 0) -> None:
+        self._store.dispatch(
+            HostContacted(
+                host=self._host,
+                use="mcp",
+                name=self._name,
+                setting=f"mcp.servers.{self._name}.url",
+                at=self._store.clock.now(),
+                requests=requests,
+                sent=sent,
+                received=received,
+            )
         )
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-def http_client(url: str) -> httpx2.AsyncClient:
+def _head_size(message: httpx2.Request | httpx2.Response) -> int:
+    """Bytes of the head, and of a request's body."""
+    size = sum(len(name) + len(value) for name, value in message.headers.raw)
+    is_request = isinstance(message, httpx2.Request)
+    return size + (int(message.headers.get("content-length", 0)) if is_request else 0)
+
+
+def http_client(url: str, name: str, store: Store) -> httpx2.AsyncClient:
     """A client without our environment's proxies and credentials; reads certificates, so in a
-    thread. An answer may take as long as the request's own time-out allows.
+    thread. An answer may take as long as the request's own time-out allows. The store is told of
+    what is sent to the server of this name.
     """
     inner = httpx2.AsyncHTTPTransport(verify=url.startswith("https:"))
     return httpx2.AsyncClient(
-        transport=_BoundedTransport(inner),
+        transport=_BoundedTransport(inner, name, url, store),
         follow_redirects=False,
         trust_env=False,
         timeout=httpx2.Timeout(None, connect=20.0, write=60.0),
@@ -294,7 +340,9 @@ class Connection:
             from mcp.client.streamable_http import streamable_http_client
 
             async with (
-                await asyncio.to_thread(http_client, config.url) as http,
+                await asyncio.to_thread(
+                    http_client, config.url, config.name, self._parts.store
+                ) as http,
                 streamable_http_client(
                     config.url, http_client=http, max_sse_event_size=MAX_EVENT
                 ) as streams,

@@ -20,12 +20,12 @@ from duckflow_tui.ui.session_words import (
     full_time,
     money,
     problem_words,
-    size_text,
     spent_words,
     state_words,
     when,
 )
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import size_text
 
 _ALL_COLUMNS: Final = 88  # cells from which every fact has a column
 _STATE: Final = 46  # from which the state has one

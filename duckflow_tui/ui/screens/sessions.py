@@ -33,8 +33,9 @@ from duckflow_tui.ui.screens.session_rows import (
     pattern_of,
     preview_rows,
 )
-from duckflow_tui.ui.session_words import fault_words, size_text
+from duckflow_tui.ui.session_words import fault_words
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import size_text
 
 PIECES: Final = 60  # texts of a conversation that the preview has
 _LOW: Final = 20  # rows of a page where each counts

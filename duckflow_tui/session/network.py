@@ -1,0 +1,85 @@
+"""Which hosts were sent requests in a session, in words: for the screen, and as Markdown."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from duckflow_tui.safety.safe_text import visible
+from duckflow_tui.session.decisions import table_text
+from duckflow_tui.session.records import Redact
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import calendar
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.rewind import all_calls
+from duckflow_tui.state.usage import HostContact
+from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import size_text
+
+_FACTS: Final = (
+    "host", "use", "roles", "setting", "via", "requests", "sent", "received", "first", "last",
+)  # fmt: skip
+_RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
+
+
+def use_words(host: HostContact, words: Catalogue) -> str:
+    """What it was contacted for: "model: openai"."""
+    return words(f"network.use.{host.use}", name=host.name)
+
+
+def host_facts(host: HostContact, words: Catalogue) -> dict[str, str]:
+    """All that is known of it, by a name of each; what there is nothing of is left out."""
+    first, last = calendar(host.first), calendar(host.last)
+    found = {
+        "host": host.host,
+        "use": use_words(host, words),
+        "roles": ", ".join(host.roles),
+        "setting": host.setting or words("network.by_user"),
+        "via": host.via,
+        "requests": str(host.requests),
+        "sent": size_text(host.sent),
+        "received": size_text(host.received),
+        "first": f"{first:%Y-%m-%d %H:%M:%S}" if first else "",
+        "last": f"{last:%Y-%m-%d %H:%M:%S}" if last else "",
+    }
+    return {name: visible(found[name]) for name in _FACTS if found[name]}
+
+
+def total_words(state: AgentState, words: Catalogue) -> str:
+    """``hosts 2 · requests 14 · sent 34 KB · received 120 KB``."""
+    found = state.hosts.values()
+    return words(
+        "network.total",
+        hosts=len({host.host for host in found}),
+        requests=sum(host.requests for host in found),
+        sent=size_text(sum(host.sent for host in found)),
+        received=size_text(sum(host.received for host in found)),
+    )
+
+
+def beyond_words(state: AgentState, words: Catalogue) -> str:
+    """What the figures leave out, and how many commands were not kept from the network."""
+    unheld = state.session.sandbox in ("none", "external")
+    opened = sum(
+        unheld or bool(call.args.get("outside"))
+        for call in all_calls(state)
+        if call.operation == "shell.run" and call.result.outcome in _RAN
+    )
+    said = [words("network.beyond")]
+    if opened:
+        said.append(words("network.commands", count=opened))
+    return " ".join(said)
+
+
+def network_markdown(state: AgentState, words: Catalogue, redact: Redact) -> str:
+    """Each host with what is known of it, without a character that could act."""
+    rows = [host_facts(host, words) for host in state.hosts.values()]
+    names = [name for name in _FACTS if any(name in row for row in rows)]
+    blocks = [f"## {words('network.title')}"]
+    if rows:
+        blocks.append(total_words(state, words))
+        head = [words(f"network.fact.{name}") for name in names]
+        blocks.append(table_text(head, [[row.get(name, "") for name in names] for row in rows]))
+    else:
+        blocks.append(words("network.none"))
+    blocks.append(beyond_words(state, words))
+    return redact(visible("\n\n".join(blocks))) + "\n"

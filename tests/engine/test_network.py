@@ -1,0 +1,157 @@
+"""Which hosts a session contacts: those that were configured, each listed with what for."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+from engine.test_tools_mcp_http import http_server
+from support.session import action, decision, done, script, session
+
+from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.llm.contacts import Contacts, outside
+from duckflow_tui.llm.discovery import models_of, servers_here
+from duckflow_tui.llm.endpoints import Endpoint
+from duckflow_tui.llm.transport import open_http
+from duckflow_tui.session.export import export_lines, exported_name
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.usage import HostContact, HostContacted, LlmCallFinished
+from duckflow_tui.words.catalogue import LANGUAGES, Catalogue
+
+_hooked: list[bool] = []
+_heard: list[list[str]] = []  # where to the process connects, or whose address it looks up
+
+
+def _hook(name: str, args: tuple[Any, ...]) -> None:
+    if not _heard or name not in ("socket.connect", "socket.sendto", "socket.getaddrinfo"):
+        return
+    address: Any = args[1] if name != "socket.getaddrinfo" else args
+    if not isinstance(address, str | bytes):  # which is a socket of this machine
+        _heard[-1].append(f"{address[0]}:{address[1]}")
+
+
+@contextmanager
+def contacts_heard() -> Generator[list[str]]:
+    """Each address that this process connects to, as the interpreter itself tells."""
+    if not _hooked:
+        _hooked.append(True)
+        sys.addaudithook(_hook)  # which no interpreter takes away again
+    _heard.append([])
+    try:
+        yield _heard[-1]
+    finally:
+        _heard.pop()
+
+
+def host_of(url: str) -> str:
+    return urlsplit(url).netloc
+
+
+async def test_a_whole_session_contacts_only_what_is_configured_and_lists_all_of_it(
+    tmp_path: Path,
+) -> None:
+    """Two turns with a tool of a server, a command and a judgement; then a resume, which forgets
+    nothing, and an export.
+    """
+    replies = script(
+        decision("I double.", action("mcp.net.double", number=21)),
+        decision("I look.", action("shell.run", command="echo done", outside=True)),
+        done("42."),
+        done("Yes."),
+    )
+    with contacts_heard() as heard, http_server("--json") as (url, _):
+        environ = {"DUCKFLOW_MCP__SERVERS__NET__URL": url}
+        async with session(tmp_path, replies, environ=environ) as made:
+            await made.engine.send("What is twice 21?")
+            await made.answer(GateChoice.ONCE)
+            await made.until(lambda state: bool(state.gates))
+            await made.answer(GateChoice.ONCE)
+            await made.ended()
+            await made.turn("Sure?")
+            assert {host_of(url), made.server.origin.partition("://")[2]} == set(heard)
+            model, tools = sorted(made.state.hosts.values(), key=lambda host: host.use != "model")
+            asked = made.server.requests
+            assert (model.host, model.use) == (host_of(made.server.base_url), "model")
+            assert (model.name, model.setting, model.via) == ("cli", "--base-url", "")
+            roles = dict.fromkeys(e.call.role for e in made.events(LlmCallFinished))
+            assert model.roles == tuple(roles)
+            assert {"main", "evaluator"} <= set(model.roles)
+            assert model.requests == len(asked) > 3
+            heads = sum(len(n) + len(v) for r in asked for n, v in r.headers.items())
+            assert model.sent == heads + sum(len(request.raw) for request in asked)
+            assert model.received > 1000
+            assert 0 < model.first < model.last
+            assert (tools.host, tools.use, tools.name) == (host_of(url), "mcp", "net")
+            assert tools.setting == "mcp.servers.net.url"
+            assert tools.requests >= 4
+            assert tools.sent > tools.requests * 200
+            assert tools.received > 300
+            state, session_id = made.state, made.session_id
+            folder = made.ending.folder
+            assert folder is not None
+    async with session(tmp_path, script(done()), resume=session_id) as made:
+        assert made.state.hosts == state.hosts
+    text = "\n".join(export_lines(folder, "network", Catalogue("en"), str))
+    assert f"| {model.host} | model: cli | {', '.join(model.roles)} | --base-url |" in text
+    assert f"| {tools.host} | tools: net |" in text
+    assert "Commands that ran with the network open: 1." in text
+    assert exported_name(session_id, "network") == f"duckflow-{session_id}-network.md"
+
+
+async def test_what_was_looked_for_before_a_session_and_beside_it_is_listed_too(
+    tmp_path: Path,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        nobody = closed.getsockname()[1]
+    token = outside.set(Contacts())
+    try:
+        async with ScriptedEndpoint(script()) as other:
+            port = urlsplit(other.base_url).port
+            assert port is not None
+            (found,) = await servers_here((port, nobody))
+            async with session(tmp_path, script(done())) as made:
+                await models_of(found.base_url)
+                hosts = {(h.use, h.host): h for h in made.state.hosts.values()}
+                looked = hosts["discovery", f"127.0.0.1:{port}"]
+                listed = hosts["list", f"127.0.0.1:{port}"]
+                in_vain = hosts["discovery", f"127.0.0.1:{nobody}"]
+                assert len(hosts) == 3
+            raw = other.requests[0].headers
+            assert looked.sent == sum(len(n) + len(v) for n, v in raw.items())
+    finally:
+        outside.reset(token)
+    assert (looked.requests, listed.requests, in_vain.requests) == (1, 1, 1)
+    assert (looked.setting, listed.setting) == ("discovery.ports", "")
+    assert looked.received > 100
+    assert (in_vain.sent, in_vain.received) == (0, 0)
+
+
+async def test_a_proxy_is_named_since_it_is_what_is_connected_to() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        proxy = f"127.0.0.1:{closed.getsockname()[1]}"
+    heard: list[HostContacted] = []
+    far = Endpoint(name="far", base_url="https://models.example/v1")
+    environ = {"https_proxy": f"http://user:hunter2@{proxy}"}
+    async with await open_http(far, None, environ, 5.0, heard.append) as http:
+        with contacts_heard() as connected, pytest.raises(httpx2.ConnectError):
+            await http.get("https://models.example/v1/models")
+    assert set(connected) == {proxy}
+    told, ended = heard
+    assert (told.host, told.via, told.requests) == ("models.example:443", proxy, 0)
+    assert told.setting == "endpoints.far.base_url"
+    assert (ended.requests, ended.sent, ended.received) == (1, 0, 0)
+    assert "hunter2" not in told.model_dump_json()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_use_of_a_host_has_words(language: str) -> None:
+    words = Catalogue(language)
+    for use in HostContact.model_fields["use"].annotation.__args__:  # type: ignore[union-attr]
+        assert words.has(f"network.use.{use}")
