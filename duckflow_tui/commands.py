@@ -230,14 +230,14 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("plans", "acting_page('plans')"),
     _pane("diff", "Alt+3 · F4", "alt+3", "f4"),
     _pane("vitals", "Alt+4 · F5", "alt+4", "f5", takes="vitals", with_choice="vitals"),
-    Command("requirements", "page('requirements')", reads=True),
+    Command("requirements", "page('requirements')", reads=True, also=("todos",)),
     Command("working", "page('working')", reads=True),
     Command("profile", act=_profile, takes="profile"),
     Command("more", act=_more, when=while_working),
     Command("memory", "acting_page('memory')"),
     Command("remember", "remember", takes="text", when=always),
-    Command("mode", "mode", takes="mode"),
-    Command("rules", "page('rules')", reads=True),
+    Command("mode", "mode", takes="mode", also=("approvals",)),
+    Command("rules", "page('rules')", reads=True, also=("permissions",)),
     Command("decisions", "page('decisions')", reads=True),
     Command("network", "page('network')", reads=True),
     _key("cycle_mode", "Shift+Tab", "keys.cycle_mode", "shift+tab"),
@@ -254,7 +254,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
         label="Alt+↑",
         help="keys.open_queue",
     ),
-    Command("ps", "page('processes')", reads=True),
+    Command("ps", "page('processes')", reads=True, also=("bashes",)),
     Command("mcp", "page('servers')", reads=True),
     Command("undo", act=_undo, takes="anyway", bare=True),
     Command("redo", act=_redo, takes="redo", bare=True),
@@ -264,24 +264,25 @@ USER_CAN: Final[tuple[Command, ...]] = (
         takes="undo",
         with_choice="undo_rewind",
         when=with_endpoint,
+        also=("restore", "checkpoint"),
     ),
-    Command("fork", "acting_page('fork')", when=with_endpoint),
+    Command("fork", "acting_page('fork')", when=with_endpoint, also=("branch",)),
     Command("copy", "screen.copy", when=always, reads=True),
-    Command("model", "model", when=always),
-    Command("connect", "connect", when=always),
+    Command("model", "model", when=always, also=("models",)),
+    Command("connect", "connect", when=always, also=("login",)),
     Command("trust", act=_trust),
-    Command("context", "acting_page('context')"),
+    Command("context", "acting_page('context')", also=("tokens",)),
     Command("probe", "probe", when=with_endpoint),
-    Command("compact", act=_compact, takes="text", when=with_endpoint),
-    Command("new", "new_session", when=with_endpoint, also=("clear",)),
-    Command("settings", "settings", when=always, reads=True),
-    Command("sessions", "sessions", when=always),
+    Command("compact", act=_compact, takes="text", when=with_endpoint, also=("summarize",)),
+    Command("new", "new_session", when=with_endpoint, also=("clear", "reset")),
+    Command("settings", "settings", when=always, reads=True, also=("config",)),
+    Command("sessions", "sessions", when=always, also=("resume", "continue")),
     Command("doctor", "doctor", when=always),
     Command("rename", "rename", rename, takes="text"),
     Command("export", "export", takes="text", when=always),
     Command("lang", "language", takes="language", when=always, early=True, reads=True),
     Command("theme", "theme", takes="theme", when=always, early=True, reads=True),
-    Command("quit", "quit_now", when=always, early=True, reads=True, also=("exit",)),
+    Command("quit", "quit_now", when=always, early=True, reads=True, also=("exit", "q")),
     _key("screen.scroll_page", "PgUp PgDn", "keys.scroll_page", "pageup", "pagedown"),
     _key("screen.scroll_line", "Shift+↑ ↓", "keys.scroll_line", "shift+up", "shift+down"),
     _key("screen.search", "Ctrl+F", "keys.search", "ctrl+f"),
@@ -319,9 +320,15 @@ def parse(text: str) -> Invocation | None:
 
 
 def starting_with(prefix: str) -> tuple[tuple[str, Command], ...]:
-    """Commands with a name that begins so, each behind that name, in the table's order."""
+    """Commands with a name that begins so, each behind that name, in the table's order; those that
+    only another program's name of them begins so come last.
+    """
     prefix = prefix.lower()
-    found = (
-        (next((n for n in (c.name, *c.also) if n.startswith(prefix)), ""), c) for c in COMMANDS
-    )
-    return tuple((name, command) for name, command in found if name)
+    own = [(c.name, c) for c in COMMANDS if c.name.startswith(prefix)]
+    others = [
+        (name, c)
+        for c in COMMANDS
+        if not c.name.startswith(prefix)
+        for name in [n for n in c.also if n.startswith(prefix)][:1]
+    ]
+    return (*own, *others)

@@ -51,6 +51,13 @@ _FILES: Final = (
 
 _PUT_BACK: Final = "The user had these files put back to what they were: {files}."
 
+_PUT_BACK_PARTLY: Final = (
+    "Of these files the user had only the newer changes undone, not the older ones: {files}. Read "
+    "them before you rely on them."
+)
+
+_CHANGED: Final = "operations.undo.changed"  # key of the report: somebody else changed the file
+
 _COMMANDS: Final = "Commands that were started after this still run in the background."
 
 _FORKED: Final = (
@@ -74,12 +81,38 @@ class _FilesBack:
 
     calls: list[str] = field(default_factory=list[str])  # ids of those undone, in that order
     files: list[str] = field(default_factory=list[str])
+    left: list[str] = field(default_factory=list[str])  # files of which a change was not undone
     stuck: list[UndoReport] = field(default_factory=list[UndoReport])
 
     @property
-    def names(self) -> str:
-        """The files, each once."""
-        return ", ".join(dict.fromkeys(self.files))
+    def partly(self) -> list[str]:
+        """The files of which only the newer changes were undone, each once."""
+        return [name for name in dict.fromkeys(self.files) if name in self.left]
+
+    def said(self) -> list[tuple[str, str, str]]:
+        """Key of the words, files and what the model is told: of those that are as they were, and
+        of those that are so only in part.
+        """
+        partly = self.partly
+        whole = [name for name in dict.fromkeys(self.files) if name not in partly]
+        found = (
+            ("rewind.put_back", whole, _PUT_BACK),
+            ("rewind.put_back_partly", partly, _PUT_BACK_PARTLY),
+        )
+        return [
+            (key, names, told.format(files=names))
+            for key, files, told in found
+            if (names := ", ".join(files))
+        ]
+
+    def in_the_way(self) -> list[UndoReport]:
+        """What kept changes from being undone, where it is not said of the file already."""
+        said = self.partly
+        return [
+            report
+            for report in self.stuck
+            if report.key != _CHANGED or report.params.get("path") not in said
+        ]
 
 
 def _commands_since(past: AgentState, now: AgentState) -> bool:
@@ -204,9 +237,12 @@ class RewindActions:
             if self._is_busy():
                 break
             report = await self._parts.router.undoing.turn_back(call)
-            if report.undone:
+            undone = [change.target or change.path for change in report.undone]
+            if undone:
                 came.calls.append(call.call_id)
-                came.files += [change.target or change.path for change in report.undone]
+                came.files += undone
+            changed = [change.target or change.path for change in call.result.undoable]
+            came.left += [name for name in changed if name not in undone]
             known = {stuck.params.get("path") for stuck in came.stuck}
             if not report.complete and report.params.get("path") not in known:
                 came.stuck.append(report)
@@ -214,11 +250,9 @@ class RewindActions:
 
     def _tell(self, came: _FilesBack) -> None:
         """Say what came of the files, where nothing else is said of it."""
-        if came.files:
-            names = came.names
-            told = _PUT_BACK.format(files=names)
-            self._parts.notices.say("rewind.put_back", for_model=told, files=names)
-        for report in came.stuck:
+        for key, names, told in came.said():
+            self._parts.notices.say(key, for_model=told, files=names)
+        for report in came.in_the_way():
             self._parts.notices.warn(report.key, **report.params)
 
     def _is_busy(self) -> bool:
@@ -253,19 +287,24 @@ class RewindActions:
         state, notice = self._store.state, self._parts.notices.message
         undone = set(came.calls)
         left = [call for call in reversed(point.calls) if call.call_id not in undone]
-        files = file_names(change for call in left for change in call.result.undoable)
+        said_already = came.partly
+        files = file_names(
+            change
+            for call in left
+            for change in call.result.undoable
+            if (change.target or change.path) not in said_already
+        )
         known = {process.process_id for process in past.processes}
         running = sum(p.runs and p.process_id not in known for p in state.processes)
         told = [_FILES.format(files=files)] if files else []
-        told += [_PUT_BACK.format(files=came.names)] if came.files else []
+        told += [words for *_, words in came.said()]
         told += [_COMMANDS] if running else []
         for_model = " ".join([_BACK, *told]) if told else ""
         said = one_line(point.text, PREVIEW)
         found = [notice("rewind.back", for_model, said=said, count=str(point.messages))]
-        if came.files:
-            found.append(notice("rewind.put_back", files=came.names))
+        found += [notice(key, files=names) for key, names, _ in came.said()]
         warning = Level.WARNING
-        found += [notice(stuck.key, "", warning, **stuck.params) for stuck in came.stuck]
+        found += [notice(stuck.key, "", warning, **stuck.params) for stuck in came.in_the_way()]
         if files and not came.stuck:
             count = str(point.files)
             found.append(notice("rewind.files", "", warning, files=files, count=count))

@@ -243,6 +243,38 @@ async def test_a_file_that_the_user_changed_since_is_not_put_back(tmp_path: Path
         assert (s.workspace / "a.txt").read_text() == "mine\n"
 
 
+async def test_a_file_is_never_said_to_be_undone_and_not_undone(tmp_path: Path) -> None:
+    """Of two changes with one of the user between them only the newer is taken back."""
+    read = decision("I read.", action("file_ops.read_file", path="a.txt"))
+    replies = script(
+        *(write("a.txt", "one\n"), done("A.")),
+        *(write("b.txt", "b\n"), done("B.")),
+        *(read, write("a.txt", "three\n"), done("C.")),
+        done("Once more."),
+    )
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.turn("first words")
+        await s.turn("second words")
+        (s.workspace / "a.txt").write_text("mine\n")
+        await s.turn("third words")
+        assert await s.engine.rewind.back(id_of(s, "first words"), files=True) == ""
+        assert (s.workspace / "a.txt").read_text() == "mine\n"
+        assert not (s.workspace / "b.txt").exists()
+        told = dict(notices(s.state))
+        assert told["rewind.put_back"] == {"files": "b.txt"}
+        assert told["rewind.put_back_partly"] == {"files": "a.txt"}
+        assert not told.keys() & {"rewind.files", "operations.undo.changed"}
+        assert await s.engine.rewind.undo() == ""
+        assert (s.workspace / "a.txt").read_text() == "three\n"
+        assert (s.workspace / "b.txt").read_text() == "b\n"
+        assert await s.engine.rewind.back(id_of(s, "first words"), files=True) == ""
+        await s.turn("again")
+        sent = s.server.of("main")[-1].text
+        assert "put back to what they were: b.txt" in sent
+        assert "only the newer changes undone, not the older ones: a.txt" in sent
+        assert "was not undone: " not in sent
+
+
 async def test_while_work_runs_it_is_refused_and_nothing_changes(tmp_path: Path) -> None:
     held = done("Later.").model_copy(update={"hold": "rest"})
     async with session(tmp_path, script(done("Hello."), held)) as s:

@@ -120,11 +120,47 @@ def test_anything_else_is_a_message(text: str) -> None:
 
 def test_commands_are_completed_in_the_order_of_the_table() -> None:
     assert [name for name, _ in starting_with("RE")] == [
-        *("requirements", "remember", "retry", "redo", "rewind", "rename")
+        *("requirements", "remember", "retry", "redo", "rewind", "rename"),
+        *("reset", "resume"),  # what other programs call them
     ]
     assert starting_with("") == tuple((command.name, command) for command in COMMANDS)
     assert [(name, command.name) for name, command in starting_with("cl")] == [("clear", "new")]
     assert starting_with("x") == ()
+
+
+@pytest.mark.parametrize(
+    ("typed", "name"),
+    [
+        ("/clear /reset /new", "new"),
+        ("/help /keys", "keys"),
+        ("/exit /q /quit", "quit"),
+        ("/resume /continue /sessions", "sessions"),
+        ("/model /models", "model"),
+        ("/login", "connect"),
+        ("/config /settings", "settings"),
+        ("/permissions", "rules"),
+        ("/approvals", "mode"),
+        ("/summarize /compact", "compact"),
+        ("/restore /checkpoint /rewind", "rewind"),
+        ("/branch", "fork"),
+        ("/bashes", "ps"),
+        ("/todos", "requirements"),
+        ("/tokens", "context"),
+        ("/undo", "undo"),
+        ("/redo", "redo"),
+        ("/copy", "copy"),
+        ("/mcp", "mcp"),
+        ("/memory", "memory"),
+        ("/export", "export"),
+        ("/doctor", "doctor"),
+    ],
+)
+def test_what_users_of_other_programs_type_is_known(typed: str, name: str) -> None:
+    for text in typed.split():
+        found = parse(text)
+        assert found is not None
+        assert found.command is not None, text
+        assert found.command.name == name
 
 
 # --- what is done to a session -------------------------------------------------------------------

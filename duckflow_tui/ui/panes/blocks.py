@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.state.conversation import (
     Level,
     NoticeMessage,
@@ -30,6 +31,11 @@ Group = Literal["text", "row", "notice", "head"]
 
 
 MARK_CELLS: Final = 2  # a mark and the space behind it
+MOST_LINES: Final = 12  # of a message of the user; one with more is folded
+MOST_CHARS: Final = 1_000  # of it; one with more is folded too
+_SHOWN_LINES: Final = 3  # of it while it is folded
+_SHOWN_CHARS: Final = 200  # of such a line
+SHORTEST: Final = 0.05  # seconds; a shorter time is not worth a word
 FOLDED: Final = "▸"
 OPEN: Final = "▾"
 
@@ -69,6 +75,7 @@ class Block:
         self.height = 1  # rows; exact once ``measured``
         self.measured = False
         self.opened = False
+        self.hidden = False  # folded away with the work of its turn: it takes no room
         self.step_id = ""  # the step of a plan that it belongs to
         self.call_id = ""  # the call that it shows in flight
 
@@ -90,6 +97,15 @@ class Block:
         """The text a search looks through, what is folded included."""
         return ""
 
+    @property
+    def fold_row(self) -> int:
+        """The drawn row that a click opens and closes."""
+        return 0
+
+    def open(self, *, opened: bool) -> None:
+        """Show what is behind it, or no more; what was drawn of it no longer holds."""
+        self.opened = opened
+
     def forget(self, look: Look) -> None:
         """The look is another: nothing that was drawn holds."""
         self.rows = None
@@ -98,23 +114,35 @@ class Block:
 
 
 class UserBlock(Block):
-    """What the user sent."""
+    """What the user sent; of a long message, such as one with a pasted file, its first lines."""
 
     def __init__(self, text: str, *, aside: bool = False) -> None:
         super().__init__()
         self.text = text
         self.aside = aside  # said beside the work
+        self.foldable = is_long(text)
 
     def draw(self, look: Look) -> list[Row]:
-        pieces = [(visible(self.text.strip("\n")), ink(look.palette.text))]
+        text, hidden = self.source, 0
+        if self.foldable and not self.opened:
+            text, hidden = first_lines(text)
+        pieces = [(visible(text), ink(look.palette.text))]
         mark = ("›", ink(look.palette.accent, bold=True))
         rows = rows_of(pieces, look.text_width)
+        if self.foldable:
+            rows.append(long_row(self.opened, hidden, len(self.source), look))
         if self.aside:
             rows = with_chip(rows, look.words("transcript.beside"), look)
         return framed(rows, look, mark)
 
+    @property
+    def fold_row(self) -> int:
+        return len(self.rows) - 1 if self.foldable and self.rows else 0
+
     def estimate(self, look: Look) -> int:
-        return rough_rows(self.text, look.text_width)
+        folded = self.foldable and not self.opened
+        text = first_lines(self.source)[0] if folded else self.text
+        return rough_rows(text, look.text_width) + self.foldable
 
     @property
     def source(self) -> str:
@@ -123,6 +151,36 @@ class UserBlock(Block):
     @property
     def said(self) -> str:
         return self.text
+
+
+def is_long(text: str) -> bool:
+    """Whether a message of the user, or a text put into one, is folded wherever it is shown."""
+    text = text.strip("\n")
+    return text.count("\n") >= MOST_LINES or len(text) > MOST_CHARS
+
+
+def first_lines(text: str) -> tuple[str, int]:
+    """What is shown of a long message while it is folded, and how many lines are not."""
+    lines = text.split("\n")
+    shown = [line[:_SHOWN_CHARS] for line in lines[:_SHOWN_LINES]]
+    cut = shown != lines[:_SHOWN_LINES]
+    return "\n".join(shown) + (ELLIPSIS if cut else ""), len(lines) - len(shown)
+
+
+def long_row(opened: bool, hidden: int, characters: int, look: Look) -> Row:
+    """``▸ 37 more lines``: the row that opens a long message, and closes it."""
+    words = look.words
+    if opened:
+        said = words("transcript.fold_message")
+    elif hidden > 1:
+        said = words("transcript.message_lines", count=f"{hidden:,}")
+    else:
+        said = words("transcript.message_characters", count=f"{characters:,}")
+    sign = OPEN if opened else FOLDED
+    return [
+        Segment(f"{sign} ", ink(look.palette.accent)),
+        Segment(fit(said, max(1, look.text_width - 2)), ink(look.palette.quiet)),
+    ]
 
 
 class ReplyBlock(Block):
@@ -177,8 +235,11 @@ class FoldBlock(Block):
 
     def draw(self, look: Look) -> list[Row]:
         palette = look.palette
-        time = "" if self.seconds is None else seconds_text(self.seconds, look.words)
-        title = look.words(self.key, time=time, count=f"{len(self.text):,}")
+        key, seconds = self.key, self.seconds
+        if seconds is not None and seconds < SHORTEST:
+            key, seconds = f"{key}_briefly", None
+        time = "" if seconds is None else seconds_text(seconds, look.words)
+        title = look.words(key, time=time, count=f"{len(self.text):,}")
         shown = fit(title, look.text_width - 2)
         row = [fold_sign(self, look), Segment(shown, ink(palette.quiet))]
         rows = framed([row], look)

@@ -89,19 +89,21 @@ class Column:
         self._drawn_rows = 0
         self._sure = 0
 
-    def redraw(self, index: int, look: Look) -> None:
-        """This block alone looks different now."""
-        block = self.block(index)
-        if block in self._drawn:
-            del self._drawn[block]
-            self._drawn_rows -= len(block.rows or ())
-        block.forget(look)
+    def redraw(self, index: int, look: Look, others: Iterable[Block] = ()) -> None:
+        """This block looks different now, and so do ``others``, which are all below it."""
+        for block in (self.block(index), *others):
+            if block in self._drawn:
+                del self._drawn[block]
+                self._drawn_rows -= len(block.rows or ())
+            block.forget(look)
         self._sure = min(self._sure, index)
 
     def draw(self, index: int, look: Look) -> int:
         """Have the block's rows at hand; how many more rows it has than was thought."""
         block = self.block(index)
         more = 0
+        if block.hidden:
+            return 0
         if block.rows is None:
             rows = block.draw(look)
             more = len(rows) - block.height
@@ -169,11 +171,17 @@ class Column:
             rows.extend(block.rows or ())
         return rows
 
+    def shift(self, index: int) -> None:
+        """From this block on, which of them are hidden is not what it was."""
+        self._sure = min(self._sure, index)
+
     def _gap(self, index: int) -> int:
-        if not index:
-            return 0
-        above, below = self.block(index - 1).group, self.block(index).group
-        return 0 if above == "head" or (above == below and below != "text") else 1
+        """Blank lines above a block: those that are hidden are not there."""
+        block = self.block(index)
+        above = index - 1
+        while above >= 0 and self.block(above).hidden:
+            above -= 1
+        return 0 if block.hidden or above < 0 else _gap_between(self.block(above), block)
 
     def _measure(self) -> None:
         if self._sure == len(self) == len(self._ends):
@@ -189,8 +197,25 @@ class Column:
         self._sure = len(self._ends)
 
     def _heights(self, start: int) -> Iterator[int]:
+        above: Block | None = None  # the nearest that is not hidden
+        gap = self._gap(start) if start < len(self) else 0
         for index in range(start, len(self)):
-            yield self._gap(index) + self.block(index).height
+            block = self.block(index)
+            if block.hidden:
+                yield 0
+                continue
+            if above is not None:
+                gap = _gap_between(above, block)
+            elif index > start:
+                gap = self._gap(index)
+            yield gap + block.height
+            above = block
+
+
+def _gap_between(above: Block, below: Block) -> int:
+    if above.group == "head" or (above.group == below.group and below.group != "text"):
+        return 0
+    return 1
 
 
 #: A place that survives another width: block, and characters of it above; -1: the line above it.
@@ -287,7 +312,11 @@ class ColumnView(ScrollView):
         when none are left.
         """
         blocks = self._column.finished
-        unsure = [index for index in reversed(range(len(blocks))) if not blocks[index].measured]
+        unsure = [
+            index
+            for index in reversed(range(len(blocks)))
+            if not blocks[index].measured and not blocks[index].hidden
+        ]
         for index in unsure[:most]:
             self._column.draw(index, self._look)
         self._update_view(None if self.following else self._top_place())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -100,8 +100,11 @@ def copied(column: Column, look: Look, selection: Selection) -> str:
     first = 0 if selection.start is None else selection.start.y
     last = column.height - 1 if selection.end is None else selection.end.y
     parts: list[str] = []
+    above: Block | None = None
     for index in column.between(first, last + 1):
         block = column.block(index)
+        if block.hidden:
+            continue
         if block.source and covers(selection, block, column.top(index), look.indent):
             text = block.source
         else:
@@ -109,10 +112,11 @@ def copied(column: Column, look: Look, selection: Selection) -> str:
             text = text_of(block.rows or [], column.top(index), selection, look.indent)
         if not text.strip("\n"):
             continue
-        if parts:
-            above = column.block(index - 1).group
-            parts.append("\n" if above == block.group and above != "text" else "\n\n")
+        if above is not None:
+            together = above.group == block.group and above.group != "text"
+            parts.append("\n" if together else "\n\n")
         parts.append(text)
+        above = block
     return "".join(parts)
 
 
@@ -178,14 +182,14 @@ class SelectableColumn(ColumnView):
     def action_select_block(self, by: int) -> None:
         """Select the message above (-1) or below (1) the selected one, the last one at first."""
         now = self.text_selection
-        count = len(self._column)
-        if not count:
+        shown = [n for n in range(len(self._column)) if not self._column.block(n).hidden]
+        if not shown:
             return
-        index = count - 1
+        index = shown[-1]
         if now is not None and now.start is not None:
             place = self._column.place(now.start.y)
-            index = (place.index if place else count) + by
-        index = max(0, min(index, count - 1))
+            at = bisect_left(shown, place.index if place else len(self._column)) + by
+            index = shown[max(0, min(at, len(shown) - 1))]
         self._column.draw(index, self._look)
         self._select_block(index)
         top, height = self._column.top(index), self.rows_in_sight
@@ -241,9 +245,10 @@ class SearchableColumn(SelectableColumn):
         if found is None:
             return 0
         column, block = self._column, self._column.block(found.index)
+        self._bring_out(found.index)
         column.draw(found.index, self._look)
         if block.foldable and not block.opened and len(self._matches(block)) <= found.nth:
-            block.opened = True
+            block.open(opened=True)
             self._redraw(found.index)
             column.draw(found.index, self._look)
         matches = self._matches(block)
@@ -271,6 +276,9 @@ class SearchableColumn(SelectableColumn):
             self._hits[block] = self._search.hits(block.rows, self._look.indent)
         return self._hits[block]
 
+    def _bring_out(self, index: int) -> None:
+        """Have the block shown where it is folded away with others."""
+
     def _search_on(self) -> None:
         """Look through blocks that were added."""
         if self._search is not None:
@@ -284,9 +292,10 @@ class SearchableColumn(SelectableColumn):
         """Rows are about to be drawn anew."""
         self._hits.clear()
 
-    def _redraw(self, index: int) -> None:
-        self._hits.pop(self._column.block(index), None)
-        self._column.redraw(index, self._look)
+    def _redraw(self, index: int, others: Sequence[Block] = ()) -> None:
+        for block in (self._column.block(index), *others):
+            self._hits.pop(block, None)
+        self._column.redraw(index, self._look, others)
 
     def _overlaid(self, row: Row, place: LinePosition, line: int) -> Row:
         if self._search is not None and place.index < len(self._column.finished):

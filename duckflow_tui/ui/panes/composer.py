@@ -22,14 +22,13 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import digest, half_width
 from duckflow_tui.ui.history import MessageHistory
 from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.panes.blocks import is_long
 from duckflow_tui.ui.panes.completion import Candidate, CompletionList, Token, token_at
 from duckflow_tui.ui.panes.key_guard import InOrder
 from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.ui.textual_private import bindings_of, theme_of
 from duckflow_tui.words.catalogue import Catalogue
 
-MAX_LINES: Final = 8  # more lines than that are folded
-MAX_CHARS: Final = 1000  # more characters too
 NEWLINES: Final = ("ctrl+j", "alt+enter", "shift+enter")  # keys
 WIDE_SPACE: Final = "\u3000"  # written as any character is, though Python has it for unprintable
 CHIP: Final = re.compile(r"\[Pasted \d+ lines? · [0-9a-f]{6}\]")
@@ -43,9 +42,9 @@ class FoldedPastes:
 
     def fold(self, text: str) -> str:
         """The chip for a large text, the text itself when it is small."""
-        lines = text.count("\n") + 1
-        if lines <= MAX_LINES and len(text) <= MAX_CHARS:
+        if not is_long(text):
             return text
+        lines = text.count("\n") + 1
         word = "line" if lines == 1 else "lines"
         chip = f"[Pasted {lines} {word} · {digest(text)[:6]}]"
         self._texts[chip] = text

@@ -24,7 +24,10 @@ from duckflow_tui.ui.panes.blocks import (
     Look,
     ReplyBlock,
     barred,
+    first_lines,
     framed,
+    is_long,
+    long_row,
     reply_rows,
     seconds_text,
     whole_seconds,
@@ -384,8 +387,12 @@ def _paused(state: AgentState, look: Look) -> Block:
 
 
 def _queued(message: QueuedMessage, look: Look) -> Block:
-    palette = look.palette
-    rows = rows_of([(visible(message.text.strip("\n")), ink(palette.quiet))], look.text_width)
+    palette, text = look.palette, message.text.strip("\n")
+    long = is_long(text)
+    shown, hidden = first_lines(text) if long else (text, 0)
+    rows = rows_of([(visible(shown), ink(palette.quiet))], look.text_width)
+    if long:
+        rows.append(long_row(False, hidden, len(text), look))
     rows = with_chip(rows, look.words("transcript.queued"), look)
     return ReadyBlock(framed(rows, look, ("›", ink(palette.faint))), "text")
 

@@ -16,6 +16,7 @@ from duckflow_tui.state.gates import DiffLine, FilePreview, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.blocks import (
+    SHORTEST,
     Block,
     Group,
     Look,
@@ -115,7 +116,7 @@ class OperationBlock(Block):
         result = message.result
         mark = self.mark(look)
         right: Row = [mark]
-        if look.text_width >= 30 and result.duration_s > 0:
+        if look.text_width >= 30 and result.duration_s >= SHORTEST:
             time = seconds_text(result.duration_s, look.words)
             right = [Segment(f"{time} ", ink(palette.faint)), mark]
         (figures, style), said = self.figures(look), decision_text(message, look.words)

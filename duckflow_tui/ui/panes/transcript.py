@@ -18,6 +18,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, SystemClock
 from duckflow_tui.state.calls import OperationOutput
 from duckflow_tui.state.conversation import AssistantMessage
+from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.processes import ProcessOutput
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 from duckflow_tui.ui.bindings import keys_of
@@ -38,6 +39,7 @@ from duckflow_tui.ui.panes.operation_blocks import OperationBlock
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import Row, ink, marked, row_text
 from duckflow_tui.ui.panes.turn_blocks import StepHeads, guttered, turn_blocks
+from duckflow_tui.ui.panes.work_blocks import WorkBlock
 from duckflow_tui.words.catalogue import Catalogue
 
 FRAME: Final = 1 / 12  # seconds between two drawings of what arrives without a pause
@@ -97,6 +99,7 @@ class Transcript(SearchableColumn, can_focus=True):
         self._count = 0  # messages of the state that have blocks
         self._last: object = None  # of them
         self._ended = 0  # turns that have theirs
+        self._to_fold: list[WorkBlock] = []  # has ended, while the user was reading elsewhere
         self._threads = StepHeads()
         self._replies: dict[str, LiveReplyBlock] = {}
         self._live_rows: list[Row] = []
@@ -143,6 +146,7 @@ class Transcript(SearchableColumn, can_focus=True):
         """Show nothing yet."""
         self._column.clear()
         self._threads.clear()
+        self._to_fold.clear()
         self._replies.clear()
         self._forget_search()
         self._cursor = self._anchor = self._last = None
@@ -152,7 +156,7 @@ class Transcript(SearchableColumn, can_focus=True):
     def _goes_on(self, state: AgentState) -> bool:
         """Whether the conversation begins with what is shown: the user may have gone back in it."""
         count = self._count
-        if count > len(state.messages):
+        if count > len(state.messages) or self._ended > len(state.turns):
             return False
         return not count or state.messages[count - 1] is self._last
 
@@ -175,12 +179,16 @@ class Transcript(SearchableColumn, can_focus=True):
             self._count += 1
             blocks = self._threads.blocks(message, state, len(self._column.finished))
             for block in blocks:
-                block.opened = self.details_open and block.foldable
+                if self.details_open and block.foldable:
+                    block.open(opened=True)
                 block.height = max(1, block.estimate(self._look))
             if isinstance(message, AssistantMessage):
                 self._hand_over(message.llm_id, blocks)
             self._column.append(blocks)
+            if isinstance(message, ReportMessage):
+                self._to_fold += self._threads.work.ended(message.report.step_id)
         self._end_turns(state)
+        self._fold_ended()
         for index in refreshed(self._column.finished, state):
             self._redraw(index)
         self._search_on()
@@ -195,7 +203,17 @@ class Transcript(SearchableColumn, can_focus=True):
             if turn.messages > self._count:
                 return
             self._ended += 1
+            self._to_fold += self._threads.work.ended()
             self._column.append(turn_blocks(turn))
+
+    def _fold_ended(self) -> None:
+        """Fold the work that has ended; nothing is taken from under the eyes of who reads it."""
+        if not self.following or not self._to_fold:
+            return
+        for work in self._to_fold:
+            work.end(opened=self.details_open)
+        self._column.shift(min(work.index for work in self._to_fold))
+        self._to_fold.clear()
 
     def _changed(self, state: AgentState, record: Record) -> None:
         if isinstance(record.event, OperationOutput):
@@ -383,9 +401,18 @@ class Transcript(SearchableColumn, can_focus=True):
             )
         if index is None:
             return False
+        self._bring_out(index)
         self.show_block(index)
         self._cursor = self._column.block(index)
         return True
+
+    def _bring_out(self, index: int) -> None:
+        block = self._column.block(index)
+        if not block.hidden:
+            return
+        for at, work in enumerate(self._column.finished[:index]):
+            if isinstance(work, WorkBlock) and block in work.members:
+                self._open(at, opened=True)
 
     # --- folding ----------------------------------------------------------------------------
 
@@ -396,8 +423,7 @@ class Transcript(SearchableColumn, can_focus=True):
         self._drop_selection()
         for index, block in enumerate(self._column.finished):
             if block.foldable and block.opened is not self.details_open:
-                block.opened = self.details_open
-                self._redraw(index)
+                self._open(index, opened=self.details_open)
         for reply in self._replies.values():
             if reply.thought is not None:
                 reply.thought.opened = self.details_open
@@ -412,11 +438,16 @@ class Transcript(SearchableColumn, can_focus=True):
         anchor = self._top_place()
         self.following = False  # what was opened stays where it was, under the pointer
         self._drop_selection()
-        block.opened = not block.opened
-        self._redraw(index)
+        self._open(index, opened=not block.opened)
         self._after_fold(anchor)
         self.following = self.scroll_offset.y >= self.max_scroll_y
         self._seen = self._column.height
+
+    def _open(self, index: int, *, opened: bool) -> None:
+        """Open or close the block, and what is folded away with it."""
+        block = self._column.block(index)
+        block.open(opened=opened)
+        self._redraw(index, block.members if isinstance(block, WorkBlock) else ())
 
     def _after_fold(self, anchor: Anchor | None) -> None:
         new_lines = self.new_lines
@@ -465,6 +496,10 @@ class Transcript(SearchableColumn, can_focus=True):
     def action_next_row(self) -> None:
         self._step_cursor(1)
 
+    def _can_open(self, index: int) -> bool:
+        block = self._column.block(index)
+        return block.foldable and not block.hidden
+
     def _index_of(self, block: Block) -> int | None:
         top = self.scroll_offset.y
         near = self._column.between(top - 2, top + self.rows_in_sight + 2)
@@ -478,7 +513,7 @@ class Transcript(SearchableColumn, can_focus=True):
         rows = [
             index
             for index in near
-            if self._column.block(index).foldable and top <= self._column.top(index) < bottom
+            if self._can_open(index) and top <= self._column.top(index) < bottom
         ]
         here = None if self._cursor is None else self._index_of(self._cursor)
         ahead = rows
@@ -508,7 +543,11 @@ class Transcript(SearchableColumn, can_focus=True):
                 self._select(Selection(Offset(word[0], line), Offset(word[1], line)))
         elif event.chain == 3:
             self._select_block(place.index)
-        elif event.chain == 1 and place.row == 0 and self.text_selection is None:
+        elif (
+            event.chain == 1
+            and place.row == self._column.block(place.index).fold_row
+            and self.text_selection is None
+        ):
             self.toggle(place.index)
 
     def focus_on_click(self) -> bool:

@@ -21,6 +21,7 @@ from duckflow_tui.state.memory import CompactionMessage
 from duckflow_tui.state.plan import Plan, ReportMessage
 from duckflow_tui.state.turn import TurnSummary
 from duckflow_tui.ui.panes.blocks import (
+    SHORTEST,
     Block,
     FoldBlock,
     Group,
@@ -44,6 +45,7 @@ from duckflow_tui.ui.panes.card_words import step_number
 from duckflow_tui.ui.panes.context_blocks import CompactionBlock
 from duckflow_tui.ui.panes.operation_blocks import CommandBlock, OperationBlock, is_command
 from duckflow_tui.ui.panes.strips import Row, ink, rows_of
+from duckflow_tui.ui.panes.work_blocks import WorkFolds
 
 
 def blocks_of(message: Message, plans: Sequence[Plan] = ()) -> list[Block]:
@@ -90,9 +92,9 @@ def _assistant_blocks(message: AssistantMessage) -> list[Block]:
 
 
 class TurnBlock(Block):
-    """``4 calls · 12.3k tokens · $0.01 · 8.1 s · 1 file``."""
+    """``4 calls · 12.3k tokens · $0.01 · 8.1 s``: what the turn took."""
 
-    group: Group = "notice"
+    group: Group = "row"
 
     def __init__(self, turn: TurnSummary) -> None:
         super().__init__()
@@ -104,7 +106,7 @@ class TurnBlock(Block):
 
     def _figures(self, look: Look) -> list[str]:
         turn, words = self.turn, look.words
-        calls, files = turn.llm_calls, len(turn.files_changed)
+        calls = turn.llm_calls
         found: list[str] = [
             words("turn_line.call" if calls == 1 else "turn_line.calls", count=calls)
         ]
@@ -112,9 +114,8 @@ class TurnBlock(Block):
             found.append(words("turn_line.tokens", count=_short(turn.tokens)))
         if turn.cost is not None:
             found.append(f"${turn.cost:.2f}" if turn.cost >= 0.01 else f"${turn.cost:.4f}")
-        found.append(seconds_text(turn.duration_s, words))
-        if files:
-            found.append(words("turn_line.file" if files == 1 else "turn_line.files", count=files))
+        if turn.duration_s >= SHORTEST:
+            found.append(seconds_text(turn.duration_s, words))
         return found
 
 
@@ -137,6 +138,7 @@ class StepHeads:
     """Puts a head before the first item of a step, and remembers where everything is."""
 
     def __init__(self) -> None:
+        self.work = WorkFolds()
         self._step = ""  # of the head above
         self._asked: dict[str, str] = {}  # id of a message said beside the work → its text
         self._above = ""  # id of the question that the last block asks, or answers
@@ -145,6 +147,7 @@ class StepHeads:
 
     def clear(self) -> None:
         """Another conversation."""
+        self.work.clear()
         self._step = self._above = ""
         self._asked.clear()
         self._refs.clear()
@@ -153,15 +156,16 @@ class StepHeads:
     def blocks(self, message: Message, state: AgentState, index: int) -> list[Block]:
         """The blocks of a message; the first of them will lie at ``index``."""
         blocks = blocks_of(message, state.plans)
-        own = len(blocks)
         for block in blocks:
             block.step_id = message.step_id
         if blocks:
             blocks = self._with_question(message, blocks)
-            own = len(blocks)
+        own, heads = len(blocks), list[Block]()
         if blocks and message.step_id and message.step_id != self._step:
             self._step = message.step_id
-            blocks.insert(0, _head(message.step_id, state))
+            heads.append(_head(message.step_id, state))
+        work = self.work.take(message, blocks, index + len(heads))
+        blocks = [*heads, *([work] if work is not None else []), *blocks]
         if blocks and message.step_id:
             self._steps.setdefault(message.step_id, index)
         if blocks and isinstance(message, ReportMessage):

@@ -1,0 +1,205 @@
+"""The work of a turn as one row, once it has ended: what was done, and behind it each row of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from rich.cells import cell_len
+from rich.segment import Segment
+
+from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
+from duckflow_tui.state.goal import AttemptMessage, ReviewMessage
+from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.ui.panes.blocks import (
+    SHORTEST,
+    Block,
+    Group,
+    Look,
+    QuestionBlock,
+    ReplyBlock,
+    fold_sign,
+    framed,
+    seconds_text,
+)
+from duckflow_tui.ui.panes.card_blocks import AttemptBlock, ReviewBlock
+from duckflow_tui.ui.panes.operation_blocks import OperationBlock, target_of
+from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, ink, prefixed, row_cells, rows_of
+
+#: How operations are counted where none changed a file, in this order; all others are the last.
+_KINDS: Final = {
+    "file_ops.read_file": "read",
+    "file_ops.list_dir": "listing",
+    "file_ops.find_files": "search",
+    "file_ops.search_text": "search",
+    "shell.run": "command",
+}
+_OTHER: Final = "operation"
+_NAMED: Final = 2  # changed files that are named; of more there is only the count
+_REFUSED: Final = (Outcome.REJECTED, Outcome.DENIED)
+
+
+class WorkBlock(Block):
+    """``▸ 6 operations, 1 edit pricing.py +3 −2``. It is hidden until the work has ended."""
+
+    group: Group = "row"
+    foldable = True
+
+    def __init__(self, index: int) -> None:
+        """``index``: its own, among the finished blocks; its members are all behind it."""
+        super().__init__()
+        self.index = index
+        self.hidden = True
+        self.members: list[Block] = []
+
+    @property
+    def calls(self) -> list[OperationMessage]:
+        """What was done, in its order."""
+        return [block.message for block in self.members if isinstance(block, OperationBlock)]
+
+    def end(self, *, opened: bool) -> None:
+        """The work has ended: show the row, and the members only if it is ``opened``. What was said
+        last is the answer and what was judged last the verdict: they are not folded, nor is work
+        of one row.
+        """
+        for kept in (ReplyBlock, ReviewBlock):
+            last = next((m for m in reversed(self.members) if isinstance(m, kept)), None)
+            if last is not None:
+                self.members.remove(last)
+        if len(self.members) > 1 and self.calls:
+            self.hidden = False
+            self.open(opened=opened)
+
+    def open(self, *, opened: bool) -> None:
+        super().open(opened=opened)
+        for block in () if self.hidden else self.members:
+            block.hidden = not opened
+            if isinstance(block, OperationBlock) and block.message.result.changes:
+                block.open(opened=opened)  # with its diff
+
+    def draw(self, look: Look) -> list[Row]:
+        palette, sign = look.palette, fold_sign(self, look)
+        rows = rows_of(self._figures(look), look.text_width - sign.cell_length)
+        rows = prefixed(rows, (sign.text, sign.style or PLAIN))
+        seconds = sum(call.result.duration_s for call in self.calls)
+        if seconds >= SHORTEST:
+            time = seconds_text(seconds, look.words)
+            spare = look.text_width - row_cells(rows[-1]) - cell_len(time)
+            if len(rows) == 1 and spare > 1:
+                rows[0] += [Segment(" " * spare, PLAIN), Segment(time, ink(palette.faint))]
+        return framed(rows, look)
+
+    def _figures(self, look: Look) -> list[Piece]:
+        """What is counted: all operations and the edits, or where there are none, each kind."""
+        palette, calls = look.palette, self.calls
+        edits = [call for call in calls if call.result.changes]
+        kinds = Counter(_KINDS.get(call.operation, _OTHER) for call in calls)
+        if edits:
+            kinds = Counter({_OTHER: len(calls)})
+        attempts = sum(isinstance(block, AttemptBlock) for block in self.members)
+        counts = {kind: kinds[kind] for kind in (*_KINDS.values(), _OTHER)}
+        counts["attempt"] = attempts + 1 if attempts else 0
+        counts["refused"] = sum(call.result.outcome in _REFUSED for call in calls)
+        counts["failed"] = _failed(calls)
+        counts["edit"] = len(edits)
+        pieces: list[Piece] = []
+        for kind, count in counts.items():
+            if count:
+                lead = look.words("work.joined") if pieces else ""
+                colour = palette.bad if kind == "failed" else palette.quiet
+                pieces.append((lead + _count(kind, count, look), ink(colour)))
+        return pieces + _files([c for call in edits for c in call.result.changes], look)
+
+    @property
+    def said(self) -> str:
+        return ""  # what it counts is said by its members
+
+
+def _failed(calls: list[OperationMessage]) -> int:
+    """How many calls failed and were not made again with success: tests that are red before the
+    change and green after it are no failure.
+    """
+    last: dict[str, bool] = {}
+    for call in calls:
+        if call.result.outcome not in _REFUSED and call.result.outcome is not Outcome.DECLINED:
+            last[f"{call.operation} {target_of(call.args)[0]}"] = call.result.went_well
+    return sum(not went_well for went_well in last.values())
+
+
+def _count(kind: str, count: int, look: Look) -> str:
+    return look.words(f"work.{kind}.{'one' if count == 1 else 'many'}", count=f"{count:,}")
+
+
+def _files(changes: list[FileChange], look: Look) -> list[Piece]:
+    """The changed files, each with its lines; where there are many, all in one figure."""
+    palette = look.palette
+    lines: dict[str, tuple[int, int]] = {}
+    for change in changes:
+        name = (change.target or change.path).rpartition("/")[2]
+        added, removed = lines.get(name, (0, 0))
+        lines[name] = added + change.added, removed + change.removed
+    if len(lines) > _NAMED:
+        added, removed = (sum(figures) for figures in zip(*lines.values(), strict=True))
+        lines = {_count("file", len(lines), look): (added, removed)}
+    pieces: list[Piece] = []
+    for name, (added, removed) in lines.items():
+        pieces.append((f"  {visible_line(name)}", ink(palette.text)))
+        if added or not removed:
+            pieces.append((f" +{added}", ink(palette.good)))
+        if removed:
+            pieces.append((f" −{removed}", ink(palette.bad)))
+    return pieces
+
+
+class WorkFolds:
+    """Which blocks belong to the work that is under way, that of a step apart from the turn's."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, WorkBlock] = {}  # by step, empty for the turn itself
+
+    def clear(self) -> None:
+        """Another conversation, or another request in it."""
+        self._open.clear()
+
+    def take(self, message: Message, blocks: list[Block], index: int) -> WorkBlock | None:
+        """Note what of a message is work; the row to put before it where it is the first.
+        ``index``: of that row.
+        """
+        if isinstance(message, UserMessage) and not message.aside:
+            self.clear()
+        if not _is_work(message):
+            return None
+        members = [block for block in blocks if not isinstance(block, QuestionBlock)]
+        if not members:
+            return None
+        work = self._open.get(message.step_id)
+        first = None
+        if work is None:
+            work = first = self._open[message.step_id] = WorkBlock(index)
+            work.step_id = message.step_id
+        work.members += members
+        return first
+
+    def ended(self, step_id: str | None = None) -> list[WorkBlock]:
+        """The work that has ended, of this step or all there is."""
+        if step_id is None:
+            found = list(self._open.values())
+            self.clear()
+            return found
+        work = self._open.pop(step_id, None)
+        return [] if work is None else [work]
+
+
+def _is_work(message: Message) -> bool:
+    """Whether it is a part of the work, not a word to the user or of theirs."""
+    match message:
+        case OperationMessage():
+            return not message.by_user
+        case AssistantMessage():
+            return not message.aside
+        case AttemptMessage() | ReviewMessage():
+            return True
+        case _:
+            return False

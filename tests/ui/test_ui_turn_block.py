@@ -1,0 +1,167 @@
+"""A turn that has ended is a block: request, work in one row, answer, and what it took."""
+
+from __future__ import annotations
+
+import pytest
+from support.conversations import ChatApp, assistant, notice, operation, user
+from textual.pilot import Pilot
+
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.conversation import Level, Message
+from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.state.turn import TurnSummary
+
+CHANGE = FileChange(path="src/shop/pricing.py", kind="modify", added=3, removed=2)
+
+
+def work() -> list[Message]:
+    """Two replies on the way, six operations, the answer."""
+    pricing = {"path": "src/shop/pricing.py"}
+    return [
+        user("mend the total", 1),
+        assistant("I look at the code.", 1, reasoning="hm", reasoning_s=0.01),
+        operation("file_ops.read_file", pricing, seconds=0.01),
+        operation("file_ops.read_file", {"path": "tests/test_pricing.py"}),
+        assistant("The rates are added. I change that.", 2),
+        operation("file_ops.edit_file", pricing, changes=(CHANGE,)),
+        operation("shell.run", {"command": "pytest -q"}, summary="exit 0", seconds=1.4),
+        operation("shell.run", {"command": "git push"}, Outcome.REJECTED),
+        operation("file_ops.search_text", {"pattern": "rate"}, summary="7 · 2"),
+        assistant("They are applied one after the other now.", 3),
+    ]
+
+
+def ended(state: AgentState, **fields: object) -> None:
+    """The turn of all that was said so far is over."""
+    count = len(state.messages)
+    turn = TurnSummary(turn_id=f"t{count}", outcome="done", llm_calls=3, messages=count)
+    state.turns = [*state.turns, turn.model_copy(update=fields)]
+
+
+def talk(*, over: bool = True) -> AgentState:
+    state = AgentState()
+    state.messages = work()
+    if over:
+        ended(state)
+    return state
+
+
+def said(app: ChatApp) -> list[str]:
+    return [line.strip() for line in app.lines() if line.strip()]
+
+
+FOLDED = [
+    "› mend the total",
+    "▸ 6 operations, 1 not allowed, 1 edit  pricing.py +3 −2       1.8 s",
+    "◆ They are applied one after the other now.",
+    "3 calls",
+]
+
+
+async def test_work_that_has_ended_is_one_row_between_request_and_answer() -> None:
+    """While it runs each row is there; Enter unfolds rows and diff, and folds them again."""
+    app = ChatApp(talk(over=False))
+    async with app.run_test(size=(72, 40)) as pilot:
+        assert "◆ I look at the code." in said(app)
+        assert not any("operations" in line for line in said(app))
+        ended(app.state)
+        app.chat.sync(app.state)
+        await pilot.pause()
+        assert said(app) == FOLDED
+        app.chat.focus()
+        await pilot.press("up", "enter")
+        unfolded = said(app)
+        assert unfolded[1].startswith("▾ 6 operations")
+        assert unfolded.index("◆ I look at the code.") < unfolded.index(FOLDED[2])
+        assert any("+3 −2" in line for line in unfolded[2:])
+        await pilot.press("enter")
+        assert said(app) == FOLDED
+        await pilot.click(app.chat, offset=(6, 2))
+        assert said(app) == unfolded
+        app.chat.action_fold()
+        app.chat.action_fold()
+        await pilot.pause()
+        assert said(app) == FOLDED
+
+
+async def test_the_next_turn_has_a_row_of_its_own_and_a_resumed_chat_is_the_same() -> None:
+    state = talk()
+    state.messages += [
+        user("and the tests?", 2),
+        operation("file_ops.read_file", {"path": "a.py"}),
+        operation("file_ops.list_dir", {"path": "."}),
+        notice("files.changed_outside", Level.WARNING, paths="b.py"),
+        operation("shell.run", {"command": "pytest"}, Outcome.ERROR, seconds=0.0),
+        operation("shell.run", {"command": "pytest"}, seconds=0.0),
+        operation("file_ops.read_file", {"path": "gone"}, Outcome.ERROR, seconds=0.0),
+        assistant("They pass.", 4),
+    ]
+    ended(state)
+    state.messages += [user("thanks", 3), operation("file_ops.read_file", {"path": "a.py"})]
+    ended(state)
+    app = ChatApp(state)
+    async with app.run_test(size=(72, 40)):
+        lines = said(app)
+        assert lines[:3] == FOLDED[:3]
+        second = lines.index("› and the tests?")
+        assert (
+            lines[second + 1]
+            == "▸ 2 files read, 1 folder listed, 2 commands, 1 failed         0.2 s"
+        )
+        assert lines[second + 2].startswith("! Note:")  # a warning is never folded
+        assert "◆ They pass." in lines
+        assert lines[-2].startswith("▸ read   a.py")  # one row is no shorter as a count
+        assert not any("0.0 s" in line for line in lines)
+
+
+async def reading(app: ChatApp, pilot: Pilot[None]) -> list[str]:
+    app.chat.scroll_to(y=0, animate=False)
+    await pilot.pause()
+    return app.lines()[:-1]
+
+
+async def test_nothing_is_folded_under_the_eyes_of_who_reads_it() -> None:
+    app = ChatApp(talk(over=False))
+    async with app.run_test(size=(72, 8)) as pilot:
+        before = await reading(app, pilot)
+        ended(app.state)
+        app.chat.sync(app.state)
+        await pilot.pause()
+        assert app.lines()[:-1] == before
+        app.chat.action_scroll_end()
+        app.chat.sync(app.state)
+        await pilot.pause()
+        assert said(app) == FOLDED
+
+
+async def test_what_is_searched_for_in_folded_work_is_brought_out() -> None:
+    app = ChatApp(talk())
+    async with app.run_test(size=(72, 20)) as pilot:
+        assert app.chat.search("rates are added") == 1
+        assert app.chat.next_match() == 1
+        await pilot.pause()
+        assert "◆ The rates are added. I change that." in said(app)
+
+
+LONG = "\n".join(f"line {number}" for number in range(40))
+
+
+@pytest.mark.parametrize("text", [LONG, "word " * 400])
+async def test_a_long_message_of_the_user_stays_folded(text: str) -> None:
+    """Sent now or in a session that is resumed: its first lines, and what opens the rest."""
+    state = AgentState()
+    state.messages = [user(text), assistant("Read.", 1)]
+    app = ChatApp(state)
+    async with app.run_test(size=(72, 60)) as pilot:
+        folded = app.lines()
+        row = next(n for n, line in enumerate(folded) if "▸" in line)
+        assert row <= 4
+        assert "line 39" not in "\n".join(folded)
+        await pilot.click(app.chat, offset=(6, row))
+        opened = "\n".join(app.lines())
+        assert opened.split().count("word" if text[0] == "w" else "line") == len(
+            [word for word in text.split() if word in ("word", "line")]
+        )
+        row = next(n for n, line in enumerate(app.lines()) if "▾" in line)
+        await pilot.click(app.chat, offset=(6, row))
+        assert app.lines() == folded
