@@ -22,7 +22,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import AssistantReplied, Level, NoticeAdded
-from duckflow_tui.state.goal import AttemptStarted, ObjectiveReviewed, RequirementState, Review
+from duckflow_tui.state.goal import AttemptStarted, ObjectiveReviewed, Review
 from duckflow_tui.state.memory import Compaction, ContextCompacted
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, StepChanged
@@ -30,7 +30,7 @@ from duckflow_tui.state.store import Record, Recorder
 from duckflow_tui.state.turn import TurnFinished, TurnOutcome
 from duckflow_tui.state.usage import LlmWaiting, Waiting
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import figures_words
+from duckflow_tui.words.figures import figures_words, verdict_words
 
 EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
     "done": 0,
@@ -426,19 +426,7 @@ class _Words:
 
     def _reviewed(self, review: Review) -> str:
         """How far the request is met, and what of it is missing."""
-        counted = [item for item in review.items if item.counts]
-        met = sum(item.state is RequirementState.MET for item in counted)
-        last = review.attempt >= review.max_attempts
-        how = "done" if review.done else "ends" if last else "continues"
-        text = self._say(
-            f"review.{how}",
-            score=f"{review.score:.2f}",
-            met=met,
-            counted=len(counted),
-            number=review.attempt,
-            limit=review.max_attempts,
-        )
-        said = [f"{'✓' if review.done else '✗'} {self._say('review.title')}  {text}"]
+        said = [f"{'✓' if review.done else '✗'} {visible(verdict_words(review, self._say))}"]
         said += [
             f"  {self._say('review.missing', what=visible(one_line(lack.what, 200)))}"
             for lack in review.missing

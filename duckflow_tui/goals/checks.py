@@ -24,6 +24,7 @@ from duckflow_tui.state.conversation import Message, NoticeMessage
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.goal import (
     DONE_FROM,
+    TEST_SUITE,
     VETO_BELOW,
     Evidence,
     RequirementItem,
@@ -89,12 +90,8 @@ _GAP: Final = re.compile(r"…|\.\.\.|\n")
 
 _MARKED: Final = re.compile(r"[\"“`「]([^\"”`」]{3,})[\"”`」]")
 
-#: Commands that run a test suite; what is piped or chained can end with 0 though it failed, so
-#: the output has to say that it passed.
-_SUITE: Final = re.compile(
-    r"\b(?:pytest|unittest|tox|nox|ctest|jest|vitest|rspec|phpunit"
-    r"|(?:go|cargo|npm|npm run|yarn|pnpm|mvn|gradle|dotnet|mix|make) (?:test|check))\b"
-)
+#: What is piped or chained can end with 0 though it failed, so the output of a test suite has to
+#: say that it passed.
 _PASSED: Final = re.compile(r"\b[1-9]\d* pass(?:ed|ing)\b|^OK\b|test result: ok|^ok\b|^PASS", re.M)
 _FAILED: Final = re.compile(r"\b[1-9]\d* (?:failed|failing|errors?)\b|^FAIL", re.M | re.I)
 
@@ -488,7 +485,7 @@ def passed_suites(log: Sequence[OperationMessage]) -> str:
         if message.result.changes:
             break
         line, result = str(message.args.get("command", "")), message.result
-        if message.operation != RUN or result.exit_code != 0 or not _SUITE.search(line):
+        if message.operation != RUN or result.exit_code != 0 or not TEST_SUITE.search(line):
             continue
         if _PASSED.search(result.text) and not _FAILED.search(result.text):
             found.append(result.text)

@@ -39,7 +39,6 @@ from duckflow_tui.state.goal import (
     AttemptMessage,
     Evidence,
     RequirementItem,
-    RequirementState,
     ReviewMessage,
 )
 from duckflow_tui.state.memory import CompactionMessage
@@ -47,6 +46,7 @@ from duckflow_tui.state.operations import FileChange, Outcome
 from duckflow_tui.state.plan import Plan, ReportMessage, WorkStatus
 from duckflow_tui.state.rewind import all_calls
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import verdict_words
 
 Format = Literal["markdown", "json", "decisions", "network"]
 
@@ -115,6 +115,7 @@ def markdown(state: AgentState, facts: SessionFacts, words: Catalogue, redact: R
 class _Paper:
     def __init__(self, words: Catalogue) -> None:
         self.blocks: list[str] = []  # each a paragraph, a list, a table or a fenced text
+        self._above = ""  # what the model said last
         self._words = words
 
     def add(self, block: str) -> None:
@@ -194,6 +195,7 @@ class _Paper:
             case AssistantMessage():
                 self._said("export.ai", message.at)
                 self.add(message.text)
+                self._above = message.text
                 if not message.complete:
                     self.add(f"*{words('transcript.cut_off')}*")
             case OperationMessage():
@@ -207,7 +209,9 @@ class _Paper:
             case ReportMessage():
                 report = message.report
                 sign = "✓" if report.status == "completed" else "✗"
-                self.add(f"**{sign} {_inline(report.step_name)}**: {_inline(report.summary)}")
+                head = f"**{sign} {_inline(report.step_name)}**"
+                said = "" if report.repeats(self._above) else _inline(report.summary)
+                self.add(f"{head}: {said}" if said else head)
                 told = report.told
                 cause = self._words(told.key, **told.params) if told is not None else report.cause
                 self.add(_inline(cause))
@@ -238,11 +242,8 @@ class _Paper:
         self.add(_fenced(_cut(result.text, words)))
 
     def _review(self, message: ReviewMessage) -> None:
-        review, words = message.review, self._words
-        met = sum(item.state is RequirementState.MET for item in review.items if item.counts)
-        counted = sum(item.counts for item in review.items)
-        said = words("export.review", score=f"{review.score:.2f}", met=met, counted=counted)
-        self.add(f"**{words('review.title')}**: {said}")
+        review = message.review
+        self.add(f"**{_inline(verdict_words(review, self._words))}**")
         lines = [f"- {MARKS[item.state]} {_inline(item.requirement)}" for item in review.items]
         self.add("\n".join(lines))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
 DONE_FROM: Final = 0.8  # overall score from which an objective is done (S1-28)
 VETO_BELOW: Final = 0.5  # a requirement of priority 1 or 2 under it blocks that (C14)
+
+#: Commands that run a test suite.
+TEST_SUITE: Final = re.compile(
+    r"\b(?:pytest|unittest|tox|nox|ctest|jest|vitest|rspec|phpunit"
+    r"|(?:go|cargo|npm|npm run|yarn|pnpm|mvn|gradle|dotnet|mix|make) (?:test|check))\b"
+)
 
 #: How the last turn on a request ended that was not done.
 Left = Literal["partial", "denied", "failed", "limit", "stopped"]
@@ -256,6 +263,21 @@ class Review(Frozen):
     unchecked: tuple[str, ...] = ()  # requirements whose check could not be run
     mismatch: bool = False
     unproven: bool = False  # not done only because of what is unchecked
+
+    @property
+    def met(self) -> tuple[int, int]:
+        """Requirements met, and those that count."""
+        counted = [item for item in self.items if item.counts]
+        return sum(item.state is RequirementState.MET for item in counted), len(counted)
+
+    @property
+    def verdict(self) -> Literal["done", "unproven", "open", "failed"]:
+        """What it comes to; ``open``: a further attempt follows."""
+        if self.done:
+            return "done"
+        if self.unproven:
+            return "unproven"
+        return "open" if self.attempt < self.max_attempts else "failed"
 
 
 class SituationReport(Frozen):

@@ -180,6 +180,11 @@ class StepReport(Frozen):
     duration_s: float = 0.0
     files_changed: tuple[str, ...] = ()
 
+    def repeats(self, text: str) -> bool:
+        """Whether the summary says nothing that this text does not say already."""
+        said = " ".join(self.summary.split())
+        return bool(said) and said in " ".join(text.split())
+
 
 class WorkInfo(Frozen):
     """The work TaskLoop does now: one step of a plan, or a task list of a turn without a plan."""

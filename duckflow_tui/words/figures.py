@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from duckflow_tui.state.goal import TEST_SUITE, Review
 from duckflow_tui.words.catalogue import Catalogue
 
 _SEARCH: Final = "file_ops.search_text"
 _FOUND: Final = re.compile(r"(\d+) · (\d+)")  # matches, files
 _EXIT: Final = re.compile(r"exit (\d+)(.*)")  # of a command; what follows is how long it ran
+_NAMED: Final = 2  # requirements that a verdict names; the others are counted
 _PLANNED: Final = ("accepted", "closed", "deleted")  # what came of a change of a plan
 
 
@@ -41,3 +43,32 @@ def figures_words(operation: str, summary: str, words: Catalogue) -> str:
     if operation.startswith("shell.") and (left := _EXIT.fullmatch(summary)):
         return words("output.exit", code=left[1]) + left[2]
     return summary
+
+
+def verdict_words(review: Review, words: Catalogue) -> str:
+    """``Done: 2 of 2, the tests pass``, ``Not proven: README`` or ``Failed: README``: what a review
+    comes to, on one line. What it names is the user's and the model's text, not made safe.
+    """
+    verdict = review.verdict
+    if verdict == "done":
+        met, counted = review.met
+        shown = [
+            evidence
+            for item in review.items
+            for evidence in item.evidence
+            if evidence.kind == "command" and evidence.supports and not evidence.exit_code
+        ]
+        tests = any(TEST_SUITE.search(evidence.source) for evidence in shown)
+        key = "review.done_tests" if tests else "review.done" if counted else "review.done_alone"
+        return words(key, met=met, counted=counted)
+    open_ = [item for item in review.items if item.counts and item.state != "met"]
+    if verdict == "unproven":
+        open_ = [i for i in open_ if i.requirement_id in review.unchecked] or open_
+    named = [item.requirement for item in open_]
+    named = named or [lack.what for lack in review.missing]
+    what = words("work.joined").join(" ".join(name.split()) for name in named[:_NAMED])
+    if more := len(named) - _NAMED:
+        what += f" {words('review.more', count=more)}" if more > 0 else ""
+    if not what:
+        return words(f"review.{verdict}_alone", number=review.attempt, limit=review.max_attempts)
+    return words(f"review.{verdict}", what=what, number=review.attempt, limit=review.max_attempts)

@@ -425,14 +425,12 @@ def judged(*messages: object) -> Store:
     return at_work("en", more=messages)  # pyright: ignore[reportArgumentType]  # messages of the chat
 
 
-async def test_a_review_says_its_score_and_what_is_missing() -> None:
+async def test_a_review_is_one_line_that_names_what_is_not_met() -> None:
     """Covers S1-25, S1-27."""
     app = app_with(FakeEngine(judged(reviewed(review()), attempt())))
-    async with standing(app):
+    async with standing(app, 120, 50):
         text = chat_of(app)
-        assert "Review  0.62 of 1 · attempt 1/3 · continues" in text
-        assert "✓✗◐" in text
-        assert "missing: no test with two discounts, the README is as it was" in text
+        assert "▸ Not yet, attempt 1 of 3: A test covers two discounts" in text
         assert "Attempt 2 of 3" in text
         assert f"{SAYS} Write the test for two discounts first" in text
         assert "exit 4" not in text
@@ -441,35 +439,39 @@ async def test_a_review_says_its_score_and_what_is_missing() -> None:
 async def test_a_review_shows_the_evidence_behind_it() -> None:
     app = app_with(FakeEngine(judged(reviewed(done()))))
     async with standing(app, 120, 50) as pilot:
-        assert "done 0.93 · 3/3 requirements met" in chat_of(app)
+        assert "▸ Done: 3 of 3, the tests pass" in chat_of(app)
+        assert "0.93" not in chat_of(app)
         await pilot.press("ctrl+o")
         await settled(pilot, lambda: "$ pytest -q · exit 0" in chat_of(app))
+        assert "score 0.93 of 1" in chat_of(app)
         assert "12 passed in 0.31s" in chat_of(app)
 
 
-async def test_a_check_that_overrules_the_evaluator_is_said_at_once() -> None:
+async def test_a_check_that_overrules_the_evaluator_decides_the_verdict() -> None:
     app = app_with(FakeEngine(judged(reviewed(overruled()))))
     async with standing(app, 160, 60) as pilot:
-        said = "the check overruled the evaluator: A test covers two discounts"
-        assert said in chat_of(app)
+        assert "▸ Not yet, attempt 1 of 3: A test covers two discounts" in chat_of(app)
         await pilot.press("ctrl+o")
         await settled(pilot, lambda: "exit 4" in chat_of(app))
         text = chat_of(app)
+        assert "the check overruled the evaluator: A test covers two discounts" in text
         assert "its check could not be run: The README says how" in text
         assert "the score decides" in text
 
 
 async def test_the_last_attempt_does_not_say_that_it_goes_on() -> None:
     app = app_with(FakeEngine(judged(reviewed(review(attempt=3)))))
-    async with standing(app):
-        assert "attempt 3/3 · not done" in chat_of(app)
+    async with standing(app, 120, 50):
+        assert "▸ Failed: A test covers two discounts" in chat_of(app)
+        assert "attempt" not in chat_of(app)
 
 
 async def test_what_seems_done_and_could_not_be_checked_is_not_said_to_go_on() -> None:
-    unproven = review().model_copy(update={"score": 0.5, "unproven": True, "unchecked": ("r3",)})
+    unproven = review().model_copy(update={"score": 0.5, "unproven": True, "unchecked": ("req_2",)})
     app = app_with(FakeEngine(judged(reviewed(unproven))))
     async with standing(app, 120, 50):
-        assert "0.50 of 1 · 1/3 requirements met · not proven" in chat_of(app)
+        lines = [line.strip() for line in chat_of(app).splitlines()]
+        assert any(line.startswith("▸ Not proven: The README says how") for line in lines)
 
 
 @pytest.mark.parametrize("width", [120, 60, 20, 3])

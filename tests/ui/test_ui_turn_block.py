@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from support.conversations import ChatApp, assistant, notice, operation, user
+from support.conversations import START, ChatApp, assistant, notice, operation, user
+from support.plans import FIX, report, working
 from textual.pilot import Pilot
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import Level, Message
 from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.turn import TurnSummary
 
 CHANGE = FileChange(path="src/shop/pricing.py", kind="modify", added=3, removed=2)
@@ -112,6 +114,33 @@ async def test_the_next_turn_has_a_row_of_its_own_and_a_resumed_chat_is_the_same
         assert "◆ They pass." in lines
         assert lines[-2].startswith("▸ read   a.py")  # one row is no shorter as a count
         assert not any("0.0 s" in line for line in lines)
+
+
+async def test_a_step_is_folded_with_its_report_which_says_nothing_twice() -> None:
+    state = working().state
+    plan = state.active_plan
+    assert plan is not None
+    reply, edit = assistant("The cap is  gone from both files.\n", 7), work()[5]
+    told = report().model_copy(
+        update={"step_id": FIX, "summary": "The cap is gone from both files."}
+    )
+    state.messages = [
+        user("remove cap"),
+        *(message.model_copy(update={"step_id": FIX}) for message in (*work()[1:5], edit, reply)),
+        ReportMessage(message_id="r", report=told, step_id=FIX, at=START),
+    ]
+    state.running, state.gates, state.cards = (), (), ()
+    app = ChatApp(state)
+    async with app.run_test(size=(90, 30)):
+        text = "\n".join(said(app))
+    assert text.count("gone from both files") == 1
+    assert "▸ 3 operations, 1 edit  pricing.py +3 −2" in text
+    assert "I look at the code." not in text
+    told = told.model_copy(update={"summary": "Two files, no cap."})
+    state.messages[-1] = ReportMessage(message_id="r", report=told, step_id=FIX, at=START)
+    app = ChatApp(state)
+    async with app.run_test(size=(90, 30)):
+        assert "Two files, no cap." in "\n".join(said(app))
 
 
 async def reading(app: ChatApp, pilot: Pilot[None]) -> list[str]:

@@ -31,6 +31,7 @@ from duckflow_tui.ui.panes.operation_blocks import shortened
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, pad, prefixed, rows_of
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import verdict_words
 
 _MARKS: Final = {"completed": "✓", "partial": "◐", "failed": "✗", "stopped": "■"}
 _LABEL: Final = 8  # cells of the column of labels, where there is room for one
@@ -141,10 +142,12 @@ class CardBlock(Block):
 class ReportBlock(Block):
     """How a step ended: figures of the app, words of the model marked as such."""
 
-    def __init__(self, report: StepReport, number: str) -> None:
+    def __init__(self, report: StepReport, number: str, *, repeats: bool = False) -> None:
+        """``repeats``: what it sums up stands right above it, and is not said again."""
         super().__init__()
         self.report = report
         self.number = number
+        self.repeats = repeats
 
     def draw(self, look: Look) -> list[Row]:
         report, palette, words = self.report, look.palette, look.words
@@ -171,6 +174,8 @@ class ReportBlock(Block):
         for name in ("summary", "cause", "next"):
             text = report.next_action if name == "next" else getattr(report, name)
             label = words(f"card.{name}")
+            if name == "summary" and self.repeats:
+                continue
             if name == "cause" and report.told is not None:
                 rows += _labelled(label, words.told(report.told), look, width, palette.quiet)
             elif text.strip():
@@ -213,13 +218,11 @@ def _labelled(
 
 _REVIEW_LABEL: Final = 9  # cells of the column of labels, where there is room for one
 _NARROW: Final = 40  # cells; below, labels stand before the text
-_MOST_MARKS: Final = 12  # requirements whose marks stand in the row
 _EXCERPT: Final = (4, 2)  # rows of an excerpt, from its beginning and its end
-_NAMED: Final = 2  # missing things named below the row; the others are counted
 
 
 class ReviewBlock(Block):
-    """``Review 0.62 of 1 · attempt 1/3 · continues``; the requirements behind it."""
+    """``Done: 2 of 2, the tests pass``: the verdict in one line; what shows it is behind it."""
 
     group: Group = "row"
     foldable = True
@@ -229,66 +232,25 @@ class ReviewBlock(Block):
         self.review = message.review
 
     def draw(self, look: Look) -> list[Row]:
-        review, palette, words = self.review, look.palette, look.words
-        sign = fold_sign(self, look)
-        head = Segment(f"{words('review.title')}  ", ink(palette.ai))
-        colour = palette.good if review.done else palette.text
-        right = self._marks(look)
-        room = look.text_width - sign.cell_length - sum(s.cell_length for s in right)
-        room = max(0, room - head.cell_length - 1)
-        text = self._result(look)
-        if cell_len(text) > room:
-            text = fit(self._result(look, short=True), room)
-        rows = [two_sided([sign, head, Segment(text, ink(colour))], right, look.text_width)]
-        rows += self._details(look) if self.opened else self._below(look)
+        palette, sign = look.palette, fold_sign(self, look)
+        colour = {
+            "done": palette.good,
+            "unproven": palette.accent,
+            "failed": palette.bad,
+        }.get(self.review.verdict, palette.text)
+        said = visible_line(verdict_words(self.review, look.words))
+        room = max(1, look.text_width - sign.cell_length)
+        rows: list[Row] = [[sign, Segment(fit(said, room), ink(colour))]]
+        if self.opened:
+            rows += self._details(look)
         return framed(rows, look)
-
-    def _result(self, look: Look, *, short: bool = False) -> str:
-        review, words = self.review, look.words
-        score = f"{review.score:.2f}"
-        if review.done or review.unproven:
-            met, counted = _met(review)
-            key = f"review.{'done' if review.done else 'unproven'}{'_short' if short else ''}"
-            return words(key, score=score, met=met, counted=counted)
-        last = review.attempt >= review.max_attempts
-        key = f"review.{'ends' if last else 'continues'}{'_short' if short else ''}"
-        number, limit = review.attempt, review.max_attempts
-        return words(key, score=score, number=number, limit=limit)
-
-    def _marks(self, look: Look) -> Row:
-        """A mark for each requirement that counts, in the order of the ledger."""
-        counted = [item for item in self.review.items if item.counts]
-        if not counted or len(counted) > _MOST_MARKS:
-            return []
-        marks = [
-            Segment(MARKS[item.state], ink(mark_colour(item.state, look.palette)))
-            for item in counted
-        ]
-        return [Segment(" ", PLAIN), *marks]
-
-    def _below(self, look: Look) -> list[Row]:
-        """What has to be known without opening it."""
-        review, words = self.review, look.words
-        said: list[tuple[str, str]] = []
-        if review.vetoes:
-            text = words("review.overruled", what=_names(review.vetoes, review))
-            said.append((text, look.palette.bad))
-        if review.missing and not review.done:
-            named = [visible_line(item.what) for item in review.missing[:_NAMED]]
-            more = len(review.missing) - _NAMED
-            if more > 0:
-                named.append(words("review.more", count=more))
-            said.append((words("review.missing", what=", ".join(named)), look.palette.quiet))
-        rows: list[Row] = []
-        for text, colour in said:
-            lines = rows_of([(text, ink(colour))], max(1, look.text_width - 4))
-            rows += prefixed(lines, ("  ↳ ", ink(look.palette.faint)))
-        return rows
 
     def _details(self, look: Look) -> list[Row]:
         review, words, palette = self.review, look.words, look.palette
         width = max(1, look.text_width - 4)
-        rows: list[Row] = []
+        figures = {"score": f"{review.score:.2f}", "number": review.attempt}
+        said = words("review.score", **figures, limit=review.max_attempts)
+        rows = rows_of([(said, ink(palette.quiet))], width)
         for item in review.items:
             rows += _item_rows(item, look, width)
         for name in review.vetoes:
@@ -465,11 +427,6 @@ def _review_labelled(label: str, text: str, look: Look, width: int, colour: str)
 def _lead(label: str, width: int) -> str:
     text = pad(label, _REVIEW_LABEL if width >= _NARROW else 0)
     return f"{text} " if text else ""
-
-
-def _met(review: Review) -> tuple[int, int]:
-    counted = [item for item in review.items if item.counts]
-    return sum(item.state == "met" for item in counted), len(counted)
 
 
 def _names(ids: tuple[str, ...], review: Review) -> str:

@@ -48,10 +48,10 @@ from duckflow_tui.ui.panes.strips import Row, ink, rows_of
 from duckflow_tui.ui.panes.work_blocks import WorkFolds
 
 
-def blocks_of(message: Message, plans: Sequence[Plan] = ()) -> list[Block]:
+def blocks_of(message: Message, plans: Sequence[Plan] = (), above: str = "") -> list[Block]:
     """The blocks of a message in their order; none for a reply that said and asked nothing.
 
-    ``plans`` tell the numbers of steps.
+    ``plans`` tell the numbers of steps, ``above`` is what the model said last in the same step.
     """
     match message:
         case UserMessage():
@@ -60,7 +60,8 @@ def blocks_of(message: Message, plans: Sequence[Plan] = ()) -> list[Block]:
             return [CardBlock(message)]
         case ReportMessage(report=report):
             plan = next((p for p in plans if p.plan_id == report.plan_id), None)
-            return [ReportBlock(report, step_number(plan, report.step_id))]
+            repeats = report.repeats(above)
+            return [ReportBlock(report, step_number(plan, report.step_id), repeats=repeats)]
         case ReviewMessage():
             return [ReviewBlock(message)]
         case AttemptMessage():
@@ -92,7 +93,7 @@ def _assistant_blocks(message: AssistantMessage) -> list[Block]:
 
 
 class TurnBlock(Block):
-    """``4 calls · 12.3k tokens · $0.01 · 8.1 s``: what the turn took."""
+    """``4 calls · 12.3k tokens · $0.01 · 8.1 s · 1 file``: what the turn took."""
 
     group: Group = "row"
 
@@ -106,7 +107,7 @@ class TurnBlock(Block):
 
     def _figures(self, look: Look) -> list[str]:
         turn, words = self.turn, look.words
-        calls = turn.llm_calls
+        calls, files = turn.llm_calls, len(turn.files_changed)
         found: list[str] = [
             words("turn_line.call" if calls == 1 else "turn_line.calls", count=calls)
         ]
@@ -116,6 +117,8 @@ class TurnBlock(Block):
             found.append(f"${turn.cost:.2f}" if turn.cost >= 0.01 else f"${turn.cost:.4f}")
         if turn.duration_s >= SHORTEST:
             found.append(seconds_text(turn.duration_s, words))
+        if files:
+            found.append(words("turn_line.file" if files == 1 else "turn_line.files", count=files))
         return found
 
 
@@ -141,6 +144,7 @@ class StepHeads:
         self.work = WorkFolds()
         self._step = ""  # of the head above
         self._asked: dict[str, str] = {}  # id of a message said beside the work → its text
+        self._said: dict[str, str] = {}  # by step: what the model said last in it
         self._above = ""  # id of the question that the last block asks, or answers
         self._refs: dict[str, int] = {}  # call id or message id → index of its block
         self._steps: dict[str, int] = {}  # step id → index of the first block that is about it
@@ -150,12 +154,16 @@ class StepHeads:
         self.work.clear()
         self._step = self._above = ""
         self._asked.clear()
+        self._said.clear()
         self._refs.clear()
         self._steps.clear()
 
     def blocks(self, message: Message, state: AgentState, index: int) -> list[Block]:
         """The blocks of a message; the first of them will lie at ``index``."""
-        blocks = blocks_of(message, state.plans)
+        step_id = message.report.step_id if isinstance(message, ReportMessage) else ""
+        blocks = blocks_of(message, state.plans, self._said.get(step_id, ""))
+        if isinstance(message, AssistantMessage) and message.step_id and message.text.strip():
+            self._said[message.step_id] = message.text
         for block in blocks:
             block.step_id = message.step_id
         if blocks:
