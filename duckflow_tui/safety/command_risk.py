@@ -214,6 +214,8 @@ class Assessment:
 
     risk: Risk
     reasons: list[str] = field(default_factory=list[str])
+    #: Where a command's words for secret files lead, links not followed; a pattern stays one.
+    secrets: set[str] = field(default_factory=set[str])
 
     def note(self, reason: str, risk: Risk) -> None:
         """Add a reason; it raises the risk to ``risk`` where that is higher."""
@@ -307,6 +309,7 @@ class _Command(Assessment):
         super().__init__(Risk.MEDIUM)  # of any command
         self._cwd = cwd
         self._root = root
+        self._folders = [cwd]  # that it may be in
 
     def line(self, line: CommandLine, depth: int = 0) -> None:
         if line.reason == "hidden":
@@ -387,6 +390,8 @@ class _Command(Assessment):
             self.note("runs_code", Risk.HIGH)
         self._code(program, args, depth)
         self._pair(program, plain, flags, long)
+        if program == "cd":
+            self._folders += [self._cwd / arg for arg in plain]
         for arg in plain:
             self._path(arg, writes=program in _WRITES)
 
@@ -436,6 +441,7 @@ class _Command(Assessment):
             self.note("protected", Risk.CRITICAL if writes else Risk.HIGH)
         if names and is_secret(names):
             self.note("secret", Risk.HIGH)
+            self.secrets |= {os.path.normpath(folder / value) for folder in self._folders}
         path = self._lexically(value)
         if path is not None and not path.is_relative_to(self._root):
             self.note("outside", Risk.HIGH if writes else Risk.MEDIUM)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
 import time
 from functools import lru_cache
@@ -26,6 +27,13 @@ _REPOSITORY: Final = frozenset({"HEAD", "objects", "refs"})
 
 #: Folders of what was installed: keys in there are public, and certificates are needed.
 _INSTALLED: Final = words_of("node_modules site-packages .venv venv .tox .nox")
+
+#: Files that hold a secret only where they say so, by the end of their names: a certificate is
+#: public, and settings of a package manager are needed by every command of such a project.
+_GIVEN: Final = re.compile(rb"(?i)(?:auth|token|password)\w*[\"']?\s*[=:]\s*[\"']?[^\s\"'$]")
+_SAYS: Final = {".pem": re.compile(b"PRIVATE KEY"), ".npmrc": _GIVEN, ".yarnrc.yml": _GIVEN}
+_SAID: Final = 100_000  # bytes that are searched; a larger file is a secret by its name
+
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
@@ -42,7 +50,8 @@ def guarded(workspace: Workspace) -> Guarded:
 
     Found are: each ``.git`` below the root with the places that it leads to, folders that are
     repositories themselves, folders that cannot be listed, and secret files by their names, but for
-    those of installed packages. What the root itself holds for git is not among them.
+    those of installed packages and those that plainly hold none. What the root itself holds for
+    git is not among them.
     """
     root = str(workspace.root).rstrip("/")
     closed: dict[str, Identity] = {}
@@ -79,8 +88,9 @@ def guarded(workspace: Workspace) -> Guarded:
                 below = f"{folder}/{name}" if folder else name
                 pending.append((below, installed or name in _INSTALLED))
         if not installed:
-            found = (os.path.realpath(f"{here}/{name}") for name in files if _secret(name, parent))
-            secret.update(dict.fromkeys(filter(os.path.isfile, found)))
+            for name in files:
+                if _secret(name, parent) and _is_secret(path := os.path.realpath(f"{here}/{name}")):
+                    secret[path] = None
         text = sum(len(json.dumps(path)) for path in (*closed, *secret)) if closed or secret else 0
         many = len(closed) + len(secret) > MAX_PLACES or text > MAX_TEXT
         whole = whole and not (many or seen > MAX_NAMES or time.monotonic() > until)
@@ -114,6 +124,19 @@ def _close(path: str, closed: dict[str, Identity]) -> bool:
     if not stat.S_ISLNK(info.st_mode):
         closed[path] = (info.st_dev, info.st_ino)
     return True
+
+
+def _is_secret(path: str) -> bool:
+    """Whether the file of such a name is there, and holds a secret as far as it would say so."""
+    says = next((shape for end, shape in _SAYS.items() if path.endswith(end)), None)
+    if says is None or not os.path.isfile(path):
+        return os.path.exists(path) and not os.path.isdir(path)
+    try:
+        with open(path, "rb") as file:
+            data = file.read(_SAID + 1)
+    except OSError:
+        return True
+    return len(data) > _SAID or says.search(data) is not None
 
 
 def _protected(name: str) -> bool:

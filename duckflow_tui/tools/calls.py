@@ -57,6 +57,7 @@ SANDBOX: Final = "sandbox"  # what lets a command run that a sandbox holds
 HELD_BACK: Final = {
     "write": "[Probably the sandbox: this writes where commands may not write.]",
     "network": "[Probably the sandbox: this needs the network, which commands do not have.]",
+    "secret": "[Probably the sandbox: this names a file of secrets, which it keeps from commands.]",
 }
 
 

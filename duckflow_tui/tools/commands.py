@@ -171,6 +171,7 @@ class RunningCommand:
         self._keep = keep
         self._leaves = leaves
         self._keepers = keepers
+        self.unread: tuple[str, ...] = ()  # paths of secret files that its sandbox keeps from it
         self._began = time.monotonic()
         self._duration: float | None = None
         self._told_to_end = False
@@ -324,9 +325,11 @@ class CommandRunner:
         own: bool = False,
         network: bool = False,
         outside: bool = False,
+        named: Iterable[str] = (),
     ) -> RunningCommand:
         """Start a line in a folder of the workspace; ``own``: the user runs it themselves.
         ``network``: it may use the network. ``outside``: no sandbox holds it, as the user allowed.
+        ``named``: the secret files that the line names, which it can read.
 
         The folder is opened first, so that it is the one that was judged (R01). Raises ToolFault
         where there is no bash, OSError and WorkspaceError where it cannot be started.
@@ -339,8 +342,9 @@ class CommandRunner:
         shown = any(map(only_shows, read_command(command).parts))
         ends = ("-o", "pipefail") if shown else ()
         argv, keepers = (bash, "--noprofile", "--norc", *ends, "-c", "--", command), 0
+        unread: tuple[str, ...] = ()
         if not (own or outside or self._choice.level in ("none", "external")):
-            argv, keepers = await self.sandbox.hold(argv, network=network)
+            argv, keepers, unread = await self.sandbox.hold(argv, network=network, named=named)
         environ = users_own(self._environ) if own else scrubbed(self._environ, self._known)
         reading, writing = os.pipe()  # one for both outputs, in the order of their writing
         try:
@@ -358,6 +362,7 @@ class CommandRunner:
         running = RunningCommand(
             group, pump, capture, self._secrets, self._keep, leaves=own, keepers=keepers
         )
+        running.unread = unread
         self._live.add(running)
         running.over.add_done_callback(lambda _: self._live.discard(running))
         return running

@@ -75,7 +75,7 @@ class Output:
     exit_code: int | None = None  # of a command
     cut: int = 0  # characters that ``text`` leaves out already
     blob: str = ""  # handle of the whole where it was cut
-    held_back: str = ""  # what of a command a sandbox probably kept it from: ``write``, ``network``
+    held_back: str = ""  # what of a command a sandbox probably kept it from, as a code
 
 
 class Touched(NamedTuple):

@@ -16,7 +16,8 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -69,10 +70,13 @@ _NOTHING: Final = Guarded({}, ())
 
 
 class Held(NamedTuple):
-    """A command in its sandbox. ``keepers``: processes of the sandbox that are not its own."""
+    """A command in its sandbox. ``keepers``: processes of the sandbox that are not its own.
+    ``unread``: paths of secret files that it can neither read nor write.
+    """
 
     argv: tuple[str, ...]
     keepers: int = 0
+    unread: tuple[str, ...] = ()
 
 
 class Sandbox:
@@ -106,12 +110,20 @@ class Sandbox:
         found = await asyncio.shield(self._found)
         return "partial" if self._crowded and found in ("full", "seatbelt") else found
 
-    async def hold(self, argv: Sequence[str], *, network: bool) -> Held:
-        """The command in its sandbox; raises ToolFault where it may not run without one."""
+    async def hold(self, argv: Sequence[str], *, network: bool, named: Iterable[str] = ()) -> Held:
+        """The command in its sandbox; raises ToolFault where it may not run without one.
+
+        ``named``: absolute paths and patterns of secret files that its line names. Naming one asks,
+        so this command can read them.
+        """
         await self.level()
         if self._rung is not None:
             below = await self._below()
-            return self._held(self._rung, argv, network=network, below=below)
+            shown = (*named, *map(str, self._listed()))
+            secret = tuple(path for path in below.secret if not _is_one_of(path, shown))
+            below = below._replace(secret=secret)
+            held = self._held(self._rung, argv, network=network, below=below)
+            return held._replace(unread=secret)
         wanted = self._choice.level
         if wanted in ("full", "partial"):
             raise ToolFault(
@@ -268,8 +280,8 @@ class Sandbox:
             profile = seatbelt_profile(
                 str(self._workspace.root),
                 str(self._folder()),
-                [*self._closed(), *below.closed],
-                self._hidden(),
+                [*self._closed(), *below.closed, *below.secret],
+                [*self._hidden(), *below.secret],
                 self._readable(),
                 network=network,
             )
@@ -282,7 +294,9 @@ class Sandbox:
             "private": str(self._folder()),
             "closed": self._closed(),
             "below": below.closed,
-            "hidden": self._hidden(),
+            "blank": [path for path in below.secret if self._is_inside(path)],
+            # What a link leads to elsewhere
+            "hidden": [*self._hidden(), *(p for p in below.secret if not self._is_inside(p))],
             "readable": self._readable(),
             "network": network,
         }
@@ -316,7 +330,7 @@ class Sandbox:
         home = Path.home()
         names = (home / name for name in sorted(HIDDEN))
         own = (path for path in self._choice.own if not self._workspace.root.is_relative_to(path))
-        listed = [Path(os.path.expanduser(path)) for path in self._choice.read]
+        listed = self._listed()
         return [
             str(path)
             for path in (*names, *own)
@@ -336,8 +350,26 @@ class Sandbox:
                 alone = path.name not in ("bin", "sbin", "shims") or whole in hidden
                 found[str(path if alone else whole)] = None
         found |= dict.fromkeys((sys.base_prefix, sys.prefix, *([venv] if venv else ())))
-        found |= {os.path.expanduser(path): None for path in self._choice.read}
-        return list(found)
+        # In the workspace all can be read but for what is kept from commands.
+        return [*found, *(path for path in map(str, self._listed()) if not self._is_inside(path))]
+
+    def _listed(self) -> list[Path]:
+        """What the user wants to be readable; a relative path is one of the workspace."""
+        root = self._workspace.root
+        return [root / os.path.expanduser(path) for path in self._choice.read]
+
+    def _is_inside(self, path: str) -> bool:
+        return Path(path).is_relative_to(self._workspace.root)
+
+
+def _is_one_of(path: str, shown: Iterable[str]) -> bool:
+    """Whether a path, or what lies in it, is among those that are shown, or lies in one of them."""
+    for given in shown:
+        for one in (given, os.path.realpath(given)):
+            same = path.count("/") == one.count("/") and fnmatchcase(path, one)
+            if same or Path(path).is_relative_to(one) or Path(one).is_relative_to(path):
+                return True
+    return False
 
 
 async def _all(program: Program, pipe: asyncio.StreamReader | None) -> AsyncGenerator[bytes]:

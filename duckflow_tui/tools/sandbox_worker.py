@@ -82,7 +82,9 @@ def _copy_of(path: str, read_only: bool = False) -> int:
     flags = _CLONE_TREE | _CLOSE_ON_EXEC | _AT_RECURSIVE
     tree = _syscall(f"open_tree {path}", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
     if read_only:
-        _set_attributes(tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, _READ_ONLY | _NO_SETUID)
+        _set_attributes(
+            tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, _READ_ONLY | _NO_SETUID | _NO_DEVICES
+        )
     return tree
 
 
@@ -97,8 +99,8 @@ def _attach(tree: int, target: str) -> None:
 
 class Mount(NamedTuple):
     """Something in place of a part of the tree. ``kind``: ``write`` and ``read`` show ``source``
-    there, ``empty`` an empty folder of its own, ``sealed`` one that stays so, ``blank`` an empty
-    file.
+    there, ``empty`` an empty folder of its own, ``sealed`` one that stays so, ``blank`` a file
+    that cannot be opened.
     """
 
     target: str
@@ -106,8 +108,8 @@ class Mount(NamedTuple):
     source: str = ""
 
 
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
+def _is_below(path: str, *folders: str) -> bool:
+    return any(path == one or path.startswith(one.rstrip("/") + "/") for one in folders)
 
 
 def layout(plan: dict[str, Any]) -> list[Mount]:
@@ -120,12 +122,10 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
     """
     found: dict[str, Mount] = {}
     root, private = str(plan["root"]), str(plan["private"])
-    for folder in ("/run", "/var/run"):
-        if os.path.isdir(folder):
-            found[os.path.realpath(folder)] = Mount(os.path.realpath(folder), "empty")
-    for folder in ("/tmp", "/var/tmp"):
-        if os.path.isdir(folder):
-            found[os.path.realpath(folder)] = Mount(os.path.realpath(folder), "write", private)
+    for folder, source in (("run", ""), ("var/run", ""), ("tmp", private), ("var/tmp", private)):
+        path = os.path.realpath(f"/{folder}")
+        if os.path.isdir(path):
+            found[path] = Mount(path, "write" if source else "empty", source)
     for given in plan["hidden"]:
         path = os.path.realpath(given)
         if path != root and os.path.exists(path):
@@ -139,7 +139,7 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
                 shown.append(path)
                 found[path] = Mount(path, "read", path)
     names = os.path.realpath("/etc/resolv.conf")
-    if plan["network"] and os.path.exists(names) and any(_is_below(names, top) for top in away):
+    if plan["network"] and os.path.exists(names) and _is_below(names, *away):
         found[names] = Mount(names, "read", names)
     for path in _listening():
         found.setdefault(path, Mount(path, "blank"))
@@ -148,8 +148,8 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
         path: mount
         for path, mount in found.items()
         if path in away
-        or not any(_is_below(path, folder) for folder in away)
-        or any(_is_below(path, folder) for folder in seen)
+        or not _is_below(path, *away)
+        or _is_below(path, *seen)
         or mount.kind == "read"
     }
     found[root] = Mount(root, "write", root)
@@ -158,14 +158,15 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
     closed = [*plan["closed"], *plan["below"]]
     for given in closed:
         path = os.path.realpath(given)
-        hidden = any(_is_below(path, folder) for folder in empty)
         if path in empty and os.path.isdir(path):
             found[path] = Mount(path, "sealed")
-        elif not hidden and path != root and _is_below(path, root) and os.path.exists(path):
-            found[path] = Mount(path, "read", path)
+        elif path != root and _is_below(path, root) and not _is_below(path, *empty):
+            found |= {path: Mount(path, "read", path)} if os.path.exists(path) else {}
+    for path in (path for path in plan["blank"] if not _is_below(path, *empty)):
+        found[path] = Mount(path, "sealed" if os.path.isdir(path) else "blank")
     shut = [path for path in found if _is_below(path, root) and found[path].kind != "write"]
     for path in {os.path.realpath(given) for given in (*closed, *plan["hidden"])} & {*shut}:
-        while (path := os.path.dirname(path)) != root and not any(_is_below(path, o) for o in shut):
+        while (path := os.path.dirname(path)) != root and not _is_below(path, *shut):
             found[path] = Mount(path, "write", path)  # what is mounted on cannot be renamed
     usual = (mount for mount in found.values() if not _is_below(mount.target, "/dev"))
     return sorted(usual, key=lambda mount: mount.target.rstrip("/").count("/"))
@@ -238,7 +239,7 @@ def enter(plan: dict[str, Any], mounts: list[Mount]) -> None:
         if mount.source
     }
     devices = {name: _copy_of(f"/dev/{name}") for name in _DEVICES}
-    blanks = [_copy_of("/dev/null") for mount in mounts if mount.kind == "blank"]
+    blanks = [_copy_of("/dev/null", True) for mount in mounts if mount.kind == "blank"]
     _check_same(os.fstat(trees[plan["root"]]), plan["identity"], plan["root"])
     _set_attributes(_AT_FDCWD, b"/", _AT_RECURSIVE, _READ_ONLY | _NO_SETUID)
     _mount("tmpfs", "/dev", _NO_SETUID, "mode=755")

@@ -299,7 +299,8 @@ class Shell:
         """Run it; what it changed of files is known at its end, whatever that is."""
         line = read_command(args.command)
         root = context.workspace.root
-        reads = assess_command(line, place.real, root).risk is Risk.LOW
+        assessed = assess_command(line, place.real, root)
+        reads = assessed.risk is Risk.LOW
         before = None if reads else await self._copies.look()
         # In full it can make a repository, in part also change those that are there.
         level = self._store.state.session.sandbox
@@ -308,7 +309,11 @@ class Shell:
         git = await asyncio.to_thread(git_obeys, context.workspace) if watched else {}
         try:
             running = await self._runner.start(
-                args.command, place, context.output, outside=args.outside
+                args.command,
+                place,
+                context.output,
+                outside=args.outside,
+                named=assessed.secrets,
             )
             started.append(running)
             in_time = await running.done(seconds)
@@ -337,7 +342,7 @@ class Shell:
                 output=_touching(output, seen),
             )
         output = _touching(_told(started), seen)
-        held_back = "" if args.outside else held_back_by(level, output)
+        held_back = "" if args.outside else held_back_by(level, output, running.unread)
         return replace(output, held_back=held_back)
 
     def _users_own(self, args: Run, place: Place, context: ToolContext) -> Work:
@@ -360,6 +365,9 @@ class Shell:
             place,
             lambda text: self._background.output(process_id, text),
             outside=args.outside,
+            named=assess_command(
+                read_command(args.command), place.real, context.workspace.root
+            ).secrets,
         )
         try:
             await self._background.take(
@@ -399,9 +407,10 @@ class Shell:
         return Work(run)
 
 
-def held_back_by(level: SandboxLevel, output: Output) -> str:
-    """What a failed command probably failed by: ``write`` or ``network``, as far as a sandbox of
-    this level keeps commands from it; empty where nothing says so.
+def held_back_by(level: SandboxLevel, output: Output, unread: tuple[str, ...] = ()) -> str:
+    """What a failed command probably failed by: ``write``, ``network`` or ``secret``, as far as a
+    sandbox of this level keeps commands from it; empty where nothing says so. ``unread``: paths of
+    files that it could not read; one that is named counts.
     """
     if not output.exit_code or level in ("none", "external"):
         return ""
@@ -409,6 +418,9 @@ def held_back_by(level: SandboxLevel, output: Output) -> str:
     for what, said in _HELD_BACK.items():
         if re.search(said, text):
             return what
+    names = "|".join(re.escape(os.path.basename(path)) for path in unread)
+    if names and re.search(rf"(?<!\w)(?:{names})(?![\w-]|\.\w)", text):
+        return "secret"
     return "write" if level != "full" and re.search(_REFUSED, text) else ""
 
 

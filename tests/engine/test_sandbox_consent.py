@@ -368,6 +368,37 @@ async def test_what_a_real_sandbox_refuses_is_put_down_to_it_and_runs_outside_on
         await bench.end_commands()
 
 
+async def test_a_secret_file_that_is_kept_from_a_command_is_told_and_its_name_asks(
+    root: Path, tmp_path: Path
+) -> None:
+    """As the tests of a project that read ``.env``: refused in the sandbox, they run outside once
+    allowed. A line that names such a file asks at once, and then reads it where it is held.
+    """
+    (root / "conf").mkdir()
+    (root / "conf/.env").write_text("PORT=8080\n")
+    (root / "check.py").write_text("print(open('conf/.env').read())\n")
+    choice = SandboxChoice("auto", folder=tmp_path / "private")
+    bench = ShellBench(root, mode=ApprovalMode.TRUSTED, sandbox=choice)
+    try:
+        task = bench.begin(RUN, command="python3 check.py")
+        await bench.until(lambda state: bool(state.gates or state.messages))
+        if bench.store.state.session.sandbox != "full":
+            no_full_sandbox("; ".join(bench.runner.sandbox.why))
+        gate = await bench.gate()
+        assert {"failed_secret", "outside_sandbox"} <= set(gate.impact.reasons)
+        await bench.answer(gate, GateChoice.ONCE)
+        message = await done(task)
+        assert "file of secrets, which it keeps from commands" in message.result.text
+        assert "PORT=8080" in message.result.text
+        gate, message = await asked(bench, GateChoice.ONCE, "cd conf && cat .env")
+        assert (gate.facts["sandbox"], "secret" in gate.impact.reasons) == ("full", True)
+        assert message.result.text.endswith("PORT=8080")
+        apart = await bench.call(RUN, command="e=.env; echo process$e ${e}ironment; false")
+        assert "Probably" not in apart.result.text
+    finally:
+        await bench.end_commands()
+
+
 async def test_a_repository_that_a_command_makes_is_said_and_closed_to_the_next(
     root: Path, tmp_path: Path
 ) -> None:

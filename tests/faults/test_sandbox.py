@@ -365,6 +365,48 @@ def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.Monke
     assert found.stdout == ""
 
 
+def test_secret_files_of_the_workspace_are_kept_from_a_command_that_does_not_name_them(
+    made: Made,
+) -> None:
+    full_only(made)
+    for path, text in {
+        ".env": "KEY=a secret",
+        "conf/secrets.toml": "key = 'a secret'",
+        "conf/led-to": "KEY=a secret too",
+        "conf/.aws/config": "key = a secret",
+        "conf/server.pem": "-----BEGIN PRIVATE KEY-----",
+        ".npmrc": "//registry.example.org/:_authToken=abcdef",
+        "ca.pem": "-----BEGIN CERTIFICATE-----",  # public
+        "web/.npmrc": "engine-strict=true\n//example.org/:_authToken=${TOKEN}",
+        "env/pyvenv.cfg": "",
+        "env/lib/key.pem": "-----BEGIN PRIVATE KEY-----",  # of an installed package
+        "listed/.env": "KEY=listed",
+    }.items():
+        (made.root / path).parent.mkdir(parents=True, exist_ok=True)
+        (made.root / path).write_text(text)
+    (made.root / "linked.env").symlink_to("conf/led-to")
+    if made.who == "nobody":
+        open_for(made.root.parent)
+    secret = ".env linked.env conf/secrets.toml conf/.aws/config conf/server.pem .npmrc"
+    opened = "ca.pem web/.npmrc env/lib/key.pem listed/.env"
+    made.sandbox._choice = made.sandbox._choice._replace(  # pyright: ignore[reportPrivateUsage]
+        read=("listed",)
+    )
+    found = made.run(f"for f in {secret} {opened}; do cat $f >/dev/null && echo $f; done")
+    assert found.stdout.split() == opened.split()
+    assert found.stderr.count("Permission denied") == 5, found.stderr
+    made.run("echo >.env; rm -f .env; echo >>linked.env; mv conf old; cat old/* old/.aws/* >seen")
+    made.run("mv old conf")
+    assert (made.root / ".env").read_text() == "KEY=a secret"
+    assert (made.root / "conf/led-to").read_text() == "KEY=a secret too"
+    assert "a secret" not in (made.root / "seen").read_text()
+    line = ("/bin/cat", ".env", "linked.env")
+    named = [str(made.root / name) for name in (".env", "linked.env", "conf/.aws/x", "conf/s*.pem")]
+    held = asyncio.run(made.sandbox.hold(line, network=False, named=named))
+    assert made.started(held.argv).stdout == "KEY=a secretKEY=a secret too"
+    assert [Path(path).name for path in held.unread] == [".npmrc", "secrets.toml"]
+
+
 def own_folders(made: Made, *own: Path, repositories: tuple[Path, ...] = ()) -> Made:
     """The same workspace, in which folders of the app lie."""
     full_only(made)

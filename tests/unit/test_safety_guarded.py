@@ -38,7 +38,11 @@ def test_links_are_not_followed_but_for_where_git_is_led(tmp_path: Path) -> None
     (root / "loop").symlink_to(".")
     (root / "around/in/.git").write_text("gitdir: ../..\n")  # all of the workspace is nobody's
     (root / "around/.git").write_text(f"gitdir: {beside}/r/.git\n")
+    (beside / "key").write_text("a secret")
+    (root / ".env").symlink_to(beside / "key")
+    (root / "gone.env").symlink_to(beside / "nothing")
     found = guarded(Workspace(root))
+    assert found.secret == (f"{beside}/key",)
     assert sorted(found.closed) == [
         f"{root}/around/.git",
         f"{root}/around/in/.git",
