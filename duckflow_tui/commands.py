@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     When = Callable[[AgentState | None], str | None]
 
 Takes = Literal[
-    "", "language", "theme", "mode", "vitals", "profile", "undo", "anyway", "redo", "text"
+    "", "language", "theme", "mode", "diff", "vitals", "profile", "undo", "anyway", "redo", "text"
 ]
 
 AUTO: Final = "auto"  # of a choice: the AI's
@@ -37,6 +37,7 @@ CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
     "language": LANGUAGES,
     "theme": THEMES,
     "mode": MODES,
+    "diff": ("session", "last"),
     "vitals": ("on", "off"),
     "profile": (*(profile.value.lower() for profile in TaskProfile), AUTO),
     "undo": (UNDO,),
@@ -228,7 +229,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     _pane("chat", "Alt+1 · F2", "alt+1", "f2"),
     _pane("plan", "Alt+2 · F3", "alt+2", "f3"),
     Command("plans", "acting_page('plans')"),
-    _pane("diff", "Alt+3 · F4", "alt+3", "f4"),
+    _pane("diff", "Alt+3 · F4", "alt+3", "f4", takes="diff", with_choice="diff"),
     _pane("vitals", "Alt+4 · F5", "alt+4", "f5", takes="vitals", with_choice="vitals"),
     Command("requirements", "page('requirements')", reads=True, also=("todos",)),
     Command("working", "page('working')", reads=True),

@@ -24,6 +24,7 @@ from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, UserMessage
 from duckflow_tui.state.gates import (
     IN_SANDBOX,
+    FilePreview,
     GateAnswer,
     GateChoice,
     Grant,
@@ -48,7 +49,9 @@ from duckflow_tui.tools.listing import iter_files, overview
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, memory_operations
 from duckflow_tui.tools.operation import RUN
 from duckflow_tui.tools.plan_operations import plan_operations
+from duckflow_tui.tools.session_diff import session_diff
 from duckflow_tui.tools.shell import OwnCommands
+from duckflow_tui.tools.undo import command_since
 from duckflow_tui.tools.watch import FileWatcher
 
 if TYPE_CHECKING:
@@ -255,6 +258,14 @@ class Engine:
         while whole and report.complete and self.store.state.undone_calls:
             report = await self._router.undoing.redo_last(anyway=anyway)
             self._tell(report)
+
+    async def session_diff(self) -> tuple[tuple[FilePreview, ...], str]:
+        """What became of files since the session began, and the newest command of which that is not
+        known, empty for none.
+        """
+        undoing, state = self._router.undoing, self.store.state
+        found = await session_diff(state, undoing.workspace, undoing.blobs)
+        return found, command_since(state, None)
 
     def _tell(self, report: UndoReport) -> None:
         level = Level.INFO if report.undone else Level.WARNING

@@ -97,6 +97,15 @@ def command_since(state: AgentState, call_id: str | None) -> str:
     return ""
 
 
+def place_of(workspace: Workspace, path: str) -> Place | None:
+    """Where the path of a change lies; None where a link, which may have taken the place of a
+    folder, makes it lie somewhere else than it did. Raises WorkspaceError.
+    """
+    tilde = path.startswith("~")  # a folder of this name: what is recorded has no other
+    place = workspace.locate(f"./{path}" if tilde else path)
+    return None if place.leads_out or place.shown != path else place
+
+
 @dataclass(frozen=True, slots=True)
 class Undoing:
     """Takes back the changes of calls and makes them again, each call as a whole or not at all.
@@ -289,12 +298,8 @@ class Undoing:
         return _Step(change, place, place, await self._kept(change))
 
     def _place(self, path: str) -> Place:
-        """Where the path of a change lies; raises _Refused where a link, which may have taken the
-        place of a folder, makes it lie somewhere else than it did.
-        """
-        tilde = path.startswith("~")  # a folder of this name: what is recorded has no other
-        place = self.workspace.locate(f"./{path}" if tilde else path)
-        if place.leads_out or place.shown != path:
+        place = place_of(self.workspace, path)
+        if place is None:
             raise _Refused("taken", path)
         return place
 

@@ -304,6 +304,28 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.theme = theme
         self.bench.invalidate()
 
+    def action_diff(self, what: str) -> None:
+        """Show what became of files since the session began, or its last change again."""
+        engine = self.session.acting()
+        if engine is None:
+            return
+        if what == "session":
+            self.spawn(self._show_session_diff(engine), "diff")
+        else:
+            self.bench.diff.follow(engine.store.state)
+            self.bench.show_pane("diff")
+
+    async def _show_session_diff(self, engine: Engine) -> None:
+        found, command = await engine.session_diff()
+        state, pane = engine.store.state, self.bench.diff
+        if state.gates:  # what is shown is what its keys answer
+            self.status.show_notice("diff.session_later")
+            return
+        pane.open_session(found, state)
+        self.bench.show_pane("diff")
+        if command:
+            self.status.show_notice("diff.session_command", command=command)
+
     def action_vitals(self, shown: str) -> None:
         """Show the gauges, or nowhere."""
         self.bench.vitals_on = shown == "on"

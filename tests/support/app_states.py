@@ -35,7 +35,13 @@ from duckflow_tui.state.conversation import (
     UserMessageAdded,
 )
 from duckflow_tui.state.decision import Check
-from duckflow_tui.state.gates import CardAnswer, CardAnswered, GateAnswer, GateAnswered
+from duckflow_tui.state.gates import (
+    CardAnswer,
+    CardAnswered,
+    FilePreview,
+    GateAnswer,
+    GateAnswered,
+)
 from duckflow_tui.state.goal import RequirementEdited, RequirementItem, RequirementWaived
 from duckflow_tui.state.memory import CompactionUndone
 from duckflow_tui.state.operations import ApprovalMode
@@ -307,6 +313,8 @@ class FakeEngine:
         self._ids = CountingIds()
         self._files = list(files)
         self.suggestion = ""
+        self.previews: tuple[FilePreview, ...] = ()  # of the session's diff
+        self.uncovered = ""  # a command of which that does not know
         self.sent: list[str] = []
         self.commands: list[str] = []  # of the user's own
         self.logs: dict[str, str] = {}  # of servers
@@ -363,6 +371,9 @@ class FakeEngine:
 
     async def run_command(self, text: str) -> None:
         self.commands.append(text)
+
+    async def session_diff(self) -> tuple[tuple[FilePreview, ...], str]:
+        return self.previews, self.uncovered
 
     async def end_process(self, process_id: str) -> bool:
         self.asked.append(f"end {process_id}")

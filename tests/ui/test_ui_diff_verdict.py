@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
+from support.app_states import (
+    FakeEngine,
+    app_with,
+    settled,
+    standing,
+    store_with,
+    turn_started,
+)
 from support.conversations import START, answer, operation, user
-from support.gates import gate, pricing
+from support.gates import gate, many_lines, pricing
 from textual.widgets import Static
 
 from duckflow_tui.state.calls import ChangesUndone, OperationFinished, OperationRequested
@@ -14,7 +21,7 @@ from duckflow_tui.state.operations import FileChange, Outcome
 from duckflow_tui.state.rewind import RewindUndone
 from duckflow_tui.state.session import DraftSaved
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.catalogue import LANGUAGES, Catalogue
 
 CALL = "call_00000001"
 EDIT = "file_ops.edit_file"
@@ -160,3 +167,53 @@ async def test_no_diff_stays_of_a_change_that_left_with_a_way_back() -> None:
         await settled(pilot, lambda: app.bench.diff.call_id == "", "nothing to compare")
         assert not app.bench.diff.view.document.previews
         assert shown(app) == ""
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_the_diff_of_the_session_stands_in_the_pane_until_files_change_again(
+    language: str,
+) -> None:
+    """Its keys are those of each diff. A question that is open keeps its own."""
+    store = store_with(turn_started())
+    change = operation(EDIT, {}, gate=gate(previews=(pricing(),)), answer=answer(GateChoice.ONCE))
+    made = FileChange(path="src/shop/pricing.py", kind="modify")
+    done = change.result.replace(changes=(made,))
+    store.state.messages += [change.model_copy(update={"call_id": CALL, "result": done})]
+    engine = FakeEngine(store)
+    app = app_with(engine, language=language)
+    words, diff = app.words, app.bench.diff
+
+    def above(key: str, **params: object) -> bool:
+        return shown(app) == words(f"diff.{key}", **params)
+
+    async with standing(app, 120, 40) as pilot:
+        await settled(pilot, lambda: diff.call_id == CALL, "the last change")
+        app.run_typed("/diff session")
+        await settled(pilot, lambda: above("session_none"), "that there is none")
+        assert diff.view.document.previews == ()
+        engine.previews = (pricing(), many_lines(3))
+        app.run_typed("/diff session")
+        counts = {"files": 2, "added": 6, "removed": 3}
+        await settled(pilot, lambda: above("session_said", **counts), "the counts")
+        assert app.focused is diff.view
+        await pilot.press("]")
+        assert diff.view.heading.path == "src/big.py"
+        store.dispatch(DraftSaved(text="x"))
+        await pilot.pause()
+        assert above("session_said", **counts)
+        app.run_typed("/diff last")
+        await settled(pilot, lambda: "✓" in shown(app), "the change")
+        assert diff.call_id == CALL
+        engine.uncovered = "make"
+        app.run_typed("/diff session")
+        told = words("diff.session_command", command="make")
+        await settled(pilot, lambda: app.bench.status.said == told, "what it does not know")
+        store.dispatch(ChangesUndone(call_id=CALL, changes=(made,)))
+        await settled(pilot, lambda: "↶" in shown(app), "what became of the change")
+        store.dispatch(OperationRequested(call_id="call_2", operation=EDIT, args={}, at=START))
+        store.dispatch(GateOpened(gate=gate(call_id="call_2", previews=(pricing(),))))
+        await settled(pilot, lambda: diff.call_id == "call_2", "the question")
+        app.run_typed("/diff session")
+        later = words("diff.session_later")
+        await settled(pilot, lambda: app.bench.status.said == later, "that it has to wait")
+        assert diff.call_id == "call_2"

@@ -18,6 +18,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.operations import Outcome
+from duckflow_tui.tools.undo import last_changed
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff import DiffView
@@ -64,6 +65,13 @@ def newest_change(messages: Sequence[Message]) -> OperationMessage | None:
 def previews_of(message: OperationMessage) -> tuple[FilePreview, ...]:
     """What the call would change; a gate that asked about it has them."""
     return message.previews or (message.gate.previews if message.gate is not None else ())
+
+
+def _standing(state: AgentState) -> tuple[object, ...]:
+    """What tells that files changed, or may be about to."""
+    newest, change = last_changed(state), newest_change(state.messages)
+    calls = (message and message.call_id for message in (newest, change))
+    return (*calls, bool(state.gates))
 
 
 def verdict_text(ending: FinishedCall, words: Catalogue, palette: Palette) -> Text:
@@ -117,6 +125,7 @@ class DiffPane(Vertical):
         super().__init__(id=id)
         self.view = DiffView(focusable=focusable)
         self.call_id = ""  # of the call that would make the change
+        self._since: tuple[object, ...] | None = None  # how files stood at the session's diff
         self._titled = titled
         self._ending: FinishedCall | None = None
         self._verdict = Static(classes="diff-verdict", markup=False)
@@ -136,6 +145,8 @@ class DiffPane(Vertical):
 
     def show(self, state: AgentState) -> None:
         """What became of the change; one that no gate asked about comes once it was made."""
+        if self._since is not None and self._since == _standing(state):
+            return
         message = None if state.gates else newest_change(state.messages)
         if message is not None and message.call_id != self.call_id:
             self.open(DiffDocument(previews_of(message)), message.call_id)
@@ -151,8 +162,21 @@ class DiffPane(Vertical):
     def open(self, document: DiffDocument, call_id: str = "") -> None:
         """Show another document from its start: what the call would change."""
         self.call_id = call_id
-        self.ended(None)
+        self._since = self._ending = None
         self.view.show(document, at_change=not self._titled)
+        self._refresh_verdict()
+
+    def open_session(self, previews: Sequence[FilePreview], state: AgentState) -> None:
+        """Show what became of files since the session began, until the next change of a file."""
+        self.open(DiffDocument(previews))
+        self._since = _standing(state)
+        self._refresh_verdict()
+
+    def follow(self, state: AgentState) -> None:
+        """Show the last change again."""
+        if self._since is not None:
+            self.open(DiffDocument(()))
+            self.show(state)
 
     def ended(self, ending: FinishedCall | None) -> None:
         """What became of the call whose change is shown; None while that is open."""
@@ -210,10 +234,25 @@ class DiffPane(Vertical):
     def _refresh_verdict(self) -> None:
         if not self.is_attached:
             return
+        if self._since is not None:
+            self._verdict.display = True
+            self._verdict.update(self._session_text())
+            return
         # Of a call that changes no file there is nothing here that could have been applied.
         self._verdict.display = self._ending is not None and bool(self.view.document.previews)
         if self._ending is not None:
             self._verdict.update(verdict_text(self._ending, self.words, palette_of(self)))
+
+    def _session_text(self) -> Text:
+        """``session so far: files 2, +5 −3``."""
+        document = self.view.document
+        if not document.previews:
+            said = self.words("diff.session_none")
+        else:
+            added, removed = document.figures()
+            counts = {"files": len(document.previews), "added": added, "removed": removed}
+            said = self.words("diff.session_said", **counts)
+        return Text(said, style=palette_of(self).accent)
 
     def _foot_text(self, palette: Palette) -> Text:
         off = self.view.off_screen if self.size.height > 1 else self.view.whole_off_screen

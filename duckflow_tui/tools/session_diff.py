@@ -1,0 +1,119 @@
+"""What became of files since the session began: what its calls changed and was not undone, compared
+with what lies there now.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from duckflow_tui.safety.paths import WorkspaceError
+from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import digest
+from duckflow_tui.state.gates import FilePreview
+from duckflow_tui.state.rewind import all_calls
+from duckflow_tui.tools.changes import ChangeKind, PlannedChange, difference
+from duckflow_tui.tools.diffs import MAX_COMPARED
+from duckflow_tui.tools.operation import Blobs
+from duckflow_tui.tools.undo import place_of
+
+_LOST = "what it held at the start is kept nowhere"
+_TAKEN = "something else lies there now"
+_TOO_MANY = "too many lines to show"
+
+
+class _Start(NamedTuple):
+    """How a file was when the session began; without a hash there was none."""
+
+    path: str
+    sha: str
+    mode: int | None
+
+
+async def session_diff(
+    state: AgentState, workspace: Workspace, blobs: Blobs
+) -> tuple[FilePreview, ...]:
+    """The files that differ from the start of the session, by path. Beyond ``MAX_COMPARED`` lines
+    the others are only named. Raises nothing: what cannot be read says so in its note.
+    """
+    found: list[FilePreview] = []
+    lines = 0
+    here, gone = _starts(state)
+    for path, start in (*here.items(), *((start.path, start) for start in gone)):
+        is_gone = here.get(path, start) is not start  # another one lies there
+        preview = await _preview(path, start, workspace, blobs, is_gone=is_gone)
+        if preview is None:
+            continue
+        lines += sum(len(hunk.lines) for hunk in preview.hunks)
+        if lines > MAX_COMPARED:
+            preview = preview.replace(hunks=(), note=_TOO_MANY)
+        found.append(preview)
+    return tuple(sorted(_renamed(found), key=lambda preview: preview.target or preview.path))
+
+
+def _starts(state: AgentState) -> tuple[dict[str, _Start], list[_Start]]:
+    """How each file was that a call changed, by where it lies now; and those that are gone."""
+    here: dict[str, _Start] = {}
+    gone: dict[str, _Start] = {}
+    for call in all_calls(state):
+        if call.call_id in state.undone_calls:
+            continue
+        for change in call.result.undoable:
+            path = change.path
+            was = here.pop(path, None) or gone.pop(path, None)
+            was = was or _Start(path, change.before, change.before_mode)
+            if change.kind == "delete":
+                gone[was.path] = was
+            else:
+                here[change.target or path] = was
+    return here, list(gone.values())
+
+
+async def _preview(
+    path: str, start: _Start, workspace: Workspace, blobs: Blobs, *, is_gone: bool
+) -> FilePreview | None:
+    """The difference of one file; None where there is none."""
+    try:
+        place = place_of(workspace, path)
+        if place is None or place.is_link:
+            return FilePreview(path=start.path, kind="modify", note=_TAKEN)
+        data = await workspace.read_bytes(place) if place.exists and not is_gone else None
+    except WorkspaceError as error:
+        return FilePreview(path=start.path, kind="modify", note=str(error))
+    sha = "" if data is None else digest(data)
+    moved = bool(sha and start.sha) and start.path != path
+    facts: list[str] = []
+    if sha and start.sha and None not in (start.mode, place.mode) and start.mode != place.mode:
+        facts.append(f"permissions {start.mode or 0:03o} → {place.mode or 0:03o}")
+    if sha == start.sha and not moved and not facts:
+        return None
+    before = data if sha == start.sha else None
+    if start.sha and before is None:
+        try:
+            before = await blobs.get(start.sha)
+        except (KeyError, OSError):
+            facts.append(_LOST)
+    kind: ChangeKind = "modify"
+    if moved or not (sha and start.sha):
+        kind = "move" if moved else "delete" if start.sha else "create"
+    diff = await difference(data if _LOST in facts else before, data)
+    made = PlannedChange(kind, place, diff, start.sha, sha).preview()
+    note = ", ".join(filter(None, (made.note, *facts)))
+    return made.replace(path=start.path if moved else path, target=path if moved else "", note=note)
+
+
+def _renamed(found: list[FilePreview]) -> list[FilePreview]:
+    """A file that went and one that came with the same bytes are one that was moved: a command does
+    not say so.
+    """
+    went = {one.before_hash: one for one in found if one.kind == "delete" and one.removed}
+    kept: list[FilePreview] = []
+    for one in found:
+        old = went.pop(one.after_hash, None) if one.kind == "create" else None
+        if old is not None:
+            move = {"kind": "move", "path": old.path, "target": one.path, "hunks": ()}
+            kept.append(one.replace(**move, before_hash=old.before_hash, added=0, removed=0))
+        else:
+            kept.append(one)
+    moved = {one.path for one in kept if one.kind == "move"}
+    return [one for one in kept if one.kind != "delete" or one.path not in moved]
