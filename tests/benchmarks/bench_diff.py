@@ -58,7 +58,7 @@ async def _opened(shown: FilePreview) -> tuple[float, float, float]:
         for _ in range(20):
             left = view.unseen()
             start = time.perf_counter()
-            view.show_next_unseen()
+            view.action_page_down()
             await _until(lambda left=left: view.unseen() < left)
             pages.append(time.perf_counter() - start)
         return opened, median(pages), cpu

@@ -392,8 +392,14 @@ SWITCHES: Final = (
     Switch(
         "R14",
         "y approves what was not on screen",
-        (("ui/panes/gate_view.py", "            if part.unseen():", "            if False:"),),
-        (f"{_PAGES}::test_y_shows_page_after_page_and_approves_behind_the_last",),
+        (
+            (
+                "ui/panes/gate.py",
+                "if self.unseen() and self._unread_for",
+                "if False and self._unread_for",
+            ),
+        ),
+        (f"{_PAGES}::test_y_asks_once_before_what_was_not_on_screen",),
     ),
     Switch(
         "R15",

@@ -139,6 +139,35 @@ def test_after_an_edit_of_the_proposal_the_new_diff_has_the_keys(tmp_path: Path)
         assert (tmp_path / "work" / "a.txt").read_bytes() == b"mine: one\n"
 
 
+@pytest.mark.parametrize("count", [600, 2000])
+def test_a_long_new_file_is_approved_with_three_keys(tmp_path: Path, count: int) -> None:
+    """Enter, y, y: no page after page, and what was not on screen is named before it is allowed."""
+    text = "".join(f"value_{n} = {n}\n" for n in range(count))
+    write = action("file_ops.write_file", path="big.py", content=text)
+    with (
+        served(script(decision("I write.", write), done("Written."))) as server,
+        start(tmp_path, server.endpoint.base_url, width=80, height=24) as terminal,
+    ):
+        terminal.sees("Message")
+        terminal.type("write it\r")
+        terminal.sees("big.py", "Enter to decide")
+        terminal.type("\r")
+        terminal.sees("Esc back", f"of {count}")
+        terminal.listen(GATE_DEAF)
+        terminal.type("y")
+        terminal.sees("You have not seen", f"of {count} lines", "allow all the same")
+        seen = re.search(rf"(?<!not )seen (\d+) of {count}\b", terminal.text)
+        asked = re.search(rf"not seen (\d+) of {count}\b", terminal.text)
+        assert seen
+        assert asked
+        assert int(seen[1]) + int(asked[1]) == count
+        assert not (tmp_path / "work" / "big.py").exists()
+        terminal.listen(GATE_DEAF)
+        terminal.type("y")
+        terminal.sees("Written.")
+        assert (tmp_path / "work" / "big.py").read_text() == text
+
+
 def test_two_edits_of_one_reply_are_approved_without_going_back(tmp_path: Path) -> None:
     """After the first answer the focus stays for the second gate; its own second begins."""
     edits = [action("file_ops.write_file", path=f"{name}.txt", content="1\n") for name in "ab"]

@@ -89,7 +89,8 @@ def preview(
     path: str, before: str, after: str, *, language: str = "python", **fields: Any
 ) -> FilePreview:
     """The preview of a file that changes from one text to another."""
-    found = hunks(before.split("\n"), after.split("\n"))
+    old, new = (text.split("\n") if text else [] for text in (before, after))
+    found = hunks(old, new)
     marks = [line.mark for hunk in found for line in hunk.lines]
     values: dict[str, Any] = {
         "path": path,

@@ -230,9 +230,6 @@ async def test_p_at_a_gate_shows_the_calls_of_the_session_that_asked_for_the_sam
     app = app_with(engine)
     async with standing(app) as pilot:
         await at_question(pilot)
-        while app.bench.gate.unseen():
-            await pilot.press("p")
-            await pilot.pause()
         await pilot.press("p")
         await settled(
             pilot,

@@ -194,7 +194,7 @@ def test_runs_of_blank_lines_and_of_spaces_become_counts() -> None:
         (RowKind.BLANKS, "", 9),
         (RowKind.LINE, "b⟨␠×70⟩c", 1),
     ]
-    assert document.unseen == 12  # the note that it is new, and eleven lines
+    assert document.unseen == 11  # that it is new, its title says
 
 
 def test_line_that_only_looks_blank_is_shown() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
+from textual import events
+from textual.pilot import Pilot
 
 from duckflow_tui.state.gates import FilePreview, Gate, GateChoice, Impact
 from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.ui.panes.diff_document import DiffDocument
 from duckflow_tui.ui.panes.gate_words import argument_rows, point_rows, subject
-from duckflow_tui.ui.panes.key_guard import SETTLE_UNASKED
+from duckflow_tui.ui.panes.key_guard import SETTLE, SETTLE_UNASKED
 from duckflow_tui.words.catalogue import Catalogue
 
 HOSTILE = "[@click=app.quit]x[/] \x1b]8;;http://evil\x07link\x1b]8;;\x07 \x1b[2J \u202eabc\u200b"
@@ -31,40 +33,94 @@ def command(**fields: object) -> Gate:
     return gate([], **(values | fields))
 
 
-async def test_y_shows_page_after_page_and_approves_behind_the_last() -> None:
-    app = GateApp(gate([many_lines(200)]))
-    async with app.run_test(size=(120, 40)) as pilot:
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
+async def test_y_asks_once_before_what_was_not_on_screen(size: tuple[int, int]) -> None:
+    """It names how much, shows no page, and the second key decides (R14)."""
+    app = GateApp(gate([many_lines(600)]), beside=size[0] == 120)
+    async with app.run_test(size=size) as pilot:
         await at_gate(pilot)
-        left = [app.card.unseen()]
-        assert f"show {left[0]} more" in app.text()
-        assert f"{left[0]} more lines" in app.text()
-        while app.card.unseen():
-            await press(pilot, "y")
-            assert app.answers == []
-            left.append(app.card.unseen())
-            assert left[-1] < left[-2]
-        assert "value_199 = 199" in app.text()
+        unseen = app.card._document.unseen  # pyright: ignore[reportPrivateUsage]
+        assert 500 < unseen < 600
+        assert f"seen {600 - unseen} of 600" in app.text()
         await press(pilot, "y")
-        assert app.answers[0].choice is GateChoice.ONCE
+        asked = f"You have not seen {unseen} of 600 lines of the diff"
+        assert asked in " ".join(app.text().replace("│", " ").split())
+        assert "allow all the same" in app.text()
+        assert app.card.unseen() >= unseen
+        await press(pilot, "y")  # nobody has read that yet
+        assert app.answers == []
+        app.clock.advance(SETTLE)
+        await press(pilot, "y")
+        assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
-async def test_s_pages_too_but_a_rejection_needs_no_paging() -> None:
+async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing() -> None:
     app = GateApp(gate([many_lines(200)]))
     async with app.run_test(size=(120, 40)) as pilot:
         await at_gate(pilot)
-        await press(pilot, "s")
-        assert app.answers == []
+        for key in "ysy":
+            await press(pilot, key)
+            app.clock.advance(SETTLE)
+            assert app.answers == []
         await press(pilot, "n", "enter")
         assert app.answers[0].choice is GateChoice.REJECT
 
 
-async def test_scrolling_past_lines_is_not_having_seen_them() -> None:
+async def test_who_left_the_gate_is_asked_again() -> None:
     app = GateApp(gate([many_lines(200)]))
     async with app.run_test(size=(120, 40)) as pilot:
         await at_gate(pilot)
-        await press(pilot, "end", "y")
+        await press(pilot, "y", "escape")
+        await at_gate(pilot)
+        assert "You have not seen" not in app.text()
+        await press(pilot, "y")
         assert app.answers == []
-        assert app.card.unseen() > 0
+
+
+@pytest.mark.parametrize("beside", [True, False])
+async def test_whatever_scrolls_counts_what_it_brings_on_screen(beside: bool) -> None:
+    """And nothing that it jumps over: the figures are true."""
+    app = GateApp(gate([many_lines(200)]), beside=beside)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at_gate(pilot)
+        view = app.card._view  # pyright: ignore[reportPrivateUsage]
+        left = app.card.unseen()
+        for key in ("down", "pagedown", "end"):
+            await press(pilot, key)
+            assert left - view.size.height <= app.card.unseen() < left
+            left = app.card.unseen()
+        assert "value_199 = 199" in app.text()
+        await press(pilot, "home", *["pagedown"] * 30)
+        assert app.card.unseen() == 0
+        assert "of 200" not in app.text()
+        await press(pilot, "y")
+        assert app.answers[0].choice is GateChoice.ONCE
+
+
+async def test_the_wheel_and_a_jump_to_a_hunk_count_too() -> None:
+    lines = [f"value_{n} = {n}" for n in range(300)]
+    changed = [f"{line}0" if n % 60 == 30 else line for n, line in enumerate(lines)]
+    app = GateApp(gate([preview("a.py", "\n".join(lines), "\n".join(changed))]), beside=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at_gate(pilot)
+        view = app.card._view  # pyright: ignore[reportPrivateUsage]
+        left = app.card.unseen()
+        view.post_message(
+            events.MouseScrollDown(view, 1, 1, 0, 1, 0, shift=False, meta=False, ctrl=False)
+        )
+        await settled_below(pilot, app, left)
+        left = app.card.unseen()
+        await press(pilot, "]", "]", "]", "]")
+        assert app.card.unseen() < left
+
+
+async def settled_below(pilot: Pilot[None], app: GateApp, left: int) -> None:
+    """Wait until less is unseen."""
+    for _ in range(200):
+        await drawn(pilot)
+        if app.card.unseen() < left:
+            return
+    raise AssertionError("the wheel brought nothing on screen")
 
 
 async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen() -> None:
@@ -77,26 +133,40 @@ async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen() -> Non
         await at_gate(pilot)
         assert "rm -rf" not in app.text()
         await press(pilot, "y")
+        assert "You have not seen 1 of 1 lines" in app.text()
+        await press(pilot, "w")
         assert "rm -rf" in app.text()
+        assert app.card.unseen() == 0
         assert app.answers == []
 
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_every_size_can_be_read_to_its_end_and_answered(size: tuple[int, int]) -> None:
-    """Down to 20×5 ``y`` leads through all parts to the approval; nothing raises."""
+    """Down to 20×5 ``y`` approves, at most three times pressed; nothing raises."""
     few = command(gate_id="gate_00000002", args={"command": "echo 1\n" * 12})
     waiting = (gate(), few, gate(gate_id="gate_00000003"))
     app = GateApp(*waiting, beside=size[0] == 120)
     async with app.run_test(size=size) as pilot:
         await at_gate(pilot)
-        for _ in range(300):
-            if len(app.answers) == len(waiting):
-                break
-            before = len(app.answers)
-            await press(pilot, "y")
-            if len(app.answers) > before:
-                app.clock.advance(SETTLE_UNASKED)
-        assert len(app.answers) == len(waiting)
+        for number in range(len(waiting)):
+            for _ in range(2):
+                if len(app.answers) == number:
+                    await press(pilot, "y")
+                    app.clock.advance(SETTLE_UNASKED)
+            assert len(app.answers) == number + 1
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_a_small_gate_that_was_seen_is_still_seen_on_a_smaller_screen(language: str) -> None:
+    """Five lines at 60×20: nothing is asked, whatever size it had before."""
+    app = GateApp(gate([many_lines(5)]), beside=False, language=language)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at_gate(pilot)
+        await pilot.resize_terminal(60, 20)
+        await drawn(pilot)
+        assert app.card.unseen() == 0
+        await press(pilot, "y")
+        assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
 async def test_resizing_while_a_gate_is_open_never_raises_and_keeps_what_was_seen() -> None:
@@ -136,10 +206,8 @@ async def test_five_points_are_in_sight(size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 20)])
 @pytest.mark.parametrize("language", ["en", "ja"])
-async def test_every_point_keeps_its_line_on_every_page(
-    size: tuple[int, int], language: str
-) -> None:
-    """Covers S4-61. What is cut says how many lines are left of it, and ``y`` shows them."""
+async def test_every_point_keeps_its_line(size: tuple[int, int], language: str) -> None:
+    """Covers S4-61. What is cut says how many lines are left of it, and counts as not seen."""
     words = Catalogue(language)
     long = gate(
         intent="割引を一つずつ順に適用する。" * 6,
@@ -150,32 +218,25 @@ async def test_every_point_keeps_its_line_on_every_page(
     async with app.run_test(size=size) as pilot:
         await at_gate(pilot)
         assert "…+" in app.text()
-        pages = 0
-        while not app.answers:
-            lines = app.text().split("\n")
-            for point in ("intent", "why", "impact", "alternatives"):
-                assert any(line.startswith(f"│ {words(f'gate.{point}')} ") for line in lines)
-            assert any("+3 −2" in line for line in lines)
-            unseen = app.card.unseen()
-            await press(pilot, "y")
-            assert app.answers or app.card.unseen() <= unseen
-            pages += 1
-            assert pages < 60
-        assert pages > 3
+        lines = app.text().split("\n")
+        for point in ("intent", "why", "impact", "alternatives"):
+            assert any(line.startswith(f"│ {words(f'gate.{point}')} ") for line in lines)
+        assert any("+3 −2" in line for line in lines)
+        await press(pilot, "y")
+        assert app.answers == []
 
 
 async def test_lines_that_the_view_begins_behind_are_not_counted_as_seen() -> None:
-    """Where room is short the diff begins with the change; the context before it is a page."""
+    """Where room is short the diff begins with the change; the context before it is above."""
     app = GateApp(gate(), beside=False)
     async with app.run_test(size=(60, 20)) as pilot:
         await at_gate(pilot)
         assert "# prices" not in app.text()
         assert "↑ 3" in app.text()
-        shown = ""
-        while not app.answers:
-            await press(pilot, "y")
-            shown += app.text()
-        assert "# prices" in shown
+        await press(pilot, "y")
+        assert app.answers == []
+        await press(pilot, "home")
+        assert "# prices" in app.text()
 
 
 async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen() -> None:
@@ -186,12 +247,6 @@ async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen() -> None:
         assert any(
             line.startswith("╭─ Approve  edit src/shop/pricing.py  step 2 ─") for line in lines
         )
-        end = next(n for n, line in enumerate(lines) if line.startswith("╰"))
-        keys = f"y s  show {app.card.unseen()} more   n  reject   e  edit"
-        assert lines[end - 1].strip("│ ") == keys
-        while app.card.unseen():
-            await press(pilot, "y")
-        lines = app.text().split("\n")
         end = next(n for n, line in enumerate(lines) if line.startswith("╰"))
         assert [line.strip("│ ") for line in lines[end - 2 : end]] == [
             "y  once   n  reject   e  edit",

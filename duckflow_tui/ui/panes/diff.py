@@ -241,17 +241,6 @@ class DiffView(LineView, can_focus=True):
         """Lines of the document that have not been on screen."""
         return self.document.unseen
 
-    def show_next_unseen(self) -> int:
-        """Scroll to the first line that was not on screen; how many were not until now."""
-        place = self.document.seen.first_unseen()
-        if place is not None:
-            row, character = place
-            self._finding = False
-            self.wrap = True  # sideways nothing may stay hidden
-            self.scroll_to(0, self._laid_out.top_of(row, character), animate=False)
-            self.refresh()
-        return self.document.unseen
-
     def search(self, text: str) -> int:
         """Mark where the text occurs and go to the first place; how many places there are.
 

@@ -97,11 +97,15 @@ class DiffDocument:
         for index, preview in enumerate(self.previews):
             self.file_rows.append(len(self.rows))
             self._add_file(index, preview)
-        self.weights = [
-            0 if row.kind is RowKind.HUNK else row.count if row.kind is RowKind.BLANKS else 1
-            for row in self.rows
-        ]
+        self.weights = [self._weight(row) for row in self.rows]
         self.seen = Seen([len(row.text) for row in self.rows], self.weights)
+
+    def _weight(self, row: DiffRow) -> int:
+        """Lines that the row stands for; that one whole file is new or goes, its title says."""
+        alone = len(self.previews) == 1 and bool(self.previews[0].hunks)
+        if row.kind is RowKind.HUNK or (alone and row.kind is RowKind.NOTE and not row.text):
+            return 0
+        return row.count if row.kind is RowKind.BLANKS else 1
 
     @property
     def unseen(self) -> int:

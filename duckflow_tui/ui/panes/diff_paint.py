@@ -370,6 +370,12 @@ def before_note(document: DiffDocument, words: Catalogue, row: DiffRow) -> str:
     return " · ".join(said) + (" · " if said and row.text else "")
 
 
+def figures_text(added: int, removed: int) -> str:
+    """``+3 −2``, or one of both where the other is nothing."""
+    parts = [f"+{added}"] if added or not removed else []
+    return " ".join([*parts, f"−{removed}"] if removed else parts)
+
+
 def counted(words: Catalogue, key: str, count: int) -> str:
     """The entry for one or for many, with its ``{count}``."""
     return words(f"{key}.one" if count == 1 else f"{key}.many", count=count)

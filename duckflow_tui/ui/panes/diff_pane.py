@@ -23,7 +23,7 @@ from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument
-from duckflow_tui.ui.panes.diff_paint import counted
+from duckflow_tui.ui.panes.diff_paint import counted, figures_text
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.words.catalogue import Catalogue
@@ -106,6 +106,7 @@ def _reason(message: OperationMessage, words: Catalogue) -> str:
     return f"{why}: {detail}" if detail else why
 
 
+_LEAST_PATH = 8  # cells of the path in the title; below, the end of it names no file
 _FEWEST_HINTS = 3  # lines of room below which the keys give way to the diff itself
 
 
@@ -189,27 +190,42 @@ class DiffPane(Vertical):
         return self.view.height_for(width) + 1
 
     def title(self, width: int) -> Text:
-        """``Diff  src/shop/pricing.py  +3 −2  hunk 1/1`` in at most ``width`` cells.
+        """``Diff  pricing.py  +3 −2  hunk 1/2  seen 40 of 599`` in at most ``width`` cells.
 
-        The path gives way first, at its beginning.
+        What gives way first: the word before the path, the hunk, the beginning of the path.
         """
         palette = palette_of(self)
         heading = self.view.heading
-        text = Text(self.words("diff.title"), style=f"bold {palette.accent}", no_wrap=True)
+        word, seen = self.words("diff.title"), self._seen_words()
         if not heading.files:
-            return text
-        facts = [f"+{heading.added} −{heading.removed}"]
-        if heading.hunks:
-            facts.append(self.words("diff.hunk", number=heading.hunk, total=heading.hunks))
+            return Text(word, style=f"bold {palette.accent}", no_wrap=True)
+        facts = [figures_text(heading.added, heading.removed)]
         if heading.left_out:
             facts.append(self.words("diff.left_out"))
-        rest = "".join(f"  {fact}" for fact in facts)
-        room = width - text.cell_len - 2 - Text(rest).cell_len
-        text.append("  ")
-        text.append(fit(heading.path, max(room, 8), keep="end"), style=f"bold {palette.text}")
-        text.append(rest, style=palette.quiet)
+        if heading.hunks > 1:
+            facts.append(self.words("diff.hunk", number=heading.hunk, total=heading.hunks))
+        least = min(cell_len(heading.path), _LEAST_PATH)
+        for head, said in ((f"{word}  ", facts), ("", facts), ("", facts[:1])):
+            rest = "".join(f"  {fact}" for fact in said)
+            end = f"  {seen}" if seen else ""
+            room = width - cell_len(f"{head}{rest}{end}")
+            if room >= least:
+                break
+        text = Text(head, style=f"bold {palette.accent}", no_wrap=True)
+        text.append(fit(heading.path, max(room, 1), keep="end"), style=f"bold {palette.text}")
+        text.append(rest, style=f"not bold {palette.quiet}")
+        gap = width - text.cell_len - cell_len(end) if end else 0
+        text.append(f"{' ' * gap}{end}", style=f"not bold {palette.accent}")
         text.truncate(max(1, width), overflow="ellipsis")
         return text
+
+    def _seen_words(self) -> str:
+        """``seen 40 of 599`` while a gate asks and something of it was not on screen."""
+        document = self.view.document
+        if not document.choosing or not document.unseen:
+            return ""
+        total = sum(document.weights)
+        return self.words("diff.seen", count=total - document.unseen, total=total)
 
     def watch_words(self, words: Catalogue) -> None:
         self.view.words = words
@@ -266,7 +282,10 @@ class DiffPane(Vertical):
             text.append(f"{self.words('diff.too_narrow')}  ", style=palette.accent)
         if not self._titled and not roomy and self.view.document.previews:
             added, removed = self.view.document.figures()
-            text.append(f"{self.words('diff.title')} +{added} −{removed}  ", style=palette.quiet)
+            figures = figures_text(added, removed)
+            text.append(f"{self.words('diff.title')} {figures}  ", style=palette.quiet)
+        if not self._titled and (seen := self._seen_words()):
+            text.append(f"{seen}  ", style=palette.accent)
         if off.lines_above:
             counts.append(self.words("diff.above", lines=off.lines_above))
         if off.lines_below:

@@ -21,6 +21,7 @@ from duckflow_tui.ui.bindings import KEYS, keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_view import GateView
+from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
 
@@ -52,8 +53,8 @@ Alike = Callable[[Gate], Sequence[OperationMessage]]
 class GatePane(GateView):
     """The oldest open gate: what, why, with what consequences, and the keys (S4-60…62, S4-65).
 
-    While part of the request was not on screen, ``y`` and ``s`` show it instead of approving
-    (R14). An answer carries the hashes of exactly what was shown.
+    While part of the request was not on screen, a key that consents asks once, naming how much,
+    and the same key then decides (R14). An answer carries the hashes of exactly what was shown.
 
     Once answered by a key it keeps the focus, and says so, while the same reply may ask again:
     the focus stays for that gate and never comes to it. Whatever is typed meanwhile goes to the
@@ -95,6 +96,8 @@ class GatePane(GateView):
         super().__init__(clock, beside, id=id)
         self._proposed = proposed
         self._alike = alike
+        self._now = clock.monotonic
+        self._asked_at = 0.0  # when it was asked about what was not on screen
         self._stayed_until = float("-inf")  # keys from before were typed between two gates
         self._stay_timer: Timer | None = None
 
@@ -168,6 +171,7 @@ class GatePane(GateView):
         return between and (self.has_focus or self._leaving)
 
     def on_blur(self) -> None:
+        self._unread_for = None
         if self._staying and host_of(self).app_focus:
             self._end_stay()
         if not self._staying and not self.gates and self._gate is not None:
@@ -215,7 +219,7 @@ class GatePane(GateView):
             self._approve(GateChoice.PROJECT)
         elif self._document.takes_nothing:
             self._show_hint("gate.takes_nothing")
-        elif not self._turn_page():
+        else:
             self.show_rule(self._alike(gate) if self._alike else ())
             self._guard.begin()  # nobody has read it yet
 
@@ -274,7 +278,9 @@ class GatePane(GateView):
 
     async def action_scroll_part(self, action: str) -> None:
         part = self._view if self._document.rows else self._arguments
-        if part is self._arguments and not self._arguments.max_scroll_y:
+        if self._rule.display:
+            part = self._rule
+        elif part is self._arguments and not self._arguments.max_scroll_y:
             part = self._points
         await part.run_action(action)
 
@@ -290,11 +296,18 @@ class GatePane(GateView):
         gate = self._open_gate()
         if self._rule.display and choice is not GateChoice.PROJECT:
             self.show_rule(None)
-        if gate is None or self._turn_page():
+        if gate is None:
             return
         if self._document.takes_nothing:
             self._show_hint("gate.takes_nothing")
             return
+        now = self._now()
+        if self.unseen() and self._unread_for is not choice:
+            self._unread_for, self._asked_at, self._hint = choice, now, ""
+            self._refresh_frame()
+            return
+        if self.unseen() and round(now - self._asked_at, 6) < SETTLE:
+            return  # nobody has read yet what is asked
         left_out = tuple(sorted(self._document.left_out))
         self._answer(gate, choice, left_out=left_out)
 

@@ -13,10 +13,11 @@ from textual.reactive import var
 
 from duckflow_tui.state.base import Clock
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import Gate
+from duckflow_tui.state.gates import Gate, GateChoice
 from duckflow_tui.ui.layout import ROOMY, TALK_AT_GATE
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument
+from duckflow_tui.ui.panes.diff_paint import counted
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_words import (
     Title,
@@ -27,6 +28,7 @@ from duckflow_tui.ui.panes.gate_words import (
     subject,
     subtitle_of,
     title_of,
+    unread_hints,
     verb,
 )
 from duckflow_tui.ui.panes.question import KeyHint, KeyRow, QuestionWidget
@@ -59,20 +61,17 @@ class Shares:
     diff: int
 
 
-def shares(wants: Wants, height: int, stage: int | None) -> Shares:
-    """Share ``height`` lines: a line of each point first, then arguments and diff.
-
-    ``stage`` is the part being paged through, None before the first page. It gets more at the
-    others' cost, but every point keeps its line. Where not even that has room, the part at hand
-    has all of it.
+def shares(wants: Wants, height: int) -> Shares:
+    """Share ``height`` lines: a line of each point first, then arguments and diff. Where not even
+    that has room, the first part that has something to show has all of it.
     """
     room = max(0, height - wants.keys)
     parts = (wants.points, wants.arguments, wants.diff)
-    # The line that counts what is left of the diff can stand alone until the diff is read.
-    diff = 2 if stage == 2 or wants.least_points <= 1 else 1
+    # The line that counts what is left of the diff can stand alone.
+    diff = 2 if wants.least_points <= 1 else 1
     tight = [min(wants.points, wants.least_points), min(1, parts[1]), min(diff, parts[2])]
     if sum(tight) > room:
-        chosen = stage if stage and parts[stage] else next((n for n in range(3) if parts[n]), 0)
+        chosen = next((n for n in range(3) if parts[n]), 0)
         return Shares(*(room if number == chosen else 0 for number in range(3)))
     given = list(tight)
     points = max(_POINTS, room // 2)
@@ -81,13 +80,6 @@ def shares(wants: Wants, height: int, stage: int | None) -> Shares:
             more = min(want, some[number]) - given[number]
             spare = room - sum(given)
             given[number] += max(0, min(more, spare))
-    if stage is not None:
-        # The points, being read, may take all; a page of another part takes from the points.
-        wanted = parts[0] if stage == 0 else min(parts[stage], _FAIR[stage])
-        for number in (1, 2) if stage == 0 else (0,):
-            moved = max(0, min(wanted - given[stage], given[number] - tight[number]))
-            given[number] -= moved
-            given[stage] += moved
     return Shares(*given)
 
 
@@ -121,7 +113,8 @@ class GateView(QuestionWidget):
         self._beside = beside
         self._document = DiffDocument()
         self._gate: Gate | None = None
-        self._stage: int | None = None  # the part that is being paged through
+        #: The answer that was asked about, as part of the request was not on screen.
+        self._unread_for: GateChoice | None = None
         self._points = RequestView(lambda size: self._shares(size).points, id="gate-points")
         self._arguments = RequestView(lambda size: self._shares(size).arguments, id="gate-args")
         self._inner = InnerDiff(lambda size: self._shares(size).diff)
@@ -163,7 +156,7 @@ class GateView(QuestionWidget):
         What stays in the pane beside is only to be read from then on.
         """
         self._gate = gate
-        self._hint, self._stage = "", None
+        self._hint, self._unread_for = "", None
         self._rule.display, self._points.display = False, True
         self._document.choosing = False
         self.display = gate is not None
@@ -184,7 +177,7 @@ class GateView(QuestionWidget):
         self._rule.display, self._points.display = alike is not None, alike is None
         if self._gate is not None and alike is not None:
             self._rule.show(rule_rows(self._gate, alike, self.words), fresh=True)
-        self._hint, self._stage = "", None
+        self._hint, self._unread_for = "", None
         self._place_diff()
         self._refresh_rows(fresh=False)
 
@@ -251,9 +244,12 @@ class GateView(QuestionWidget):
         if self._staying:
             hints = (KeyHint("✓", self.words("gate.answered_hint")),)
         else:
-            unseen, width = self.unseen(), self.size.width
-            rule = self._rule.display
-            hints = key_hints(gate, self.words, unseen=unseen, width=width, rule=rule)
+            unread = self._unread() if self._unread_for is not None else ""
+            if unread and self._unread_for is not None:
+                hints = unread_hints(gate, self.words, self._unread_for, unread)
+            else:
+                rule, width = self._rule.display, self.size.width
+                hints = key_hints(gate, self.words, width=width, rule=rule)
         if hints != self._keys.hints:
             self._keys.hints = hints
             self._relayout()
@@ -296,7 +292,7 @@ class GateView(QuestionWidget):
         )
 
     def _shares(self, size: Size) -> Shares:
-        return shares(self._wants(size), size.height, self._stage)
+        return shares(self._wants(size), size.height)
 
     def _needs_inner(self) -> bool:
         """Whether the diff has to be in the card, because no pane beside it can be seen."""
@@ -323,16 +319,10 @@ class GateView(QuestionWidget):
             return self._inner.view
         return self._beside.view
 
-    def _turn_page(self) -> bool:
-        """Show the next part that was not on screen; False when there is none (R14)."""
-        parts = (self._points, self._arguments, self._view)
-        for stage, part in enumerate((self._rule,) if self._rule.display else parts):
-            if part.unseen():
-                self._stage = stage
-                self._hint = ""
-                if stage:
-                    self._points.to_start()
-                self._relayout()
-                part.show_next_unseen()
-                return True
-        return False
+    def _unread(self) -> str:
+        """What of the request has not been on screen, in words (R14); empty: nothing."""
+        left, lines = self._document.unseen, sum(self._document.weights)
+        rows = self.unseen() - left
+        parts = [self.words("gate.unread.lines", count=left, total=lines)] if left else []
+        parts += [counted(self.words, "gate.unread.rows", rows)] if rows else []
+        return self.words("gate.unread.and").join(parts)

@@ -16,7 +16,7 @@ from rich.text import Text
 from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.state.base import calendar
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import IN_SANDBOX, Gate
+from duckflow_tui.state.gates import IN_SANDBOX, Gate, GateChoice
 from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
@@ -316,40 +316,20 @@ def subtitle_of(gate: Gate, words: Catalogue, palette: Palette, hint: str, room:
 
 
 def key_hints(
-    gate: Gate, words: Catalogue, *, unseen: int, width: int, rule: bool = False
+    gate: Gate, words: Catalogue, *, width: int, rule: bool = False
 ) -> tuple[KeyHint, ...]:
-    """The letters that this gate answers to. Those that consent only show the next page while
-    something was not on screen, and say so. ``rule``: a rule for the project is shown.
-    """
-    of_server = gate.operation.startswith("mcp.")  # behind a # stands what its server says of it
+    """The letters that this gate answers to; ``rule``: a rule for the project is shown."""
+    once = KeyHint(_LETTERS["once"], words("gate.key.once"))
     keep = _LETTERS["project"][:1]  # the second press is of the same key
     if rule:
-        said = words("gate.key.next", count=unseen) if unseen else words("gate.key.keep_rule")
         back = KeyHint("Esc", words("gate.key.back"))
-        return (KeyHint(keep, said), back, KeyHint(_LETTERS["once"], words("gate.key.once")))
-    if unseen:
-        pages = [_LETTERS["once"]]
-        pages += [_LETTERS["session"]] if gate.can_grant_session else []
-        pages += [_LETTERS["step"]] if gate.can_grant_step else []
-        pages += [keep] if gate.can_grant_project else []
-        hints = [KeyHint(" ".join(pages), words("gate.key.next", count=unseen))]
-    else:
-        hints = [KeyHint(_LETTERS["once"], words("gate.key.once"))]
-    if gate.can_grant_session and not unseen:
-        hints.append(
-            KeyHint(_LETTERS["session"], words("gate.key.sandbox"))
-            if _is_for_all_held(gate)
-            else KeyHint(
-                _LETTERS["session"],
-                words("gate.key.session"),
-                visible_line(
-                    gate.grant_pattern.partition("#")[0] if of_server else gate.grant_pattern
-                ),
-            )
-        )
-    if gate.can_grant_step and not unseen:
+        return KeyHint(keep, words("gate.key.keep_rule")), back, once
+    hints = [once]
+    if gate.can_grant_session:
+        hints.append(_session_hint(gate, words))
+    if gate.can_grant_step:
         hints.append(KeyHint(_LETTERS["step"], words("gate.key.step")))
-    if gate.can_grant_project and not unseen:
+    if gate.can_grant_project:
         hints.append(KeyHint(keep, words("gate.key.project")))
     hints.append(KeyHint(_LETTERS["reject"], words("gate.key.reject")))
     if gate.can_edit:
@@ -358,3 +338,26 @@ def key_hints(
         # What says the most comes last where one row does not hold them all.
         hints.sort(key=lambda hint: hint.letter == _LETTERS["session"])
     return tuple(hints)
+
+
+def _session_hint(gate: Gate, words: Catalogue) -> KeyHint:
+    if _is_for_all_held(gate):
+        return KeyHint(_LETTERS["session"], words("gate.key.sandbox"))
+    of_server = gate.operation.startswith("mcp.")  # behind a # stands what its server says of it
+    pattern = gate.grant_pattern.partition("#")[0] if of_server else gate.grant_pattern
+    return KeyHint(_LETTERS["session"], words("gate.key.session"), visible_line(pattern))
+
+
+def unread_hints(
+    gate: Gate, words: Catalogue, choice: GateChoice, unread: str
+) -> tuple[KeyHint, ...]:
+    """The question before this answer to a gate of which part was not on screen (R14). The same
+    key then decides.
+    """
+    scope = _session_hint(gate, words).whole if choice is GateChoice.SESSION else ""
+    return (
+        KeyHint("", words("gate.unread.asks", what=unread), asks=True),
+        KeyHint(_LETTERS[choice][:1], words("gate.unread.allow"), scope),
+        KeyHint(_LETTERS["reject"], words("gate.key.reject")),
+        KeyHint(words("gate.unread.scroll"), words("gate.unread.show")),
+    )

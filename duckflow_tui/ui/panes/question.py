@@ -27,16 +27,24 @@ _GAPS: Final = (2, 1)  # between two keys; the second where that saves a line
 
 @dataclass(frozen=True, slots=True)
 class KeyHint:
-    """A letter and what it does, in words; ``to_what`` is said more quietly."""
+    """A letter and what it does, in words; ``to_what`` is said more quietly. One that ``asks`` has
+    no letter: it is the question that the others answer.
+    """
 
     letter: str
     text: str
     to_what: str = ""
+    asks: bool = False
 
     @property
     def cells(self) -> int:
         """Room for `` y  once``."""
-        return len(self.letter) + 3 + cell_len(self.whole)
+        return self.head + cell_len(self.whole)
+
+    @property
+    def head(self) -> int:
+        """Room for the letter and the spaces around it."""
+        return cell_len(self.letter) + 3 if self.letter else 0
 
     @property
     def whole(self) -> str:
@@ -74,7 +82,8 @@ class KeyRow(Widget, can_focus=False):
                 if hint.letter:
                     text.append(f" {hint.letter} ", style=letter)
                     text.append(" ")
-                text.append(hint.text, style=palette.text if self.lit else palette.quiet)
+                tone = palette.text if self.lit else palette.quiet
+                text.append(hint.text, style=f"bold {palette.accent}" if hint.asks else tone)
                 if hint.to_what:
                     text.append(f" {hint.to_what}", style=palette.quiet)
         return text
@@ -97,13 +106,12 @@ class KeyRow(Widget, can_focus=False):
                 lines[-1].append(hint)
                 used += hint.cells + (gap if used else 0)
                 continue
-            head = len(hint.letter) + 3
-            for number, (start, stop) in enumerate(wrap(hint.whole, max(1, width - head))):
+            for number, (start, stop) in enumerate(wrap(hint.whole, max(1, width - hint.head))):
                 part = hint.whole[start:stop]
                 if number:
-                    lines.append([KeyHint("", " " * head + part)])
+                    lines.append([KeyHint("", " " * hint.head + part, asks=hint.asks)])
                 else:
-                    lines[-1].append(KeyHint(hint.letter, part))
+                    lines[-1].append(KeyHint(hint.letter, part, asks=hint.asks))
             used = width
         return lines
 

@@ -201,13 +201,13 @@ class RequestView(LineView, can_focus=False):
         self._when_seen: Callable[[], None] | None = None
 
     def show(self, rows: Sequence[QuestionRow], *, fresh: bool) -> None:
-        """Show other rows; unless ``fresh``, a row that says the same stays seen."""
+        """Show other rows; unless ``fresh``, one that says what was seen before stays seen."""
         old, seen = self.rows, self._seen
         self.rows = tuple(rows)
         self._seen = Seen([len(row.text) for row in rows], [1] * len(rows))
+        read = {row.text for n, row in enumerate(old) if seen.whole(n) and not fresh}
         for index, row in enumerate(self.rows):
-            same = not fresh and index < len(old) and old[index].text == row.text
-            if same and seen.whole(index):
+            if row.text in read:
                 self._seen.mark(index, 0, len(row.text))
         if fresh or [row.text for row in old] != [row.text for row in self.rows]:
             self._page = {}
