@@ -73,7 +73,7 @@ class Keys:
     def allow_for_the_session(self, title: str) -> None:
         """Enter goes to the gate, unless it has the focus of the one before in the same reply."""
         terminal = self.terminal
-        terminal.until(lambda: f"Approve  {title}" in terminal.text, title)
+        terminal.until(lambda: f"╭─ {title}" in terminal.text, title)
         weak(terminal)
         terminal.until(lambda: "to decide" in terminal.text or "Esc back" in terminal.text)
         if "to decide" in terminal.text:
@@ -83,7 +83,7 @@ class Keys:
         else:
             terminal.listen(READ)
         self.press("s")
-        terminal.until(lambda: f"Approve  {title}" not in terminal.text, "the next")
+        terminal.until(lambda: f"╭─ {title}" not in terminal.text, "the next")
 
 
 def weak(terminal: Terminal) -> None:
@@ -112,9 +112,9 @@ def test_a_days_loop_costs_few_keys(tmp_path: Path, mode: str, together: bool, m
             terminal.sees("Message", mode)
             terminal.type("make total add up\r")
             if mode == "standard":
-                keys.allow_for_the_session("edit total.py")
-                keys.allow_for_the_session("run python3")
-            terminal.until(lambda: "adds up now" in terminal.text or "Approve" in terminal.text)
+                keys.allow_for_the_session("Edit total.py")
+                keys.allow_for_the_session("Run python3")
+            terminal.until(lambda: "adds up now" in terminal.text or "to decide" in terminal.text)
             weak(terminal)
             terminal.sees("It adds up now.", "in the sandbox, unasked", "sandbox full, unasked")
         sent = str(server.endpoint.of("main")[-1].json)

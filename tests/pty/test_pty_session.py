@@ -49,7 +49,7 @@ def test_read_edit_through_the_gate_with_keys(
         (tmp_path / "work" / "a.py").write_bytes(b"x = 1\r\n")
         terminal.sees("Message")
         terminal.type("make it two\r")
-        terminal.sees("Approve", "x = 2")
+        terminal.sees("Edit a.py", "x = 2")
         terminal.type("y")  # the composer has the focus: a letter, and no consent
         terminal.listen(0.5)
         assert (tmp_path / "work" / "a.py").read_bytes() == b"x = 1\r\n"
@@ -132,7 +132,7 @@ def test_after_an_edit_of_the_proposal_the_new_diff_has_the_keys(tmp_path: Path)
         terminal.type("e")
         terminal.sees("shows the new diff")
         terminal.type("mine: \x13")
-        terminal.sees("edited by you", "Esc back")
+        terminal.sees("Edited by you", "Esc back")
         terminal.listen(GATE_DEAF_UNASKED)
         terminal.type("y")
         terminal.sees("Written.")
@@ -184,7 +184,7 @@ def test_two_edits_of_one_reply_are_approved_without_going_back(tmp_path: Path) 
         terminal.sees("Esc back")
         terminal.listen(GATE_DEAF)
         terminal.type("y")
-        terminal.sees("create b.txt", "Esc back")
+        terminal.sees("Write b.txt", "Esc back")
         assert (work / "a.txt").read_bytes() == b"1\n"
         assert not (work / "b.txt").exists()
         terminal.listen(GATE_DEAF_UNASKED)
@@ -223,7 +223,7 @@ def test_an_interrupt_from_outside_ends_the_app_at_an_open_gate(tmp_path: Path) 
     ):
         terminal.sees("Message")
         terminal.type("write it\r")
-        terminal.sees("Approve")
+        terminal.sees("Enter to decide")
         terminal.signal(signal.SIGINT)
         assert terminal.wait() == 130
         assert terminal.modes == terminal.modes_before
@@ -292,7 +292,7 @@ def test_hostile_text_never_becomes_a_control_sequence_a_link_or_an_action(
         (tmp_path / "work" / name).write_text(hostile("c"))
         terminal.sees("Message")
         terminal.type("go\r")
-        terminal.sees("Approve")
+        terminal.sees("Enter to decide")
         terminal.type("\x0f")  # Ctrl+O: details of operations
         terminal.listen(0.5)
         for row in range(1, 41, 2):
@@ -393,7 +393,7 @@ def test_two_programs_in_one_folder_each_ask_for_their_own_change(tmp_path: Path
         for terminal in (one, two):
             terminal.sees("Message")
             terminal.type("write it\r")
-            terminal.sees("Approve", "nought")
+            terminal.sees("Enter to decide", "nought")
             terminal.type("\r")
             terminal.sees("Esc back")
         one.listen(GATE_DEAF)

@@ -103,7 +103,7 @@ def approves_an_edit_with_keys(program: Program) -> None:
         terminal.type(REQUEST)  # at the first frame: what is typed from then on is not lost
         terminal.sees("fix it.")
         terminal.type("\r")
-        terminal.sees("Approve", "Enter to decide", "return price")
+        terminal.sees("Enter to decide", "return price")
         [project] = [path for path in program.projects() if path not in known]
         before = (project / FIXED).read_bytes()
         shown = applied(before.decode(), terminal.lines).encode()

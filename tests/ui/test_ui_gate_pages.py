@@ -10,7 +10,13 @@ from textual.pilot import Pilot
 from duckflow_tui.state.gates import FilePreview, Gate, GateChoice, Impact
 from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.ui.panes.diff_document import DiffDocument
-from duckflow_tui.ui.panes.gate_words import argument_rows, point_rows, subject
+from duckflow_tui.ui.panes.gate_words import (
+    AI_MARK,
+    argument_rows,
+    point_rows,
+    sentence_rows,
+    subject,
+)
 from duckflow_tui.ui.panes.key_guard import SETTLE, SETTLE_UNASKED
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -190,18 +196,76 @@ async def test_five_points_are_in_sight(size: tuple[int, int]) -> None:
         await at_gate(pilot)
         shown = " ".join(app.text().replace("│", " ").split())
         for point in (
-            "edit src/shop/pricing.py",
-            "apply discounts one after the other",
-            "step 2 needs it;",
-            "1 file, +3 −2 · inside the workspace",
-            "1 keep the sum,",
-            "2 change the tes",
+            "Edit src/shop/pricing.py +3 −2",
+            "◆ Apply discounts one after the other: step 2 needs it;",
+            "Inside the folder, can be undone",
+            "1 keep the sum, cap it 2 change the test instead",
             "- rate = sum(discounts)",
-            "low risk",
             " y ",
             " n reject",
+            "allow edits to pricing.py this session",
         ):
             assert point in shown
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 20)])
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_i_unfolds_every_point_with_its_name_and_source(
+    size: tuple[int, int], language: str
+) -> None:
+    """Covers S4-61, S4-65, S4-66. In place of the diff; what was read there is not asked about."""
+    words = Catalogue(language)
+    app = GateApp(gate(why="it fails; " * 60), beside=size[0] >= 120, language=language)
+    async with app.run_test(size=size) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "end", "home")
+        cut = app.card.unseen()
+        await press(pilot, "i")
+        text = ""
+        for _ in range(12):
+            text += app.text()
+            await press(pilot, "pagedown")
+        for point in ("intent", "why", "impact", "alternatives"):
+            assert f"│ {words(f'gate.{point}')} " in text
+        assert words("gate.says") in text
+        assert words("gate.risk.LOW") in text
+        assert app.card.unseen() <= cut
+        await press(pilot, "i")
+        assert words("gate.risk.LOW") not in app.text()
+        await press(pilot, "i", "escape")
+        assert words("gate.risk.LOW") not in app.text()
+        assert app.focused is app.card
+        assert app.answers == []
+
+
+async def test_what_deviates_is_said_and_nothing_else() -> None:
+    """Outside, irreversible, not held by a sandbox, high risk, a link, what is left out."""
+    words = Catalogue()
+    bad = command(
+        facts={"runs": "rm x", "sandbox": "none", "timeout": "30 s", "rule": "named"},
+        args={"command": "rm x"},
+        impact=Impact(zone=Zone.OUTSIDE, risk=Risk.HIGH, reversible=False, places=("/etc/hosts",)),
+    )
+    rows = sentence_rows(bad, words, DiffDocument([]), with_path=False)
+    said = " ".join(row.text for row in rows if row.tone == "warning")
+    for part in (
+        "OUTSIDE the folder",
+        "cannot be undone",
+        "sandbox NONE: nothing holds this command",
+        "HIGH risk",
+        "leads to /etc/hosts",
+    ):
+        assert part.lower() in said.lower()
+    assert argument_rows(bad, words, titled=True) == []
+    held = command(
+        facts={"runs": "ls", "sandbox": "full"},
+        args={"command": "ls"},
+        impact=Impact(zone=Zone.NOWHERE),
+    )
+    rows = sentence_rows(held, words, DiffDocument([]), with_path=False)
+    assert {row.tone for row in rows} == {"text", "quiet"}
+    assert "Sandbox full: " in rows[-1].text
+    assert "undo covers only files here" in rows[-1].text
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 20)])
@@ -217,11 +281,12 @@ async def test_every_point_keeps_its_line(size: tuple[int, int], language: str) 
     app = GateApp(long, beside=False, language=language)
     async with app.run_test(size=size) as pilot:
         await at_gate(pilot)
-        assert "…+" in app.text()
-        lines = app.text().split("\n")
-        for point in ("intent", "why", "impact", "alternatives"):
-            assert any(line.startswith(f"│ {words(f'gate.{point}')} ") for line in lines)
-        assert any("+3 −2" in line for line in lines)
+        text = app.text()
+        assert "…+" in text
+        assert "│ ◆ 割引を" in text
+        assert words("gate.zone.inside").lower() in text.lower()
+        assert "│ 1 0: another" in text
+        assert "+3 −2" in text
         await press(pilot, "y")
         assert app.answers == []
 
@@ -245,35 +310,37 @@ async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen() -> None:
         await at_gate(pilot)
         lines = app.text().split("\n")
         assert any(
-            line.startswith("╭─ Approve  edit src/shop/pricing.py  step 2 ─") for line in lines
+            line.startswith("╭─ Edit src/shop/pricing.py  +3 −2  step 2 ─") for line in lines
         )
         end = next(n for n, line in enumerate(lines) if line.startswith("╰"))
         assert [line.strip("│ ") for line in lines[end - 2 : end]] == [
-            "y  once   n  reject   e  edit",
-            "s  session edit src/shop/pricing.py",
+            "y  allow   n  reject   e  edit   i  more",
+            "s  allow edits to pricing.py this session",
         ]
 
 
 async def test_title_that_fills_its_line_is_not_cut() -> None:
-    """On 40 columns the title just fits: then no row has to repeat the path."""
+    """On 37 columns the title just fits: then no row has to repeat the path."""
     app = GateApp(gate(), beside=False)
-    async with app.run_test(size=(40, 24)) as pilot:
+    async with app.run_test(size=(37, 24)) as pilot:
         await at_gate(pilot)
-        assert "╭─ Approve  edit src/shop/pricing.py ──╮" in app.text()
-        assert "│ file" not in app.text()
-        await pilot.resize_terminal(38, 24)
+        assert "╭─ Edit src/shop/pricing.py  +3 −2 ─" in app.text()
+        assert "│ src/shop/pricing.py" not in app.text()
+        await pilot.resize_terminal(36, 24)
         await drawn(pilot)
-        assert "│ file   src/shop/pricing.py" in app.text()
+        assert "│ src/shop/pricing.py" in app.text()
 
 
 async def test_missing_points_are_said_to_be_missing() -> None:
     app = GateApp(command(intent=""))
     async with app.run_test(size=(120, 40)) as pilot:
         await at_gate(pilot)
+        assert "The AI gave no purpose and no reason." in app.text()
+        assert "HIGH risk: a secret file" in app.text()
+        await press(pilot, "i")
         assert app.text().count("not given") == 2
         assert "no alternatives given" in app.text()
         assert "runs a program · undo covers only files here" in app.text()
-        assert "HIGH risk: a secret file" in app.text()
 
 
 async def test_diff_is_in_the_card_when_the_pane_beside_is_hidden() -> None:
@@ -330,25 +397,29 @@ async def test_language_changes_under_an_open_gate() -> None:
         await at_gate(pilot)
         app.card.words = Catalogue("ja")
         await drawn(pilot)
-        assert "意図" in app.text()
-        assert "apply discounts one after the other" in app.text()
+        assert "許可" in app.text()
+        assert "Apply discounts one after the other" in app.text()
 
 
 def test_models_words_are_marked_and_facts_are_not() -> None:
     document = DiffDocument([pricing()])
-    rows = point_rows(gate(), Catalogue(), document, with_path=True)
-    said = {row.label for row in rows if row.says}
-    assert said == {"intent", "why", "or"}
+    said = {row.label for row in point_rows(gate(), Catalogue(), document) if row.says}
+    assert said == {"intent", "why", "or", ""}
+    marked = [
+        row for row in sentence_rows(gate(), Catalogue(), document, with_path=True) if row.mark
+    ]
+    assert [row.text[:7] for row in marked] == ["◆ Apply"]
 
 
 def test_the_check_of_a_requirement_is_the_apps_own_question() -> None:
     check = command(args={"command": "grep -q done a"}, checks="the notes say done")
-    rows = {
-        row.label: row for row in point_rows(check, Catalogue(), DiffDocument([]), with_path=False)
-    }
+    rows = {row.label: row for row in point_rows(check, Catalogue(), DiffDocument([]))}
     assert "requirement: the notes say done" in rows["intent"].text
     assert not rows["intent"].says
     assert not rows["why"].says
+    [sentence, *_] = sentence_rows(check, Catalogue(), DiffDocument([]), with_path=False)
+    assert not sentence.says
+    assert AI_MARK not in sentence.text
 
 
 def test_the_title_shows_the_command_as_it_is_and_no_line_break_of_ours() -> None:
@@ -359,7 +430,7 @@ def test_the_title_shows_the_command_as_it_is_and_no_line_break_of_ours() -> Non
 
 def test_place_behind_a_link_is_named() -> None:
     impact = Impact(files=1, places=("src/shop/pricing.py", "/etc/hosts"))
-    rows = point_rows(gate(impact=impact), Catalogue(), DiffDocument([pricing()]), with_path=False)
+    rows = point_rows(gate(impact=impact), Catalogue(), DiffDocument([pricing()]))
     named = [row.text for row in rows if "/etc/hosts" in row.text]
     assert len(named) == 1
     assert not any("pricing.py" in text for text in named)
@@ -400,4 +471,4 @@ async def test_of_a_command_that_goes_on_nothing_is_said_to_be_undone() -> None:
     app = GateApp(command(args={"command": "serve", "background": True}))
     async with app.run_test(size=(120, 40)) as pilot:
         await at_gate(pilot)
-        assert "runs a program · cannot be undone" in app.text()
+        assert "Cannot be undone" in app.text()

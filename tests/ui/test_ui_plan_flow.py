@@ -84,7 +84,7 @@ async def test_the_chat_and_the_tasks_of_a_plan_run_in_their_groups_of_workers(
         await server.reached("the run")
         assert groups(user.app) == ["chat", "turn"]
         server.release("the run")
-        await user.sees("Approve  create a.txt  step 1")
+        await user.sees("Write a.txt  new, 1 line  step 1")
         assert groups(user.app) == ["chat", "task", "turn"]
 
 
@@ -110,7 +110,7 @@ async def test_the_thirteen_steps_of_a_plan_with_keys_alone(tmp_path: Path) -> N
         server.release("the run")
 
         for name in ("a.txt", "index.txt"):
-            await user.sees(f"Approve  create {name}  step 1")
+            await user.sees(f"Write {name}  new, 1 line  step 1")
             assert not (work / name).exists()
             await user.decides("y")
             await settled(user.pilot, (work / name).exists, name)
@@ -119,7 +119,7 @@ async def test_the_thirteen_steps_of_a_plan_with_keys_alone(tmp_path: Path) -> N
         assert "b.txt" not in user.screen
         asked = len(server.requests)
         await user.decides("y")
-        await user.sees("Approve  create b.txt  step 2")
+        await user.sees("Write b.txt  new, 1 line  step 2")
         await user.decides("y")
         await user.sees("Both notes are written.", "2/2", "done", "b.txt is there")
         await settled(user.pilot, lambda: len(server.requests) > 9, "the judgement")

@@ -226,8 +226,15 @@ class GatePane(GateView):
     def action_escape(self) -> None:
         if self._rule.display and not self._field.display:
             self.show_rule(None)
+        elif self._details.display and not self._field.display:
+            self.show_details(shown=False)
         else:
             super().action_escape()
+
+    def action_details(self) -> None:
+        """Everything about it, or no more than what decides."""
+        if self._open_gate() is not None:
+            self.show_details(shown=not self._details.display)
 
     def action_reject(self) -> None:
         if self._open_gate() is not None:
@@ -278,8 +285,8 @@ class GatePane(GateView):
 
     async def action_scroll_part(self, action: str) -> None:
         part = self._view if self._document.rows else self._arguments
-        if self._rule.display:
-            part = self._rule
+        if self._over is not None:
+            part = self._over
         elif part is self._arguments and not self._arguments.max_scroll_y:
             part = self._points
         await part.run_action(action)

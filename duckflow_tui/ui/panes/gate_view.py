@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rich.cells import cell_len
+from rich.text import Text
 from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.reactive import var
@@ -22,18 +22,19 @@ from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_words import (
     Title,
     argument_rows,
+    figures_of,
+    headline,
     key_hints,
     point_rows,
     rule_rows,
-    subject,
-    subtitle_of,
+    sentence_rows,
     title_of,
     unread_hints,
-    verb,
 )
 from duckflow_tui.ui.panes.question import KeyHint, KeyRow, QuestionWidget
 from duckflow_tui.ui.panes.request import QuestionRow, RequestView
 from duckflow_tui.ui.panes.rows import palette_of
+from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.words.catalogue import Catalogue
 
 _LEAST_DIFF: Final = 3  # lines: two of the file and the one that counts the rest
@@ -119,12 +120,15 @@ class GateView(QuestionWidget):
         self._arguments = RequestView(lambda size: self._shares(size).arguments, id="gate-args")
         self._inner = InnerDiff(lambda size: self._shares(size).diff)
         self._rule = RequestView(lambda size: self._shares(size).points, id="gate-rule")
+        self._details = RequestView(lambda size: self._shares(size).points, id="gate-details")
+        self._details.folds = False
 
     def compose(self) -> ComposeResult:
         yield self._points
         yield self._arguments
         yield self._inner
         yield self._rule
+        yield self._details
         yield self._field
         yield self._keys
 
@@ -136,7 +140,9 @@ class GateView(QuestionWidget):
             self._beside.view.on_change(self._refresh_frame)
         self.screen.screen_layout_refresh_signal.subscribe(self, self._laid_out)  # pyright: ignore[reportUnknownMemberType]  # Screen[Unknown]
         self._rule.on_seen(self._refresh_frame)
+        self._details.on_seen(self._refresh_frame)
         self._field.display = self._rule.display = self.display = False
+        self._details.display = False
 
     @property
     def gate(self) -> Gate | None:
@@ -146,7 +152,10 @@ class GateView(QuestionWidget):
     def unseen(self) -> int:
         """Lines of the request that have not been on screen: rows, arguments and diff."""
         rule = self._rule.unseen() if self._rule.display else 0
-        return self._points.unseen() + self._arguments.unseen() + self._document.unseen + rule
+        request = self._points.unseen() + self._arguments.unseen()
+        if self._details.rows:  # they say the same, and more
+            request = min(request, self._details.unseen())
+        return request + self._document.unseen + rule
 
     # --- what it shows ---------------------------------------------------------------------
 
@@ -157,7 +166,8 @@ class GateView(QuestionWidget):
         """
         self._gate = gate
         self._hint, self._unread_for = "", None
-        self._rule.display, self._points.display = False, True
+        self._rule.display, self._details.display, self._points.display = False, False, True
+        self._details.show((), fresh=True)
         self._document.choosing = False
         self.display = gate is not None
         if gate is None:
@@ -175,11 +185,27 @@ class GateView(QuestionWidget):
         the same; None: the request again.
         """
         self._rule.display, self._points.display = alike is not None, alike is None
+        self._details.display = False
         if self._gate is not None and alike is not None:
             self._rule.show(rule_rows(self._gate, alike, self.words), fresh=True)
         self._hint, self._unread_for = "", None
         self._place_diff()
         self._refresh_rows(fresh=False)
+
+    def show_details(self, *, shown: bool) -> None:
+        """Everything about the gate in place of the sentence and the diff, or those again."""
+        self._details.display, self._points.display = shown, not shown
+        self._rule.display = False
+        if shown:
+            self._details.scroll_to(0, 0, animate=False)
+        self._hint = ""
+        self._place_diff()
+        self._refresh_rows(fresh=False)
+
+    @property
+    def _over(self) -> RequestView | None:
+        """What stands in place of the request: the rule, or all about it."""
+        return next((view for view in (self._rule, self._details) if view.display), None)
 
     def watch_words(self, words: Catalogue) -> None:
         self._inner.words = words
@@ -206,21 +232,20 @@ class GateView(QuestionWidget):
             return
         small = self.screen.size.height < ROOMY
         self.set_class(small, "-small")
-        self._points.says = self._arguments.says = self.words("gate.says")
         # Where the title cuts the path it stands in a row of its own.
-        with_path = self._title().cut
-        points = point_rows(
-            gate, self.words, self._document, with_path=with_path, close=self._is_tight
-        )
+        with_path = self._title().cut and not small
+        points = sentence_rows(gate, self.words, self._document, with_path=with_path)
         if small:  # no border, so no title
-            what = f"{verb(gate, self.words)} {subject(gate)}"
-            points.insert(0, QuestionRow(self.words("gate.title"), what))
-        arguments = argument_rows(gate, self.words)
-        column = max(cell_len(row.label) for row in (*points, *arguments))
-        self._points.column = self._arguments.column = column
+            what = headline(gate, self.words, self._figures())
+            points.insert(0, QuestionRow("", what, tone="notice", wide=True))
+        arguments = argument_rows(gate, self.words, titled=True)
         self._points.show(points, fresh=fresh)
         self._arguments.show(arguments, fresh=fresh)
-        self._arguments.display = bool(arguments) and not self._rule.display
+        self._arguments.display = bool(arguments) and self._over is None
+        if self._details.display:
+            self._details.says = self.words("gate.says")
+            rows = point_rows(gate, self.words, self._document)
+            self._details.show((*rows, *argument_rows(gate, self.words)), fresh=False)
         self._refresh_frame()
         self._relayout()
 
@@ -237,10 +262,12 @@ class GateView(QuestionWidget):
             hint = self._hint or self.words("gate.hint_reason")
         elif self._rule.display:
             hint = self._hint or self.words("gate.rule.hint")
+        elif self._details.display:
+            hint = self._hint or self.words("gate.hint_details")
         self.border_title = self._title().text
         room = max(0, self.size.width - 2)
-        self.border_subtitle = subtitle_of(gate, self.words, palette, hint, room)
-        self._points.lit = self._keys.lit = lit
+        self.border_subtitle = Text(fit(hint, room), style=palette.accent, no_wrap=True)
+        self._points.lit = self._details.lit = self._keys.lit = lit
         if self._staying:
             hints = (KeyHint("✓", self.words("gate.answered_hint")),)
         else:
@@ -248,8 +275,13 @@ class GateView(QuestionWidget):
             if unread and self._unread_for is not None:
                 hints = unread_hints(gate, self.words, self._unread_for, unread)
             else:
-                rule, width = self._rule.display, self.size.width
-                hints = key_hints(gate, self.words, width=width, rule=rule)
+                hints = key_hints(
+                    gate,
+                    self.words,
+                    width=self.size.width,
+                    rule=self._rule.display,
+                    whole=self._details.display,
+                )
         if hints != self._keys.hints:
             self._keys.hints = hints
             self._relayout()
@@ -258,12 +290,22 @@ class GateView(QuestionWidget):
     def _is_tight(self) -> bool:
         return self.screen.size.height < _TIGHT
 
+    def _figures(self) -> str:
+        assert self._gate is not None
+        return figures_of(self._gate, self.words, self._document)
+
     def _title(self) -> Title:
         assert self._gate is not None
         palette = palette_of(self)
         room = max(0, self.size.width - 2)  # the border leaves a space at both ends of it
         return title_of(
-            self._gate, self.words, palette, room, step=self.step, waiting=len(self.gates)
+            self._gate,
+            self.words,
+            palette,
+            room,
+            figures=self._figures(),
+            step=self.step,
+            waiting=len(self.gates),
         )
 
     # --- room ------------------------------------------------------------------------------
@@ -282,7 +324,7 @@ class GateView(QuestionWidget):
 
     def _wants(self, size: Size) -> Wants:
         width = size.width
-        points = self._rule if self._rule.display else self._points
+        points = self._over or self._points
         return Wants(
             keys=1 if self._field.display else self._keys.height_for(width, size.height),
             points=points.height_for(width),
@@ -296,7 +338,7 @@ class GateView(QuestionWidget):
 
     def _needs_inner(self) -> bool:
         """Whether the diff has to be in the card, because no pane beside it can be seen."""
-        if self._gate is None or not self._gate.previews or self._rule.display:
+        if self._gate is None or not self._gate.previews or self._over is not None:
             return False
         if self._beside is None or not self._beside.is_on_screen:
             return True

@@ -6,6 +6,7 @@ The model's words are marked as its own; facts are computed here.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,29 +22,131 @@ from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff_document import BLANK_RUN, DiffDocument, shown_line, shown_path
+from duckflow_tui.ui.panes.diff_paint import counted, figures_text
 from duckflow_tui.ui.panes.question import KeyHint
 from duckflow_tui.ui.panes.request import QuestionRow, Tone
 from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.words.catalogue import Catalogue
 
-_ONE_ROW: Final = 56  # cells that the alternatives may take together before each gets its row
 _GAP: Final = "   "
+_PLAIN_WORD: Final = re.compile(r"[a-z]+[ ,:.]")
+AI_MARK: Final = "◆"  # before what the AI says, in the chat as well
 
 #: Arguments whose whole effect is the difference that the previews show.
 _RESULTS: Final = frozenset({"content", "edits"})
 
 
-def point_rows(
-    gate: Gate, words: Catalogue, document: DiffDocument, *, with_path: bool, close: bool = False
+def sentence_rows(
+    gate: Gate, words: Catalogue, document: DiffDocument, *, with_path: bool
 ) -> list[QuestionRow]:
-    """What is always in sight: intent, why, impact and alternatives (S4-61).
-
-    ``close`` takes one row for each of them, and one for all that is to be noticed.
+    """What is always in sight: intent and why as a sentence, what is not as ever, and the
+    alternatives (S4-61). The sign of the AI stands before its own words.
     """
-    rows = _to_notice(gate, words, close=close)
+    rows: list[QuestionRow] = []
     if with_path:
         paths = ", ".join(shown_path(preview) for preview in gate.previews) or subject(gate)
-        rows.append(QuestionRow(words("gate.file"), paths))
+        rows.append(QuestionRow("", paths, wide=True))
+    says = not gate.checks
+    text = f"{AI_MARK} {_sentence(gate, words)}" if says else _sentence(gate, words)
+    mark: Tone | None = "ai" if says else None
+    rows.append(QuestionRow("", SafeText(text), says=says, mark=mark, wide=True))
+    rows.extend(_deviations(gate, words, document))
+    if gate.alternatives:
+        rows.append(_alternatives_row(gate))
+    return rows
+
+
+def _sentence(gate: Gate, words: Catalogue) -> SafeText:
+    """Intent and reason, each with its end; what is missing is said to be."""
+    if gate.checks:
+        wanted = shown_line(gate.checks.strip())
+        intent, why = words("gate.checks.intent", requirement=wanted), words("gate.checks.why")
+    else:
+        intent, why = (shown_line(text.strip()) for text in (gate.intent, gate.why))
+    if not intent and not why:
+        return words("gate.nothing_given")
+    if not why or why == intent:
+        said = words("gate.no_why") if not why else ""
+        return SafeText(f"{_ended(intent)} {said}".rstrip())
+    if not intent:
+        return SafeText(_ended(why))
+    joined = words("gate.sentence", intent=intent.rstrip(" .。:："), why=why)
+    return SafeText(_ended(joined))
+
+
+def _ended(text: str) -> str:
+    """As a sentence: a capital at its start, unless a name of code stands there, and a stop."""
+    stop = "" if text.endswith((".", "!", "?", "。", "！", "？", "…", ")", "）")) else "."
+    if stop and not text[-1:].isascii():
+        stop = "。"
+    return f"{_first_up(text) if _PLAIN_WORD.match(text) else text}{stop}"
+
+
+def _deviations(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterator[QuestionRow]:
+    """What is not as it is for most; where nothing is, one quiet line that says so."""
+    impact, bad, notes = gate.impact, list[str](), [*_notices(gate, words)]
+    if impact.zone not in (Zone.INSIDE, Zone.NOWHERE):
+        bad.append(words(f"gate.zone.{impact.zone}"))
+    if not impact.reversible:
+        bad.append(words("gate.irreversible"))
+    held = gate.facts.get("sandbox", "")
+    if held in BARE:
+        bad.append(_sandbox(held, words))
+    high = impact.risk.rank >= Risk.HIGH.rank
+    if high or impact.reasons or impact.risk.rank >= Risk.MEDIUM.rank:
+        (bad if high else notes).append(risk_words(gate, words))
+    if document.left_out:
+        count, total = len(document.left_out), len(document.hunks)
+        notes.append(words("gate.left_out", count=count, total=total))
+    for parts in (bad, notes):
+        if parts:
+            text = SafeText(_first_up(" · ".join(parts)))
+            yield QuestionRow("", text, tone="warning" if parts is bad else "notice", wide=True)
+    for text in _real_places(gate, words):
+        yield QuestionRow("", text, tone="warning", wide=True)
+    usual: list[str] = []
+    if held and held not in BARE:
+        usual.append(_sandbox(held, words))
+    if impact.zone is Zone.INSIDE and not bad:
+        usual.append(words("gate.zone.inside"))
+    if _keeps_copies(gate) and impact.reversible:
+        usual.append(words("gate.files_reversible"))
+    elif impact.reversible and not bad:
+        usual.append(words("gate.reversible"))
+    if usual:
+        text = _first_up(words("gate.list").join(usual))
+        yield QuestionRow("", SafeText(text), tone="quiet", wide=True)
+
+
+def _first_up(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _sandbox(held: str, words: Catalogue) -> str:
+    said = f"gate.fact_value.sandbox.{held}"
+    level = words(said) if words.has(said) else visible_line(held)
+    return f"{words('gate.fact.sandbox')} {level}"
+
+
+def _keeps_copies(gate: Gate) -> bool:
+    """Whether it is a command, of which only the files of the folder can be taken back; one that
+    goes on has no copy to go back to.
+    """
+    return gate.operation == "shell.run" and not gate.args.get("background")
+
+
+def _alternatives_row(gate: Gate) -> QuestionRow:
+    items = [f"{n} {shown_line(text)}" for n, text in enumerate(gate.alternatives[:9], 1)]
+    starts = [len(_GAP.join([*items[:n], ""])) for n in range(len(items))]
+    keys = tuple((at, at + 1) for at in starts)
+    return QuestionRow("", SafeText(_GAP.join(items)), says=True, keys=keys, wide=True)
+
+
+def point_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[QuestionRow]:
+    """Everything about a gate, each point with its name and where it is from (S4-61, S4-65)."""
+    rows = [QuestionRow("", text, tone="notice") for text in _notices(gate, words)]
+    paths = ", ".join(shown_path(preview) for preview in gate.previews) or subject(gate)
+    rows.append(QuestionRow(words("gate.file" if gate.previews else "gate.what"), paths))
     if gate.checks:
         wanted = shown_line(gate.checks.strip())
         rows.append(
@@ -55,20 +158,25 @@ def point_rows(
         rows.append(_said(words("gate.why"), gate.why, words))
     rows.append(QuestionRow(words("gate.impact"), impact_words(gate, words, document)))
     rows.extend(QuestionRow("", text, tone="warning") for text in _real_places(gate, words))
-    if not close:
-        rows.extend(_risk(gate, words))
-    rows.extend(_alternatives(gate, words, close=close))
+    high = gate.impact.risk.rank >= Risk.HIGH.rank
+    rows.append(QuestionRow("", risk_words(gate, words), tone="warning" if high else "text"))
+    rows.extend(_alternatives(gate, words))
     return rows
 
 
-def argument_rows(gate: Gate, words: Catalogue) -> list[QuestionRow]:
-    """The arguments that will be used and that no preview shows (R14), as the app has them."""
-    facts = list(_facts(gate, words))
+def argument_rows(gate: Gate, words: Catalogue, *, titled: bool = False) -> list[QuestionRow]:
+    """The arguments that will be used and that no preview shows (R14), as the app has them.
+
+    ``titled``: without what the title shows whole, and without figures that change nothing.
+    """
+    facts = list(_facts(gate, words, titled=titled))
     lines: list[tuple[str, bool]] = []
-    if not gate.previews:
+    shown = subject(gate) if titled else None
+    if not gate.previews and shown != visible_line(gate.operation) and not gate.facts.get("runs"):
         lines.append((visible_line(gate.operation), False))
     for name, value in gate.args.items():
-        if not _on_the_diff(gate, name, value):
+        in_title = name in ("command", "path") and isinstance(value, str) and value == shown
+        if not in_title and not _on_the_diff(gate, name, value):
             lines.extend(_argument(name, value, words))
     return facts + [
         QuestionRow(
@@ -78,13 +186,25 @@ def argument_rows(gate: Gate, words: Catalogue) -> list[QuestionRow]:
     ]
 
 
-def _facts(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
+#: Facts of which nobody needs to know before the details are asked for.
+_DETAILS: Final = frozenset({"sandbox", "rule", "timeout"})
+
+#: Values of the fact ``sandbox`` where nothing holds a command.
+BARE: Final = frozenset({"none", "outside"})
+
+
+def _facts(gate: Gate, words: Catalogue, *, titled: bool) -> Iterator[QuestionRow]:
     """Figures that the app computed: what really runs, where, and what holds it."""
     for name, value in gate.facts.items():
+        if titled and name == "sandbox" and gate.can_grant_session and _is_for_all_held(gate):
+            yield QuestionRow("", words("gate.in_sandbox"), wide=True)
+        known = name in _DETAILS or (name == "cwd" and value == ".")
+        if titled and (known or (name == "runs" and value == subject(gate))):
+            continue
         key, said = f"gate.fact.{name}", f"gate.fact_value.{name}.{value}"
         label = words(key) if words.has(key) else visible_line(name)
         if words.has(said):
-            bare = name == "sandbox" and value in ("none", "outside")
+            bare = name == "sandbox" and value in BARE
             tone: Tone = "warning" if bare else "text"
             yield QuestionRow(label, words(said), tone=tone)
             if name == "sandbox" and gate.can_grant_session and _is_for_all_held(gate):
@@ -158,8 +278,8 @@ def impact_words(gate: Gate, words: Catalogue, document: DiffDocument) -> SafeTe
     if impact.zone is not Zone.NOWHERE:
         parts.append(words(f"gate.zone.{impact.zone}"))
     key = "gate.reversible" if impact.reversible else "gate.irreversible"
-    if gate.operation == "shell.run" and not gate.args.get("background"):
-        key = "gate.files_reversible"  # a command that goes on has no copy to go back to
+    if _keeps_copies(gate):
+        key = "gate.files_reversible"
     parts.append(words(key))
     return SafeText(" · ".join(parts))
 
@@ -194,21 +314,6 @@ def subject(gate: Gate) -> SafeText:
     return visible_line(gate.operation)
 
 
-def _to_notice(gate: Gate, words: Catalogue, *, close: bool) -> list[QuestionRow]:
-    rows = [QuestionRow("", text, tone="notice") for text in _notices(gate, words)]
-    if not close:
-        return rows
-    rows = [*_risk(gate, words), *rows]
-    text = " · ".join(row.text for row in rows)
-    return [QuestionRow("", SafeText(text), tone=rows[0].tone)] if rows else []
-
-
-def _risk(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
-    if gate.impact.reasons or gate.impact.risk.rank >= Risk.MEDIUM.rank:
-        high = gate.impact.risk.rank >= Risk.HIGH.rank
-        yield QuestionRow("", risk_words(gate, words), tone="warning" if high else "notice")
-
-
 def _notices(gate: Gate, words: Catalogue) -> Iterator[SafeText]:
     if gate.renewed:
         yield words("gate.renewed")
@@ -223,19 +328,14 @@ def _said(label: str, text: str, words: Catalogue) -> QuestionRow:
     return QuestionRow(label, safe, says=True)
 
 
-def _alternatives(gate: Gate, words: Catalogue, *, close: bool) -> Iterator[QuestionRow]:
+def _alternatives(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
     label = words("gate.alternatives")
     if not gate.alternatives:
         yield QuestionRow(label, words("gate.none_given"), tone="quiet")
         return
-    items = [f"{n} {shown_line(text)}" for n, text in enumerate(gate.alternatives[:9], 1)]
-    one = _GAP.join(items)
-    if close or cell_len(one) <= _ONE_ROW:
-        starts = [len(_GAP.join([*items[:n], ""])) for n in range(len(items))]
-        yield QuestionRow(label, one, says=True, keys=tuple((at, at + 1) for at in starts))
-        return
-    for number, item in enumerate(items):
-        yield QuestionRow(label if number == 0 else "", item, says=True, keys=((0, 1),))
+    for number, text in enumerate(gate.alternatives[:9], 1):
+        item = f"{number} {shown_line(text)}"
+        yield QuestionRow(label if number == 1 else "", item, says=True, keys=((0, 1),))
 
 
 def _reason(code: str, words: Catalogue) -> str:
@@ -285,67 +385,90 @@ class Title:
 
 
 def title_of(
-    gate: Gate, words: Catalogue, palette: Palette, room: int, *, step: str, waiting: int
+    gate: Gate,
+    words: Catalogue,
+    palette: Palette,
+    room: int,
+    *,
+    figures: str,
+    step: str,
+    waiting: int,
 ) -> Title:
-    """``Approve  edit src/shop/pricing.py  step 2  1 of 3`` in at most ``room`` cells."""
-    text = Text(words("gate.title"), style=f"bold {palette.accent}", no_wrap=True)
-    rest = f"  {step}" if step else ""
+    """``Edit src/shop/pricing.py  +3 −2  step 2  1 of 3`` in at most ``room`` cells."""
+    head = f"{_first_up(verb(gate, words))} "
+    rest = f"  {figures}" if figures else ""
+    rest += f"  {step}" if step else ""
     if waiting > 1:
         rest += f"  {words('gate.waiting', number=1, total=waiting)}"
     several = len(gate.previews) > 1
     what = words("gate.several", count=len(gate.previews)) if several else subject(gate)
-    head = f"  {verb(gate, words)} "
-    shown = fit(what, max(room - Text(f"{text.plain}{head}{rest}").cell_len, 0), keep="end")
-    text.append(f"{head}{shown}")
+    shown = fit(what, max(room - cell_len(f"{head}{rest}"), 0), keep="end")
+    text = Text(f"{head}{shown}", style=f"bold {palette.accent}", no_wrap=True)
     text.append(rest, style=f"not bold {palette.quiet}")
     return Title(text, shown != what)
 
 
-def subtitle_of(gate: Gate, words: Catalogue, palette: Palette, hint: str, room: int) -> Text:
-    """``low risk · Enter to decide`` in at most ``room`` cells, the hint before the risk.
+def figures_of(gate: Gate, words: Catalogue, document: DiffDocument) -> str:
+    """``+3 −2``, less what is left out; of a file that comes or goes its lines."""
+    added, removed = gate.impact.added, gate.impact.removed
+    if document.left_out:
+        added, removed = document.figures()
+    kinds = {preview.kind for preview in gate.previews}
+    if not gate.previews or not (added or removed):
+        return ""
+    if kinds == {"create"}:
+        return counted(words, "gate.new", added)
+    if kinds == {"delete"}:
+        return counted(words, "gate.gone", removed)
+    return figures_text(added, removed)
 
-    The risk is a word before it is a colour.
-    """
-    risk = gate.impact.risk
-    whole = f"{words(f'gate.risk.{risk}')} · {hint}"
-    if Text(whole).cell_len > room:
-        return Text(fit(hint, room), style=palette.accent, no_wrap=True)
-    style = palette.bad if risk.rank >= Risk.HIGH.rank else palette.accent
-    text = Text(words(f"gate.risk.{risk}"), style=style, no_wrap=True)
-    return text.append(f" · {hint}", style=palette.accent)
+
+def headline(gate: Gate, words: Catalogue, figures: str) -> SafeText:
+    """The title without a border to stand in."""
+    parts = (_first_up(verb(gate, words)), subject(gate), figures)
+    return SafeText(" ".join(part for part in parts if part))
 
 
 def key_hints(
-    gate: Gate, words: Catalogue, *, width: int, rule: bool = False
+    gate: Gate, words: Catalogue, *, width: int, rule: bool = False, whole: bool = False
 ) -> tuple[KeyHint, ...]:
-    """The letters that this gate answers to; ``rule``: a rule for the project is shown."""
+    """The letters that this gate answers to; ``rule``: a rule for the project is shown,
+    ``whole``: everything about it is.
+    """
     once = KeyHint(_LETTERS["once"], words("gate.key.once"))
     keep = _LETTERS["project"][:1]  # the second press is of the same key
     if rule:
         back = KeyHint("Esc", words("gate.key.back"))
         return KeyHint(keep, words("gate.key.keep_rule")), back, once
-    hints = [once]
-    if gate.can_grant_session:
-        hints.append(_session_hint(gate, words))
-    if gate.can_grant_step:
-        hints.append(KeyHint(_LETTERS["step"], words("gate.key.step")))
-    if gate.can_grant_project:
-        hints.append(KeyHint(keep, words("gate.key.project")))
-    hints.append(KeyHint(_LETTERS["reject"], words("gate.key.reject")))
+    hints = [once, KeyHint(_LETTERS["reject"], words("gate.key.reject"))]
     if gate.can_edit:
         hints.append(KeyHint(_LETTERS["edit"], words("gate.key.edit")))
-    if sum(hint.cells + 2 for hint in hints) - 2 > width:
-        # What says the most comes last where one row does not hold them all.
-        hints.sort(key=lambda hint: hint.letter == _LETTERS["session"])
-    return tuple(hints)
+    details = KeyHint(_LETTERS["details"], words("gate.key.less" if whole else "gate.key.more"))
+    scopes: list[KeyHint] = []
+    if gate.can_grant_session:
+        scopes.append(_session_hint(gate, words))
+    if gate.can_grant_step:
+        scopes.append(KeyHint(_LETTERS["step"], words("gate.key.step")))
+    if gate.can_grant_project:
+        scopes.append(KeyHint(keep, words("gate.key.project")))
+    if sum(hint.cells + 2 for hint in (*hints, *scopes, details)) - 2 > width:
+        return *hints, details, *scopes  # what says the most comes last, on lines of its own
+    return *hints, *scopes, details
 
 
 def _session_hint(gate: Gate, words: Catalogue) -> KeyHint:
+    """What ``s`` would allow; the whole place where the title does not show it."""
+    letter = _LETTERS["session"]
     if _is_for_all_held(gate):
-        return KeyHint(_LETTERS["session"], words("gate.key.sandbox"))
-    of_server = gate.operation.startswith("mcp.")  # behind a # stands what its server says of it
-    pattern = gate.grant_pattern.partition("#")[0] if of_server else gate.grant_pattern
-    return KeyHint(_LETTERS["session"], words("gate.key.session"), visible_line(pattern))
+        return KeyHint(letter, words("gate.key.sandbox"))
+    operation, _, what = gate.grant_pattern.partition(" ")
+    if gate.operation.startswith("mcp."):  # behind a # stands what its server says of it
+        what = gate.grant_pattern.partition("#")[0]
+    elif gate.effect is Effect.WRITE and gate.previews:
+        if what == gate.previews[0].path:
+            what = what.rpartition("/")[2]
+        return KeyHint(letter, words("gate.key.session_edits", what=visible_line(what)))
+    return KeyHint(letter, words("gate.key.session", what=visible_line(what or operation)))
 
 
 def unread_hints(
@@ -354,7 +477,7 @@ def unread_hints(
     """The question before this answer to a gate of which part was not on screen (R14). The same
     key then decides.
     """
-    scope = _session_hint(gate, words).whole if choice is GateChoice.SESSION else ""
+    scope = _session_hint(gate, words).text if choice is GateChoice.SESSION else ""
     return (
         KeyHint("", words("gate.unread.asks", what=unread), asks=True),
         KeyHint(_LETTERS[choice][:1], words("gate.unread.allow"), scope),

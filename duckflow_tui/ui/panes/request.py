@@ -193,6 +193,7 @@ class RequestView(LineView, can_focus=False):
     def __init__(self, allot: Allot, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._allot = allot
+        self.folds = True  # whether rows may be cut to a line each; else all of them scroll
         self.rows: tuple[QuestionRow, ...] = ()
         self._seen = Seen((), ())
         self._room = (-1, -1)  # cells and lines that the lines below were laid out for
@@ -302,7 +303,7 @@ class RequestView(LineView, can_focus=False):
 
     def _folds(self, width: int) -> bool:
         """Whether a row cut to one line says something at this width."""
-        if not self._columns(width):
+        if not self.folds or not self._columns(width):
             return False
         return all(width - head >= LEAST_ROOM for head in self._head_cells(width))
 
