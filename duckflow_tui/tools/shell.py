@@ -322,16 +322,14 @@ class Shell:
                 seen.append(Touched(whole=True))
             elif before is not None and started and not _hurried():
                 seen.append(await self._copies.touched(before))
+                wrote = {*seen[0].uncovered, *(c.path for c in seen[0].changes)}
+                there = (path for path in sorted(wrote) if context.workspace.status(path))
+                self._warn("obeyed_written", args, [p for p in there if obeyed(p.split("/"))])
             if watched and started and not _hurried():
                 now = await asyncio.to_thread(git_obeys, context.workspace)
                 changed = sorted(path for path in {*git, *now} if git.get(path) != now.get(path))
                 changed = [p for p in changed if not any(p.startswith(f"{o}/") for o in changed)]
-                if changed:
-                    shown = _some(tuple(changed))
-                    command = one_line(args.command, 100)
-                    self._background.notices.warn(
-                        "processes.git_changed", command=command, paths=shown
-                    )
+                self._warn("git_changed", args, changed)
         if not in_time:
             output = running.output()
             raise ToolFault(
@@ -344,6 +342,12 @@ class Shell:
         output = _touching(_told(started), seen)
         held_back = "" if args.outside else held_back_by(level, output, running.unread)
         return replace(output, held_back=held_back)
+
+    def _warn(self, key: str, args: Run, paths: list[str]) -> None:
+        """Say to the user what a command did that works on after it, where it did anything."""
+        if paths:
+            command, shown = one_line(args.command, 100), _some(tuple(paths))
+            self._background.notices.warn(f"processes.{key}", command=command, paths=shown)
 
     def _users_own(self, args: Run, place: Place, context: ToolContext) -> Work:
         started: list[RunningCommand] = []

@@ -429,6 +429,33 @@ async def test_a_repository_that_a_command_makes_is_said_and_closed_to_the_next(
 
 
 @pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ("echo {} >package.json; mkdir -p a/.cursor; echo x >a/.cursor/rules; echo >src.py", True),
+        ("mv conftest.py tests.py; mv src.py conftest.py; sleep 30", True),
+        ("chmod +x src.py; rm conftest.py; echo >setup.txt; false", False),
+        ("cat conftest.py", False),
+    ],
+)
+async def test_what_a_command_wrote_that_builds_or_agents_obey_is_said_once(
+    root: Path, line: str, written: bool
+) -> None:
+    """However the command ends; the model is told nothing that it could take for consent."""
+    for path in ("conftest.py", "src.py"):
+        (root / path).write_text(f"# {path}\n")
+    async with opened(root, "full", ApprovalMode.TRUSTED) as bench:
+        task = bench.begin(RUN, command=line, timeout_s=2)
+        await bench.until(lambda state: bool(state.gates or state.messages))
+        if bench.store.state.gates:  # it deletes
+            await bench.answer(await bench.gate(), GateChoice.ONCE)
+        await done(task)
+        said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
+        paths = "a/.cursor/rules, package.json" if "json" in line else "conftest.py"
+        found = [(m.key, m.params["paths"], m.for_model) for m in said]
+        assert found == [("processes.obeyed_written", paths, "")] * written
+
+
+@pytest.mark.parametrize(
     ("line", "changed"),
     [
         ("echo evil > .git/hooks/pre-commit", ".git/hooks/pre-commit"),
