@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from duckflow_tui.compose import SessionChoice, secrets_of
 from duckflow_tui.engine import Engine, counted
 from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
 from duckflow_tui.llm.codec import wire_name
+from duckflow_tui.llm.connections import Connections
 from duckflow_tui.llm.contacts import outside
-from duckflow_tui.llm.endpoints import Roles
+from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.exchange import LearnedModels, Lesson, Target
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.places import asset_folder
@@ -198,6 +200,8 @@ def _models(
     def on_lesson(lesson: Lesson, target: Target) -> None:
         if lesson in ("tools", "effort", "format", "roles", "version"):
             notices.say(f"llm.learned.{lesson}", model=target.model, host=target.endpoint.host)
+        if lesson == "version" and not choice.demo:
+            _correct(choice.connections, target.endpoint)
 
     kept = None if choice.demo else choice.places.data / "learned_models.json"
     service = LLMService(
@@ -231,6 +235,14 @@ def _models(
         RequestLog(store, service, choice.redact),
         ready,
     )
+
+
+def _correct(kept: Connections, endpoint: Endpoint) -> None:
+    """Keep the address at which the server of a connection answers in truth."""
+    connection = kept.of(endpoint.name)
+    if connection is not None and f"{connection.base_url}/v1" == endpoint.base_url:
+        with suppress(OSError):  # then it is corrected once more at the next start
+            kept.add(connection.model_copy(update={"base_url": endpoint.base_url}))
 
 
 def _budget_limits(settings: Settings) -> BudgetLimits:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,20 @@ if TYPE_CHECKING:
     from duckflow_tui.session.faults import SessionFault
     from duckflow_tui.session.recording import Recording
     from duckflow_tui.state.store import Store
+
+
+def program() -> str:
+    """What a shell finds this program by: its name, else the file or module that was started."""
+    name = "duckflow-tui"
+    if shutil.which(name):
+        return name
+    try:
+        started = Path(sys.argv[0]).absolute()
+    except OSError:  # of a folder that is gone
+        started = Path()
+    if started.name == name and os.access(started, os.X_OK):
+        return shlex.quote(str(started))
+    return f"{shlex.quote(sys.executable)} -m duckflow_tui"
 
 
 class Ending:
@@ -55,7 +71,7 @@ class Ending:
         if not session_id:
             return ""
         folder = f" --dir {shlex.quote(os.path.abspath(workspace))}" if named else ""
-        return f"duckflow-tui --resume {session_id}{folder}"
+        return f"{program()} --resume {session_id}{folder}"
 
     @property
     def folder(self) -> Path | None:

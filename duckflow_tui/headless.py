@@ -410,9 +410,8 @@ class _Words:
                     yours = event.reason is not None and event.reason.code == "for_user"
                     key = "question" if waits else "for_user" if yours else outcome
                     self._tell(self._say(f"headless.outcome.{key}"))
-                said = "headless.call" if event.llm_calls == 1 else "headless.calls"
-                calls, tokens = str(event.llm_calls), f"{event.tokens:,}"
-                self._tell(self._say(said, calls=calls, tokens=tokens))
+                calls, tokens = event.llm_calls, f"{event.tokens:,}"
+                self._tell(self._say("headless.calls", calls=calls, tokens=tokens))
             case _:
                 pass
 

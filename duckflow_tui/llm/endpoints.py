@@ -221,7 +221,7 @@ class Roles(BaseModel, frozen=True, extra="forbid"):
 class ModelsInUse(NamedTuple):
     """Which models do the work of a session, and with which keys."""
 
-    endpoints: Mapping[str, Endpoint]
+    endpoints: dict[str, Endpoint]
     roles: Roles
     environ: Mapping[str, str]
     known: KnownModels

@@ -109,7 +109,7 @@ class LLMService:
 
     def __init__(
         self,
-        endpoints: Mapping[str, Endpoint],
+        endpoints: dict[str, Endpoint],
         roles: Roles,
         ids: IdSource,
         clock: Clock,
@@ -384,8 +384,8 @@ class LLMService:
         exchange.target = Target(endpoint.model_copy(update=update), model)
         completion = await self._complete(exchange)
         if (kept := self.endpoints.get(endpoint.name)) is not None:
-            corrected = {endpoint.name: kept.model_copy(update=update)}
-            self.endpoints = {**self.endpoints, **corrected}
+            # In place: a model that is chosen later at this server is asked there too.
+            self.endpoints[endpoint.name] = kept.model_copy(update=update)
         self.learned.keep("version", exchange.target, self._clock.now())
         return completion
 

@@ -40,9 +40,19 @@ def _said_by_system(language: str) -> dict[str, str]:
     }
 
 
-class _Known(dict[str, str]):
-    def __missing__(self, key: str) -> str:
-        return "{" + key + "}"
+class _Param(str):
+    """What stands for ``{name}``, and for ``{name:line|lines}`` with the noun that fits."""
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        one, counts, many = spec.partition("|")
+        return f"{self!s} {one if self == '1' else many}" if counts else super().__format__(spec)
+
+
+class _Known(dict[str, _Param]):
+    def __missing__(self, key: str) -> _Param:
+        return _Param("{" + key + "}")
 
 
 @cache
@@ -76,19 +86,19 @@ class Catalogue:
         self.language: str = language if language in LANGUAGES else "en"
 
     def __call__(self, key: str, /, **params: object) -> SafeText:
-        """The entry with its ``{params}`` filled in; params are untrusted and made visible."""
+        """The entry with its ``{params}`` filled in; params are untrusted and made visible. A count
+        may bring its noun: ``{count:line|lines}`` is "1 line", and "2 lines".
+        """
         text = entries(self.language).get(key) or entries("en").get(key) or key
         if not params:
             return cast("SafeText", text)  # our own
-        import string
-
         from duckflow_tui.safety.safe_text import SafeText, visible
 
-        safe = {name: visible(str(value)) for name, value in params.items()}
+        safe = _Known({name: _Param(visible(str(value))) for name, value in params.items()})
         if self.language != "en":
             for name in _OF_SYSTEM & safe.keys():
-                safe[name] = self.of_system(safe[name])
-        return SafeText(string.Formatter().vformat(text, (), _Known(safe)))
+                safe[name] = _Param(self.of_system(safe[name]))
+        return SafeText(text.format_map(safe))
 
     def of_system(self, text: str) -> SafeText:
         """What the system says of an error, in this language where it has words for it; also in

@@ -33,7 +33,7 @@ def in_use(
     """These models, without keys; ``line`` is what the server says of the main one."""
     origin = endpoints[ModelRef.parse(roles["main"]).endpoint].origin
     known = KnownModels().with_chosen(origin, line)
-    return ModelsInUse(endpoints, Roles.model_validate(roles), {}, known)
+    return ModelsInUse(dict(endpoints), Roles.model_validate(roles), {}, known)
 
 
 def thinking_call() -> Reply:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.kept_app import halted, kept, killed, sessions, start
-from support.prepared import run_program
+from support.prepared import UNTOUCHED, run_program
 from support.reviews import judged, story
 from support.serving import served
 from support.session import action, decision, done, script
@@ -162,7 +162,7 @@ def test_the_end_names_the_command_and_leaves_an_open_gate_open(tmp_path: Path) 
             terminal.signal(signal.SIGTERM)
             assert terminal.wait(deadline=3.0) == 128 + signal.SIGTERM
             last = bytes(terminal.output).decode().strip().splitlines()[-1]
-        found = re.search(r"duckflow-tui --resume (session_[0-9a-f]{8})", last)
+        found = re.search(r"duckflow[-_]tui --resume (session_[0-9a-f]{8})", last)
         assert found
         assert sessions(tmp_path) == [found[1]]
         with start(tmp_path, server.endpoint.base_url, "--resume", found[1][8:12]) as terminal:
@@ -182,13 +182,16 @@ def test_a_session_that_is_not_there_is_a_usage_error(
         assert says in bytes(terminal.output).decode()
 
 
+BARE = {"PATH": "/usr/bin:/bin", "LANG": "C"}  # where the program is found by no name
+
+
 def test_headless_goes_on_with_a_session_and_keeps_none_where_it_is_told_so(
     tmp_path: Path,
 ) -> None:
     def run(base_url: str, *flags: str) -> subprocess.CompletedProcess[str]:
         work = tmp_path / "work"
         work.mkdir(exist_ok=True)
-        environ = {"PATH": "/usr/bin:/bin", "DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C"}
+        environ = {**BARE, "DUCKFLOW_HOME": str(tmp_path / "home")}
         return run_program(
             ["--base-url", base_url, "--model", "m", *flags], cwd=work, environ=environ
         )
@@ -200,8 +203,18 @@ def test_headless_goes_on_with_a_session_and_keeps_none_where_it_is_told_so(
         assert "--resume" not in first.stderr
         second = run(url, "-p", "second")
         [session_id] = sessions(tmp_path)
-        assert second.stderr.splitlines()[-1].endswith(f"duckflow-tui --resume {session_id}")
-        third = run(url, "-p", "third", "--resume", session_id)
+        command = second.stderr.splitlines()[-1].partition(": ")[2]
+        assert command.endswith(f" --resume {session_id}")
+        third = subprocess.run(  # as it is pasted into the shell that the program was started from
+            ["sh", "-c", f"{command} --base-url {url} --model m -p third"],
+            cwd=tmp_path / "work",
+            env={**UNTOUCHED, **BARE, "DUCKFLOW_HOME": str(tmp_path / "home")},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         assert (third.returncode, third.stdout) == (0, "Three.\n")
         assert "second" in str(server.endpoint.of("main")[-1])
         assert sessions(tmp_path) == [session_id]

@@ -14,7 +14,7 @@ from support.app_states import settled
 from support.pinned import ManualClock
 from support.prepared import UNTOUCHED
 from support.seat import Seat
-from support.session import done, script
+from support.session import done, nothing_but, script
 from textual import events
 from textual.app import App
 
@@ -130,9 +130,11 @@ async def at_models(
     language: str = "en",
     ports: str = "[]",
     settings: str = "",
+    versioned: bool = True,
 ) -> AsyncGenerator[ModelSeat]:
     """The app in a session with the model ``small`` of a scripted endpoint that also lists
-    ``large``; ``shelf_url`` is connected as ``shelf``. In ``settings``, ``URL`` is its address.
+    ``large``; ``shelf_url`` is connected as ``shelf``. In ``settings``, ``URL`` is its address;
+    without ``versioned`` that is given without its ``/v1``.
     """
     workspace, home = tmp_path / "little-shop", tmp_path / "home"
     workspace.mkdir(parents=True)
@@ -141,14 +143,16 @@ async def at_models(
     counted = {"digest": Reply(data={"numbers": [1, 2, 3]}, repeat=True)}
     fallback = {**scripted.fallback, **counted}
     update = {"models": ("small", "large"), "fallback": fallback}
-    async with ScriptedEndpoint(scripted.model_copy(update=update)) as server:
-        kept = Connections(places.data)
-        kept.add(ModelConnection(name="pond", base_url=server.base_url))
+    guard = None if versioned else nothing_but("/v1/")
+    async with ScriptedEndpoint(scripted.model_copy(update=update), guard=guard) as server:
+        kept, url = Connections(places.data), server.base_url
+        url = url if versioned else url.removesuffix("/v1")
+        kept.add(ModelConnection(name="pond", base_url=url))
         if shelf_url:
             kept.add(ModelConnection(name="shelf", base_url=shelf_url))
         if settings:
             places.config.mkdir(parents=True)
-            places.settings_file.write_text(settings.replace("URL", server.base_url))
+            places.settings_file.write_text(settings.replace("URL", url))
         else:
             kept.choose(ModelRef("pond", "small"))
         flags = Flags(workspace=workspace)

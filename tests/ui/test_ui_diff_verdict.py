@@ -128,7 +128,7 @@ async def test_what_was_left_out_partly_made_or_undone_is_not_said_to_be_applied
         partly = await ends(1, Outcome.ERROR, once, change)
         assert partly == "✗ only partly applied: it failed"
         fewer = answer(GateChoice.ONCE, left_out=((0, 0),))
-        assert await ends(2, Outcome.OK, fewer) == "✓ applied, 1 of 1 hunks left out"
+        assert await ends(2, Outcome.OK, fewer) == "✓ applied, 1 of 1 hunk left out"
         assert await ends(3, Outcome.OK, once, change) == "✓ applied"
         store.dispatch(ChangesUndone(call_id="call_3", changes=(change,)))
         await settled(pilot, lambda: shown(app) == "↶ applied, then undone")

@@ -85,6 +85,8 @@ async def test_a_damaged_file_of_choices_is_put_aside_by_the_next_one_and_said(
 
 # --- what the settings say ------------------------------------------------------------------------
 
+OF_A_FILE = '[endpoints.here]\nbase_url = "URL"\n\n[roles]\nmain = "here/small"\n'
+
 
 def unbroken(screen: str) -> str:
     """Without blanks and borders: a long path is broken anywhere."""
@@ -135,8 +137,7 @@ async def test_settings_show_the_model_that_was_chosen_on_the_screen_and_where_i
 async def test_settings_say_that_a_model_of_an_endpoint_of_the_file_is_chosen_for_now_only(
     tmp_path: Path,
 ) -> None:
-    settings = '[endpoints.here]\nbase_url = "URL"\n\n[roles]\nmain = "here/small"\n'
-    async with at_models(tmp_path, settings=settings) as seat:
+    async with at_models(tmp_path, settings=OF_A_FILE) as seat:
         assert "settings.toml,line5" in unbroken(await setting(seat, "roles.main"))
         await at_list(seat, "large")
         await seat.pilot.press(*"large", "enter")
@@ -190,6 +191,27 @@ async def test_a_model_taken_in_mid_session_answers_and_stands_in_the_header(
         assert seat.connections.roles["main"] == ModelRef("pond", "large")
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["connection", "settings"])
+async def test_an_address_that_was_corrected_once_stays_so_for_the_next_model(
+    tmp_path: Path, kept: bool
+) -> None:
+    """Of a connection for later starts too; a settings file is the user's."""
+    settings = "" if kept else OF_A_FILE
+    async with at_models(tmp_path, settings=settings, versioned=False) as seat:
+        await seat.says("hello")
+        await seat.sees("Hello.", "ends in /v1")
+        await at_list(seat, "large")
+        await seat.pilot.press(*"large", "enter")
+        await seat.sees("large was tried")
+        await seat.says("hello again")
+        await settled(seat.pilot, lambda: len(seat.server.of("main")) > 2, "the second answer")
+        posted = [r.path for r in seat.server.requests if r.method == "POST"]
+        assert posted.count("/chat/completions") == 1
+        connection = seat.connections.of("pond")
+        assert connection is not None
+        assert connection.base_url.endswith("/v1") is kept
+
+
 def header(seat: ModelSeat) -> str:
     return "".join(part.text for part in seat.app.bench.header.render_line(0))
 
@@ -237,8 +259,7 @@ async def test_probe_says_in_the_chat_what_the_model_can_do(tmp_path: Path) -> N
 async def test_settings_that_name_the_model_are_said_to_count_first_at_the_next_start(
     tmp_path: Path,
 ) -> None:
-    settings = '[endpoints.here]\nbase_url = "URL"\n\n[roles]\nmain = "here/small"\n'
-    async with at_models(tmp_path, settings=settings) as seat:
+    async with at_models(tmp_path, settings=OF_A_FILE) as seat:
         await at_list(seat, "large")
         await seat.pilot.press(*"large", "enter")
         await seat.sees("counts first at the next start")

@@ -185,7 +185,7 @@ async def test_what_was_not_on_screen_is_shown_before_a_yes(key: str) -> None:
         await at_question(pilot)
         pages = 0
         while app.bench.card.unseen():
-            assert f" y o  show {app.bench.card.unseen()} more" in screen_text(app)
+            assert f" y o  {app.bench.card.unseen()} more lines" in screen_text(app)
             assert fake.card_answers == []
             await pilot.press(key)
             await pilot.pause()

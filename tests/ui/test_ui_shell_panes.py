@@ -11,13 +11,16 @@ from typing import Any, cast, get_args
 
 import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
+from support.conversations import operation
 from support.gates import gate
 from support.pinned import ManualClock
 from support.plans import working
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event
+from duckflow_tui.state.calls import ChangesRedone, ChangesUndone
 from duckflow_tui.state.gates import GateOpened
+from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.pace import VitalChange, VitalsChanged
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.plan import Plan, PlanStatus, Step, WorkStatus
@@ -80,6 +83,29 @@ async def test_the_header_says_how_the_turn_ended(language: str, outcome: TurnOu
         store.dispatch(turn_started())
         app.bench.header.show(store.state)
         assert ready in shown(app.bench.header)
+
+
+async def test_a_turn_whose_change_was_taken_back_is_not_called_finished() -> None:
+    """Until it is made again; that an earlier turn's was, says nothing of the last one."""
+    store = store_with(turn_started())
+    app = app_with(FakeEngine(store))
+    change = FileChange(path="a.py", kind="modify")
+    message = operation("file_ops.edit_file", {}, changes=(change,))
+    async with standing(app) as pilot:
+
+        async def says(words: str, *events: Event) -> None:
+            for event in events:
+                store.dispatch(event)
+            await settled(pilot, lambda: shown(app.bench.header).endswith(words), words)
+
+        store.state.messages.append(message)
+        await says("· finished", TurnFinished(turn_id="turn_00000001", outcome="done"))
+        undone = ChangesUndone(call_id=message.call_id, changes=(change,))
+        await says("· changes undone", undone)
+        await says("· finished", ChangesRedone(call_id=message.call_id, changes=(change,)))
+        await says("· changes undone", undone)
+        await says("loop 1/14", turn_started())
+        await says("· finished", TurnFinished(turn_id="turn_00000001", outcome="done"))
 
 
 async def test_an_answer_beside_work_that_has_ended_is_said_to_go_on() -> None:

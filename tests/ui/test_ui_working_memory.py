@@ -20,6 +20,7 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.screens.board import Page
+from duckflow_tui.ui.screens.health import HealthBoard
 from duckflow_tui.ui.screens.working_memory import WorkingForm, WorkingMemoryBoard
 
 HOSTILE = "\x1b[31mrm -rf\u202e \x07[b]bold[/b]"
@@ -114,6 +115,27 @@ async def stands(pilot: Pilot[int], app: DuckflowApp) -> None:
     assert isinstance(clock, ManualClock)
     clock.advance(SETTLE)
     await pilot.pause()
+
+
+async def test_where_there_is_room_for_two_rows_a_page_still_says_what_it_is_about() -> None:
+    """Below the chosen item the beginning of what belongs to it, in place of keys."""
+    app = app_with(FakeEngine(carrying()))
+    async with standing(app, 20, 5) as pilot:
+        await commanded(pilot, "/working")
+        await stands(pilot, app)
+        rows = page(app).splitlines()
+        assert rows[0].startswith("› goal")
+        assert rows[1].split() == ["goal", "total()"]
+        assert len(rows) == 2
+        app.pop_screen()
+        found = iter([("git", "ok", "git 2.43", ""), ("rg", "missing", "no ripgrep", "install")])
+        app.push_screen(HealthBoard(app.words, app.clock, found))
+        await settled(pilot, lambda: bool(app.screen.query(Page)), "the page")
+        await settled(pilot, lambda: page(app).startswith("› ✓ git"), "the first of them")
+        assert "git 2.43" in page(app).splitlines()[1]
+        await pilot.press("down")
+        await settled(pilot, lambda: page(app).startswith("› ! "), "the next one")
+        assert "no ripgrep" in " ".join(page(app).split())
 
 
 async def test_what_the_model_carries_is_listed_and_the_chosen_one_is_shown_whole() -> None:

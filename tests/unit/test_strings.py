@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from duckflow_tui.words.catalogue import entries
+from duckflow_tui.words.catalogue import Catalogue, entries
 
 #: How a sentence ends in polite style; labels are short, nominal and have no full stop.
 POLITE = re.compile(r"(です|ます|でした|ました|ません|ませんでした|ください|か)$")
@@ -15,8 +15,40 @@ def test_both_languages_have_the_same_entries() -> None:
     english, japanese = entries("en"), entries("ja")
     assert english.keys() == japanese.keys()
     for key, text in japanese.items():
-        fields = set(re.findall(r"\{\w+\}", text))
-        assert fields <= set(re.findall(r"\{\w+\}", english[key])), key
+        fields = set(re.findall(r"\{(\w+)", text))
+        assert fields <= set(re.findall(r"\{(\w+)", english[key])), key
+        assert not re.search(r"\{\w+:", text), key  # which has no plural
+
+
+#: The params that are numbers, some with commas.
+COUNTS = {
+    "added", "at", "attempts", "before", "after", "calls", "count", "counted", "damaged",
+    "exchanges", "files", "found", "kept", "left", "limit", "lines", "longest", "loops", "met",
+    "missing", "more", "most", "outcomes", "refused", "removed", "reply", "results", "sent",
+    "steps", "tasks", "tokens", "total", "tries", "window",
+}  # fmt: skip
+#: What ends in s and is no noun in the plural.
+NO_PLURAL = {"address", "has", "its", "less", "process", "stays", "this", "waits", "was"}
+
+
+def test_english_has_the_noun_that_fits_for_every_count() -> None:
+    """With 0, 1 and 2 of all that is counted; another word may stand before the noun."""
+    entry = {key: text for key, text in entries("en").items() if "{" in text}
+    spec = {s for text in entry.values() for s in re.findall(r"\{\w+:([^}]*)\}", text)}
+    assert all(len(s.split("|")) == 2 for s in spec)
+    singular = {one.split()[-1] for one, _, _ in (s.partition("|") for s in spec) if " " not in one}
+    wrong: list[str] = []
+    for key, text in entry.items():
+        names = re.findall(r"\{(\w+)", text)
+        for count in ("0", "1", "2"):
+            said = Catalogue("en")(key, **{n: count if n in COUNTS else "X" for n in names})
+            for noun, last in re.findall(rf"(?<!P)\b{count} (?=(\w+)(?: (\w+))?)", said):
+                words = {noun, last} - {""}
+                plural = {w for w in words if re.fullmatch(r"[a-z]{2,}[^s]s", w)} - NO_PLURAL
+                one = noun in singular and not last.endswith("s")
+                if plural if count == "1" else one:
+                    wrong.append(f"{key}: {said}")
+    assert wrong == []
 
 
 def test_japanese_sentences_are_polite() -> None:

@@ -19,6 +19,7 @@ from textual.strip import Strip
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.conversation import OperationMessage
 from duckflow_tui.state.pace import Vitals
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.plan import WorkInfo
@@ -64,7 +65,8 @@ class Header(Rows):
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
         work = (state.turn, state.last_turn, state.work, *step_place(state), state.usage.calls)
-        return state.session, state.phase, state.status, state.vitals, *work, _answers(state)
+        seen = state.session, state.phase, state.status, state.vitals, state.undone_calls
+        return *seen, *work, _answers(state)
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
@@ -74,6 +76,8 @@ class Header(Rows):
         self._turn, self._vitals = state.turn, state.vitals
         last = state.last_turn if state.turn is None else None
         self._ended = last.outcome if last is not None else ""
+        if self._ended == "done" and _taken_back(state):
+            self._ended = "undone"
         self._work, self._step = state.work, step_place(state)
         self._answers = _answers(state)
         self._calls = state.usage.calls - state.turn.calls_before if state.turn else 0
@@ -172,6 +176,16 @@ class Header(Rows):
             parts.append(replace(name_part, gap=2) if parts else name_part)
             parts.append(BarPart(spark(value), ink(colour), weight=8, gap=1))
         return parts
+
+
+def _taken_back(state: AgentState) -> bool:
+    """Whether the user took a change of the last turn back."""
+    if state.last_turn is None or not state.undone_calls:
+        return False
+    begun = state.turns[-2].messages if len(state.turns) > 1 else 0
+    said = state.messages[begun : state.last_turn.messages]
+    calls = {message.call_id for message in said if isinstance(message, OperationMessage)}
+    return not calls.isdisjoint(state.undone_calls)
 
 
 def _answers(state: AgentState) -> bool:

@@ -33,6 +33,7 @@ T = TypeVar("T")
 
 COUNT: Final = 1.0  # seconds between two times that are shown
 PAGE: Final = 5  # rows that one key scrolls
+_LOW: Final = 6  # rows of a page, below which it shows the chosen item and at most a row of keys
 _LEAST: Final = 3  # items that are shown however little room there is
 WALKS: Final = frozenset({"walk", "scroll_rows", "leave"})
 
@@ -199,20 +200,23 @@ class Board(Dialog[T], Generic[T]):
 
     def _paint(self, width: int, height: int) -> list[Row]:
         palette = self._page.palette
-        rows = self.head(width)
-        foot = self.foot(width)
+        low = height < _LOW  # what is chosen counts most
+        rows = [] if low else self.head(width)
+        foot = self.foot(width)[: height // 3 if low else None]
+        gap: list[Row] = [] if low else [[]]
         names, chosen = self.names(), self.chosen
         if not names:
             rows += rows_of([(self.empty(), ink(palette.quiet))], width)
             rows += self.about_none(width)
         else:
             room = max(1, height - len(rows) - len(foot) - 1)
-            rows += list_rows(names, chosen, self.item, width, room, palette, self.words)
-            rows += [[], *self.about(chosen, width)]
-            room = height - len(rows) - len(foot) - 1
+            listed = [chosen] if low else names
+            rows += list_rows(listed, chosen, self.item, width, room, palette, self.words)
+            rows += [*gap, *self.about(chosen, width)]
+            room = height - len(rows) - len(foot) - len(gap)
             if room > 0:
                 rows += self._window(self.detail(chosen, width, room), room, palette)
-        del rows[max(0, height - len(foot) - 1) :]
+        del rows[max(0, height - len(foot) - len(gap)) :]
         rows += [[] for _ in range(height - len(rows) - len(foot))]
         return [*rows, *foot][:height]
 
@@ -228,7 +232,7 @@ class Board(Dialog[T], Generic[T]):
         self._offset = min(self._offset, spare + 1)
         shown = rows[self._offset : self._offset + room]
         hidden = len(rows) - self._offset - room
-        if hidden > 0:
+        if hidden > 0 and room > 1:
             said = self.words("transcript.more_lines", count=hidden + 1)
             shown[-1] = [Segment(said, ink(palette.faint))]
         return shown
