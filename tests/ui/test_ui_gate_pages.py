@@ -139,7 +139,7 @@ async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen() -> Non
         await at_gate(pilot)
         assert "rm -rf" not in app.text()
         await press(pilot, "y")
-        assert "You have not seen 1 of 1 lines" in app.text()
+        assert "You have not seen 1 of 1 line of" in app.text()
         await press(pilot, "w")
         assert "rm -rf" in app.text()
         assert app.card.unseen() == 0
