@@ -116,7 +116,9 @@ def test_a_days_loop_costs_few_keys(tmp_path: Path, mode: str, together: bool, m
                 keys.allow_for_the_session("Run python3")
             terminal.until(lambda: "adds up now" in terminal.text or "to decide" in terminal.text)
             weak(terminal)
-            terminal.sees("It adds up now.", "in the sandbox, unasked", "sandbox full, unasked")
+            terminal.sees("It adds up now.", " unasked, ", "sandbox full, unasked")
+            terminal.type("\x0f")  # the rows of the work
+            terminal.sees("in the sandbox, unasked")
         sent = str(server.endpoint.of("main")[-1].json)
     assert "FAILED (failures=1)" in sent
     assert "total.py |" in sent

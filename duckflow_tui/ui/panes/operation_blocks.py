@@ -331,6 +331,11 @@ def with_consent(figures: str, said: str, consent: str, room: int) -> tuple[str,
     return figures, f"{said} · {consent}" if said else consent
 
 
+def is_unasked(message: OperationMessage) -> bool:
+    """Whether it changed something or ran without a question, though modes that ask would ask."""
+    return bool(message.allowed) and message.allowed not in _USUAL and message.answer is None
+
+
 def failed(message: OperationMessage) -> bool:
     """Whether the row has to say why nothing came of it."""
     return message.result.outcome in (Outcome.ERROR, Outcome.INVALID, Outcome.DENIED)

@@ -25,7 +25,7 @@ from duckflow_tui.ui.panes.blocks import (
     seconds_text,
 )
 from duckflow_tui.ui.panes.card_blocks import AttemptBlock, ReviewBlock
-from duckflow_tui.ui.panes.operation_blocks import OperationBlock, target_of
+from duckflow_tui.ui.panes.operation_blocks import OperationBlock, is_unasked, target_of
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, ink, prefixed, row_cells, rows_of
 
 #: How operations are counted where none changed a file, in this order; all others are the last.
@@ -102,6 +102,7 @@ class WorkBlock(Block):
         counts = {kind: kinds[kind] for kind in (*_KINDS.values(), _OTHER)}
         counts["attempt"] = attempts + 1 if attempts else 0
         counts["refused"] = sum(call.result.outcome in _REFUSED for call in calls)
+        counts["unasked"] = sum(is_unasked(call) for call in calls)
         counts["failed"] = _failed(calls)
         counts["edit"] = len(edits)
         pieces: list[Piece] = []
