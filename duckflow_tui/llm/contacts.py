@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final
@@ -19,13 +21,20 @@ class Contacts:
     def __init__(self) -> None:
         self._waiting: list[HostContacted] = []
         self._report: Report = self._waiting.append
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the session
 
     def __call__(self, contact: HostContacted) -> None:
-        self._report(contact)
+        if self._loop is None or self._loop is asyncio.get_running_loop():
+            self._report(contact)
+        else:  # checks of the machine have a loop and a thread of their own
+            with contextlib.suppress(RuntimeError):  # the session has ended
+                self._loop.call_soon_threadsafe(self._report, contact)
 
     def go_to(self, report: Report) -> None:
-        """A session is open: it hears what waited, and from now on all."""
-        self._report = report
+        """A session is open: it hears what waited, and from now on all, in the loop that this is
+        called in.
+        """
+        self._report, self._loop = report, asyncio.get_running_loop()
         while self._waiting:
             report(self._waiting.pop(0))
 

@@ -60,7 +60,7 @@ def beyond_words(state: AgentState, words: Catalogue) -> str:
     """What the figures leave out, and how many commands were not kept from the network."""
     unheld = state.session.sandbox in ("none", "external")
     opened = sum(
-        unheld or bool(call.args.get("outside"))
+        unheld or call.by_user or bool(call.args.get("outside"))
         for call in all_calls(state)
         if call.operation == "shell.run" and call.result.outcome in _RAN
     )

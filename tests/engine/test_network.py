@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +23,7 @@ from duckflow_tui.llm.discovery import models_of, servers_here
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.llm.transport import open_http
 from duckflow_tui.session.export import export_lines, exported_name
+from duckflow_tui.session.network import beyond_words
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.usage import HostContact, HostContacted, LlmCallFinished
 from duckflow_tui.words.catalogue import LANGUAGES, Catalogue
@@ -57,12 +60,13 @@ def host_of(url: str) -> str:
 async def test_a_whole_session_contacts_only_what_is_configured_and_lists_all_of_it(
     tmp_path: Path,
 ) -> None:
-    """Two turns with a tool of a server, a command and a judgement; then a resume, which forgets
+    """Two turns with a tool of a server, commands and a judgement; then a resume, which forgets
     nothing, and an export.
     """
     replies = script(
         decision("I double.", action("mcp.net.double", number=21)),
         decision("I look.", action("shell.run", command="echo done", outside=True)),
+        decision("Again.", action("shell.run", command="echo again")),
         done("42."),
         done("Yes."),
     )
@@ -70,11 +74,16 @@ async def test_a_whole_session_contacts_only_what_is_configured_and_lists_all_of
         environ = {"DUCKFLOW_MCP__SERVERS__NET__URL": url}
         async with session(tmp_path, replies, environ=environ) as made:
             await made.engine.send("What is twice 21?")
-            await made.answer(GateChoice.ONCE)
-            await made.until(lambda state: bool(state.gates))
-            await made.answer(GateChoice.ONCE)
+            for _ in ("tool", "command", "command"):
+                gate = await made.gate()
+                await made.answer(GateChoice.ONCE)
+                await made.until(lambda state, gate=gate: gate not in state.gates)
             await made.ended()
             await made.turn("Sure?")
+            await made.engine.run_command("true")
+            await made.until(
+                lambda state: any(m.kind == "operation" and m.by_user for m in state.messages)
+            )
             assert {host_of(url), made.server.origin.partition("://")[2]} == set(heard)
             model, tools = sorted(made.state.hosts.values(), key=lambda host: host.use != "model")
             asked = made.server.requests
@@ -98,10 +107,13 @@ async def test_a_whole_session_contacts_only_what_is_configured_and_lists_all_of
             assert folder is not None
     async with session(tmp_path, script(done()), resume=session_id) as made:
         assert made.state.hosts == state.hosts
+    for level, opened in (("none", 3), ("full", 2)):
+        state.session = state.session.replace(sandbox=level)
+        said = f"Commands that ran with the network open: {opened}."
+        assert said in beyond_words(state, Catalogue("en"))
     text = "\n".join(export_lines(folder, "network", Catalogue("en"), str))
     assert f"| {model.host} | model: cli | {', '.join(model.roles)} | --base-url |" in text
     assert f"| {tools.host} | tools: net |" in text
-    assert "Commands that ran with the network open: 1." in text
     assert exported_name(session_id, "network") == f"duckflow-{session_id}-network.md"
 
 
@@ -117,7 +129,13 @@ async def test_what_was_looked_for_before_a_session_and_beside_it_is_listed_too(
             assert port is not None
             (found,) = await servers_here((port, nobody))
             async with session(tmp_path, script(done())) as made:
-                await models_of(found.base_url)
+                told_in: set[int] = set()
+                made.store.watch(lambda _, __: told_in.add(threading.get_ident()))
+                await asyncio.to_thread(asyncio.run, models_of(found.base_url))  # as /doctor does
+                await made.until(
+                    lambda state: any(h.received for h in state.hosts.values() if h.use == "list")
+                )
+                assert told_in == {threading.get_ident()}
                 hosts = {(h.use, h.host): h for h in made.state.hosts.values()}
                 looked = hosts["discovery", f"127.0.0.1:{port}"]
                 listed = hosts["list", f"127.0.0.1:{port}"]
