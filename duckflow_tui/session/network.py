@@ -26,14 +26,15 @@ def use_words(host: HostContact, words: Catalogue) -> str:
     return words(f"network.use.{host.use}", name=host.name)
 
 
-def host_facts(host: HostContact, words: Catalogue) -> dict[str, str]:
+def host_facts(state: AgentState, host: HostContact, words: Catalogue) -> dict[str, str]:
     """All that is known of it, by a name of each; what there is nothing of is left out."""
+    scripted = host.use == "model" and state.session.demo
     first, last = calendar(host.first), calendar(host.last)
     found = {
         "host": host.host,
         "use": use_words(host, words),
         "roles": ", ".join(host.roles),
-        "setting": host.setting or words("network.by_user"),
+        "setting": "--demo" if scripted else host.setting or words("network.by_user"),
         "via": host.via,
         "requests": str(host.requests),
         "sent": size_text(host.sent),
@@ -72,7 +73,7 @@ def beyond_words(state: AgentState, words: Catalogue) -> str:
 
 def network_markdown(state: AgentState, words: Catalogue, redact: Redact) -> str:
     """Each host with what is known of it, without a character that could act."""
-    rows = [host_facts(host, words) for host in state.hosts.values()]
+    rows = [host_facts(state, host, words) for host in state.hosts.values()]
     names = [name for name in _FACTS if any(name in row for row in rows)]
     blocks = [f"## {words('network.title')}"]
     if rows:

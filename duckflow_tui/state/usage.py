@@ -195,8 +195,9 @@ HostUse = Literal["model", "mcp", "discovery", "list", "probe"]
 
 
 class HostContact(Frozen):
-    """What passed between the app and one host for one use. Bytes are those of HTTP, heads and
-    bodies; what encryption and the network add is not counted. Times are seconds since the epoch.
+    """What passed between the app and one host for one use. Bytes are those of headers and
+    bodies; what HTTP, encryption and the network add is not counted. Times are seconds since the
+    epoch.
     """
 
     host: str  # and port

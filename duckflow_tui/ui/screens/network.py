@@ -62,7 +62,7 @@ class NetworkBoard(StateBoard):
 
     def detail(self, name: str, width: int, room: int) -> list[Row]:
         palette = palette_of(self)
-        known = host_facts(self.state.hosts[name], self.words)
+        known = host_facts(self.state, self.state.hosts[name], self.words)
         facts = [(self.words(f"network.fact.{n}"), t, palette.text) for n, t in known.items()]
         return [*fact_rows(facts, width, palette), [], *self._beyond(width)]
 
