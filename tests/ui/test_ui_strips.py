@@ -50,9 +50,54 @@ def test_a_cut_text_fits_and_is_marked(text: str, width: int, end: bool) -> None
     assert short == text or width == 0 or "…" in short
 
 
+WORDS = (
+    *(
+        "日",
+        "本語",
+        "カード",
+        "キャッシュ",
+        "ちょっと",
+        "人々",
+        "ﾃｽﾄｶｰﾄﾞ",
+        "ｷｬｯｼｭ",
+        "ABC",
+        "x",
+        "`code`",
+    ),
+    *("9 %", "10 個", "it’s", "git commit", "src/shop/pricing.py"),
+)
+ENDS = ("", "", "、", "。", "！", "？！", "…", "：", "・", "｡", " ", "!? ", ", ")
+PAIRS = ("", "「」", "（）", "『』", "()", "“”", "｢｣", "【】")
+
+
+@st.composite
+def prose(draw: st.DrawFn) -> str:
+    """Japanese with quotes, names and half-width forms, as people and models write it."""
+    text = ""
+    for _ in range(draw(st.integers(1, 7))):
+        pair = draw(st.sampled_from(PAIRS))
+        said = "".join(draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=2)))
+        text += f"{pair[:1]}{said}{pair[1:]}{draw(st.sampled_from(ENDS))}"
+    return text.strip()
+
+
+@given(text=prose(), width=st.integers(24, 40))
+def test_no_row_begins_with_what_closes_or_ends_with_what_opens(text: str, width: int) -> None:
+    """Kinsoku: punctuation, brackets, small kana and the long mark; of half width too."""
+    rows = [text[start:stop] for start, stop in wrap(text, width)]
+    closes = "、。！？」）』”｣】…：・ーゃっュッ々｡ﾞｰｬｯｭ’"
+    assert [row for row in rows[1:] if row[0] in closes] == []
+    assert [row for row in rows[:-1] if row[-1] in "「（『“｢【"] == []
+
+
 @pytest.mark.parametrize(
     ("text", "width", "lines"),
     [
+        ("設定は（ABC）です", 8, ["設定は", "（ABC）", "です"]),
+        ("それは何ですか！？", 16, ["それは何です", "か！？"]),
+        ("新しいｷｬｯｼｭを", 9, ["新しいｷｬｯ", "ｼｭを"]),
+        ("https://a.example。", 17, ["https://a.exampl", "e。"]),
+        ("say “it’s here” now", 10, ["say “it’s", "here” now"]),
         ("one two three", 8, ["one two", "three"]),
         ("  indented words", 10, ["  indented", "words"]),
         ("averyveryverylong word", 10, ["averyveryv", "erylong", "word"]),

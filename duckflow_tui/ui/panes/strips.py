@@ -30,17 +30,25 @@ _CJK = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u30ff\u3100-\u9fff"
     "\uf900-\ufaff\uff01-\uff9f\U00020000-\U0003ffff"
 )
-_OPENS = "「『（［｛〈《【〔〖“‘([{"
-_CLOSES = (
-    "、。，．・：；？！」』）］｝〉》】〕〗”’…‥々ーゝゞ～〜゛゜"
-    "ぁぃぅぇぉっゃゅょゎァィゥェォッャュョヮヵヶ,.!?:;)\\]}%"
+_WIDE_OPENS = "「『（［｛〈《【〔〖｢“‘"
+_WIDE_CLOSES = (
+    "、。，．・：；？！」』）］｝〉》】〕〗”’…‥々〻ーゝゞ〃～〜゛゜‼⁇⁈⁉"
+    "ぁぃぅぇぉっゃゅょゎゕゖァィゥェォッャュョヮヵヶㇰ-ㇿ"
+    "｡､･｣ｰﾞﾟｧｨｩｪｫｬｭｮｯ"
 )
+_OPENS = re.escape(f"{_WIDE_OPENS}([{{")
+_CLOSES = f"{_WIDE_CLOSES},.!?:;)\\]}}%"
+_ENDS_WORD = f"{_WIDE_OPENS}{_WIDE_CLOSES.replace('’', '')}{_CJK}\\s"  # it’s
 _UNIT: Final = re.compile(
-    f"\\d[\\d.,]* %[{_CLOSES}]*"  # a number keeps its sign
-    f"|[{re.escape(_OPENS)}]*[{_CJK}][{_CLOSES}]*"
-    f"|[^\\s{_CJK}]+?(?=[{re.escape('「『（［｛〈《【〔〖')}]|[{_CJK}]|\\s|$)[{_CLOSES}]*"
-    "|[^\\s]"
+    f"[{_OPENS}]*(?:"
+    "\\d[\\d.,]* %"  # a number keeps its sign
+    f"|[{_CJK}]"
+    f"|[^{_ENDS_WORD}]+?(?=[{_ENDS_WORD}]|$)"
+    f")[{_CLOSES}]*"
+    f"|[^\\s][{_CLOSES}]*"
 )
+_ASCII_UNIT: Final = re.compile("[([{]*\\d[\\d.,]* %[,.!?:;)\\]}%]*|\\S+")  # the same, sooner found
+_CLOSED: Final = re.compile(f"[{_CLOSES}]")
 
 
 @lru_cache(maxsize=1024)
@@ -92,7 +100,7 @@ def wrap(text: str, width: int) -> list[Span]:
         return [(0, len(text))]
     spans: list[Span] = []
     start = end = used = 0  # the row so far: characters from start to end, used cells
-    for unit in _UNIT.finditer(text):
+    for unit in (_ASCII_UNIT if text.isascii() else _UNIT).finditer(text):
         begin, stop = unit.span()
         gap = cell_len(text[end:begin])
         cells = cell_len(unit.group())
@@ -105,9 +113,14 @@ def wrap(text: str, width: int) -> list[Span]:
         if gap + cells <= width:
             end, used = stop, gap + cells
             continue
-        pieces = fold(text[start:stop], width)
-        spans.extend((start + a, start + b) for a, b in pieces[:-1])
-        start, end = start + pieces[-1][0], stop
+        *pieces, (last, _) = fold(text[start:stop], width)
+        back = last  # what may not begin a row takes along what it stands behind
+        while back > pieces[-1][0] + 1 and _CLOSED.match(text, start + back):
+            back -= 1
+        last = back if cell_len(text[start + back : stop]) <= width else last
+        pieces[-1] = pieces[-1][0], last
+        spans.extend((start + a, start + b) for a, b in pieces)
+        start, end = start + last, stop
         used = cell_len(text[start:end])
     if end > start or not spans:
         spans.append((start, end if end > start else min(width, len(text))))
