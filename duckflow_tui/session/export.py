@@ -234,7 +234,9 @@ class _Paper:
         target = target_of(message)
         failed = result.outcome is Outcome.OK and not result.went_well  # it ran, with an exit code
         outcome = words(f"transcript.outcome.{Outcome.ERROR if failed else result.outcome}")
-        parts = [f"`{message.operation}`", _code(target), outcome, _inline(result.summary)]
+        key = f"transcript.operation.{message.operation}"
+        verb = words(key) if words.has(key) else f"`{message.operation}`"
+        parts = [verb, _code(target), outcome, _inline(result.summary)]
         if message.answer is not None:
             parts.append(words(f"transcript.answer.{message.answer.choice}"))
             parts.append(_inline(message.answer.reason))

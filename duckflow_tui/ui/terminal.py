@@ -15,7 +15,10 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.base import one_line
+from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.gates import CardKind
+from duckflow_tui.ui.panes.operation_blocks import call_words
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -33,6 +36,7 @@ GRACE: Final = 2.5  # seconds the app gets to end by itself after a signal; the 
 MAX_CLIPBOARD: Final = 74_994  # bytes; what common terminals take in one OSC 52
 MAX_TITLE: Final = 120  # characters
 MAX_NOTE: Final = 200
+_REQUEST: Final = 80  # characters of a request that a notification repeats
 
 
 class TerminalGuard:
@@ -104,6 +108,7 @@ class Terminal:
     def __init__(self, app: DuckflowApp) -> None:
         self._app = app
         self._seen: frozenset[str] = frozenset()  # ids of gates and cards
+        self._worked = ""  # id of the turn that ran when it was looked last
         self.copied = ""  # last, whether the terminal took it or not
 
     def begin(self) -> None:
@@ -123,30 +128,47 @@ class Terminal:
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
-        return state.gates, state.cards
+        return state.gates, state.cards, state.turn is None
 
     def show(self, state: AgentState) -> None:
-        """Say in the title that the user is asked, and call who does not look."""
-        app, words = self._app, self._app.words
-        names = {gate.gate_id: gate.operation for gate in state.gates}
+        """Say in the title that the user is asked; call who does not look, then and when the work
+        has ended.
+        """
+        words = self._app.words
+        names = {gate.gate_id: call_words(gate.operation, gate.args, words) for gate in state.gates}
         asked = {card.card_id for card in state.cards if card.kind not in _APPROVALS}
         names |= {card.card_id: words(f"card.kind.{card.kind}") for card in state.cards}
         new = [question for question in names if question not in self._seen]
         self._seen = frozenset(names)
         waits = "shell.title_waiting" if names.keys() - asked else "shell.title_asked"
         self._set_title(waits if names else "")
-        if not new or app.app_focus or not app.options.notifications:
-            return
-        app.bell()
-        key = "consult.asks_you" if new[-1] in asked else "shell.needs_you"
-        body = words(key, operation=names[new[-1]])
-        app.write_to_terminal(notification_sequence("duckflow", body, os.environ))
+        worked, self._worked = self._worked, state.turn.turn_id if state.turn is not None else ""
+        last = state.last_turn
+        if new:
+            key = "consult.asks_you" if new[-1] in asked else "shell.needs_you"
+            self._call(words(key, operation=names[new[-1]]))
+        elif worked and state.turn is None and last is not None and last.turn_id == worked:
+            asked_for = next((m for m in reversed(state.messages) if _is_request(m)), None)
+            key = "shell.work_done" if last.outcome == "done" else "shell.work_ended"
+            said = asked_for.text if isinstance(asked_for, UserMessage) else ""
+            self._call(words(key, what=one_line(said, _REQUEST)))
+
+    def _call(self, body: str) -> None:
+        """Call the user, unless they look at the terminal or do not want it."""
+        app = self._app
+        if not app.app_focus and app.options.notifications:
+            app.bell()
+            app.write_to_terminal(notification_sequence("duckflow", body, os.environ))
 
     def _set_title(self, waits: str) -> None:
         store = self._app.session.store
         name = store.state.session.title if store is not None else self._app.options.title
         mark = f"{self._app.words(waits)} " if waits else ""
         self._app.write_to_terminal(title_sequence(f"{mark}duckflow {name}".strip()))
+
+
+def _is_request(message: Message) -> bool:
+    return isinstance(message, UserMessage) and not message.aside
 
 
 def title_sequence(title: str) -> str:

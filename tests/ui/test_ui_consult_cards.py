@@ -454,7 +454,7 @@ async def test_a_check_that_overrules_the_evaluator_decides_the_verdict() -> Non
         await pilot.press("ctrl+o")
         await settled(pilot, lambda: "exit 4" in chat_of(app))
         text = chat_of(app)
-        assert "the check overruled the evaluator: A test covers two discounts" in text
+        assert "the check decided against the AI that judged: A test covers two discounts" in text
         assert "its check could not be run: The README says how" in text
         assert "the score decides" in text
 

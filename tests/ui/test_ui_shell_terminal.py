@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
+from support.conversations import user
 from support.gates import gate
 from textual import events
 from textual.color import Color
@@ -19,6 +20,7 @@ from textual.widgets import Static
 
 from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.gates import GateOpened
+from duckflow_tui.state.turn import TurnFinished, TurnOutcome
 from duckflow_tui.ui.line_filter import SafeLineFilter
 from duckflow_tui.ui.terminal import (
     MAX_CLIPBOARD,
@@ -106,6 +108,33 @@ async def test_an_open_gate_calls_only_when_nobody_looks(
         await settled(pilot, lambda: any("needs you" in text for text in written))
         assert bool(bells) is blurred
         assert any("]9;" in text or "]777;" in text for text in written) is blurred
+        assert not any("file_ops" in text for text in written)  # a name that nobody knows
+
+
+@pytest.mark.parametrize("blurred", [True, False])
+@pytest.mark.parametrize(
+    ("outcome", "said"), [("done", "Done: mend"), ("failed", "not done: mend")]
+)
+async def test_the_end_of_the_work_calls_only_when_nobody_looks(
+    blurred: bool, outcome: TurnOutcome, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeEngine(store_with(turn_started()))
+    app = app_with(fake)
+    fake.store.state.messages.append(user("mend the total"))
+    written: list[str] = []
+    async with standing(app) as pilot:
+        turn = fake.store.state.turn
+        assert turn is not None
+        monkeypatch.setattr(app, "write_to_terminal", written.append)
+        if blurred:
+            app.post_message(events.AppBlur())
+        await pilot.pause()
+        assert not any(said in text for text in written)
+        fake.store.dispatch(TurnFinished(turn_id=turn.turn_id, outcome=outcome))
+        if blurred:
+            await settled(pilot, lambda: any(said in text for text in written), "the call")
+        await pilot.pause()
+        assert sum(said in text for text in written) == blurred
 
 
 async def test_no_colour_means_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:

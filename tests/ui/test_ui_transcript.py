@@ -485,6 +485,6 @@ async def test_enter_opens_the_row_that_is_marked() -> None:
         await pilot.press("up", "up", "enter")
         assert app.lines()[0].strip().startswith("▸")
         assert app.lines()[1].strip().startswith("▾")
-        assert "│ call" in app.lines()[2]
+        assert "│ intent" in app.lines()[2]
         await pilot.press("enter")
         assert app.lines()[1].strip().startswith("▸")

@@ -189,7 +189,8 @@ async def test_a_decision_is_a_row_and_unfolds_to_its_rationale_and_both_checks(
         assert confidence.endswith("0.80")
 
         await pilot.press("down")
-        await settled(pilot, lambda: "read_file src/shop/pricing.py" in below(app))
+        await settled(pilot, lambda: "read src/shop/pricing.py" in below(app))
+        assert "file_ops" not in below(app)
         assert "· not stated" in below(app)
 
 

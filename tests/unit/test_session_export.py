@@ -83,7 +83,7 @@ def test_the_transcript_says_what_was_asked_done_planned_and_paid(tmp_path: Path
         "- – P2 The receipt is mended too — waived · another day",
         "> Mend the total",
         "It is mended.",
-        "`file_ops.read_file` · `src/shop/pricing.py` · done · 38 lines",
+        "- read · `src/shop/pricing.py` · done · 38 lines",
         "def total(lines):",
         "## Plan: discounts (1/3)",
     ):

@@ -51,6 +51,29 @@ def test_english_has_the_noun_that_fits_for_every_count() -> None:
     assert wrong == []
 
 
+#: Names of operations, fields and parts of the program. Names that a user writes stay: of
+#: settings, of variables of the environment, of the rules of ``--allow``.
+INTERNAL = re.compile(
+    r"\b(?:file_ops|plan_tool|task_tool|task_loop|shell|git|memory)\.[a-z_]+"
+    r"|\b[a-z]+_(?:id|args|request|call|loop|tool|state|calls|score|level)\b"
+    r"|\b(?:evaluator|pydantic|payload|enum|traceback|dispatch|None|null)\b",
+)
+WRITTEN_BY_USERS = re.compile(
+    r"\b(?:shell|files|limits|execution|roles|sandbox)\.(?:timeout_s|max_\w+|undo_bytes)"
+    r"|\b(?:schema_tool|query_tool|max_model_calls)\b"
+)
+
+
+def test_no_internal_name_is_on_the_screen() -> None:
+    wrong = [
+        f"{language} {key}: {text}"
+        for language in ("en", "ja")
+        for key, text in entries(language).items()
+        if INTERNAL.search(WRITTEN_BY_USERS.sub("", re.sub(r"\{\w+\}", "", text)))
+    ]
+    assert wrong == []
+
+
 def test_japanese_sentences_are_polite() -> None:
     wrong: list[str] = []
     for key, text in entries("ja").items():

@@ -185,7 +185,8 @@ class OperationBlock(Block):
         message, words = self.message, look.words
         width = look.text_width - 4
         rows: list[Row] = []
-        rows += _labelled(words("transcript.label.operation"), message.operation, look, width)
+        if not words.has(f"transcript.operation.{message.operation}"):  # of a server, by its name
+            rows += _labelled(words("transcript.label.operation"), message.operation, look, width)
         rows += _labelled(words("transcript.label.intent"), message.intent, look, width)
         rows += _labelled(words("transcript.label.why"), message.reasoning, look, width)
         previews = message.gate.previews if message.gate is not None else message.previews
@@ -202,7 +203,8 @@ class OperationBlock(Block):
             rows += _labelled(words("transcript.label.answer"), said, look, width)
         for change in message.result.changes:
             target = f" → {change.target}" if change.target else ""
-            text = f"{change.kind} {change.path}{target} +{change.added} −{change.removed}"
+            kind = words(f"rewind.kind.{change.kind}")
+            text = f"{kind} {change.path}{target} +{change.added} −{change.removed}"
             rows += _labelled(words("transcript.label.change"), text, look, width)
         changed = change_rows(previews, look.palette, width)
         rows += shortened(changed, CHANGE_ROWS, 0, look)
@@ -276,6 +278,11 @@ def verb_of(operation: str, words: Catalogue) -> str:
     """The short name of an operation; its own last part where the catalogue has none."""
     key = f"transcript.operation.{operation}"
     return words(key) if words.has(key) else visible_line(operation.rpartition(".")[2])
+
+
+def call_words(operation: str, args: JsonObject, words: Catalogue) -> str:
+    """``edit src/shop/pricing.py``: a call in a few words, on one line."""
+    return f"{verb_of(operation, words)} {target_of(args)[0]}".rstrip()
 
 
 def verb_cells(words: Catalogue) -> int:

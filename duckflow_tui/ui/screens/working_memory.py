@@ -24,9 +24,9 @@ from duckflow_tui.state.memory import (
     WorkingMemory,
     own_problem,
 )
-from duckflow_tui.state.operations import target
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.operation_blocks import call_words
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
 from duckflow_tui.ui.screens.board import StateBoard, board_bindings, fact_rows
@@ -183,7 +183,7 @@ class WorkingMemoryBoard(StateBoard):
             facts.append((words("working.confidence"), said, palette.quiet))
         for at, action in enumerate(decision.actions):
             label = "" if at else words("working.actions")
-            said = visible_line(f"{action.operation} {target(action.args)}".rstrip())
+            said = call_words(action.operation, action.args, words)
             facts.append((label, said, palette.quiet))
         return facts
 
