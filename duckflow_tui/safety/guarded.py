@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import re
 import stat
+import struct
 import time
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from duckflow_tui.safety.names import holds_secrets, is_protected, is_secret_name, words_of
@@ -32,6 +35,9 @@ _INSTALLED: Final = words_of("node_modules site-packages .venv venv .tox .nox")
 #: public, and settings of a package manager are needed by every command of such a project.
 _GIVEN: Final = re.compile(rb"(?i)(?:auth|token|password)\w*[\"']?\s*[=:]\s*[\"']?[^\s\"'$]")
 _SAYS: Final = {".pem": re.compile(b"PRIVATE KEY"), ".npmrc": _GIVEN, ".yarnrc.yml": _GIVEN}
+#: Ends of names of what is written to be shared.
+_SHARED: Final = (".example", ".sample", ".template", ".dist")
+_MAX_INDEX: Final = 100_000_000  # bytes; of a larger one nothing counts as known to git
 _SAID: Final = 100_000  # bytes that are searched; a larger file is a secret by its name
 
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
@@ -50,8 +56,8 @@ def guarded(workspace: Workspace) -> Guarded:
 
     Found are: each ``.git`` below the root with the places that it leads to, folders that are
     repositories themselves, folders that cannot be listed, and secret files by their names, but for
-    those of installed packages and those that plainly hold none. What the root itself holds for
-    git is not among them.
+    those of installed packages, those that plainly hold none, and those that git has as they are,
+    since any command can ask it for them. What the root itself holds for git is not among them.
     """
     root = str(workspace.root).rstrip("/")
     closed: dict[str, Identity] = {}
@@ -77,7 +83,7 @@ def guarded(workspace: Workspace) -> Guarded:
             for path in (f"{here}/{name}" for name in names if _protected(name)):
                 whole = _close(path, closed) and whole
             for led in map(str, git_dirs(workspace.root / folder)):
-                if led.startswith(f"{root}/") and led != root and os.path.lexists(led):
+                if led.startswith(f"{root}/") and not led.startswith(f"{root}/.git/"):
                     whole = _close(led, closed) and whole
         for name in folders:
             if _protected(name):
@@ -94,7 +100,7 @@ def guarded(workspace: Workspace) -> Guarded:
         text = sum(len(json.dumps(path)) for path in (*closed, *secret)) if closed or secret else 0
         many = len(closed) + len(secret) > MAX_PLACES or text > MAX_TEXT
         whole = whole and not (many or seen > MAX_NAMES or time.monotonic() > until)
-    return Guarded(closed, tuple(secret), whole)
+    return Guarded(closed, _unknown_to_git(workspace.root, tuple(secret)), whole)
 
 
 def _listed(workspace: Workspace, folder: str) -> tuple[set[str], list[str], list[str]]:
@@ -139,8 +145,39 @@ def _is_secret(path: str) -> bool:
     return len(data) > _SAID or says.search(data) is not None
 
 
+def _unknown_to_git(root: Path, secret: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that the index of the repository does not name with their size and time of change."""
+    if not secret:
+        return ()
+    index = b""
+    with contextlib.suppress(OSError, StopIteration):
+        path = next(git_dirs(root)) / "index"
+        index = path.read_bytes() if path.stat().st_size <= _MAX_INDEX else b""
+    return tuple(path for path in secret if not _is_in(index, root, path))
+
+
+def _is_in(index: bytes, root: Path, path: str) -> bool:
+    """Whether the file is as an index in the format of versions 2 and 3 says, without any flag:
+    what was marked as unchanged need not be so.
+    """
+    name = os.fsencode(os.path.relpath(path, root))
+    at = index.find(struct.pack(">H", len(name)) + name + b"\0") if len(name) < 0xFFF else -1
+    if at < 60:
+        return False
+    seconds, nanoseconds = struct.unpack_from(">II", index, at - 52)
+    (size,) = struct.unpack_from(">I", index, at - 24)
+    try:
+        info = os.lstat(path)
+    except OSError:
+        return False
+    changed = divmod(info.st_mtime_ns, 1_000_000_000)
+    return size == info.st_size and changed in ((seconds, nanoseconds), (seconds, 0))
+
+
 def _protected(name: str) -> bool:
     return (name[0] in ".gG" or not name.isascii()) and is_protected(name)
 
 
-_secret = lru_cache(maxsize=65_536)(is_secret_name)  # most names come again with the next command
+@lru_cache(maxsize=65_536)  # most names come again with the next command
+def _secret(name: str, parent: str) -> bool:
+    return is_secret_name(name, parent) and not name.lower().endswith(_SHARED)

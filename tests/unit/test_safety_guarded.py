@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,31 @@ def test_links_are_not_followed_but_for_where_git_is_led(tmp_path: Path) -> None
         f"{root}/around/in/.git",
         f"{root}/store",
     ]
+
+
+def test_a_secret_that_git_has_as_it_is_is_not_hidden(tmp_path: Path) -> None:
+    """A command could ask git for it; hidden, it would look changed to git."""
+
+    def git(*args: str) -> None:
+        given = ("-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path))
+        subprocess.run(["git", *given, *args], check=True, capture_output=True)
+
+    (tmp_path / "conf").mkdir()
+    for path in (".env", ".env.example", "conf/.env", "conf/.env.test", "conf/key.pem"):
+        (tmp_path / path).write_text("PRIVATE KEY\n")
+    git("init", "-q")
+    git("add", "-f", ".env", "conf/.env.test", "conf/key.pem")
+    git("commit", "-q", "-m", "begin")
+    root = tmp_path.resolve()
+    assert guarded(Workspace(tmp_path)).secret == (f"{root}/conf/.env",)
+    git("update-index", "--assume-unchanged", ".env")
+    test, key = tmp_path / "conf/.env.test", tmp_path / "conf/key.pem"
+    was = test.stat().st_mtime_ns
+    test.write_text("another secret\n")
+    os.utime(test, ns=(was, was))
+    os.utime(key, ns=(was, was + 1))
+    names = {".env", "conf/.env", "conf/.env.test", "conf/key.pem"}
+    assert {*guarded(Workspace(tmp_path)).secret} == {f"{root}/{name}" for name in names}
 
 
 @pytest.mark.parametrize(
