@@ -43,7 +43,7 @@ _UNIT: Final = re.compile(
     f"[{_OPENS}]*(?:"
     "\\d[\\d.,]* %"  # a number keeps its sign
     f"|[{_CJK}]"
-    f"|[^{_ENDS_WORD}]+?(?=[{_ENDS_WORD}]|$)"
+    f"|[^{_ENDS_WORD}]+"
     f")[{_CLOSES}]*"
     f"|[^\\s][{_CLOSES}]*"
 )
