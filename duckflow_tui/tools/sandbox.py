@@ -156,7 +156,7 @@ class Sandbox:
                 "secret files, so the sandbox no longer holds everything and commands ask from "
                 "now on. Nothing was run; call it again."
             )
-        return below
+        return below if below.whole else _NOTHING  # too much to be passed on to a command
 
     # --- finding -----------------------------------------------------------------------------
 

@@ -18,7 +18,6 @@ from support.session import action, decision, script, session
 from support.session import done as finished
 from support.shell import ShellBench, no_full_sandbox
 
-from duckflow_tui.safety.guarded import MAX_PLACES
 from duckflow_tui.state.calls import OperationMessage, OperationStarted
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import Gate, GateChoice
@@ -402,7 +401,7 @@ async def test_a_secret_file_that_is_kept_from_a_command_is_told_and_its_name_as
 async def test_a_repository_that_a_command_makes_is_said_and_closed_to_the_next(
     root: Path, tmp_path: Path
 ) -> None:
-    """Where there are too many of them to be closed, the sandbox counts as partial: each asks."""
+    """Where there is too much to be closed or hidden, the sandbox counts as partial: each asks."""
     choice = SandboxChoice("auto", folder=tmp_path / "private")
     bench = ShellBench(root, mode=ApprovalMode.TRUSTED, sandbox=choice)
     try:
@@ -417,8 +416,8 @@ async def test_a_repository_that_a_command_makes_is_said_and_closed_to_the_next(
         await bench.answer(gate, GateChoice.REJECT)
         await done(task)
         assert (root / "sub/.git/config").read_text() == "[core]\n"
-        for number in range(MAX_PLACES):
-            (root / f"r{number}/.git").mkdir(parents=True)
+        for number in range(3_000):  # more than the arguments of a program may hold
+            (root / f"{number:0>60}.env").touch()
         refused = await bench.call(RUN, command="echo ran >made")
         assert "Nothing was run; call it again" in refused.result.text
         gate, _ = await asked(bench, GateChoice.ONCE, "echo ran >made")
