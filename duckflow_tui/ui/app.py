@@ -276,14 +276,20 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.call_next(self.run_action, action, namespaces={"screen": self.bench})
 
     def pick(self, what: str, choices: Sequence[Choice], then: Callable[[str], object]) -> None:
-        """Show a list to choose from; ``then`` is called with what was chosen, if anything was."""
+        """Show a list to choose from; ``then`` is called with what was chosen, if anything was. A
+        theme is shown while it is looked at.
+        """
 
         def chosen(value: str | None) -> None:
             if value is not None:
                 then(value)
 
         title, hint = self.words(f"pick.{what}"), self.words("pick.hint")
-        self.push_screen(PickList(title, hint, choices), chosen)
+        store = self.session.store
+        mode = store.state.mode.value if store is not None else ""
+        now = {"theme": self.theme, "language": self.words.language, "mode": mode}.get(what, "")
+        preview = self.action_theme if what == "theme" else None
+        self.push_screen(PickList(title, hint, choices, now=now, preview=preview), chosen)
 
     def action_command_palette(self) -> None:
         choices = [Choice(c.name, f"/{c.name}", self.words(c.text), c.label) for c in COMMANDS]

@@ -20,6 +20,7 @@ from support.app_states import (
 )
 from support.gates import gate
 from support.pinned import ManualClock
+from support.screens import screen_text
 from textual import events
 from textual.actions import parse
 
@@ -240,6 +241,12 @@ async def test_help_opens_and_closes() -> None:
     async with standing(app) as pilot:
         await pilot.press("f1")
         await settled(pilot, lambda: app.screen is not app.bench)
+        await settled(pilot, lambda: "Shift+Tab" in screen_text(app), "the keys")
+        await pilot.press(*"queue")
+        await settled(pilot, lambda: "Shift+Tab" not in screen_text(app), "fewer keys")
+        assert "queue for the next turn" in screen_text(app)
+        await pilot.press("x", "x")
+        await settled(pilot, lambda: app.words("pick.no_key") in screen_text(app))
         await pilot.press("escape")
         await settled(pilot, lambda: app.screen is app.bench)
 
@@ -305,6 +312,15 @@ async def test_the_theme_switches_and_a_page_that_has_nothing_says_so() -> None:
     async with standing(app) as pilot:
         await commanded(pilot, "/theme duck-light")
         await settled(pilot, lambda: app.theme == "duck-light")
+        await commanded(pilot, "/theme")
+        await settled(pilot, lambda: isinstance(app.screen, PickList), "the list")
+        text = screen_text(app)
+        assert "✓ duck-light" in text
+        assert text.count("✓ duck") == 1
+        await pilot.press("up")
+        await settled(pilot, lambda: app.theme == "duck-dark", "the look of it")
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.theme == "duck-light", "what was before")
         await commanded(pilot, "/theme")
         await settled(pilot, lambda: isinstance(app.screen, PickList), "the list")
         await pilot.press(*"dark", "enter")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -67,10 +67,24 @@ class PickList(Dialog[str | None]):
         Binding("pageup", "move(-10)", show=False),
     ]
 
-    def __init__(self, title: str, hint: str, choices: Sequence[Choice]) -> None:
+    def __init__(
+        self,
+        title: str,
+        hint: str,
+        choices: Sequence[Choice],
+        *,
+        now: str = "",
+        preview: Callable[[str], object] | None = None,
+    ) -> None:
+        """``now``: the value in force, which is marked; ``preview`` shows what a value would do,
+        and is called with ``now`` again when nothing is taken.
+        """
         super().__init__()
+        self._now = now
+        self._preview = preview
         self._title = title
         self._hint = hint
+        self._width = 0  # of the labels that are listed, in cells
         self._choices = {choice.value: choice for choice in choices}
         self._labels = {f"{c.label} {c.about}".strip(): c.value for c in choices}
 
@@ -98,11 +112,23 @@ class PickList(Dialog[str | None]):
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option.id)
 
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        if self._preview is not None and self.is_current and event.option.id is not None:
+            self._preview(event.option.id)
+            options = self.query_one(OptionList)
+            for at in range(options.option_count):  # in the colours that hold now
+                value = options.get_option_at_index(at).id or ""
+                options.replace_option_prompt_at_index(
+                    at, self._row(self._choices[value], self._width)
+                )
+
     def on_click(self, event: events.Click) -> None:
         if event.widget is self:
-            self.dismiss(None)
+            self.action_leave()
 
     def action_leave(self) -> None:
+        if self._preview is not None:
+            self._preview(self._now)
         self.dismiss(None)
 
     def action_move(self, step: int) -> None:
@@ -121,15 +147,19 @@ class PickList(Dialog[str | None]):
         labels, query = list(self._labels), query.strip()
         found = fuzzy.best(query, labels, SHOWN) or fuzzy.best(half_width(query), labels, SHOWN)
         rows = [self._choices[self._labels[label]] for label in found]
-        width = max((cell_len(visible_line(row.label)) for row in rows), default=0)
-        options.add_options([Option(self._row(row, width), id=row.value) for row in rows])
-        options.highlighted = 0 if rows else None
+        self._width = max((cell_len(visible_line(row.label)) for row in rows), default=0)
+        options.add_options([Option(self._row(row, self._width), id=row.value) for row in rows])
+        values = [row.value for row in rows]
+        first = values.index(self._now) if not query and self._now in values else 0
+        options.highlighted = first if rows else None
 
     def _row(self, choice: Choice, width: int) -> Content:
         palette = palette_of(self)
         label = visible_line(choice.label)
+        mark = "" if not self._now else f"{'✓' if choice.value == self._now else ' '} "
         gap = " " * (width - cell_len(label) + 3) if choice.about or choice.key else ""
         return Content.assemble(
+            (mark, palette.accent),
             (label, palette.text),
             (gap + visible_line(choice.about), palette.quiet),
             (f"  {choice.key}" if choice.key else "", palette.faint),
