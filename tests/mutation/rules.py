@@ -36,6 +36,7 @@ _TURN: Final = "engine/test_loops_turn.py"
 _GATES: Final = "engine/test_safety_gates.py"
 _STREAMS: Final = "faults/test_llm_streams.py"
 _KEYS: Final = "faults/test_llm_keys.py"
+_SANDBOX: Final = "faults/test_sandbox.py"
 _PAGES: Final = "ui/test_ui_gate_pages.py"
 
 SWITCHES: Final = (
@@ -248,6 +249,21 @@ SWITCHES: Final = (
         "bash reads the user's own files first",
         (("tools/commands.py", '(bash, "--noprofile", "--norc", *ends,', '(bash, "-l", *ends,'),),
         (_SHELL,),
+    ),
+    Switch(
+        "R07",
+        "a command in the sandbox writes repositories below the root",
+        (("safety/guarded.py", "closed[path] = (info.st_dev, info.st_ino)", "pass"),),
+        (f"{_SANDBOX}::test_a_repository_that_a_command_makes_is_its_own_until_it_ends",),
+    ),
+    Switch(
+        "R07",
+        "a command in the sandbox reads secret files",
+        (("safety/guarded.py", "secret[path] = None", "pass"),),
+        (
+            f"{_SANDBOX}::test_secret_files_of_the_workspace_are_kept_from_a_command"
+            "_that_does_not_name_them",
+        ),
     ),
     Switch(
         "R08",
