@@ -156,7 +156,7 @@ async def test_what_is_sent_in_the_demo_is_kept_nowhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("language", "said"),
     [("en", "The session could not be opened: No space left on device"),
-     ("ja", "セッションを開けませんでした: No space left on device")],
+     ("ja", "セッションを開けませんでした: ディスクに空きがありません")],
 )  # fmt: skip
 async def test_a_session_that_cannot_be_opened_is_said_and_stays_said_and_can_be_tried_again(
     language: str, said: str
