@@ -303,6 +303,27 @@ async def test_hunk_left_out_is_in_the_answer_and_in_the_impact() -> None:
         assert app.answers[0].left_out == ((0, 1),)
 
 
+async def test_what_was_left_out_stays_so_in_an_edit() -> None:
+    """The editor has the text without it; saved as it is, nothing is answered and it stays out."""
+    before = "\n".join(f"line {n}" for n in range(40))
+    after = before.replace("line 3\n", "line 3!\nmore\n").replace("line 20", "line 20!")
+    shown = preview("a.py", before, after, language="")
+    app = GateApp(gate([shown]), proposed={"gate_00000001": after})
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "space", "e")
+        editor = app.screen.query_one(TextArea)
+        assert editor.text == before.replace("line 20", "line 20!")
+        assert editor.cursor_location == (20, 0)
+        await press(pilot, "ctrl+s")
+        app.clock.advance(SETTLE)
+        assert app.answers == []
+        assert "1 of 2 hunks left out" in app.text()
+        await press(pilot, "e", "#", "ctrl+s")
+        assert app.answers[0].choice is GateChoice.EDIT
+        assert app.answers[0].edited == before.replace("line 20", "#line 20!")
+
+
 async def test_space_twice_takes_the_hunk_again() -> None:
     app = GateApp(gate([scattered()]))
     async with app.run_test(size=WIDE) as pilot:

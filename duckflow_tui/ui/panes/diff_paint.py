@@ -50,10 +50,17 @@ def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...
     total = len(old.strip()) + len(new.strip())
     if not total or 2 * kept / total < _ALIKE:
         return (), ()
-    return (
+    spans = (
         _spans(a, [(m.a, m.a + m.size) for m in blocks]),
         _spans(b, [(m.b, m.b + m.size) for m in blocks]),
     )
+    telling = (_telling(old, spans[0]), _telling(new, spans[1]))
+    return telling if any(telling) else spans
+
+
+def _telling(text: str, spans: tuple[Span, ...]) -> tuple[Span, ...]:
+    """The spans that are more than brackets and commas, which change along with other words."""
+    return tuple(span for span in spans if text[slice(*span)].strip("()[]{}<>,;: \t"))
 
 
 def _spans(words: list[str], kept: list[tuple[int, int]]) -> tuple[Span, ...]:

@@ -23,7 +23,7 @@ from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_view import GateView
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.question import QuestionWidget
-from duckflow_tui.ui.screens.edit_proposal import EditProposal
+from duckflow_tui.ui.screens.edit_proposal import EditProposal, without
 
 
 def gate_bindings() -> list[BindingType]:
@@ -248,13 +248,17 @@ class GatePane(GateView):
         if gate is None or not gate.can_edit or not gate.previews:
             return
         text = self._proposed(gate.gate_id) if self._proposed else None
+        preview, out = gate.previews[0], [hunk for _, hunk in self._document.left_out]
+        if text is not None and out:  # what was left out stays so
+            rest = without(text, preview, out)
+            text, preview = rest if rest is not None else (None, preview)
         if text is None:
             self._show_hint("gate.cannot_edit")
         elif not is_safe(text.replace("\r\n", "\n").replace("\t", " ")):
             self._show_hint("gate.unsafe_edit")  # an editor cannot show it as it is
         else:
             self._guard.end()  # what comes until the screen has the keys answers nothing
-            screen = EditProposal(self.words, gate.previews[0], text)
+            screen = EditProposal(self.words, preview, text)
             host_of(self).push_screen(screen, lambda edited: self._edited(gate, text, edited))
 
     def action_alternative(self, number: int) -> None:

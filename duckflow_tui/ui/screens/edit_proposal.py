@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from rich.segment import Segment
@@ -12,7 +13,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Static, TextArea
 
-from duckflow_tui.state.gates import FilePreview
+from duckflow_tui.state.gates import FilePreview, Hunk
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff_document import shown_path
@@ -38,6 +39,32 @@ def _changed_lines(preview: FilePreview) -> frozenset[int]:
             after += 1
         added |= marked or {max(0, after)}
     return frozenset(added)
+
+
+def without(text: str, preview: FilePreview, out: Iterable[int]) -> tuple[str, FilePreview] | None:
+    """The proposed text with the hunks ``out`` as they were before, and the preview of the rest;
+    None where the text is not the one that the preview shows.
+    """
+    lines, left = text.split("\n"), frozenset(out)
+    end = "\r" if lines[0].endswith("\r") else ""
+    kept: list[Hunk] = []
+    moved = 0  # lines that the text has more than proposed, up to here
+    for number, hunk in enumerate(preview.hunks):
+        at = hunk.new_start - 1 + moved if hunk.new_count else hunk.new_start + moved
+        new = [line.text for line in hunk.lines if line.mark != "-"]
+        if [line.rstrip("\r") for line in lines[at : at + len(new)]] != new:
+            return None
+        if number in left:
+            old = [f"{line.text}{end}" for line in hunk.lines if line.mark != "+"]
+            lines[at : at + len(new)] = old
+            moved += len(old) - len(new)
+            continue
+        shifted = tuple(
+            line.model_copy(update={"new": line.new + moved}) if line.new else line
+            for line in hunk.lines
+        )
+        kept.append(hunk.model_copy(update={"new_start": hunk.new_start + moved, "lines": shifted}))
+    return "\n".join(lines), preview.model_copy(update={"hunks": tuple(kept)})
 
 
 def _followed(changed: frozenset[int], before: list[str], now: list[str]) -> frozenset[int]:
