@@ -128,6 +128,7 @@ KEYS: Final[tuple[Key, ...]] = (
         "keys.gate_alternative",
     ),
     Key("gate", ("i",), "i", "details", "keys.gate_details"),
+    Key("gate", ("z",), "z", "whole_diff", "keys.gate_whole_diff"),
     Key("diff", ("right_square_bracket",), "]", "next_hunk", "keys.next_hunk"),
     Key("diff", ("left_square_bracket",), "[", "previous_hunk", "keys.previous_hunk"),
     Key("diff", ("space",), "space", "toggle_hunk", "keys.toggle_hunk"),

@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.gates import GateApp, drawn, gate, many_lines, press, preview, pricing
+from rich.cells import cell_len
+from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
 from textual.geometry import Offset
 from textual.selection import SELECT_ALL, Selection
 
 from duckflow_tui.state.gates import DiffLine, FilePreview, Hunk
 from duckflow_tui.ui.panes.diff import DiffView
-from duckflow_tui.ui.panes.diff_document import DiffDocument, RowKind, cut_cells, shown_line
+from duckflow_tui.ui.panes.diff_document import DiffDocument, RowKind, broken, shown_line
 from duckflow_tui.ui.panes.diff_paint import changed_words
+from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.rows import Seen
-from duckflow_tui.ui.panes.strips import fold
 from duckflow_tui.ui.panes.syntax import CHUNK, SyntaxLines
 
 WIDE = (120, 40)
@@ -249,9 +250,60 @@ def test_seen_counts_a_row_only_when_all_of_it_was_drawn(
     assert first == ((missing[0], max(drawn[missing[0]], 0)) if missing else None)
 
 
-@given(st.text("ab c→é合計、カｶ가👍\u0301", max_size=40), st.integers(1, 12))
-def test_fast_cut_is_the_cut_of_fold(text: str, width: int) -> None:
-    assert cut_cells(text, width) == fold(text, width)
+@given(st.text("ab (_) =,日本語。é👍\u0301", max_size=90), st.integers(4, 40), st.integers(0, 20))
+def test_lines_are_broken_at_words_and_lose_nothing(text: str, room: int, indent: int) -> None:
+    hang = min(indent, room // 2)
+    spans = broken(text, room, hang)
+    assert "".join(text[start:stop] for start, stop in spans) == text
+    assert [start for start, _ in spans] == [0, *(stop for _, stop in spans[:-1])]
+    for number, (start, stop) in enumerate(spans):
+        width = room - hang if number else room
+        assert cell_len(text[start:stop].rstrip(" ")) <= width
+        inside = text[stop - 1 : stop + 1]
+        if len(inside) == 2 and inside.isascii() and inside.isalnum():  # a word that is too long
+            assert text[start:stop].strip().isalnum()
+
+
+async def test_a_broken_line_keeps_its_indentation() -> None:
+    deep = "        return the_price_of(all_items) - the_discount_of(all_items)"
+    app = GateApp(gate([preview("a.py", "", deep, kind="create")]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await drawn(pilot)
+        lines = [line[73:] for line in app.text().split("\n") if "↳" in line]
+        assert lines
+        assert all(line.split("↳ ")[1].startswith(" " * 8) for line in lines)
+        assert app.diff is not None
+        assert app.diff.view.unseen() == 0
+
+
+def test_no_single_bracket_is_lit_beside_words_that_changed() -> None:
+    old, new = "return total(price, rate, days, stop)", "return total(cost, (rate), days, stop)"
+    spans = changed_words(old, new)
+    assert [old[a:b] for a, b in spans[0]] == ["price"]
+    assert [new[a:b] for a, b in spans[1]] == ["cost"]
+    only = changed_words("total(price", "total(price)")
+    assert only[1] == ((11, 12),)
+
+
+async def test_v_is_offered_where_two_sides_have_room_and_what_it_said_goes() -> None:
+    app = GateApp(gate(), beside=False)
+    async with app.run_test(size=(60, 24)) as pilot:
+        await at_gate(pilot)
+        assert "v split" not in app.text()
+        await press(pilot, "v")
+        assert "too narrow for two sides" in app.text()
+        await press(pilot, "w")
+        assert "too narrow" not in app.text()
+        await press(pilot, "v")
+        await pilot.resize_terminal(100, 24)
+        await drawn(pilot)
+        assert "too narrow" not in app.text()
+        assert "v split" in app.text()
+        await press(pilot, "v")
+        assert "v unified" in app.text()
+        await pilot.resize_terminal(60, 24)
+        await drawn(pilot)
+        assert "too narrow" not in app.text()
 
 
 async def test_without_wrapping_a_cut_line_is_marked_and_can_be_scrolled() -> None:
@@ -280,3 +332,29 @@ async def test_two_versions_stand_side_by_side_only_where_they_can_be_read(
         together = any("line 3 " in line and "line 3!" in line for line in app.text().split("\n"))
         assert together is sides
         assert ("too narrow for two sides" in app.text()) is not sides
+
+
+async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen() -> None:
+    """Two sides are real there, hunks can be left out, what is seen counts, and no key answers."""
+    app = GateApp(gate([changes(3, 20, 40, 60, 80, count=100), changes(5)]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        assert " z  diff" in app.text()
+        left = app.card.unseen()
+        assert left
+        await press(pilot, "z")
+        assert "src" not in app.text()
+        assert "◆" not in app.text()
+        await press(pilot, "v", "space", "end", "y", "s", "1", "n")
+        assert app.answers == []
+        assert any(line.count("│") == 1 for line in app.text().split("\n"))
+        assert app.card._document.unseen == 0  # pyright: ignore[reportPrivateUsage]
+        await press(pilot, "z", "y")  # too soon: the focus has just come
+        assert app.answers == []
+        assert "1 of 6 hunks left out" in app.text()
+        await press(pilot, "z")
+        app.clock.advance(SETTLE)
+        await press(pilot, "z")
+        app.card.gates = ()
+        await drawn(pilot)
+        assert len(app.screen_stack) == 1

@@ -401,9 +401,9 @@ async def test_keys_of_the_diff_act_from_the_diff_itself() -> None:
         await press(pilot, "right_square_bracket", "right_square_bracket", "space")
         assert app.diff.view.document.left_out == {(0, 2)}
         assert "1 of 3 hunks left out" in app.text()
-        await press(pilot, "left_square_bracket", "v", "w")
+        await press(pilot, "left_square_bracket", "w")
         assert app.diff.view.heading.hunk == 2
-        assert (app.diff.view.split, app.diff.view.wrap) == (True, False)
+        assert app.diff.view.wrap is False
         await press(pilot, "y")
         assert app.answers == []
 

@@ -16,6 +16,7 @@ from textual.strip import Strip
 
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.panes.diff_document import (
+    NARROWEST_SPLIT,
     DiffCell,
     DiffDocument,
     DiffLayout,
@@ -93,7 +94,8 @@ def _piece(
     if row.kind is RowKind.FILE:
         text, before = caption(layout.document, words, part.row), 1
     else:
-        text, before = row.text, before + layout.gutter
+        hang = 0 if part.first else layout.hang(part.row)
+        text, before = row.text, before + layout.gutter + hang
     start, stop = part.span
     begin = max(start, start + span[0] - before)
     end = stop if span[1] < 0 else min(stop, start + span[1] - before)
@@ -142,7 +144,7 @@ class DiffView(LineView, can_focus=True):
         self._search = DiffSearch()
         self._at = 0  # the hunk at hand, an index of document.hunks
         self._finding = False  # the first change is yet to be scrolled to
-        self.refused: Whole | None = None  # why the last key left nothing out
+        self.refused = ""  # why the last key did nothing: a key of the catalogue
         self.changing = False  # a Changed is on its way
         self._when_changed: Callable[[], None] | None = None
 
@@ -151,7 +153,7 @@ class DiffView(LineView, can_focus=True):
     def show(self, document: DiffDocument, *, at_change: bool = False) -> None:
         """Show another document from its start, or from its first change where room is short."""
         self.document = document
-        self._at, self.refused = 0, None
+        self._at, self.refused = 0, ""
         self._search = DiffSearch()
         self.invalidate()
         self.scroll_to(0, 0, animate=False)
@@ -224,9 +226,14 @@ class DiffView(LineView, can_focus=True):
         )
 
     @property
-    def too_narrow(self) -> bool:
-        """Whether two versions are asked for and there is room for one only."""
-        return self.split and not self._laid_out.split
+    def can_split(self) -> bool:
+        """Whether there is room for two versions side by side."""
+        return self.scrollable_content_region.width >= NARROWEST_SPLIT
+
+    @property
+    def is_split(self) -> bool:
+        """Whether two versions stand side by side."""
+        return self.split and self.can_split
 
     @property
     def whole_off_screen(self) -> OffScreen:
@@ -279,15 +286,21 @@ class DiffView(LineView, can_focus=True):
         self._to_hunk(self._at - 1)
 
     def action_toggle_hunk(self) -> None:
-        self.refused = self.whole
-        if self.refused is None and self.document.toggle(self.document.hunks[self._at].hunk_id):
+        whole = self.whole
+        self.refused = f"diff.whole.{whole}" if whole else ""
+        if whole is None and self.document.toggle(self.document.hunks[self._at].hunk_id):
             self.invalidate()
         self._changed()
 
     def action_toggle_split(self) -> None:
-        self.split = not self.split
+        """Two versions or one; where there is room for one only, say so until another key."""
+        self.refused = "" if self.can_split else "diff.too_narrow"
+        if self.can_split:
+            self.split = not self.split
+        self._changed()
 
     def action_toggle_wrap(self) -> None:
+        self.refused = ""
         self.wrap = not self.wrap
 
     # Textual
@@ -301,7 +314,7 @@ class DiffView(LineView, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
         if round(old_value) != round(new_value):
-            self.refused = None
+            self.refused = ""
             self._follow()
             self._changed()
 
@@ -310,6 +323,7 @@ class DiffView(LineView, can_focus=True):
         self._strips.clear()
 
     def on_resize(self) -> None:
+        self.refused = ""
         if self._finding:
             self.call_after_refresh(self._find_change)
 
@@ -407,7 +421,7 @@ class DiffView(LineView, can_focus=True):
         if not self.document.hunks:
             return
         self._at = min(max(index, 0), len(self.document.hunks) - 1)
-        self.refused = None
+        self.refused = ""
         self.redraw()
         self.scroll_to(y=self._extent(self._at)[0], animate=False)
         self._changed()

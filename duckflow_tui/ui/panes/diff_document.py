@@ -279,23 +279,41 @@ _WIDE = (
 
 _ONLY_SIMPLE: Final = re.compile(f"[{_NARROW}{_WIDE}]*")
 _EACH_WIDE: Final = re.compile(f"[{_WIDE}]")
+_CLUSTER: Final = 8  # code points of one character on the screen, of nearly all
 _CAPTIONS: Final = (RowKind.FILE, RowKind.NOTE, RowKind.HUNK, RowKind.BLANKS)
 
 
-def cut_cells(text: str, width: int) -> list[Span]:
-    """Like ``fold``, many times as fast for text of plain and of wide characters."""
-    if text.isascii() or width < 2 or _ONLY_SIMPLE.fullmatch(text) is None:
-        return fold(text, width)
+def broken(text: str, room: int, hang: int = 0) -> list[Span]:
+    """The line cut at words into lines of ``room`` cells, ``hang`` fewer from the second on, words
+    too long anywhere. The blanks at a break belong to the line before, so nothing is left out.
+    """
+    simple = text.isascii() or (room - hang > 1 and _ONLY_SIMPLE.fullmatch(text) is not None)
     spans: list[Span] = []
-    start = 0
+    start, width = 0, max(1, room)
     while start < len(text):
-        stop = min(start + width, len(text))
-        # A character takes two cells at most, so this never takes away too many.
-        while over := max(0, stop - start + _wide_ones(text, start, stop) - width):
-            stop -= (over + 1) // 2
+        if simple:
+            stop = _fitting(text, start, width)
+        else:
+            stop = start + fold(text[start : start + _CLUSTER * width], width)[0][1]
+        at = stop
+        while start < at < len(text) and text[at - 1].isascii() and text[at - 1 : at + 1].isalnum():
+            at -= 1
+        if text[start:at].strip():
+            stop = at
+        while stop < len(text) and text[stop] == " ":
+            stop += 1
         spans.append((start, stop))
-        start = stop
-    return spans
+        start, width = stop, max(1, room - hang)
+    return spans or [(0, 0)]
+
+
+def _fitting(text: str, start: int, width: int) -> int:
+    """Where a line of ``width`` cells ends, in text of plain and of wide characters."""
+    stop = min(start + width, len(text))
+    # A character takes two cells at most, so this never takes away too many.
+    while over := max(0, stop - start + _wide_ones(text, start, stop) - width):
+        stop -= (over + 1) // 2
+    return stop
 
 
 def _wide_ones(text: str, start: int, stop: int) -> int:
@@ -421,8 +439,17 @@ class DiffLayout:
                 self._folds[row] = whole_spans(caption, wrap(caption, self.width - 2))
             else:
                 text = self.document.rows[row].text
-                self._folds[row] = cut_cells(text, self.room) if self.wraps else [(0, len(text))]
+                whole = [(0, len(text))]
+                self._folds[row] = broken(text, self.room, self.hang(row)) if self.wraps else whole
         return self._folds[row]
+
+    def hang(self, row: int) -> int:
+        """Cells by which the second line of a row and those below begin further in: like the
+        first, unless that takes more than half of the room.
+        """
+        text = self.document.rows[row].text
+        indent = len(text) - len(text.lstrip(" "))
+        return indent if self.wraps and indent <= self.room // 2 else 0
 
     def on_screen(self, part: DiffCell, scrolled: int) -> Span:
         """The characters of a part that are on screen, its line being scrolled by cells."""
@@ -455,8 +482,8 @@ class DiffLayout:
         text = self.document.rows[row].text
         if not self.wraps:
             return 1
-        if text.isascii():  # by number, so that 10,000 lines are laid out at once
-            return max(1, -(-len(text) // self.room))
+        if len(text) <= self.room and text.isascii():  # nearly every line of 10,000
+            return 1
         return len(self.spans(row))
 
     def _part(self, row: int, line: int) -> DiffCell:

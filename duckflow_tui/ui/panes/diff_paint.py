@@ -290,6 +290,8 @@ class DiffRenderer:
         layers: list[Layer] = [] if left_out else self._styles.layers(part.row)
         layers += self._search.layers(part.row, self.palette)
         span = layout.on_screen(part, scrolled)
+        if not part.first:
+            drawn.append(Segment(" " * layout.hang(part.row), ground))
         drawn += [Segment(text, style) for text, style in painted(row.text, span, ground, layers)]
         if not layout.wraps and span[1] < len(row.text):
             drawn.append(Segment("…", ground + ink(self.palette.accent)))

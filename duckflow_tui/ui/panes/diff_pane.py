@@ -275,11 +275,9 @@ class DiffPane(Vertical):
         text = Text(" ", no_wrap=True, overflow="ellipsis", end="")
         counts: list[str] = []
         roomy = self.size.height > _FEWEST_HINTS
-        if self.view.refused is not None:
-            text.append(self.words(f"diff.whole.{self.view.refused}"), style=palette.accent)
+        if self.view.refused:
+            text.append(self.words(self.view.refused), style=palette.accent)
             return text
-        if self.view.too_narrow:
-            text.append(f"{self.words('diff.too_narrow')}  ", style=palette.accent)
         if not self._titled and not roomy and self.view.document.previews:
             added, removed = self.view.document.figures()
             figures = figures_text(added, removed)
@@ -309,9 +307,10 @@ class DiffPane(Vertical):
             hints.append(f"{pair} {self.words('diff.hint_hunks')}")
         if heading.can_leave:
             hints.append(f"{labels['toggle_hunk']} {self.words('diff.hint_toggle')}")
-        split = "diff.hint_unified" if self.view.split else "diff.hint_split"
+        split = "diff.hint_unified" if self.view.is_split else "diff.hint_split"
         wrap = "diff.hint_cut" if self.view.wrap else "diff.hint_wrap"
-        hints.append(f"{labels['toggle_split']} {self.words(split)}")
+        if self.view.can_split:
+            hints.append(f"{labels['toggle_split']} {self.words(split)}")
         hints.append(f"{labels['toggle_wrap']} {self.words(wrap)}")
         while hints and cell_len("  ".join(hints)) > room:
             hints.pop()

@@ -24,6 +24,7 @@ from duckflow_tui.ui.panes.gate_view import GateView
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.screens.edit_proposal import EditProposal, without
+from duckflow_tui.ui.screens.whole_diff import WholeDiff
 
 
 def gate_bindings() -> list[BindingType]:
@@ -97,6 +98,7 @@ class GatePane(GateView):
         self._proposed = proposed
         self._alike = alike
         self._now = clock.monotonic
+        self._whole: WholeDiff | None = None  # it shows the diff of the gate at hand
         self._asked_at = 0.0  # when it was asked about what was not on screen
         self._stayed_until = float("-inf")  # keys from before were typed between two gates
         self._stay_timer: Timer | None = None
@@ -118,6 +120,9 @@ class GatePane(GateView):
         if self._staying:
             self._stayed_until = Message().time  # on the clock that keys carry
             self._end_stay()
+        if self._whole is not None:  # what it shows is no longer asked about
+            self._whole.dismiss()
+            self._whole = None
         other = gate is None or self._gate is None or gate.gate_id != self._gate.gate_id
         typing = self._field.has_focus
         had_focus = self.has_focus or typing
@@ -235,6 +240,14 @@ class GatePane(GateView):
         """Everything about it, or no more than what decides."""
         if self._open_gate() is not None:
             self.show_details(shown=not self._details.display)
+
+    def action_whole_diff(self) -> None:
+        """The diff on the whole screen; nothing is answered there."""
+        gate = self._open_gate()
+        if gate is not None and gate.previews:
+            self._guard.end()  # what comes until the screen has the keys answers nothing
+            self._whole = WholeDiff(self.words, self._document)
+            host_of(self).push_screen(self._whole, lambda _: self._guard.begin())
 
     def action_reject(self) -> None:
         if self._open_gate() is not None:

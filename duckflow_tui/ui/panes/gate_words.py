@@ -443,7 +443,9 @@ def key_hints(
     hints = [once, KeyHint(_LETTERS["reject"], words("gate.key.reject"))]
     if gate.can_edit:
         hints.append(KeyHint(_LETTERS["edit"], words("gate.key.edit")))
-    details = KeyHint(_LETTERS["details"], words("gate.key.less" if whole else "gate.key.more"))
+    looks = [KeyHint(_LETTERS["details"], words("gate.key.less" if whole else "gate.key.more"))]
+    if gate.previews:
+        looks.append(KeyHint(_LETTERS["whole_diff"], words("gate.key.diff")))
     scopes: list[KeyHint] = []
     if gate.can_grant_session:
         scopes.append(_session_hint(gate, words))
@@ -451,9 +453,9 @@ def key_hints(
         scopes.append(KeyHint(_LETTERS["step"], words("gate.key.step")))
     if gate.can_grant_project:
         scopes.append(KeyHint(keep, words("gate.key.project")))
-    if sum(hint.cells + 2 for hint in (*hints, *scopes, details)) - 2 > width:
-        return *hints, details, *scopes  # what says the most comes last, on lines of its own
-    return *hints, *scopes, details
+    if sum(hint.cells + 2 for hint in (*hints, *scopes, *looks)) - 2 > width:
+        return *hints, *looks, *scopes  # what says the most comes last, on lines of its own
+    return *hints, *scopes, *looks
 
 
 def _session_hint(gate: Gate, words: Catalogue) -> KeyHint:
