@@ -36,6 +36,10 @@ def test_wrapping_loses_only_the_spaces_at_its_breaks(text: str, width: int) -> 
     assert all(cell_len(part) <= width for part in parts)
 
 
+def test_a_character_wider_than_its_row_stands_alone() -> None:
+    assert wrap("日本", 1) == [(0, 1), (1, 2)]
+
+
 @given(text=LINES, width=st.integers(2, 30))
 def test_folding_loses_nothing(text: str, width: int) -> None:
     parts = [text[start:stop] for start, stop in fold(text, width)]

@@ -115,10 +115,11 @@ def wrap(text: str, width: int) -> list[Span]:
             continue
         *pieces, (last, _) = fold(text[start:stop], width)
         back = last  # what may not begin a row takes along what it stands behind
-        while back > pieces[-1][0] + 1 and _CLOSED.match(text, start + back):
+        while pieces and back > pieces[-1][0] + 1 and _CLOSED.match(text, start + back):
             back -= 1
         last = back if cell_len(text[start + back : stop]) <= width else last
-        pieces[-1] = pieces[-1][0], last
+        if pieces:  # else it is one character, wider than the row
+            pieces[-1] = pieces[-1][0], last
         spans.extend((start + a, start + b) for a, b in pieces)
         start, end = start + last, stop
         used = cell_len(text[start:end])
