@@ -91,6 +91,23 @@ _HEADING: Final = re.compile(
     r"(?:def|class|func|function|fn|struct|enum|trait|interface|impl|module)\s+\w"
 )
 
+_FILE: Final = (
+    r"[`'\"「]?(?:[\w.-]+/)*(?P<{}>[\w-][\w.-]*\.(?:py|md|rst|txt|toml|ya?ml|json|cfg|ini|ts|tsx|html"
+    r"|css|rs|go|java|rb|sh|sql|csv))[`'\"」]?"
+)
+#: A requirement that can only be met by changing the one file it names: nothing else is surely so.
+TO_CHANGE: Final = re.compile(
+    r"^(?:please\s+)?(?:add|create|write|update|edit|delete|remove|note|mention|document)\s+"
+    r"(?:(?!\S*(?:link|refer|import|point|copy|not\b|that\b|for\b|like\b|from\b|using\b))[^\s,;:]+\s+)"
+    r"{0,8}?(?<!\bfor )(?:(?:in|to|into)\s+)?(?:the\s+|a\s+)?(?:new\s+)?(?:file\s+)?"
+    + _FILE.format("file")
+    + r"(?:\s+(?:file|too|also|as well))?[.!]?$|^"
+    + _FILE.format("named")
+    + r"\s*(?:ファイル)?(?:[にへ](?!従|沿|基|なら|倣|合わ|参)[^。、ず]{0,20}?|を(?:新しく|新規に)?)"
+    r"(?:追加|追記|作成|作る|書く|書い|記載|更新|削除|編集)(?:する|して(?:ください)?|します)?[。]?$",
+    re.IGNORECASE,
+)
+
 ReviewEnd = Literal[
     "skipped",  # nothing was to be judged
     "done",
@@ -295,7 +312,8 @@ class Reviewer:
     ) -> tuple[list[RequirementItem], dict[str, Finding]]:
         """The requirements that count, judged, and the findings that still hold. What the user
         added or rewrote meanwhile was not judged: it is open, and so not met. Where a change was
-        asked for and nothing was done, what the model says of it is a claim and shows nothing.
+        asked for and nothing was done, what the model says of it is a claim and shows nothing; so
+        it is where a file was to be changed, and no call and no change names it.
         """
         items, findings = list[RequirementItem](), dict(case.findings)
         specs = self._parts.router.registry.specs()
@@ -315,15 +333,23 @@ class Reviewer:
         for number, message in enumerate(shown_by(case.evidence, specs), 1):
             did = call(message.operation, message.args) if message.result.went_well else ""
             places[str(number)] = f"{did}\n{message.result.text}"  # as the evaluator's log counts
+        reads = {spec.name for spec in specs if spec.effect is Effect.READ}
+        acted = [case.changes]  # what was done, without what was only seen
         for message in case.evidence:
             if message.result.outcome is Outcome.OK:  # what did not run shows nothing
                 texts.append(call(message.operation, message.args))
+                acted.append(texts[-1])
             texts.append(message.result.text)
+            if message.operation not in reads:
+                acted.append(message.result.text)
+            for change in message.result.changes:
+                acted.append(f"{change.path} {change.target}")
         for finding in findings.values():
             texts.append(finding.words)
             if finding.outcome == "unchecked":
                 suites = passed_suites(case.evidence)
-        shown = squeezed("\n".join(texts))
+        shown, names = squeezed("\n".join(texts)), squeezed("\n".join(acted))
+        so_already = NO_CHANGE.search(case.reply) or self._store.state.changed_outside
         for item in now.extracted_requirements:
             if not item.counts:
                 continue
@@ -333,10 +359,12 @@ class Reviewer:
                 items.append(item)
             else:
                 finding = findings.get(key)
+                file = None if so_already else TO_CHANGE.search(item.requirement.strip())
+                untouched = file is not None and squeezed(file[1] or file[2]) not in names
                 items.append(
                     judged(
                         *(item, finding, case.evaluation, case.evidence, at),
-                        *(shown, suites, case.changes, case.claimed, places),
+                        *(shown, suites, case.changes, case.claimed or untouched, places),
                     )
                 )
         return items, findings

@@ -14,6 +14,7 @@ from support.reviews import believes, claim, found, judged, lacks, next_plan
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply, Script, ScriptedCall
+from duckflow_tui.goals.review import TO_CHANGE
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.decision import Judgement
 
@@ -787,3 +788,66 @@ async def test_where_the_answer_is_what_was_asked_for_its_words_show_it(
     async with session(tmp_path, replies, headless=True) as s:
         end = await s.turn(text)
         assert (end.outcome, end.satisfaction) == ("done", 0.9)
+
+
+THREE = "1. set x to 2 in a.py\n2. add tests/test_a.py\n3. note it in CHANGELOG.md"
+
+
+@pytest.mark.parametrize("all_of_it", [False, True])
+async def test_of_a_list_what_no_call_names_is_not_done_whatever_judge_and_model_say(
+    tmp_path: Path, all_of_it: bool
+) -> None:
+    """The judge gives full marks to all, and the model says that all is done. Words of its own
+    are no fault: what it wrote names the files.
+    """
+    project(tmp_path)
+    edit = action("file_ops.edit_file", **{k: v for k, v in EDIT.items() if k != "reasoning"})
+    check = action("file_ops.write_file", path="tests/test_a.py", content="import a\n")
+    history = action("file_ops.write_file", path="CHANGELOG.md", content="- the value is two\n")
+    made = (edit, check, history) if all_of_it else (edit,)
+    says = done("The value, its check and the history of versions are as you wanted them.")
+    begins = decision("I begin.", *made, requirements=[claim("x is 2 in a.py")])
+    ways = tuple(next_plan(f"way {n}") for n in range(3))
+    replies = Script(
+        replies={
+            "main": (begins, says, says, says),
+            "continuation": ways,
+            "missing": (lacks("the rest"),) * 3,
+            "satisfaction": (),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted", headless=True, author=believes) as s:
+        end = await s.turn(THREE)
+        assert end.outcome == ("done" if all_of_it else "partial")
+
+
+@pytest.mark.parametrize(
+    ("text", "file"),
+    [
+        ("add tests/test_a.py", "test_a.py"),
+        ("Create the file `notes.md`.", "notes.md"),
+        ("Add a line about it to CHANGELOG.md", "CHANGELOG.md"),
+        ("note the change in the README.md too", "README.md"),
+        ("delete src/old.py", "old.py"),
+        ("CHANGELOG.md に一行追記してください。", "CHANGELOG.md"),
+        ("tests/test_a.py を追加する", "test_a.py"),
+        # what can be done without a change of that file
+        ("add a function so that report.py can import it", ""),
+        ("add tests for pricing.py", ""),
+        ("add a link to CHANGELOG.md", ""),
+        ("write a parser like in base.py", ""),
+        ("do not edit settings.py", ""),
+        ("add nothing that report.py does not use", ""),
+        ("update Node.js", ""),
+        ("fix the failing tests in test_a.py", ""),
+        ("add a copy of a.py", ""),
+        ("write what report.py does", ""),
+        ("keep a.py as it is", ""),
+        ("README.md に従って追加する", ""),
+        ("a.py を変えずに b を追加する", ""),
+        ("data.csv を読んで更新する", ""),
+    ],
+)
+def test_only_a_file_that_has_to_be_changed_is_looked_for(text: str, file: str) -> None:
+    found = TO_CHANGE.search(text)
+    assert (found is not None and (found[1] or found[2])) == (file or False)
