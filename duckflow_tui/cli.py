@@ -80,7 +80,7 @@ def _first_frame(arguments: Sequence[str]) -> FirstFrame | None:
         return None
     from duckflow_tui.ui.first_frame import enter
 
-    return enter(look.language, look.title, theme=look.theme, demo=look.demo, vitals=look.vitals)
+    return enter(look.language, look.title, theme=look.theme, demo=look.demo)
 
 
 def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]:
@@ -356,6 +356,7 @@ def _interactive(
         language=language,
         theme=choice.settings.ui.theme,
         vitals=choice.settings.ui.vitals,
+        duck=choice.settings.ui.duck,
         animation=choice.settings.ui.animation,
         notifications=choice.settings.ui.notifications,
         title="little-shop" if args.demo else folder.name or str(folder),

@@ -286,6 +286,8 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("quit", "quit_now", when=always, early=True, reads=True, also=("exit", "q")),
     _key("screen.scroll_page", "PgUp PgDn", "keys.scroll_page", "pageup", "pagedown"),
     _key("screen.scroll_line", "Shift+↑ ↓", "keys.scroll_line", "shift+up", "shift+down"),
+    _key("screen.column", "F6 · Alt+0", "keys.column", "f6", "alt+0"),
+    _key("screen.move_border", "Alt+← →", "keys.move_border", "alt+left", "alt+right"),
     _key("screen.search", "Ctrl+F", "keys.search", "ctrl+f"),
     _key("screen.escape", "Esc", "keys.escape", "escape"),
     _key("screen.interrupt", "Ctrl+C", "keys.interrupt", "ctrl+c"),

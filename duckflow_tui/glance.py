@@ -37,14 +37,11 @@ _SWITCHES: Final = {"--continue", "--demo", "--no-animation"}
 class Glance:
     """How the first frame looks."""
 
-    def __init__(
-        self, language: str, theme: str, title: str, *, demo: bool, vitals: bool = True
-    ) -> None:
+    def __init__(self, language: str, theme: str, title: str, *, demo: bool) -> None:
         self.language = language
         self.theme = theme
         self.title = title  # name of the workspace folder; may hold anything
         self.demo = demo
-        self.vitals = vitals  # whether the gauges have a place
 
 
 def glance(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Glance | None:
@@ -66,8 +63,7 @@ def glance(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) ->
         return None
     demo = "--demo" in given
     title = "little-shop" if demo else os.path.basename(folder) or folder
-    vitals = environ.get("DUCKFLOW_UI__VITALS") or settings.get("vitals", "true")
-    return Glance(language, theme or THEMES[0], title, demo=demo, vitals=vitals != "false")
+    return Glance(language, theme or THEMES[0], title, demo=demo)
 
 
 def language_of(setting: str, environ: Mapping[str, str] = os.environ) -> str:

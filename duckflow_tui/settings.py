@@ -229,6 +229,7 @@ class UiSettings(_Section):
     language: Literal["auto", "en", "ja"] = "auto"
     theme: Literal["duck-dark", "duck-light", "duck-contrast"] = "duck-dark"
     vitals: bool = True
+    duck: bool = True
     animation: bool = True
     notifications: bool = True
 

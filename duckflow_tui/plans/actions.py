@@ -72,6 +72,9 @@ class PlanActions:
         plan = self._store.state.active_plan
         if plan is None:
             return Told(key="plan.problem.no_plan")
+        step = plan.step(step_id)
+        if step is not None and step.status is not WorkStatus.PENDING:
+            return Told(key="plan.problem.begun")
         return self._tried(StepBreakSet(plan_id=plan.plan_id, step_id=step_id, on=on))
 
     def retry(self, step_id: str) -> Told | None:

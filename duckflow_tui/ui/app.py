@@ -65,7 +65,7 @@ def _bindings() -> list[BindingType]:
         Binding("ctrl+g", "screen.external_editor", show=False),
     ]
     for key in keys_of("anywhere"):
-        if key.action in ("screen.scroll_page", "screen.scroll_line"):
+        if key.action in ("screen.scroll_page", "screen.scroll_line", "screen.move_border"):
             back, forth = key.keys
             found.append(Binding(back, f"{key.action}(-1)", key.label, show=False))
             found.append(Binding(forth, f"{key.action}(1)", key.label, show=False))
@@ -120,7 +120,8 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.status = self.bench.status
         self.bench.words = self.words
         self.bench.vitals_on = self.options.vitals
-        self.bench.all_tabs.no_colour = self.bench.side_tabs.no_colour = self.no_color
+        self.status.duck = self.options.duck
+        self.bench.all_tabs.no_colour = self.no_color
 
     def make_session(self, sessions: Sessions | None) -> SessionHost:
         """What is behind the screen of this app."""

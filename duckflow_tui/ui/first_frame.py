@@ -1,4 +1,4 @@
-"""The first paint: four panes drawn with plain escape codes before anything else is imported.
+"""The first paint: bars and composer in plain escape codes, before anything else is imported.
 
 From here on the terminal is raw and does not echo. What is typed is shown in the composer of the
 frame and kept; Textual's driver, which sets the same modes without flushing, takes it over.
@@ -10,7 +10,7 @@ import os
 import sys
 import unicodedata
 
-from duckflow_tui.ui.layout import ROOMY, first_frame_column, layout_for
+from duckflow_tui.ui.layout import MAIN, ROOMY
 from duckflow_tui.ui.palette import palette_named
 
 TYPE_CHECKING = False
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
     from duckflow_tui.ui.early_keys import EarlyKeys
-    from duckflow_tui.ui.layout import Layout
     from duckflow_tui.ui.palette import Palette
 
 ENTER: Final = "\x1b[?1049h\x1b[?2004h\x1b[?7l\x1b[?25l"
@@ -94,13 +93,12 @@ def enter(
     *,
     theme: str = "duck-dark",
     demo: bool = False,
-    vitals: bool = True,
     environ: Mapping[str, str] = os.environ,
 ) -> FirstFrame | None:
     """Take the terminal over and draw the frame; None where there is none that can be drawn on.
 
     ``title`` is the name of the workspace folder and may hold anything; ``demo`` says that the
-    replies are scripted, ``vitals`` whether the gauges have a place.
+    replies are scripted.
     """
     if environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
         return None
@@ -126,7 +124,7 @@ def enter(
         frame.restore()
         return None
     depth, palette = colour_depth(environ), palette_named(theme)
-    _write(ENTER + drawing(width, height, lang, title, palette, depth, demo=demo, vitals=vitals))
+    _write(ENTER + drawing(width, height, lang, title, palette, depth, demo=demo))
 
     def show(text: str) -> bool:
         drawn = typed(text, width, height, lang, palette, depth)
@@ -157,12 +155,10 @@ def drawing(
     depth: int = 24,
     *,
     demo: bool = False,
-    vitals: bool = True,
 ) -> str:
     """The frame as text with escape codes; any size from 1 × 1 on."""
     canvas = _Canvas(max(width, 1), max(height, 1), palette, depth)
     words = _words(lang)
-    layout = layout_for(width, height)
     canvas.fill(0, 0, canvas.width, canvas.height, palette.background)
     canvas.fill(0, 0, canvas.width, 1, palette.bars)
     canvas.put(1, 0, " duckflow ", palette.on_accent, palette.accent, bold=True)
@@ -173,10 +169,7 @@ def drawing(
     canvas.put(at, 0, _harmless(title), palette.text, palette.bars, end=end)
     if canvas.height > 2:
         canvas.fill(0, canvas.height - 1, canvas.width, 1, palette.bars)
-    if not vitals:
-        words["vitals"] = words["goal"]
-    _panes(canvas, words, layout, vitals=vitals)
-    _composer(canvas, words, first_frame_column(width, layout))
+    _composer(canvas, words)
     return canvas.text()
 
 
@@ -185,7 +178,7 @@ def typed(
 ) -> str | None:
     """The composer's line with this text in it; None when it does not fit in."""
     canvas = _Canvas(max(width, 1), max(height, 1), palette, depth)
-    x, y, end = _line(canvas, first_frame_column(width, layout_for(width, height)))
+    x, y, end = _line(canvas)
     room = end - x
     if room <= 0 or _cut(text, room - 1) != text:
         return None
@@ -198,41 +191,18 @@ def typed(
     return canvas.text()
 
 
-def _line(canvas: _Canvas, column: int) -> tuple[int, int, int]:
+def _line(canvas: _Canvas) -> tuple[int, int, int]:
     """Where the composer's text stands: its first cell, its row, the cell behind its last."""
-    width = canvas.width - column
     if canvas.height < ROOMY:
-        return 1, max(canvas.height - 2, 0), width - 1
+        return 1, max(canvas.height - 2, 0), min(canvas.width, MAIN) - 1
+    width = min(canvas.width, MAIN + 2)
     return 3, canvas.height - 3, width - 3
 
 
-def _panes(canvas: _Canvas, words: dict[str, str], layout: Layout, *, vitals: bool) -> None:
+def _composer(canvas: _Canvas, words: dict[str, str]) -> None:
     palette = canvas.palette
-    column = first_frame_column(canvas.width, layout)
-    if layout == "single":
-        if canvas.height >= ROOMY:
-            names = [words[name] for name in ("chat", "plan", "diff", "vitals")]
-            canvas.put(1, 1, "  ".join(names), palette.quiet, palette.background)
-        return
-    left = canvas.width - column
-    for row in range(1, canvas.height - 1):
-        canvas.put(left, row, "│", palette.bars, palette.background)
-    if layout == "tabbed":
-        names = [words[name] for name in ("plan", "diff", "vitals")]
-        canvas.put(left + 2, 1, "  ".join(names), palette.quiet, palette.background)
-        return
-    plan = 7 if vitals else 1
-    middle = plan + (canvas.height - plan - 1) // 2
-    places = ((1, "vitals"), (plan, "plan"), (middle, "diff"))
-    for row, name in places if vitals else places[1:]:
-        canvas.fill(left + 1, row, column - 1, 1, palette.raised)
-        canvas.put(left + 2, row, words[name], palette.accent, palette.raised, bold=True)
-
-
-def _composer(canvas: _Canvas, words: dict[str, str], column: int) -> None:
-    palette = canvas.palette
-    width = canvas.width - column
-    x, y, end = _line(canvas, column)
+    width = min(canvas.width, MAIN + 2)
+    x, y, end = _line(canvas)
     canvas.put(x, y, words["placeholder"], palette.faint, palette.background, end=end)
     if canvas.height < ROOMY:
         return

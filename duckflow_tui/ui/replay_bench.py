@@ -10,7 +10,6 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.gates import CardKind, CardOpened
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Surface, keys_of
 from duckflow_tui.ui.bridge import Bridge
@@ -35,7 +34,6 @@ _ACTS: Final[dict[type[Widget], tuple[tuple[Surface, tuple[str, ...]], ...]]] = 
         ),
     ),
 }
-_ABOUT_PLAN: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.BREAKPOINT)
 _MEASURED: Final = 500  # messages up to which every item is drawn once after a leap
 _AT_ONCE: Final = 10  # of them, before other things get their turn
 #: Keys that write.
@@ -104,11 +102,6 @@ class ReplayBench(Workbench):
         if chat is not None:
             chat.bind_state(store, self.words)
             self._begin_measuring()
-        asked = self._player.tape.question_before(self._player.position)
-        if not isinstance(asked, CardOpened):
-            self.beside = "plan" if asked is None else "diff"
-        elif asked.card.kind in _ABOUT_PLAN:
-            self.beside = "plan"
         self._bridge.attach(store)
         self.follow()
 

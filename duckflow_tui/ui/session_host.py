@@ -40,6 +40,7 @@ class AppOptions:
     language: str = "en"
     theme: str = "duck-dark"
     vitals: bool = True  # whether the gauges are shown
+    duck: bool = True  # whether the mark at the foot is
     animation: bool = True
     notifications: bool = True
     title: str = ""  # name of the workspace folder, until the session says it

@@ -1,11 +1,11 @@
-"""The main screen: four panes that are always somewhere on it, and one composer."""
+"""The main screen: the chat with its composer, and beside it what there is to show."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
-from textual import events, on
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
@@ -31,7 +31,7 @@ from duckflow_tui.ui.panes.header import Header, PaneName, Tabs
 from duckflow_tui.ui.panes.plan import PlanPill
 from duckflow_tui.ui.panes.queue import QueueChips
 from duckflow_tui.ui.panes.rows import Rows
-from duckflow_tui.ui.panes.side import SIDE, Side
+from duckflow_tui.ui.panes.side import MOST, SIDE, Side
 from duckflow_tui.ui.panes.status import StatusLine
 from duckflow_tui.ui.panes.talk import Talk
 from duckflow_tui.ui.screens.find import Find
@@ -45,8 +45,9 @@ if TYPE_CHECKING:
     from duckflow_tui.ui.layout import Layout
 
 ALL: Final[tuple[PaneName, ...]] = ("chat", *SIDE)
-#: Cards whose answer the plan's own pane helps with.
-_ABOUT_PLAN: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.BREAKPOINT)
+Column = Literal["side", "wide", "hidden"]
+_NEXT_COLUMN: Final[dict[Column, Column]] = {"side": "wide", "wide": "hidden", "hidden": "side"}
+_STEP: Final = 4  # percent of the width by which a key moves the border
 
 TWICE_WITHIN: Final = 2.0  # seconds between two Ctrl+C that quit
 DRAFT_AFTER: Final = 0.5  # seconds from a key until what is written is kept
@@ -67,8 +68,9 @@ class Workbench(Screen[None], inherit_bindings=False):
         """The panes are there and the composer has the focus."""
 
     words: var[Catalogue] = var(Catalogue)
-    shown: var[PaneName] = var[PaneName]("chat")  # where only one is shown at a time
-    beside: var[PaneName] = var[PaneName]("plan")  # in the tabbed layout's right column
+    shown: var[PaneName] = var[PaneName]("chat")  # the pane that the user went to
+    column: var[Column] = var[Column]("side")  # how much of the width the panes beside may have
+    zoomed: var[bool] = var(False)  # the pane that is shown has all of the screen
     vitals_on: var[bool] = var(True)  # whether the gauges are shown anywhere
 
     def __init__(self, options: AppOptions, clock: Clock, bridge: Bridge) -> None:
@@ -78,15 +80,14 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._bridge = bridge
         self.layout_name: Layout = "wide"
         self._stands = False
-        self._in_question = False  # the focus is there, and no pane beside shows a part of it
-        self._in_plan: bool = False
+        self._knows_width = False  # of the column, as the user chose it last
         self._interrupted_at = float("-inf")
         self._drafting: Timer | None = None  # runs from a key until the draft is kept
         self.header = Header(options.title, demo=options.demo, id="header")
         self.status = StatusLine(id="status")
         self.all_tabs = Tabs(ALL, id="all-tabs")
-        self.side = Side(clock, animation=options.animation)
-        self.side_tabs, self.plan, self.diff = self.side.tabs, self.side.plan, self.side.diff
+        self.side = Side(clock, animation=options.animation, kept_in=options.data_dir)
+        self.plan, self.diff = self.side.plan, self.side.diff
         self.goal, self.vitals = self.side.goal, self.side.goal.vitals
         self.pill = PlanPill(id="pill")
         self.queue = QueueChips(id="queue")
@@ -119,9 +120,10 @@ class Workbench(Screen[None], inherit_bindings=False):
         for pane in (*panes, self.side, self.queue, self.composer, self.talk, self.diff):
             self._bridge.add(pane)
         self.watch(self.gate, "gates", self._gates_came, init=False)
-        self.watch(self.talk, "gates_open", self._gate_opened, init=False)
+        self.watch(self.talk, "gates_open", self._lay_out, init=False)
         self.watch(self.talk, "asks", self._card_came, init=False)
-        self.watch(self.goal.ledger, "has_items", self._lay_out, init=False)
+        self.watch(self.side, "holding", self._lay_out, init=False)
+        self.watch(self.side, "share", self._lay_out, init=False)
         self.watch(self.vitals, "explained", self._lay_out, init=False)
         self._stands = True
         self.invalidate()
@@ -159,9 +161,8 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     def show_pane(self, pane: PaneName) -> None:
         """Bring the pane on the screen and give it the focus; an open gate takes the diff's."""
+        self.zoomed = self.zoomed and pane != "chat"
         self.shown = pane
-        if pane != "chat":
-            self.beside = pane
         target: Widget | None = {
             "chat": self.talk.chat,
             "plan": self.plan,
@@ -177,7 +178,10 @@ class Workbench(Screen[None], inherit_bindings=False):
         """
         if not self.talk.go_to(refs, step_id):
             return False
-        self.show_pane("chat")
+        if self.layout_name == "wide" and self.talk.chat is not None:
+            self.set_focus(self.talk.chat)  # the pane that led here stays beside it
+        else:
+            self.show_pane("chat")
         return True
 
     def to_composer(self, typed: events.Key | events.Paste | None = None) -> None:
@@ -186,6 +190,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         ``typed`` is what was typed elsewhere and meant for the composer.
         """
         before = self.focused
+        self.zoomed = False
         self.shown = "chat"
         self.set_focus(self.composer)
         if before is not None and before is not self.composer:
@@ -212,23 +217,20 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._lay_out()
 
     def watch_shown(self) -> None:
-        self._place()
-
-    def watch_beside(self) -> None:
-        self._place()
-
-    def _gates_came(self, gates: tuple[Gate, ...]) -> None:
-        self.all_tabs.waiting = self.side_tabs.waiting = bool(gates)
-
-    def _gate_opened(self, is_open: bool) -> None:
-        if is_open:
-            self.beside = "diff"
         self._lay_out()
 
-    def _card_came(self, before: CardKind | None, kind: CardKind | None) -> None:
-        if before is None and kind in _ABOUT_PLAN:
-            self.beside = "plan"
+    def watch_zoomed(self) -> None:
+        self._lay_out()
+
+    def watch_column(self) -> None:
+        self._lay_out()
+
+    def _gates_came(self, gates: tuple[Gate, ...]) -> None:
+        self.all_tabs.waiting = bool(gates)
+
+    def _card_came(self, kind: CardKind | None) -> None:
         self.set_class(kind is not None, "-card")
+        self._lay_out()
 
     # --- messages ---------------------------------------------------------------------------
 
@@ -238,6 +240,10 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     def on_resize(self) -> None:
         self._lay_out()
+
+    def on_side_moved(self) -> None:
+        self.column = "side"
+        self.side.remember()
 
     def on_tabs_chosen(self, event: Tabs.Chosen) -> None:
         event.stop()
@@ -321,21 +327,6 @@ class Workbench(Screen[None], inherit_bindings=False):
         """What has the focus, and all that it is part of."""
         return self.focused, *(self.focused.ancestors if self.focused else ())
 
-    @on(events.DescendantFocus)
-    @on(events.DescendantBlur)
-    def _focus_moved(self) -> None:
-        """A question that the user turned to has the room of the pane beside, where that is short
-        and shows nothing of it; so has the plan that of the diff.
-        """
-        if not self._stands or not self.host.app_focus:
-            return
-        around, gate = self._around(), self.gate.gate
-        at_gate = self.gate in around and gate is not None and not gate.previews
-        asked, in_plan = self.card in around or at_gate, self.plan in around
-        if asked != self._in_question or in_plan != self._in_plan:
-            self._in_question, self._in_plan = asked, in_plan
-            self._lay_out()
-
     def on_key(self, event: events.Key) -> None:
         """A character that no pane has a use for was meant for the composer, and so is what was
         typed right behind it: it may still come from where the focus was.
@@ -362,18 +353,48 @@ class Workbench(Screen[None], inherit_bindings=False):
     def action_pane(self, pane: PaneName) -> None:
         self.show_pane(pane)
 
+    def action_column(self) -> None:
+        """The panes beside the chat: at their width, wide, hidden."""
+        self.column = _NEXT_COLUMN[self.column]
+        if self.column == "hidden" and self.shown != "chat":
+            self.to_composer()
+
+    def action_move_border(self, by: int) -> None:
+        """Give the panes beside the chat more of the width, or less."""
+        if self.side.display and self.layout_name == "wide":
+            self.column = "side"
+            self.side.share -= by * _STEP
+            self.side.remember()
+
+    def action_zoom(self) -> None:
+        """Give the pane with the focus all of the screen, or take it back; a gate has its diff."""
+        around = self._around()
+        self.shown = "plan" if self.plan in around else "vitals" if self.goal in around else "diff"
+        self.zoomed = not self.zoomed
+
     def action_escape(self) -> None:
         """Back to the composer; there: pause the work, and the second time stop it."""
         session = self.host.session
         turn = session.store.state.turn if session.store is not None else None
-        if self.focused is not self.composer:
+        if self.zoomed:
+            self.zoomed = False
+        elif self.focused is not self.composer:
             self.to_composer()
         elif self.get_selected_text():
             self.clear_selection()
         elif turn is None:
-            session.stop_own_command()
+            self._stop_what_is_beside()
         elif (engine := session.acting()) is not None:
             engine.pause() if turn.pause == "running" else engine.stop()
+
+    def _stop_what_is_beside(self) -> bool:
+        """No turn runs: end an answer that is still on its way, and the user's own command."""
+        session = self.host.session
+        engine, store = session.acting(), session.store
+        if engine is not None and store is not None and store.state.live:
+            engine.stop()
+            return True
+        return session.stop_own_command()
 
     def action_interrupt(self) -> None:
         """Ctrl+C without a selection: one effect a press, and never a lost draft."""
@@ -387,7 +408,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             engine = session.acting()
             if engine is not None:
                 engine.stop()
-        elif not session.stop_own_command():
+        elif not self._stop_what_is_beside():
             waiting = len(state.queue) if state is not None else 0
             key = "shell.quit_waiting" if waiting else "shell.quit_again"
             self.quit_on_second(key, count=waiting)
@@ -459,44 +480,52 @@ class Workbench(Screen[None], inherit_bindings=False):
         height = self.size.height
         self._shape()
         self.status.tight = height < ROOMY
-        self.header.gauges = self.vitals_on and self.layout_name == "tabbed"
-        wide = self.layout_name == "wide"
-        squeezed = self.talk.gates_open
-        self.side.lay_out(height, wide=wide, squeezed=squeezed, in_plan=self._in_plan)
+        vitals = self.shown == "vitals" or self.talk.asks is CardKind.CONSULTATION
+        wide, squeezed = self.layout_name == "wide", self.talk.gates_open
+        self.side.lay_out(height, wide=wide, squeezed=squeezed, vitals=vitals)
         self._place()
 
     def _shape(self) -> None:
         """The classes, at once: each change of one styles the whole tree anew."""
         width, height = self.size
-        self.layout_name = layout_for(width, height)
+        self.layout_name = "single" if self.zoomed else layout_for(width, height)
         wide, gates_open = self.layout_name == "wide", self.talk.gates_open
-        squeezed = gates_open or self.goal.explained
         self.update_classes(
-            {f"-{name}": self.layout_name == name for name in ("wide", "tabbed", "single")}
+            {f"-{name}": self.layout_name == name for name in ("wide", "single")}
             | {
                 "-tight": height < ROOMY,
                 "-scant": height < SCANT,
                 "-gate": gates_open,
                 "-why": wide and self.goal.explained,
-                "-in-plan": wide and squeezed and self._in_plan,
+                "-zoomed": self.zoomed,
+                "-apart": not wide and self.shown != "chat",
             }
         )
 
     def _place(self) -> None:
-        if not self._stands:
-            return
-        self.all_tabs.shown, self.side_tabs.shown = self.shown, self.beside
-        visible: set[str] = set(ALL)
+        self.all_tabs.shown = self.shown
+        visible: set[str] = {"chat", self.shown}
         if self.layout_name == "single":
             # The gate shows its own diff where there is no pane beside it.
             asked = self.talk.gates_open or self.card.card is not None
-            visible = {"chat" if self.shown == "diff" and asked else self.shown}
-        elif self.layout_name == "tabbed":
-            alone = self.talk.welcome is not None or self._in_question
-            visible = {"chat"} if alone else {"chat", self.beside}
-        elif self.goal.is_empty:
-            visible.discard("vitals")
+            asks = self.shown == "diff" and asked and not self.zoomed
+            visible = {"chat" if asks else self.shown}
+        elif self.column != "hidden":
+            visible |= self.side.holding
+            if self.goal.shows_vitals:
+                visible.add("vitals")
         self.query_one("#chat").display = "chat" in visible
         self.query_one("#main").set_class("chat" not in visible, "-foot")
         self.gate.alone = self.card.alone = "chat" not in visible
+        self.pill.apart = "chat" in visible and "plan" not in visible
         self.side.show_panes(visible)
+        self.status.tells_vitals = self.vitals_on and not (
+            self.goal.shows_vitals and "vitals" in visible
+        )
+        if self.layout_name == "single":
+            self.side.styles.clear_rule("width")
+            return
+        if self.side.display and not self._knows_width:
+            self._knows_width = True
+            self.side.remembered()
+        self.side.styles.width = f"{MOST if self.column == 'wide' else self.side.share}%"

@@ -780,6 +780,7 @@ async def test_a_key_that_does_not_fit_the_plan_says_why(tmp_path: Path) -> None
         for step_id in (first, second):
             assert key(keys.skip(step_id)) == ""
         assert statuses(running.state) == [WorkStatus.SKIPPED] * 2
+        assert key(keys.set_break(first, True)) == "begun"
         await answer(running, "reject")
         await running.ended()
 

@@ -262,8 +262,8 @@ async def test_the_language_switches_live_and_the_draft_stays() -> None:
         )
         assert app.bench.composer.text == "x"
         picture = app.export_screenshot()
-        assert "計画はまだありません" in picture
-        assert "There" not in picture
+        assert "サンドボックスなし" in picture
+        assert "SANDBOX" not in picture
 
 
 @pytest.mark.parametrize("size", [(20, 5), (1, 1), (40, 3), (300, 100), (79, 23), (120, 24)])

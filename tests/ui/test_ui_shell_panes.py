@@ -36,8 +36,7 @@ from duckflow_tui.state.usage import (
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.bridge import FRAME, Bridge
 from duckflow_tui.ui.fuzzy import Sieve
-from duckflow_tui.ui.layout import first_frame_column, layout_for
-from duckflow_tui.ui.panes.status import short_count
+from duckflow_tui.ui.panes.status import DUCK, Mood, short_count
 from duckflow_tui.words.catalogue import Catalogue
 
 
@@ -64,25 +63,29 @@ def test_each_phase_and_status_has_words(language: str) -> None:
     """Covers S4-30."""
     words = Catalogue(language)
     for phase, status in product(Phase, Status):
-        key = f"header.status.{phase}.{status}"
+        key = f"vitals.status.{phase}.{status}"
         assert words(key) != key
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
-@pytest.mark.parametrize("outcome", get_args(TurnOutcome))
-async def test_the_header_says_how_the_turn_ended(language: str, outcome: TurnOutcome) -> None:
+async def test_the_vitals_tell_where_the_turn_stands_and_how_the_last_ended(language: str) -> None:
     """Until the next one begins. Covers S4-108."""
-    store = store_with(turn_started())
+    store, words = store_with(turn_started(loop=4)), Catalogue(language)
     app = app_with(FakeEngine(store), language=language)
-    async with standing(app):
-        ready = Catalogue(language)("header.status.IDLE.SUCCESS")
-        assert ready in shown(app.bench.header)
-        store.dispatch(TurnFinished(turn_id="turn_00000001", outcome=outcome))
-        app.bench.header.show(store.state)
-        assert shown(app.bench.header).endswith(Catalogue(language)(f"header.ended.{outcome}"))
-        store.dispatch(turn_started())
-        app.bench.header.show(store.state)
-        assert ready in shown(app.bench.header)
+    stands = words("vitals.status.IDLE.SUCCESS")
+    loop = words("vitals.loop", number=4, limit=14)
+    attempt = words("vitals.attempt", number=1, limit=3)
+    async with standing(app) as pilot:
+        await pilot.press("f5")
+        await settled(pilot, lambda: f"{stands} · {attempt} · {loop}" in shown(app.bench.vitals))
+        for outcome in get_args(TurnOutcome):
+            store.dispatch(TurnFinished(turn_id="turn_00000001", outcome=outcome))
+            app.bench.vitals.show(store.state)
+            said = words(f"vitals.ended.{outcome}")
+            assert shown(app.bench.vitals).splitlines()[3].strip() == said
+            store.dispatch(turn_started())
+            app.bench.vitals.show(store.state)
+            assert stands in shown(app.bench.vitals)
 
 
 async def test_a_turn_whose_change_was_taken_back_is_not_called_finished() -> None:
@@ -96,75 +99,139 @@ async def test_a_turn_whose_change_was_taken_back_is_not_called_finished() -> No
         async def says(words: str, *events: Event) -> None:
             for event in events:
                 store.dispatch(event)
-            await settled(pilot, lambda: shown(app.bench.header).endswith(words), words)
+            await settled(pilot, lambda: words in shown(app.bench.vitals), words)
 
+        await pilot.press("f5")
         store.state.messages.append(message)
-        await says("· finished", TurnFinished(turn_id="turn_00000001", outcome="done"))
+        await says("finished", TurnFinished(turn_id="turn_00000001", outcome="done"))
         undone = ChangesUndone(call_id=message.call_id, changes=(change,))
-        await says("· changes undone", undone)
-        await says("· finished", ChangesRedone(call_id=message.call_id, changes=(change,)))
-        await says("· changes undone", undone)
-        await says("loop 1/14", turn_started())
-        await says("· finished", TurnFinished(turn_id="turn_00000001", outcome="done"))
+        await says("changes undone", undone)
+        await says("finished", ChangesRedone(call_id=message.call_id, changes=(change,)))
+        await says("changes undone", undone)
+        await says("loop 1 of 14", turn_started())
+        await says("finished", TurnFinished(turn_id="turn_00000001", outcome="done"))
 
 
-async def test_an_answer_beside_work_that_has_ended_is_said_to_go_on() -> None:
+async def test_an_answer_beside_work_that_has_ended_says_what_ends_it() -> None:
+    """And Esc does."""
     store = store_with()
     state = store.state
     state.phase, state.last_turn = Phase.DONE, TurnSummary(turn_id="t", outcome="done")
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        chat = app.bench.talk.transcript
+        await pilot.press("escape")
+        assert not fake.asked or fake.asked == ["warm"]
+        store.dispatch(LlmCallStarted(llm_id="l", purpose="main", at=1.0, aside=True))
+        await settled(pilot, lambda: "Esc stops" in shown(chat))
+        assert "Working" not in shown(chat)
+        await pilot.press("escape")
+        assert fake.asked[-1] == "stop"
+        store.dispatch(LlmCallDropped(llm_id="l"))
+        await settled(pilot, lambda: "Esc stops" not in shown(chat))
+
+
+async def test_one_line_at_the_end_of_the_chat_says_how_the_work_stands() -> None:
+    """Nothing else on the screen says so."""
+    store = working()
     app = app_with(FakeEngine(store))
     async with standing(app) as pilot:
-        assert shown(app.bench.header).endswith("finished")
-        begun = LlmCallStarted(llm_id="l", purpose="main", at=1.0, aside=True)
-        store.dispatch(begun)
-        await settled(pilot, lambda: "still answering you" in shown(app.bench.header))
-        store.dispatch(LlmCallDropped(llm_id="l"))
-        await settled(pilot, lambda: shown(app.bench.header).endswith("finished"))
+        chat = app.bench.talk.transcript
+        said = "Working · step 2 of 3 · 1:20 · Esc pauses"
+        assert store.state.turn is not None
+        turn = store.state.turn
+        store.state.turn = turn.model_copy(update={"started_at": store.clock.now() - 80})
+        app.state = store.state
+        await settled(pilot, lambda: said in shown(chat), "the line")
+        assert "Esc" not in shown(app.bench.status)
+        store.dispatch(LlmCallStarted(llm_id="l", purpose="main", at=store.clock.now()))
+        await settled(pilot, lambda: "Thinking · step 2 of 3" in shown(chat), "the call")
+        began = store.clock.now() - 10
+        store.dispatch(ReplyDelta(llm_id="l", text="word" * 380, at=began))
+        await settled(pilot, lambda: "· 38 tok/s ·" in shown(chat), "the speed")
+        store.dispatch(GateOpened(gate=gate()))
+        await settled(pilot, lambda: "Esc pauses" not in shown(chat), "what the gate says")
+        store.state.gates = ()
+        store.dispatch(PauseRequested())
+        await settled(pilot, lambda: "Esc stops" in shown(chat), "the pause")
+        assert "Working" not in shown(chat)
 
 
-async def test_the_header_tells_phase_attempt_and_loop() -> None:
-    app = app_with(FakeEngine(store_with(turn_started(loop=4))))
+async def test_the_header_tells_the_project_the_model_and_what_may_happen_unasked() -> None:
+    """And nothing that the vitals, the chat or the foot say."""
+    store = store_with(turn_started(loop=4), call())
+    store.state.session = store.state.session.model_copy(update={"branch": "main"})
+    app = app_with(FakeEngine(store))
     async with standing(app):
         text = shown(app.bench.header)
-    assert text.startswith("  duckflow   little-shop   gpt-5-mini")
-    assert text.endswith("IDLE · ready   attempt 1/3   loop 4/14")
-
-
-@pytest.mark.parametrize("width", [20, 40, 60, 80, 119])
-async def test_the_header_gives_up_what_matters_least(width: int) -> None:
-    app = app_with(FakeEngine(store_with(turn_started(loop=4), PauseRequested())))
-    async with standing(app, width, 24):
-        text = shown(app.bench.header)
-    assert "duckflow" in text
-    assert width < 40 or "pausing" in text
-    assert width < 80 or all(name in text for name in ("mood", "focus", "stamina"))
-    assert not text.endswith("…")
+        foot = shown(app.bench.status)
+    assert text.startswith("  duckflow   little-shop  main  gpt-5-mini")
+    assert text.endswith("standard · NO SANDBOX")
+    for word in ("IDLE", "ready", "attempt", "loop", "call"):
+        assert word not in text
+    for word in ("standard", "SANDBOX", "gpt-5-mini"):
+        assert word not in foot
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
-@pytest.mark.parametrize("demo", [False, True])
-async def test_the_header_keeps_the_gauges_in_every_phase(language: str, demo: bool) -> None:
-    """ui.md: 80 to 119 columns, vitals stay as three short gauges in the header."""
-    store = store_with(turn_started(loop=4), demo=demo)
-    app = app_with(FakeEngine(store), language=language)
-    words = Catalogue(language)
-    async with standing(app, 80, 24):
-        for phase, status in product(Phase, Status):
-            store.state.phase, store.state.status = phase, status
-            app.bench.header.show(store.state)
-            text = shown(app.bench.header)
-            assert all(words(f"vitals.{name}") in text for name in ("mood", "focus", "stamina"))
-            assert words(f"header.phase.{phase.value}") in text
-            assert (words("pane.demo").split(" · ")[0] in text) is demo
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 119])
+async def test_the_header_gives_up_what_matters_least(width: int, language: str) -> None:
+    app = app_with(FakeEngine(store_with(turn_started(loop=4))), language=language)
+    async with standing(app, width, 24):
+        text = shown(app.bench.header)
+    assert "duckflow" in text
+    assert width < 40 or app.words("status.sandbox.none") in text
+    assert width < 80 or "gpt-5-mini" in text
+    assert not text.endswith("…")
+
+
+def moved(**values: tuple[float, float, str]) -> VitalsChanged:
+    """The last change of one vital: from, to, cause."""
+    ((name, (old, new, cause)),) = values.items()
+    change = VitalChange(
+        vital=cast("Any", name), old=old, new=new, cause=cast("Any", cause), at=1.0
+    )
+    return VitalsChanged(change=change)
+
+
+async def test_the_foot_shows_at_a_glance_how_it_is_going() -> None:
+    store = store_with()
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+
+        async def foot(*said: str) -> None:
+            app.state = store.state
+            await settled(pilot, lambda: all(s in shown(app.bench.status) for s in said), said[0])
+
+        await foot(DUCK["calm"])
+        assert "steady" not in shown(app.bench.status)
+        store.dispatch(turn_started())
+        store.dispatch(moved(stamina=(1.0, 0.6, "loop")))
+        await foot(DUCK["working"] + " steady")
+        store.dispatch(moved(focus=(0.75, 0.65, "repeat")))
+        await foot(DUCK["unsure"] + " focus falling: one repeat (why: Alt+4)")
+        store.dispatch(moved(focus=(0.65, 0.45, "repeat")))
+        await foot(DUCK["stuck"] + " focus falling: 2 repeats")
+        await pilot.press("alt+4")
+        await settled(pilot, lambda: "focus" not in shown(app.bench.status), "told once")
+        await foot(DUCK["stuck"])
+        await pilot.press("escape")
+        store.dispatch(GateOpened(gate=gate()))
+        await foot(DUCK["asking"])
+        app.status.duck = False
+        await settled(pilot, lambda: DUCK["asking"] not in shown(app.bench.status), "off")
+        app.bench.vitals_on = False
+        await settled(pilot, lambda: "focus" not in shown(app.bench.status), "no vitals")
+    assert len({sign.strip() for sign in DUCK.values()}) == len(get_args(Mood))
 
 
 async def test_the_status_line_says_what_was_used() -> None:
     app = app_with(FakeEngine(store_with(call(), call())))
     async with standing(app):
-        assert shown(app.bench.status).split("   ")[:3] == [
+        assert shown(app.bench.status).split("   ")[:2] == [
             " ctx 42k/200k 21 %",
             "2 calls  $0.06",
-            "standard",
         ]
 
 
@@ -197,8 +264,8 @@ async def test_vitals_start_without_evidence_and_tell_why() -> None:
     fake = FakeEngine(store_with())
     app = app_with(fake)
     async with standing(app, 160, 60) as pilot:
-        assert shown(app.bench.vitals).count("no evidence yet") == 3
         await pilot.press("f5")
+        await settled(pilot, lambda: shown(app.bench.vitals).count("no evidence yet") == 3)
         await settled(pilot, lambda: app.bench.focused is app.bench.vitals)
         await pilot.press("enter")
         await pilot.pause()
@@ -227,24 +294,21 @@ def planned() -> FakeEngine:
     return FakeEngine(store)
 
 
-async def test_a_plan_shows_its_steps_and_folds_to_a_line_at_a_gate() -> None:
-    fake = planned()
-    app = app_with(fake)
-    async with standing(app) as pilot:
+async def test_a_plan_shows_its_steps() -> None:
+    app = app_with(planned())
+    async with standing(app):
         assert shown(app.bench.query_one("#plan-title")) == " Plan  discounts  1/3"
         text = shown(app.bench.plan)
         assert "✓ 1 Reproduce" in text
         assert "▶ 2 Fix it" in text
         assert "○ 3 Test it" in text
-        fake.store.dispatch(GateOpened(gate=gate()))
-        await settled(pilot, lambda: shown(app.bench.plan).strip() == "▶ 2/3 Fix it")
 
 
 async def test_where_one_pane_is_shown_the_plan_is_a_line_above_the_composer() -> None:
     app = app_with(planned())
     async with standing(app, 60, 20):
         assert app.bench.pill.is_on_screen
-        assert shown(app.bench.pill).strip() == "▶ 2/3 Fix it"
+        assert shown(app.bench.pill).strip() == "▶ 2 of 3 Fix it"
         assert not app.bench.plan.is_on_screen
 
 
@@ -321,26 +385,14 @@ def test_what_a_pane_does_not_show_does_not_wake_it() -> None:
     assert not works.timers
 
 
-@pytest.mark.parametrize(("width", "height"), [(160, 50), (120, 40), (96, 30), (80, 24)])
-async def test_the_first_frame_and_the_app_give_the_side_column_the_same_width(
-    width: int, height: int
-) -> None:
-    """The style sheet has it for the app, ``layout`` for the frame before there is one."""
-    app = app_with(FakeEngine(store_with(turn_started())))
-    async with standing(app, width, height):
-        layout = layout_for(width, height)
-        assert layout != "single"
-        assert app.bench.side.region.width == first_frame_column(width, layout)
-
-
 @pytest.mark.parametrize("lang", ["en", "ja"])
 def test_the_first_frame_reads_its_words_as_toml_does(lang: str) -> None:
     folder = Path(first_frame.__file__).parents[1] / "words" / lang
     table = tomllib.loads((folder / "panes.toml").read_text(encoding="utf-8"))["pane"]
     palette = first_frame.palette_named("duck-dark")
     drawing = first_frame.drawing(120, 40, lang, "shop", palette)
-    for name in ("vitals", "plan", "diff", "placeholder"):
-        assert table[name] in drawing
+    assert table["placeholder"] in drawing
+    assert table["demo"] in first_frame.drawing(120, 40, lang, "shop", palette, demo=True)
 
 
 @pytest.mark.parametrize("lang", ["en", "ja"])
@@ -411,17 +463,3 @@ async def test_what_a_stop_left_waiting_says_what_sends_it() -> None:
         assert store.state.turn is not None
         store.dispatch(TurnFinished(turn_id=store.state.turn.turn_id, outcome="stopped"))
         await settled(pilot, lambda: "stopped: Enter sends" in shown(app.bench.queue), "the hint")
-
-
-async def test_a_plan_that_gave_its_room_to_a_gate_keeps_no_timer() -> None:
-    fake = FakeEngine(working())
-    app = app_with(fake)
-    async with standing(app) as pilot:
-        plan = app.bench.plan
-        assert plan.is_moving
-        fake.store.dispatch(GateOpened(gate=gate()))
-        await settled(pilot, lambda: plan.folded, "the fold")
-        assert not plan.is_moving
-        await pilot.press("f3")
-        await settled(pilot, lambda: not plan.folded, "the whole plan")
-        assert plan.is_moving

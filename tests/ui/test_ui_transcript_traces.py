@@ -79,11 +79,11 @@ async def test_a_reply_that_stands_still_says_that_it_goes_on() -> None:
         clock.advance(3)
         app.chat.sync(state)
         await pilot.pause()
-        assert any("writing what to do next  3 s" in line for line in app.lines())
+        assert any("Writing what to do next · 0:03" in line for line in app.lines())
         live.text.append(" And more.")
         app.chat.sync(state)
         await pilot.pause()
-        assert not any("writing what" in line for line in app.lines())
+        assert not any("Writing what" in line for line in app.lines())
 
 
 async def test_a_pause_says_what_is_halted_and_how_to_go_on() -> None:
@@ -101,7 +101,7 @@ async def test_a_pause_says_what_is_halted_and_how_to_go_on() -> None:
         state.turn = state.turn.model_copy(update={"pause": "running"})
         app.chat.sync(state)
         await pilot.pause()
-        assert not any("aus" in line for line in app.lines())
+        assert not any("Paus" in line for line in app.lines())
 
 
 async def test_a_search_makes_no_new_lines() -> None:

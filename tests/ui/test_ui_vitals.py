@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
-import pyte
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import goals
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
-from support.gates import gate
 from support.screens import shown
 from textual.pilot import Pilot
 
-from duckflow_tui.glance import glance
 from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
 from duckflow_tui.goals.vitals import VitalCause
-from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.pace import (
     Complexity,
     LimitSet,
@@ -28,7 +23,6 @@ from duckflow_tui.state.pace import (
     Vitals,
     VitalsChanged,
 )
-from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.vitals_words import limit_blocks, limit_summary
 from duckflow_tui.words.catalogue import Catalogue
@@ -201,7 +195,9 @@ def test_every_cause_has_words(language: str, code: VitalCause) -> None:
 
 async def test_a_gauge_says_a_word_and_the_newest_cause() -> None:
     app = app_with(FakeEngine(goals.at_work()))
-    async with standing(app):
+    async with standing(app) as pilot:
+        await pilot.press("f5")
+        await settled(pilot, lambda: app.bench.vitals.is_on_screen, "the gauges")
         text = shown(app.bench.vitals)
     assert re.search(r"mood .*confident", text)
     assert re.search(r"focus .*2 repeats", text)
@@ -275,12 +271,11 @@ async def test_a_change_without_a_place_says_so() -> None:
         assert app.bench.focused is app.bench.vitals
 
 
-async def test_the_explanation_moves_with_the_work_and_gives_way_to_a_gate() -> None:
+async def test_the_explanation_moves_with_the_work_and_ends_with_the_key_that_asked() -> None:
     fake = FakeEngine(goals.at_work(objective=True))
     app = app_with(fake)
     async with standing(app, 120, 90) as pilot:
         await explain(app, pilot)
-        assert app.bench.plan.folded
         change = goals.focus((VitalCause.CHECK_NO, "left the goal"))[0]
         change = change.model_copy(
             update={
@@ -292,10 +287,11 @@ async def test_the_explanation_moves_with_the_work_and_gives_way_to_a_gate() -> 
         )
         fake.store.dispatch(VitalsChanged(change=change))
         await settled(pilot, lambda: "0.65 − 0.10 = 0.55" in shown(app.bench.vitals), "the move")
-        fake.store.dispatch(GateOpened(gate=gate()))
-        await settled(pilot, lambda: not app.bench.vitals.explained, "the fold")
-        await pilot.pause()
-        assert shown(app.bench.goal.ledger).strip() == "requirements 1/4"
+        await pilot.press("escape")
+        await settled(pilot, lambda: not app.bench.vitals.is_on_screen, "the end")
+        await pilot.press("f5")
+        await settled(pilot, lambda: app.bench.vitals.is_on_screen, "the gauges")
+        assert not app.bench.vitals.explained
 
 
 # --- the limit and the kind of request ---------------------------------------------------------
@@ -305,9 +301,10 @@ async def test_more_loops_by_a_command() -> None:
     fake = FakeEngine(store_with(turn_started(loop=4), LimitSet(limit=goals.limit())))
     app = app_with(fake)
     async with standing(app) as pilot:
-        assert "loop 4/14" in shown(app.bench.header)
-        await pilot.press(*"/more", "enter")
-        await settled(pilot, lambda: "loop 4/19" in shown(app.bench.header), "the limit")
+        await pilot.press("f5")
+        await settled(pilot, lambda: "loop 4 of 14" in shown(app.bench.vitals))
+        await pilot.press("escape", *"/more", "enter")
+        await settled(pilot, lambda: "19 now" in app.bench.status.said, "the limit")
         assert app.bench.status.said == "5 loops more: the limit is 19 now."
 
 
@@ -348,19 +345,6 @@ async def test_a_wrong_kind_of_request_is_refused_with_what_there_is() -> None:
         assert fake.store.state.profile_choice is None
 
 
-# --- the header --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("width", "height"), [(120, 40), (80, 24), (60, 20)])
-async def test_the_header_tells_the_loop_at_every_size(width: int, height: int) -> None:
-    app = app_with(FakeEngine(goals.falling()))
-    async with standing(app, width, height):
-        text = shown(app.bench.header)
-    assert "loop 9/14" in text
-    assert width != 120 or "attempt 2/3" in text
-    assert ("stamina" in text) == (80 <= width < 120)
-
-
 # --- without gauges ----------------------------------------------------------------------------
 
 
@@ -373,54 +357,25 @@ async def test_without_gauges_none_is_anywhere_and_the_ledger_stays() -> None:
         await pilot.resize_terminal(80, 24)
         await pilot.press("f5")
         await settled(pilot, lambda: app.bench.focused is app.bench.goal.ledger, "the ledger")
-        assert "stamina" not in shown(app.bench.header)
-        assert "Goal" in shown(app.bench.side_tabs)
-        assert "Vitals" not in shown(app.bench.side_tabs)
-
-
-async def test_without_gauges_and_requirements_nothing_takes_room_above_the_plan() -> None:
-    app = app_with(FakeEngine(store_with()), vitals=False)
-    async with standing(app):
-        assert app.bench.query_one("#plan-title").region.y == 1
+        assert "stamina" not in shown(app.bench.status)
+        assert "Goal" in shown(app.bench.all_tabs)
+        assert "Vitals" not in shown(app.bench.all_tabs)
 
 
 async def test_the_gauges_are_switched_by_a_command() -> None:
     app = app_with(FakeEngine(goals.at_work()))
     async with standing(app) as pilot:
-        await pilot.press(*"/vitals off", "enter")
+        await pilot.press("f5")
+        await settled(pilot, lambda: app.bench.vitals.is_on_screen, "the gauges")
+        await pilot.press("escape", *"/vitals off", "enter")
         await settled(pilot, lambda: not app.bench.vitals.is_on_screen, "off")
         assert "/vitals on" in app.bench.status.said
-        await pilot.press(*"/vitals on", "enter")
-        await settled(pilot, lambda: app.bench.vitals.is_on_screen, "on")
+        await pilot.press("f5")
+        await pilot.pause()
+        assert not app.bench.vitals.is_on_screen
+        await pilot.press("escape", *"/vitals on", "enter")
         await pilot.press(*"/vitals", "enter")
         await settled(pilot, lambda: app.bench.focused is app.bench.vitals, "the pane")
-
-
-@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
-def test_the_first_frame_has_no_gauges_either(size: tuple[int, int]) -> None:
-    palette = first_frame.palette_named("duck-dark")
-    screen = pyte.Screen(*size)
-    pyte.Stream(screen).feed(first_frame.drawing(*size, "en", "shop", palette, vitals=False))
-    text = "\n".join(screen.display)
-    assert "Vitals" not in text
-    assert "Plan" in text
-
-
-def test_a_glance_sees_the_setting_and_the_variable(tmp_path: Path) -> None:
-    home = {"DUCKFLOW_HOME": str(tmp_path)}
-    assert seen(home)
-    assert not seen({**home, "DUCKFLOW_UI__VITALS": "false"})
-    path = tmp_path / "config" / "settings.toml"
-    path.parent.mkdir()
-    path.write_text("[ui]\nvitals = false  # calm\n", encoding="utf-8")
-    assert not seen(home)
-    assert seen({**home, "DUCKFLOW_UI__VITALS": "true"})
-
-
-def seen(environ: dict[str, str]) -> bool:
-    look = glance([], environ)
-    assert look is not None
-    return look.vitals
 
 
 def marked_row(chat: object) -> str:

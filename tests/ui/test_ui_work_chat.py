@@ -435,12 +435,12 @@ async def test_the_status_line_says_what_holds_commands_and_what_runs_unseen() -
     app = app_with(FakeEngine(store))
     async with standing(app, 140, 40) as pilot:
         text = app.bench.status.render_line(0).text
-        assert "NO SANDBOX" in text
+        assert "NO SANDBOX" in app.bench.header.render_line(0).text
         assert "1 in background · /ps" in text
         assert "MCP: weather · /mcp" in text
         assert "6 calls  $0.03" in text
         await pilot.resize_terminal(60, 12)
-        await settled(pilot, lambda: "NO SANDBOX" in app.bench.status.render_line(0).text)
+        await settled(pilot, lambda: "NO SANDBOX" in app.bench.header.render_line(0).text)
 
 
 # --- boards ----------------------------------------------------------------------------------

@@ -324,7 +324,7 @@ def test_no_key_means_two_things_in_one_place() -> None:
             assert (key.surface, name) not in seen
             seen.add((key.surface, name))
     assert keys_of("goal", "result") == tuple(k for k in KEYS if k.surface in ("goal", "result"))
-    assert len(keys_of("goal", "result")) == 3
+    assert len(keys_of("goal", "result")) == 4
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from duckflow_tui.state.conversation import (
     NoticeMessage,
 )
 from duckflow_tui.state.decision import Question
+from duckflow_tui.ui.layout import TEXT
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, row_cells, rows_of
 from duckflow_tui.words.catalogue import Catalogue
@@ -61,7 +62,7 @@ class Look:
     @property
     def text_width(self) -> int:
         """Cells for what a row says."""
-        return max(1, self.width - self.indent - self.margin)
+        return max(1, min(TEXT, self.width - self.indent - self.margin))
 
 
 class Block:

@@ -16,7 +16,7 @@ from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message
-from duckflow_tui.state.gates import FilePreview
+from duckflow_tui.state.gates import CardMessage, FilePreview
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools.undo import last_changed
 from duckflow_tui.ui.bindings import keys_of
@@ -54,11 +54,21 @@ def ending_of(
     return None
 
 
-def newest_change(messages: Sequence[Message]) -> OperationMessage | None:
-    """The last call that would change files, as its ``previews`` or those of its gate show it."""
+def newest_change(
+    messages: Sequence[Message], *, undecided_since: bool = False
+) -> OperationMessage | None:
+    """The last call that would change files, as its ``previews`` or those of its gate show it.
+
+    With ``undecided_since`` only while the user has not decided something else behind it.
+    """
     for message in reversed(messages):
-        if isinstance(message, OperationMessage) and previews_of(message):
-            return message
+        if isinstance(message, OperationMessage):
+            if previews_of(message):
+                return message
+            if undecided_since and message.gate is not None:
+                return None
+        elif undecided_since and isinstance(message, CardMessage):
+            return None
     return None
 
 

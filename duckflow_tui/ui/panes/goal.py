@@ -184,6 +184,7 @@ class GoalPane(Vertical):
         super().__init__(id=id)
         self.vitals = VitalsPane(id="vitals")
         self.ledger = LedgerPane(id="ledger")
+        self._wanted = False  # the gauges: asked for, or what a card is about
 
     def compose(self) -> ComposeResult:
         yield self.vitals
@@ -192,30 +193,33 @@ class GoalPane(Vertical):
     @property
     def explained(self) -> bool:
         """Whether the reasons of the vitals are shown."""
-        return self.vitals_on and self.vitals.explained
+        return self.shows_vitals and self.vitals.explained
 
     @property
-    def is_empty(self) -> bool:
-        """Whether it has nothing to show beside other panes."""
-        return not self.vitals_on and not self.ledger.has_items
+    def shows_vitals(self) -> bool:
+        """Whether the gauges are shown."""
+        return self.vitals_on and self._wanted
 
     @property
     def target(self) -> Widget:
         """What takes the focus."""
         return self.vitals if self.vitals_on else self.ledger
 
-    def lay_out(self, height: int, *, wide: bool, squeezed: bool) -> None:
-        """For a screen of so many rows; ``squeezed`` while a gate needs the room."""
-        if squeezed and wide:
+    def lay_out(self, height: int, *, wide: bool, squeezed: bool, vitals: bool) -> None:
+        """For a screen of so many rows; ``squeezed`` while a gate needs the room, ``vitals``
+        while the gauges are wanted.
+        """
+        self._wanted = vitals
+        if not vitals:
             self.vitals.explained = False
         room = LEDGER_ROWS if height >= TALL else 3 if height >= MIDDLING else 1
         self.ledger.room = room if wide else 0
-        self.ledger.titled = self.vitals_on or not wide
+        self.ledger.titled = self.shows_vitals or not wide
         self.ledger.folded = self.explained or (squeezed and wide)
-        self.vitals.display = self.vitals_on
+        self.vitals.display = self.shows_vitals
         self.ledger.display = self.ledger.has_items or not self.vitals_on
         self.set_class(self.explained, "-explained")
-        self.set_class(not self.vitals_on, "-no-vitals")
+        self.set_class(not self.shows_vitals, "-no-vitals")
 
     def watch_words(self) -> None:
         self.vitals.words = self.ledger.words = self.words

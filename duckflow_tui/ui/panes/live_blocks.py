@@ -34,6 +34,7 @@ from duckflow_tui.ui.panes.blocks import (
     with_chip,
 )
 from duckflow_tui.ui.panes.operation_blocks import operation_row, own_mark
+from duckflow_tui.ui.panes.plan_rows import clock_text, step_place
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -211,7 +212,7 @@ def live_blocks(
     """
     blocks: list[Block] = []
     for live in state.live.values():
-        parts = _reply(live, replies, look, moment, opened=opened)
+        parts = _reply(live, replies, look, moment, opened=opened, alone=not _is_at_work(state))
         for part in parts:
             part.step_id = live.step_id
         blocks.extend(parts)
@@ -225,18 +226,25 @@ def live_blocks(
             below = output_rows(running, output, look, moment.now, opened=opened)
             block.add_rows(framed(below, look) if below else [])
         blocks.append(block)
-    if state.gates:
-        blocks.append(_at_the_gate(state, look))
     if state.turn is not None and state.turn.pause != "running":
         blocks.append(_paused(state, look))
+    elif _is_at_work(state) and not state.gates and not state.cards:
+        blocks.append(_working(state, replies, look, moment))
     if queue:
         blocks.extend(_queued(message, look) for message in state.queue)
     return blocks
 
 
 def _reply(
-    live: LiveReply, replies: dict[str, LiveReplyBlock], look: Look, moment: Moment, *, opened: bool
+    live: LiveReply,
+    replies: dict[str, LiveReplyBlock],
+    look: Look,
+    moment: Moment,
+    *,
+    opened: bool,
+    alone: bool,
 ) -> list[Block]:
+    """``alone`` where no turn runs: what it shows is an answer beside work that has ended."""
     blocks: list[Block] = []
     spoken = live.purpose in _SPOKEN
     reply: LiveReplyBlock | None = None
@@ -253,17 +261,57 @@ def _reply(
     if live.waiting is not None:
         said = waiting_text(live.waiting, look, moment)
         blocks.append(_moving(said, "", look, moment, look.palette.accent))
-    elif not blocks:
-        purpose = "aside" if live.aside else live.purpose
-        said = look.words(f"transcript.purpose.{purpose}")
+    elif live.aside and not blocks:
+        said = look.words("transcript.purpose.aside")
         time = whole_seconds(moment.now - live.started_at, look.words)
-        blocks.append(_moving(said, time, look, moment, look.palette.quiet))
-    elif reply is not None and moment.now - reply.grew_at >= STILL_AFTER:
-        # The text stands still and the reply is not over: what it would do is still arriving.
-        said = look.words("transcript.purpose.acting")
-        time = whole_seconds(moment.now - reply.grew_at, look.words)
+        if alone:  # nothing else says what Esc does
+            time = f"{time} · {look.words('transcript.esc_stops')}"
         blocks.append(_moving(said, time, look, moment, look.palette.quiet))
     return blocks
+
+
+def _is_at_work(state: AgentState) -> bool:
+    return state.turn is not None or any(not live.aside for live in state.live.values())
+
+
+def _working(
+    state: AgentState, replies: dict[str, LiveReplyBlock], look: Look, moment: Moment
+) -> ReadyBlock:
+    """``Working · step 2 of 4 · 0:42 · 38 tok/s · Esc pauses``: the one line that says how it
+    stands.
+    """
+    words, turn = look.words, state.turn
+    live = next((live for live in state.live.values() if not live.aside), None)
+    key = "transcript.working"
+    if live is not None:
+        reply = replies.get(live.llm_id)
+        key = f"transcript.purpose.{live.purpose}"
+        if reply is not None and reply.height:
+            # The text stands still and the reply is not over: what it would do is arriving.
+            still = moment.now - reply.grew_at >= STILL_AFTER
+            key = "transcript.purpose.acting" if still else "transcript.working"
+    said = words(key)
+    parts = [said[:1].upper() + said[1:]]
+    number, total = step_place(state)
+    if number:
+        parts.append(words("transcript.step_of", number=number, total=total))
+    began = turn.started_at if turn is not None else live.started_at if live else moment.now
+    parts.append(clock_text(moment.now - began))
+    if live is not None and (speed := _speed(live, moment.now)):
+        parts.append(words("transcript.speed", count=speed))
+    keys = words("transcript.esc_pauses")
+    block = _moving(" · ".join([*parts, keys]), "", look, moment, look.palette.quiet)
+    block.group = "text"
+    return block
+
+
+def _speed(live: LiveReply, now: float) -> int:
+    """Tokens a second of a reply that arrives, at four characters each; 0 while too little came."""
+    began = live.reasoning_started or live.first_text_at
+    if began is None or now - began < 1:
+        return 0
+    characters = sum(map(len, live.text)) + sum(map(len, live.reasoning))
+    return round(characters / 4 / (now - began))
 
 
 def _thinking(live: LiveReply, look: Look, moment: Moment, *, opened: bool) -> Block:
@@ -351,20 +399,6 @@ def _waits_on_card(running: RunningOperation, state: AgentState) -> bool:
             return at_gate or bool(asked - {CardKind.PLAN_CHANGE})
         case _:
             return False
-
-
-def _at_the_gate(state: AgentState, look: Look) -> Block:
-    words = look.words
-    said = words("transcript.waiting_for_you")
-    plan = state.active_plan
-    if plan is not None and plan.steps:
-        current = next(
-            (at for at, s in enumerate(plan.steps, 1) if s.status is WorkStatus.IN_PROGRESS), 0
-        )
-        if current:
-            said = words("transcript.step_waits", step=current, steps=len(plan.steps))
-    rows = rows_of([(said, ink(look.palette.quiet))], look.text_width)
-    return ReadyBlock(framed(rows, look), "text")
 
 
 def _paused(state: AgentState, look: Look) -> Block:

@@ -57,7 +57,6 @@ class PlanView(LineView):
     """The active plan, or the work that belongs to none; one step or task is at the cursor."""
 
     ALLOW_SELECT = False
-    folded: var[bool] = var(False)  # to one line, where something else needs the room
     animation: var[bool] = var(True)
 
     def __init__(self, clock: Clock, *, id: str | None = None) -> None:
@@ -94,7 +93,7 @@ class PlanView(LineView):
             # What is meant for a newer request comes before a plan that is over.
             plan = None if over and asked.created_at > plan.created_at else plan
         change = self._tree.take(plan)
-        everything = self.folded or not self._tree.height or asking != self._asking
+        everything = not self._tree.height or asking != self._asking
         everything = everything or (old is None) != (self._tree.plan is None) or held != self._held
         self._asking, self._held = asking, held
         if (
@@ -174,10 +173,6 @@ class PlanView(LineView):
 
     # --- drawing ----------------------------------------------------------------------------
 
-    def watch_folded(self) -> None:
-        self.invalidate(layout=True)
-        self._tick_as_needed()
-
     def watch_has_focus(self, has_focus: bool) -> None:
         self._problem = self._notice = ""
         self.invalidate(layout=True)
@@ -188,18 +183,18 @@ class PlanView(LineView):
     def on_mount(self) -> None:
         self.fit_lines()
 
+    def on_resize(self) -> None:
+        super().on_resize()
+        step = self._tree.at_work
+        if step is not None and not self.has_focus:
+            self._show_step(step.step_id)
+
     def on_unmount(self) -> None:
         self._tick(0.0)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        if self.folded:
-            return 1
         lines = self._tree.height or len(self._without_plan(width))
         return max(1, lines) + len(self._foot(width, container.height))
-
-    @property
-    def first_line(self) -> int:
-        return 0 if self.folded else super().first_line
 
     @property
     def lines_in_sight(self) -> int:
@@ -207,8 +202,6 @@ class PlanView(LineView):
         return region.height - len(self._foot(region.width, region.height))
 
     def line_count(self, width: int) -> int:
-        if self.folded:
-            return 1
         foot = self._foot(width, self.scrollable_content_region.height)
         if self._tree.plan is None:
             return len(self._without_plan(width)) + len(foot)
@@ -229,9 +222,6 @@ class PlanView(LineView):
         if plan is None:
             rows = self._without_plan(width)
             return rows[line] if line < len(rows) else []
-        if self.folded:
-            said = one_line(plan, self.words, self._asking) if line == 0 else ""
-            return [Segment(fit(f" {said}", width), ink(palette.quiet))]
         if line == self._tree.height and self._apart is not None:
             return work_row(self._apart, self._pen(), width)
         spot = self._tree.spot(line)
@@ -261,11 +251,7 @@ class PlanView(LineView):
         """Work that goes on, and what the model means to do, marked as provisional (S3-36)."""
         palette, room = palette_of(self), max(8, width - 2)
         rows = [work_row(self._work, self._pen(), width)] if self._work is not None else []
-        if self._brief and self.folded:
-            items = " · ".join(map(visible_line, self._brief))
-            said = self.words("plan.provisional_folded", items=items)
-            rows.append([Segment(fit(f" {said}", width), ink(palette.quiet))])
-        elif self._brief:
+        if self._brief:
             said = rows_of([(self.words("plan.provisional"), ink(palette.accent))], room)
             rows += prefixed(said, (" ", ink(None)), (" ", ink(None)))
             for number, item in enumerate(self._brief, 1):
@@ -296,7 +282,7 @@ class PlanView(LineView):
         if self._problem or self._notice:
             sign, color = ("✗", palette.bad) if self._problem else ("◆", palette.accent)
             text, color = f"{sign} {visible_line(self._problem or self._notice)}", ink(color)
-        elif self.has_focus and not self.folded and self._tree.height and height >= _LEAST:
+        elif self.has_focus and self._tree.height and height >= _LEAST:
             text, color = self.words("plan.keys"), ink(palette.faint)
         else:
             return []
@@ -308,7 +294,7 @@ class PlanView(LineView):
     # --- time -------------------------------------------------------------------------------
 
     def _tick_as_needed(self) -> None:
-        moves = not self.folded and (self._tree.at_work is not None or self._apart is not None)
+        moves = self._tree.at_work is not None or self._apart is not None
         self._tick((SPIN if self._spins else COUNT) if moves and self.is_mounted else 0.0)
 
     def _tick(self, beat: float) -> None:
@@ -417,7 +403,7 @@ class PlanPane(PlanView, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         spot = self._tree.spot(self.scroll_offset.y + event.y - self.gutter.top)
-        if spot is None or self.folded:
+        if spot is None:
             return
         again = spot == self._spot() and event.chain == 1
         self._move_cursor(spot)
@@ -525,6 +511,8 @@ class PlanPane(PlanView, can_focus=True):
 class PlanPill(Rows):
     """One line above the composer where the plan has no pane; gone while there is no plan."""
 
+    apart: var[bool] = var(True)  # the plan has no pane on the screen, and there is room for a line
+
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._plan: Plan | None = None
@@ -538,10 +526,13 @@ class PlanPill(Rows):
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
         self._plan, self._asking = state.active_plan, asking_of(state)
-        self.set_class(self._plan is not None, "-has-plan")
+        self.watch_apart()
         self._made = None
         if self.display and self._line() != self._said:
             self.refresh()
+
+    def watch_apart(self) -> None:
+        self.set_class(self._plan is not None and self.apart, "-has-plan")
 
     def _line(self) -> str:
         return one_line(self._plan, self.words, self._asking) if self._plan else ""

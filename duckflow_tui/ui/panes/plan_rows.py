@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -231,7 +231,8 @@ def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
         parts.append(BarPart(words(f"plan.status.{step.status}"), ink(colour), weight=8))
     if facts.waits_for:
         parts.append(BarPart(_needs(facts.waits_for, words), ink(palette.faint), weight=6))
-    if step.break_before:
+    asks_first = step.break_before and step.status is WorkStatus.PENDING
+    if asks_first:
         parts.append(BarPart(words("plan.break"), ink(palette.accent), weight=4))
     if facts.folded and step.status is WorkStatus.PENDING:
         parts.append(
@@ -250,7 +251,7 @@ def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
         mark, colour = NEEDS_YOU, palette.accent
     over = step.status in (WorkStatus.SKIPPED, WorkStatus.CANCELLED)
     name = ink(palette.text if runs or facts.needs_you else palette.quiet, strike=over)
-    lead = Segment(BREAK if step.break_before else " ", ink(palette.accent))
+    lead = Segment(BREAK if asks_first else " ", ink(palette.accent))
     left = [
         lead,
         Segment(f"{mark} ", ink(colour)),
@@ -315,7 +316,7 @@ def task_words(task: Task, words: Catalogue) -> str:
 
 def loop_words(work: WorkInfo, words: Catalogue) -> str:
     """``task 3/4`` of a list, ``loop 3/10`` where each action is decided after the last."""
-    key = "header.task" if work.mode == "tasklist" else "header.loop"
+    key = "plan.at_task" if work.mode == "tasklist" else "vitals.loop"
     return words(key, number=work.loop, limit=work.limit)
 
 
@@ -349,13 +350,14 @@ def needing(plan: Plan, step: Step) -> list[int]:
     ]
 
 
-def one_line(plan: Plan, words: Catalogue, asking: Collection[str] = ()) -> str:
-    """``▶ 2/5 Game loop``: where the plan stands, in one line.
+def one_line(plan: Plan, words: Catalogue, asking: Mapping[str, str] | None = None) -> str:
+    """``▶ 2 of 5 Game loop · asks you``: where the plan stands, in one line.
 
-    ``asking`` holds ids of steps that wait for the user.
+    ``asking`` has words for steps that wait for the user, by their ids.
     """
     done, total = plan.progress
     state = status_words(plan, words)
+    asking = asking or {}
     step = current_step(plan, asking)
     idle = (PlanStatus.DRAFT, PlanStatus.REJECTED, PlanStatus.CANCELLED, PlanStatus.FAILED)
     if plan.status in idle or step is None:
@@ -365,11 +367,25 @@ def one_line(plan: Plan, words: Catalogue, asking: Collection[str] = ()) -> str:
             PlanStatus.CANCELLED: "⊘",
             PlanStatus.DRAFT: "○",
         }
-        said = f"{mark.get(plan.status, '✓')} {done}/{total} {visible_line(plan.name)}"
+        of = words("plan.number_of", number=done, total=total)
+        said = f"{mark.get(plan.status, '✓')} {of} {visible_line(plan.name)}"
         return f"{said} · {state}" if state else said
     number = next(n for n, each in enumerate(plan.steps, 1) if each is step)
-    mark = NEEDS_YOU if step.step_id in asking else MARKS[step.status]
-    return f"{mark} {number}/{total} {visible_line(step.name)}"
+    asks = asking.get(step.step_id, "")
+    of = words("plan.number_of", number=number, total=total)
+    said = f"{NEEDS_YOU if asks else MARKS[step.status]} {of} {visible_line(step.name)}"
+    return f"{said} · {words(asks)}" if asks else said
+
+
+def step_place(state: AgentState) -> tuple[int, int]:
+    """Number of the step that is worked on, and of all steps of its plan; 0 where none is."""
+    work = state.work
+    if work is None or not work.step_id:
+        return 0, 0
+    plan = next((p for p in state.plans if p.plan_id == work.plan_id), None)
+    steps = plan.steps if plan else ()
+    number = next((n for n, step in enumerate(steps, 1) if step.step_id == work.step_id), 0)
+    return number, len(steps)
 
 
 def asking_of(state: AgentState) -> dict[str, str]:

@@ -1,36 +1,53 @@
-"""The column beside the chat: goal, plan and diff, each under its title."""
+"""The column beside the chat: goal, plan and diff, each under its title, while there is any."""
 
 from __future__ import annotations
 
+import json
+import logging
 from collections.abc import Collection
+from pathlib import Path
 from typing import Final
 
 from rich.text import Text
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.message import Message
 from textual.reactive import var
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock
-from duckflow_tui.ui.panes.diff_pane import DiffPane
+from duckflow_tui.ui.panes.diff_pane import DiffPane, newest_change
 from duckflow_tui.ui.panes.goal import GoalPane
-from duckflow_tui.ui.panes.header import PaneName, PaneTitle, Tabs
+from duckflow_tui.ui.panes.header import PaneName, PaneTitle
 from duckflow_tui.ui.panes.plan import PlanPane
 from duckflow_tui.words.catalogue import Catalogue
 
 SIDE: Final[tuple[PaneName, ...]] = ("plan", "diff", "vitals")
+SHARE: Final = 40  # percent of the screen's width, until the user moves the border
+LEAST: Final = 25
+MOST: Final = 65  # also where the column is wide
+
+log = logging.getLogger("duckflow.ui")
 
 
 class Side(Vertical):
-    """Which of the panes are shown, and how much of each, the screen says."""
+    """Knows which panes have something to show; which of them are shown, the screen says."""
+
+    ALLOW_SELECT = False
+
+    class Moved(Message):
+        """The border was dragged to another share of the width."""
 
     words: var[Catalogue] = var(Catalogue)
     vitals_on: var[bool] = var(True)
+    #: The panes that have something to show by themselves.
+    holding: var[frozenset[PaneName]] = var(frozenset[PaneName]())
+    share: var[int] = var(SHARE)  # percent of the width
 
-    def __init__(self, clock: Clock, *, animation: bool) -> None:
+    def __init__(self, clock: Clock, *, animation: bool, kept_in: Path | None = None) -> None:
+        """``kept_in`` is the folder that remembers the width; None remembers it nowhere."""
         super().__init__(id="side")
-        self.tabs = Tabs(SIDE, id="side-tabs")
         self.goal = GoalPane(id="goal")
         self.plan = PlanPane(clock, id="plan")
         self.plan.animation = animation
@@ -44,46 +61,113 @@ class Side(Vertical):
         self._plan_title = Text()  # as it was drawn, empty without a plan
         self._shown: Collection[str] = ()
         self._wide = True
+        self._drags = False  # the user has the border under the pointer
+        self._kept_in = kept_in / "side.json" if kept_in is not None else None
 
     def compose(self) -> ComposeResult:
-        yield self.tabs
         for name, pane in self._panes.items():
             yield self._titles[name]
             yield pane
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
-        return *self.plan.slices(state), *self.goal.ledger.slices(state)
+        diff = (*self.diff.slices(state), state.cards, state.running)
+        return *self.plan.slices(state), *self.goal.ledger.slices(state), *diff
 
     def show(self, state: AgentState) -> None:
-        """Write the titles; the panes show the rest by themselves."""
+        """Write the titles, and see what there is to show; the panes show it by themselves."""
         self._name_goal()
         title = self.plan.title(200) if state.active_plan else Text()
         if title != self._plan_title:
             self._plan_title = title
             self._titles["plan"].invalidate()
             self.show_panes(self._shown)
+        found: set[PaneName] = set()
+        if state.active_plan is not None or state.memory.plan_brief or state.work is not None:
+            found.add("plan")
+        if state.objective is not None and state.objective.extracted_requirements:
+            found.add("vitals")
+        if self._has_change(state):
+            found.add("diff")
+        self.holding = frozenset(found)
 
-    def lay_out(self, height: int, *, wide: bool, squeezed: bool, in_plan: bool) -> None:
-        """For a screen of so many rows; ``squeezed`` while a gate needs the room."""
+    def _has_change(self, state: AgentState) -> bool:
+        """Whether a change is to be decided, or is made, or was the last that was decided."""
+        if state.gates:
+            return bool(state.gates[0].previews)
+        if state.cards:
+            return False
+        if any(running.call_id == self.diff.call_id for running in state.running):
+            return bool(self.diff.view.document.previews)
+        return newest_change(state.messages, undecided_since=True) is not None
+
+    def lay_out(self, height: int, *, wide: bool, squeezed: bool, vitals: bool) -> None:
+        """For a screen of so many rows; ``squeezed`` while a gate needs the room, ``vitals``
+        while the gauges are wanted.
+        """
         self._wide = wide
+        self.goal.lay_out(height, wide=wide, squeezed=squeezed, vitals=vitals)
         self._name_goal()
-        self.goal.lay_out(height, wide=wide, squeezed=squeezed)
-        # Where the user looks at the plan, the diff gives way instead.
-        self.plan.folded = wide and (squeezed or self.goal.explained) and not in_plan
 
     def show_panes(self, names: Collection[str]) -> None:
-        """Show these, and their titles where the tabs do not say as much."""
+        """Show these, and their titles where the tabs do not say as much. The last of them takes
+        the rows that the others leave.
+        """
         self._shown = names
-        self.display = any(name in names for name in SIDE)
+        shown = [name for name in self._panes if name in names]
+        self.display = bool(shown)
         for name, pane in self._panes.items():
             pane.display = name in names
+            pane.set_class(name == shown[-1] if shown else False, "-last")
             says_more = name == "diff" or (name == "plan" and self._plan_title.plain != "")
             self._titles[name].display = pane.display and (self._wide or says_more)
 
     def _name_goal(self) -> None:
-        self._titles["vitals"].vitals_on = self.vitals_on
-        self._titles["vitals"].more = "" if self.vitals_on else self.goal.ledger.progress
+        self._titles["vitals"].vitals_on = self.goal.shows_vitals
+        self._titles["vitals"].more = "" if self.goal.shows_vitals else self.goal.ledger.progress
+
+    # --- the border -------------------------------------------------------------------------
+
+    def remembered(self) -> None:
+        """Take the width that the user chose last, here or in another session."""
+        try:
+            kept = json.loads(self._kept_in.read_text("utf-8")) if self._kept_in else None
+            self.share = int(kept["share"]) if kept else self.share
+        except (OSError, ValueError, TypeError, KeyError):
+            return  # the first time, or nothing that this version wrote
+
+    def remember(self) -> None:
+        """Keep the width for the next time; where that fails, it holds until the end."""
+        if self._kept_in is None:
+            return
+        try:
+            self._kept_in.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._kept_in.write_text(json.dumps({"share": self.share}), "utf-8")
+        except OSError as error:
+            log.warning("the width of the column cannot be kept: %s", error)
+
+    def validate_share(self, share: int) -> int:
+        """Neither side of the border is squeezed out."""
+        return min(max(share, LEAST), MOST)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.x == 0 and self._wide and event.button == 1:
+            event.stop()
+            self._drags = True
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._drags:
+            width = self.screen.size.width
+            self.share = round(100 * (width - event.screen_x) / max(1, width))
+
+    def on_mouse_up(self) -> None:
+        if self._drags:
+            self._drags = False
+            self.release_mouse()
+            self.post_message(self.Moved())
+
+    # --- what its parts say -----------------------------------------------------------------
 
     def on_diff_view_changed(self) -> None:
         self._titles["diff"].invalidate()
@@ -97,7 +181,7 @@ class Side(Vertical):
             self._titles[name].lit = pane in around
 
     def watch_vitals_on(self) -> None:
-        self.goal.vitals_on = self.tabs.vitals_on = self.vitals_on
+        self.goal.vitals_on = self.vitals_on
 
     def watch_words(self) -> None:
         self.plan.words = self.diff.words = self.goal.words = self.words

@@ -1,23 +1,45 @@
-"""The line at the bottom: what the session has used, what runs without asking, which keys help."""
+"""The line at the bottom: what the session has used, how it is going, which keys help."""
 
 from __future__ import annotations
+
+from typing import Final, Literal
 
 from textual.reactive import reactive, var
 from textual.timer import Timer
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Told
-from duckflow_tui.state.gates import IN_SANDBOX
-from duckflow_tui.state.operations import ApprovalMode
-from duckflow_tui.state.session import HOLDS, SessionInfo
+from duckflow_tui.state.pace import Vitals
+from duckflow_tui.state.phase import Status
+from duckflow_tui.state.session import SessionInfo
 from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.state.usage import UsageTotals
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.composer import Written
 from duckflow_tui.ui.panes.rows import BarPart, Rows, arranged
 from duckflow_tui.ui.panes.strips import Row, ink
+from duckflow_tui.ui.panes.vitals_words import moved_words
 
 MESSAGE_FOR = 6.0  # seconds that a word of the app stays, unless a key comes first
+
+
+Mood = Literal["calm", "working", "unsure", "stuck", "asking"]
+#: A duck's head; each sign can be told without its colour.
+DUCK: Final[dict[Mood, str]] = {
+    "calm": "(o)>",
+    "working": "(•)>",
+    "unsure": "(?)>",
+    "stuck": "(x)>",
+    "asking": "(!)>",
+}
+
+
+def _duck_colour(mood: Mood, palette: Palette) -> str:
+    return {
+        "calm": palette.quiet,
+        "working": palette.ai,
+        "stuck": palette.bad,
+    }.get(mood, palette.accent)
 
 
 class StatusLine(Rows):
@@ -26,18 +48,21 @@ class StatusLine(Rows):
     #: Whether the composer has no border that could say what its keys do.
     tight: reactive[bool] = reactive(False)
     written: var[Written] = var[Written]("nothing")  # in the composer
+    #: Whether the vitals are told here, as no pane tells them.
+    tells_vitals: reactive[bool] = reactive(True)
+    duck: reactive[bool] = reactive(True)  # whether the mark is shown
     #: Whether it shows a session that is over: no key pauses or stops anything.
     over = False
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._usage = UsageTotals()
-        self._mode = ApprovalMode.STANDARD
         self._turn: TurnInfo | None = None
         self._waiting = False
         self._own = False  # a command of the user's own runs
         self._session = SessionInfo()
-        self._unasked = False  # commands run in the sandbox without a question
+        self._vitals = Vitals()
+        self._failing = False  # the last request could not be worked on
         self._background = 0  # commands that run there
         self._failed: tuple[str, ...] = ()  # names of servers
         self._unkept = False  # the session is lost with the process
@@ -48,19 +73,16 @@ class StatusLine(Rows):
         """What ``show`` looks at."""
         asks = (state.gates, state.cards)
         runs = (state.processes, state.servers, state.running)
-        held = (state.session, state.grants)
-        return state.usage, state.mode, state.turn, state.unkept, *held, *asks, *runs
+        held = (state.session, state.vitals, state.status)
+        return state.usage, state.turn, state.unkept, *held, *asks, *runs
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
-        self._usage, self._mode, self._turn = state.usage, state.mode, state.turn
+        self._usage, self._turn = state.usage, state.turn
         self._waiting = bool(state.gates or state.cards)
         self._own = any(running.by_user for running in state.running)
         self._session = state.session
-        granted = any(g.path == IN_SANDBOX and not g.step_id for g in state.grants)
-        asks = state.mode not in (ApprovalMode.STANDARD, ApprovalMode.TRUSTED)
-        unasked = not asks and (granted or state.mode is ApprovalMode.TRUSTED)
-        self._unasked = unasked and state.session.sandbox in HOLDS
+        self._vitals, self._failing = state.vitals, state.status is Status.ERROR
         self._background = sum(process.runs for process in state.processes)
         self._failed = tuple(s.name for s in state.servers if s.status == "failed")
         self._unkept = bool(state.unkept)
@@ -113,7 +135,34 @@ class StatusLine(Rows):
         if self._said:
             said = BarPart(self._said, ink(palette.text), weight=9)
             return [arranged([said], self._keys(palette), width, fill)]
-        return [arranged(self._left(palette), self._keys(palette), width, fill)]
+        right = [*self._how(palette), *self._keys(palette)]
+        return [arranged(self._left(palette), right, width, fill)]
+
+    def _how(self, palette: Palette) -> list[BarPart]:
+        """``(o)> steady``: how it is going, at a glance and in words."""
+        if not self._session.session_id:
+            return []
+        moved = moved_words(self._vitals, self.words)
+        parts: list[BarPart] = []
+        if self.duck:
+            mood = self._mood(moved.level)
+            parts.append(BarPart(DUCK[mood], ink(_duck_colour(mood, palette)), weight=6))
+        if self.tells_vitals and moved.said:
+            colour = palette.quiet if moved.level == "high" else palette.text
+            gap = 1 if parts else 3
+            parts.append(BarPart(moved.said, ink(colour), weight=5, gap=gap))
+            if moved.level != "high":
+                parts.append(BarPart(self.words("status.why"), ink(palette.quiet), weight=1, gap=1))
+        return parts
+
+    def _mood(self, level: str) -> Mood:
+        if self._waiting:
+            return "asking"
+        if self._failing or level == "low":
+            return "stuck"
+        if level == "middle":
+            return "unsure"
+        return "working" if self._turn is not None else "calm"
 
     def _left(self, palette: Palette) -> list[BarPart]:
         if not self._session.session_id:
@@ -127,16 +176,6 @@ class StatusLine(Rows):
             parts.append(BarPart(self.words(key, count=usage.calls), quiet, weight=3))
         if usage.cost is not None:
             parts.append(BarPart(f"${usage.cost:.2f}", quiet, weight=4, gap=2))
-        mode = self.words(f"status.mode.{self._mode.value}")
-        parts.append(BarPart(mode, ink(palette.accent), weight=8))
-        level = self._session.sandbox
-        held = quiet if level == "untested" else ink(palette.good)
-        if level == "none":
-            held = ink(palette.bad, bold=True)
-        sandbox = self.words(f"status.sandbox.{level}")
-        if self._unasked:
-            sandbox = self.words("status.unasked", sandbox=sandbox)
-        parts.append(BarPart(sandbox, held, weight=9))
         if self._unkept:
             parts.append(BarPart(self.words("status.unkept"), ink(palette.bad), weight=7))
         if self._background:
@@ -181,7 +220,6 @@ class StatusLine(Rows):
             if self.tight:
                 parts.append(BarPart(self.words("status.key_now"), quiet, weight=5))
                 parts.append(BarPart(self.words("status.key_next"), quiet, weight=5))
-            parts.append(BarPart(self.words("status.key_pause"), quiet, weight=7))
             return parts
         if self.written == "message":
             parts.append(BarPart(self.words("status.key_redirect"), quiet, weight=6))

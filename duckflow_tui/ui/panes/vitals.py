@@ -13,7 +13,10 @@ from textual.geometry import Size
 from textual.reactive import var
 
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.pace import Pace, VitalChange, Vitals
+from duckflow_tui.state.phase import Phase, Status
+from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.palette import Palette
@@ -101,6 +104,9 @@ class VitalsPane(LineView, can_focus=True):
         super().__init__(id=id)
         self._vitals = Vitals()
         self._pace: Pace | None = None
+        self._turn: TurnInfo | None = None
+        self._phase, self._status = Phase.IDLE, Status.SUCCESS
+        self._ended = ""  # how the last turn ended
         self._made: tuple[int, list[_Line]] | None = None
         self._cursor = NAMES[0]
 
@@ -108,11 +114,16 @@ class VitalsPane(LineView, can_focus=True):
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
-        return state.vitals, state.pace
+        stands = (state.turn, state.last_turn, state.phase, state.status, state.undone_calls)
+        return state.vitals, state.pace, *stands
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
         self._vitals, self._pace = state.vitals, state.pace
+        self._turn, self._phase, self._status = state.turn, state.phase, state.status
+        self._ended = state.last_turn.outcome if state.last_turn is not None else ""
+        if self._ended == "done" and _taken_back(state):
+            self._ended = "undone"
         self.invalidate(layout=self.explained)
 
     def watch_explained(self) -> None:
@@ -213,9 +224,24 @@ class VitalsPane(LineView, can_focus=True):
             lines.append(_Line(self._gauge_row(name, names, width), name))
             if self.explained:
                 lines += self._why(name, width)
+        if self._turn is not None or self._ended:
+            said = rows_of([(self._where(), ink(palette_of(self).quiet))], max(8, width - 2))
+            lines += [_Line(row) for row in prefixed(said, (" ", ink(None)))]
         if self.explained:
             lines += self._limit(width)
         return lines
+
+    def _where(self) -> str:
+        """``in progress · attempt 1 of 3 · loop 4 of 14``; how the last turn ended, without one."""
+        words, turn = self.words, self._turn
+        if turn is None:
+            return words(f"vitals.ended.{self._ended}")
+        said = [words(f"vitals.status.{self._phase.value}.{self._status.value}")]
+        if turn.max_attempts > 1:
+            said.append(words("vitals.attempt", number=turn.attempt, limit=turn.max_attempts))
+        if turn.loop:
+            said.append(words("vitals.loop", number=turn.loop, limit=turn.limit))
+        return " · ".join(said)
 
     def _gauge_row(self, name: str, names: int, width: int) -> Row:
         palette = palette_of(self)
@@ -288,7 +314,7 @@ class VitalsPane(LineView, can_focus=True):
     def _limit(self, width: int) -> list[_Line]:
         palette, words, pace = palette_of(self), self.words, self._pace
         heading = words("pace.heading")
-        used = words("header.loop", number=pace.used, limit=pace.limit.max_loops) if pace else ""
+        used = words("vitals.loop", number=pace.used, limit=pace.limit.max_loops) if pace else ""
         lines = [_Line(self._heading(heading, used), LIMIT)]
         if pace is None:
             return [*lines, *self._text(words("pace.none"), palette.quiet, width)]
@@ -332,3 +358,13 @@ class VitalsPane(LineView, can_focus=True):
     def _text(self, text: str, colour: str, width: int) -> list[_Line]:
         rows = rows_of([(str(text), ink(colour))], max(8, width - _INDENT - 1))
         return [_Line(row) for row in prefixed(rows, (" " * _INDENT, ink(None)))]
+
+
+def _taken_back(state: AgentState) -> bool:
+    """Whether the user took a change of the last turn back."""
+    if state.last_turn is None or not state.undone_calls:
+        return False
+    begun = state.turns[-2].messages if len(state.turns) > 1 else 0
+    said = state.messages[begun : state.last_turn.messages]
+    calls = {message.call_id for message in said if isinstance(message, OperationMessage)}
+    return not calls.isdisjoint(state.undone_calls)

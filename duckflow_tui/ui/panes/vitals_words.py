@@ -87,6 +87,32 @@ def gauge_words(name: str, vitals: Vitals, words: Catalogue) -> tuple[str, str]:
     return state, cause
 
 
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How the vitals stand in a few words, and the ``level`` of what stands worst."""
+
+    said: str
+    level: str
+
+
+def moved_words(vitals: Vitals, words: Catalogue) -> Moved:
+    """``steady``; or ``focus falling: 2 repeats``, of the vital that is lowest of those that are
+    not fine. Stamina only falls: half used is fine. Empty before there is any evidence.
+    """
+    known = [name for name in NAMES if changes_of(name, vitals)]
+    levels = {name: level(getattr(vitals, name), name) for name in known}
+    fine = {"stamina": ("high", "middle")}
+    worse = [name for name in known if levels[name] not in fine.get(name, ("high",))]
+    if not worse:
+        return Moved(words("vitals.steady") if known else "", "high")
+    name = min(worse, key=lambda worst: float(getattr(vitals, worst)))
+    changes = changes_of(name, vitals)
+    falls = changes[-1].new < changes[-1].old
+    how = words("vitals.falling" if falls else f"vitals.word.{name}.{levels[name]}")
+    cause, said = _short(changes, words), f"{words(f'vitals.{name}')} {how}"
+    return Moved(words("vitals.moved", said=said, cause=cause) if cause else said, levels[name])
+
+
 def _short(changes: Sequence[VitalChange], words: Catalogue) -> str:
     newest = changes[-1]
     if newest.cause == "progress":

@@ -1,0 +1,223 @@
+"""What there is to show makes the layout: the column beside the chat, its width, one pane alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import goals
+from support.app_states import FakeEngine, app_with, settled, standing, store_with
+from support.consults import consultation
+from support.conversations import answer, operation
+from support.gates import gate
+from support.plans import running, working
+from textual.events import MouseDown, MouseMove, MouseUp
+from textual.widget import Widget
+
+from duckflow_tui.state.gates import CardKind, CardOpened, GateChoice, GateOpened
+from duckflow_tui.state.pace import Pattern
+from duckflow_tui.state.store import Store
+from duckflow_tui.ui import first_frame
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.layout import MAIN, TEXT
+from duckflow_tui.ui.panes.side import LEAST, MOST, SHARE
+
+
+def shown(app: DuckflowApp) -> set[str]:
+    """The panes beside the chat, or in its place, that are on the screen."""
+    bench = app.bench
+    panes: dict[str, Widget] = {"plan": bench.plan, "diff": bench.diff, "vitals": bench.vitals}
+    panes["goal"] = bench.goal.ledger
+    titles = {f"title of {name}": bench.query_one(f"#{name}-title") for name in ("plan", "diff")}
+    found = {name for name, pane in panes.items() if pane.is_on_screen}
+    return found | {name for name, title in titles.items() if title.is_on_screen}
+
+
+def edited(store: Store) -> None:
+    """An edit was asked for, allowed and made."""
+    store.state.messages.append(
+        operation("file_ops.edit_file", {"path": "src/shop/pricing.py"}, gate=gate())
+    )
+
+
+def spoil(kept: Path) -> None:
+    """Something else than the app wrote is in the file."""
+    kept.write_text("[]")
+
+
+async def test_what_has_nothing_to_show_takes_no_room() -> None:
+    store = store_with()
+    app = app_with(FakeEngine(store))
+    async with standing(app, 120, 40) as pilot:
+        assert shown(app) == set()
+        assert not app.bench.side.display
+        assert app.bench.query_one("#main").size.width >= 118
+        goals.set_objective(store)
+        app.state = store.state
+        await settled(pilot, lambda: shown(app) == {"goal"}, "the goal")
+        store.state.plans, store.state.active_plan_id = (running(),), running().plan_id
+        edited(store)
+        store.dispatch(GateOpened(gate=gate()))
+        both = {"plan", "title of plan", "diff", "title of diff"}
+        await settled(pilot, lambda: shown(app) == {"goal", *both}, "plan and diff")
+        plan, diff = app.bench.plan.region, app.bench.diff.region
+        assert plan.height <= 8, "no more rows than it needs"
+        assert plan.bottom < diff.y
+        assert diff.bottom >= 38, "the rest is for what is decided"
+        await pilot.resize_terminal(99, 40)
+        await settled(pilot, lambda: shown(app) == set(), "the chat alone")
+        assert app.bench.composer.region.width >= 97
+        assert app.bench.pill.is_on_screen
+        await pilot.resize_terminal(100, 40)
+        await settled(pilot, lambda: "plan" in shown(app), "the column")
+        assert not app.bench.pill.is_on_screen
+
+
+@pytest.mark.parametrize("width", [80, 106, 120, 200])
+async def test_text_is_never_wider_than_is_easy_to_read(width: int) -> None:
+    """The first frame has the composer at the place where the app has it."""
+    import pyte
+
+    store = store_with()
+    store.state.messages.append(operation("file_ops.read_file", {"path": "x" * 300}))
+    app = app_with(FakeEngine(store))
+    async with standing(app, width, 30):
+        composer = app.bench.composer.region
+        assert composer.width == min(width - 2, MAIN)
+        transcript = app.bench.talk.transcript
+        assert transcript is not None
+        rows = transcript.render_lines(transcript.size.region)
+        assert max(len(strip.text.rstrip()) for strip in rows) <= TEXT + 3
+    screen = pyte.Screen(width, 30)
+    drawn = first_frame.drawing(width, 30, "en", "shop", first_frame.palette_named("duck-dark"))
+    pyte.Stream(screen).feed(drawn)
+    assert screen.display[composer.y].rstrip()[-1] == "╮"
+    assert len(screen.display[composer.y].rstrip()) == composer.right
+
+
+async def test_an_old_diff_leaves_where_something_newer_is_decided() -> None:
+    store = store_with()
+    edited(store)
+    fake = FakeEngine(store)
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        assert "diff" in shown(app)
+        store.dispatch(GateOpened(gate=gate((), operation="shell.run")))
+        await settled(pilot, lambda: shown(app) == set(), "no diff at the command")
+        asked = store.state.gates[0]
+        store.state.gates = ()
+        ran = operation("shell.run", {"command": "ls"}, gate=asked, answer=answer(GateChoice.ONCE))
+        store.state.messages.append(ran)
+        app.state = store.state
+        await pilot.pause()
+        assert shown(app) == set()
+        await pilot.press("f4")
+        await settled(pilot, lambda: "diff" in shown(app), "the diff that was asked for")
+        await pilot.press("escape")
+        await settled(pilot, lambda: shown(app) == set(), "the chat alone")
+
+
+async def test_the_gauges_open_for_a_key_and_for_a_consultation() -> None:
+    fake = FakeEngine(goals.falling())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        assert "vitals" not in shown(app)
+        await pilot.press("alt+4")
+        await settled(pilot, lambda: "vitals" in shown(app), "the gauges")
+        await pilot.press("escape")
+        await settled(pilot, lambda: "vitals" not in shown(app), "closed")
+        fake.store.dispatch(CardOpened(card=consultation(Pattern.STAGNATION)))
+        await settled(pilot, lambda: "vitals" in shown(app), "what the card is about")
+        assert app.bench.talk.asks is CardKind.CONSULTATION
+
+
+async def test_one_key_makes_the_column_wide_hides_it_and_brings_it_back() -> None:
+    app = app_with(FakeEngine(working()))
+    async with standing(app, 120, 40) as pilot:
+        side = app.bench.side
+        beside = side.region.width
+        for key in ("f6", "alt+0"):
+            await pilot.press("f6")
+            await settled(pilot, lambda: side.region.width == 120 * MOST // 100, key)
+            await pilot.press(key)
+            await settled(pilot, lambda: not side.display, "hidden")
+            assert app.bench.pill.is_on_screen
+            await pilot.press("f3")
+            await settled(pilot, lambda: app.bench.focused is app.bench.plan, "asked for")
+            assert app.bench.plan.is_on_screen
+            await pilot.press("escape")
+            await settled(pilot, lambda: not side.display, "hidden again")
+            await pilot.press(key)
+            await settled(pilot, lambda: side.display and side.region.width == beside, "beside")
+
+
+async def test_the_border_moves_by_key_and_mouse_and_is_remembered(tmp_path: Path) -> None:
+    def at(kind: type[Any], x: int) -> Any:
+        return kind(app.bench.side, x - app.bench.side.region.x, 5, 0, 0, 1, False, False, False,
+                    screen_x=x, screen_y=6)  # fmt: skip
+
+    kept = tmp_path / "side.json"
+    app = app_with(FakeEngine(working()), data_dir=tmp_path)
+    async with standing(app, 200, 40) as pilot:
+        side = app.bench.side
+        assert side.region.width == 200 * SHARE // 100
+        await pilot.press("alt+left")
+        await settled(pilot, lambda: side.region.width > 80, "wider")
+        await pilot.press("alt+right", "alt+right")
+        await settled(pilot, lambda: side.region.width < 80, "narrower")
+        for event in (at(MouseDown, side.region.x), at(MouseMove, 150)):
+            side.post_message(event)
+        await settled(pilot, lambda: side.region.x == 150, "the border under the pointer")
+        side.post_message(at(MouseMove, 199))
+        await settled(pilot, lambda: side.share == LEAST, "as narrow as it gets")
+        side.post_message(at(MouseMove, 140))
+        side.post_message(at(MouseUp, 140))
+        await settled(pilot, lambda: '"share": 30' in kept.read_text(), "the file")
+    app = app_with(FakeEngine(working()), data_dir=tmp_path)
+    async with standing(app, 200, 40):
+        assert app.bench.side.region.x == 140
+    spoil(kept)
+    app = app_with(FakeEngine(working()), data_dir=tmp_path)
+    async with standing(app, 200, 40):
+        assert app.bench.side.share == SHARE
+
+
+@pytest.mark.parametrize("pane", ["plan", "diff", "vitals"])
+async def test_a_pane_can_have_all_of_the_screen(pane: str) -> None:
+    store = goals.at_work(objective=True)
+    edited(store)
+    app = app_with(FakeEngine(store))
+    key = {"plan": "f3", "diff": "f4", "vitals": "f5"}[pane]
+    async with standing(app) as pilot:
+        await pilot.press(key)
+        await settled(pilot, lambda: app.bench.focused is not app.bench.composer, "the focus")
+        await pilot.press("z")
+        side = app.bench.side
+        await settled(pilot, lambda: side.region.width == 120, "all of the width")
+        assert {"plan", "diff", "vitals"} & shown(app) == {pane}
+        assert not app.bench.query_one("#chat").display
+        assert app.bench.composer.is_on_screen
+        await pilot.press("escape")
+        await settled(pilot, lambda: side.region.width < 120, "the chat beside it")
+        assert app.bench.focused is not app.bench.composer
+        await pilot.press("z", "z", "z", "escape", "escape")
+        await settled(pilot, lambda: app.bench.focused is app.bench.composer, "the composer")
+        assert not app.bench.zoomed
+
+
+async def test_where_room_is_short_a_pane_lies_over_the_chat_until_esc() -> None:
+    app = app_with(FakeEngine(working()))
+    async with standing(app, 80, 24) as pilot:
+        bench = app.bench
+        assert bench.composer.region.width == 78
+        assert not bench.all_tabs.is_on_screen
+        assert bench.pill.is_on_screen
+        await pilot.press("alt+2")
+        await settled(pilot, lambda: bench.plan.is_on_screen, "the plan")
+        assert not bench.query_one("#chat").display
+        assert bench.all_tabs.is_on_screen
+        assert not bench.pill.is_on_screen
+        await pilot.press("escape")
+        await settled(pilot, lambda: bench.query_one("#chat").display, "the chat")
+        assert not bench.plan.is_on_screen
