@@ -88,16 +88,13 @@ async def test_what_is_said_while_a_question_is_open_is_seen(
 # --- the card ------------------------------------------------------------------------------------
 
 
-async def test_a_focused_card_takes_the_pane_beside_it_and_gives_it_back() -> None:
+async def test_where_room_is_short_a_card_has_all_of_the_width() -> None:
     app = app_with(FakeEngine(drafted()))
     async with standing(app, 80, 24) as pilot:
         await settled(pilot, lambda: app.bench.card.card is not None)
-        narrow = app.bench.card.size.width
+        assert app.bench.card.size.width >= 74
         await at_question(pilot)
-        await settled(pilot, lambda: app.bench.card.size.width > narrow + 20, "the room")
         assert "…+" not in screen_text(app)
-        await pilot.press("escape")
-        await settled(pilot, lambda: app.bench.card.size.width == narrow, "the pane")
 
 
 async def test_y_pages_a_card_as_one_text_until_all_of_it_was_seen() -> None:
@@ -187,12 +184,14 @@ async def test_after_a_step_is_dropped_the_cursor_is_at_what_took_its_place() ->
 
 
 @LANGUAGES
-async def test_the_focused_plan_unfolds_beside_a_gate_and_names_its_keys(language: str) -> None:
+async def test_beside_a_gate_the_plan_stays_and_names_its_keys_with_the_focus(
+    language: str,
+) -> None:
     app = app_with(FakeEngine(working(language, at_gate=True)), language=language)
     async with standing(app, 120, 40) as pilot:
-        await settled(pilot, lambda: app.bench.plan.size.height == 1, "the fold")
+        assert app.bench.plan.size.height > 4
         await in_plan(pilot, app)
-        await settled(pilot, lambda: app.bench.plan.size.height > 4, "the plan")
+        await pilot.pause()
         assert app.bench.diff.view.size.height >= 4
         shown = "".join(screen_text(app).split())
         for part in app.words("plan.keys").split(" · "):
@@ -200,8 +199,6 @@ async def test_the_focused_plan_unfolds_beside_a_gate_and_names_its_keys(languag
         app.bench.plan.problem = " ".join(["a long reason why it cannot be"] * 5)
         await pilot.pause()
         assert screen_text(app).count("a long reason") >= 3
-        await pilot.press("escape")
-        await settled(pilot, lambda: app.bench.plan.size.height == 1, "the fold again")
 
 
 def test_a_stopped_plan_is_at_the_step_that_was_stopped() -> None:
@@ -210,7 +207,7 @@ def test_a_stopped_plan_is_at_the_step_that_was_stopped() -> None:
     halted = plan.with_step(
         plan.steps[1].model_copy(update={"status": WorkStatus.CANCELLED, "task_list": ()})
     )
-    assert " 2/3 " in one_line(halted, Catalogue("en"))
+    assert " 2 of 3 " in one_line(halted, Catalogue("en"))
 
 
 # --- what runs -----------------------------------------------------------------------------------
@@ -325,5 +322,5 @@ def answering(name: str, text: str) -> AssistantMessage:
 async def test_the_header_speaks_the_language(size: tuple[int, int]) -> None:
     app = app_with(FakeEngine(working("ja")), language="ja")
     async with standing(app, *size):
-        assert "EXECUTION" not in screen_text(app)
-        assert "実行 · 実行中" in screen_text(app)
+        assert "SANDBOX" not in screen_text(app)
+        assert "サンドボックスなし" in screen_text(app)
