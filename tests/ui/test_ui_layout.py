@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support import goals
-from support.app_states import FakeEngine, app_with, settled, standing, store_with
+from support.app_states import FakeEngine, app_with, at_question, settled, standing, store_with
 from support.consults import consultation
 from support.conversations import answer, operation
 from support.gates import gate
@@ -22,6 +22,7 @@ from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.layout import MAIN, TEXT
 from duckflow_tui.ui.panes.side import LEAST, MOST, SHARE
+from duckflow_tui.ui.screens.whole_diff import WholeDiff
 
 
 def shown(app: DuckflowApp) -> set[str]:
@@ -221,3 +222,14 @@ async def test_where_room_is_short_a_pane_lies_over_the_chat_until_esc() -> None
         await pilot.press("escape")
         await settled(pilot, lambda: bench.query_one("#chat").display, "the chat")
         assert not bench.plan.is_on_screen
+
+
+async def test_at_a_gate_z_shows_its_diff_and_leaves_the_layout() -> None:
+    store = store_with()
+    store.state.gates = (gate(),)
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        await at_question(pilot)
+        await pilot.press("z")
+        await settled(pilot, lambda: isinstance(app.screen, WholeDiff), "the diff")
+        assert not app.bench.zoomed

@@ -30,10 +30,11 @@ from duckflow_tui.ui.screens.whole_diff import WholeDiff
 def gate_bindings() -> list[BindingType]:
     """The keys of a gate and of the diff in it, and those that scroll."""
     found: list[BindingType] = [Binding("escape", "escape", show=False)]
+    own = {key.keys for key in keys_of("gate")}  # these mean at a gate what they mean there
     for key in KEYS:
         if key.action == "alternative":
             found += [Binding(k, f"alternative({k})", k, show=False) for k in key.keys]
-        elif key.surface in ("gate", "diff"):
+        elif key.surface == "gate" or (key.surface == "diff" and key.keys not in own):
             found.append(Binding(",".join(key.keys), key.action, key.label, show=False))
     for binding in cast("list[Binding]", ScrollableContainer.BINDINGS):
         found.append(Binding(binding.key, f"scroll_part('{binding.action}')", show=False))
