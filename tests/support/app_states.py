@@ -319,6 +319,7 @@ class FakeEngine:
         self.commands: list[str] = []  # of the user's own
         self.logs: dict[str, str] = {}  # of servers
         self.asked: list[str] = []  # the other intents, by name
+        self.models = None  # none was listed
         self.servers = FakeServers(self.logs, self.asked)
         self.drafts: list[str] = []  # what was to be kept
         self.answers: list[GateAnswer] = []
