@@ -176,7 +176,7 @@ def test_a_wrong_key_is_named_with_its_host_and_corrected_in_place(
             terminal.type(KEY + "\r")
             terminal.sees("guarded-model", "take this model")
             terminal.type("\r")
-            terminal.sees("IDLE", "guarded-model" if width == 120 else "IDLE")
+            terminal.sees("standard ·", "guarded-model")
         assert KEY.encode() not in terminal.output
         assert b"wrong-000" not in terminal.output
     assert KEY.encode() not in everything_kept(tmp_path)
@@ -203,7 +203,7 @@ def test_only_the_name_of_a_variable_can_be_kept(tmp_path: Path) -> None:
             terminal.type("MY_OWN_KEY\r")
             terminal.sees("guarded-model", "take this model")
             terminal.type("\r")
-            terminal.sees("IDLE", "guarded-model")
+            terminal.sees("standard ·", "guarded-model")
         assert KEY.encode() not in terminal.output
         assert not (tmp_path / "home" / "data" / "keys.json").exists()
 
@@ -214,7 +214,7 @@ def test_with_an_endpoint_configured_nothing_is_looked_for(tmp_path: Path) -> No
         flags = ("--base-url", mine.endpoint.base_url, "--model", "mine")
         ports = port_of(here.endpoint.base_url)
         with start(tmp_path, *flags, environ={"OPENAI_API_KEY": KEY}, ports=ports) as terminal:
-            terminal.sees("IDLE", "Message")
+            terminal.sees("standard ·", "Message")
             terminal.type("hello\r")
             terminal.sees("Hello from the model.")
         assert here.endpoint.requests == []

@@ -95,7 +95,8 @@ def test_a_workspace_that_goes_is_said_and_nothing_is_lost(tmp_path: Path, repla
         with start(tmp_path, url, "--mode", "trusted") as terminal:
             terminal.sees("Message")
             terminal.type("hi\r")
-            terminal.sees("Hello.", "DONE")
+            terminal.sees("Hello.")
+            terminal.until(lambda: "Esc pauses" not in terminal.text, "the end of the turn")
             if replaced:
                 work.rename(tmp_path / "before")
                 work.mkdir()
@@ -148,7 +149,8 @@ def test_a_disk_that_is_full_is_said_and_what_was_said_meanwhile_is_kept_at_the_
     ):
         terminal.sees("Message")
         terminal.type("hi\r")
-        terminal.sees("Before.", "DONE")
+        terminal.sees("Before.")
+        terminal.until(lambda: "Esc pauses" not in terminal.text, "the end of the turn")
         held = os.open(f"/proc/{terminal.pid}/root{tmp_path / 'home'}", os.O_PATH)
         home = Path(f"/proc/self/fd/{held}")  # also once the program has ended
         fill(home / "ballast")
