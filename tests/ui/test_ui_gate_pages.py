@@ -314,7 +314,7 @@ async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen() -> None:
         )
         end = next(n for n, line in enumerate(lines) if line.startswith("╰"))
         assert [line.strip("│ ") for line in lines[end - 2 : end]] == [
-            "y  allow   n  reject   e  edit   i  more",
+            "y  allow   n  reject   e  edit   i  more   z  diff",
             "s  allow edits to pricing.py this session",
         ]
 
