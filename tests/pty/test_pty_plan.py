@@ -100,7 +100,7 @@ def test_a_plan_is_approved_asked_about_changed_and_stopped_with_keys(tmp_path: 
         terminal.type("write notes\r")
         terminal.sees("second note", "run all")
         focus_and(terminal, "y")
-        terminal.sees("step 1 of 2", "Enter to decide")
+        terminal.sees("asks you", "allow", "Enter to decide")
         terminal.type("\r")
         terminal.sees("Esc back")
         for _ in range(4):  # y shows what has not been on screen, then allows
