@@ -21,6 +21,8 @@ import textual.css.stylesheet as sheets
 import textual.screen
 from support.pictures import ScreenText, text_of
 from support.prepared import UNTOUCHED
+from support.whole import WHOLE, some_of
+from textual._compositor import Compositor
 from textual.app import App
 from textual.css.model import RuleSet
 from textual.css.parse import parse
@@ -39,10 +41,35 @@ os.environ |= UNTOUCHED
 # a test starts draw as they do for a user.
 setattr(textual.screen, "UPDATE_PERIOD", 1 / 15)  # noqa: B010  # Textual names it Final
 
+
+_render_update: Callable[..., Any] = vars(Compositor)["render_update"]
+
+
+def _draw_when_asked(self: Compositor, full: bool = False, **how: Any) -> Any:
+    if full:
+        return _render_update(self, full, **how)
+    self._dirty_regions.clear()  # pyright: ignore[reportPrivateUsage]
+    return None
+
+
+setattr(Compositor, "render_update", _draw_when_asked)  # noqa: B010  # Textual has no switch for it
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each change of a screen is drawn, as for a terminal. Elsewhere a screen is drawn when a test
+    looks at it: there is no terminal, and drawing was a third of the time.
+    """
+    monkeypatch.setattr(Compositor, "render_update", _render_update)
+
+
 # Times on screens and in exports are those of one place, wherever the tests run.
 os.environ["TZ"] = "UTC"
 time.tzset()
 
+
+#: Of a test with more cases, so many run without ``DUCKFLOW_TEST_WHOLE=1``.
+CASES = 4
 
 _OPENS_FILES = re.compile("test_(safety|session|tools)_")
 _OPENS_FOLDERS = re.compile("test_(session_|tools_blobs)")
@@ -67,9 +94,35 @@ def pytest_xdist_auto_num_workers() -> int:
     return 3 * (os.cpu_count() or 1)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is marked as long comes first; all else stays in its order."""
+def pytest_configure_node(node: Any) -> None:
+    """Tell a process of ``xdist`` what only the first one knows."""
+    node.workerinput["sampled"] = _is_sampled(node.config)
+
+
+def _is_sampled(config: pytest.Config) -> bool:
+    """Whether nobody chose files or tests, nor asked for the whole."""
+    given: dict[str, bool] = getattr(config, "workerinput", {})
+    chosen = config.option.keyword or config.option.markexpr
+    by_path = config.args_source == pytest.Config.ArgsSource.ARGS
+    return given.get("sampled", not (WHOLE or by_path or chosen))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is marked as long comes first; all else stays in its order. Of the cases of a test a
+    sample runs in the README's command, but for those of ``unit``, which take no time.
+    """
+    if _is_sampled(config):
+        items[:] = [item for test in _by_test(items) for item in some_of(test, CASES)]
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def _by_test(items: list[pytest.Item]) -> list[list[pytest.Item]]:
+    """The cases of each test together; one of ``unit`` by itself."""
+    found: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        alone = item.path.parent.name == "unit"
+        found.setdefault(item.nodeid if alone else item.nodeid.partition("[")[0], []).append(item)
+    return list(found.values())
 
 
 def pytest_collection_finish() -> None:

@@ -179,8 +179,9 @@ class PromptTexts:
     ask_again: Annotated[Template, "problems!"]
 
     @classmethod
+    @cache
     def load(cls, folder: Path, language: str) -> PromptTexts:
-        """Read ``folder/<language>/*.md``.
+        """Read ``folder/<language>/*.md``, once in the life of a process.
 
         Raises TemplateError for a missing file, an unknown field, a file without a field that
         must not be lost, and a file that nothing reads.

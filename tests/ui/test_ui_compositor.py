@@ -21,6 +21,8 @@ from duckflow_tui.state.usage import ReplyDelta
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.textual_private import LeanCompositor
 
+pytestmark = pytest.mark.usefixtures("drawn")
+
 FILES = ("src/shop/cart.py", "src/shop/pricing.py", "README.md")
 
 

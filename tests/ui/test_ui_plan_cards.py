@@ -299,6 +299,7 @@ async def test_words_of_a_model_on_a_card_are_made_visible() -> None:
         assert "\u202e" not in text
 
 
+@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("size", [(20, 5), (1, 1), (40, 8), (79, 23)])
 async def test_every_size_draws_a_card_and_takes_its_keys(size: tuple[int, int]) -> None:
     fake = FakeEngine(drafted())
