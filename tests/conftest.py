@@ -55,12 +55,16 @@ def _draw_when_asked(self: Compositor, full: bool = False, **how: Any) -> Any:
 setattr(Compositor, "render_update", _draw_when_asked)  # noqa: B010  # Textual has no switch for it
 
 
-@pytest.fixture
-def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each change of a screen is drawn, as for a terminal. Elsewhere a screen is drawn when a test
-    looks at it: there is no terminal, and drawing was a third of the time.
+@pytest.fixture(autouse=True)
+def screens_that_count_what_was_drawn(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each change of a screen is drawn, as for a terminal, where a question stands on it: it counts
+    what was in sight. Elsewhere a screen is drawn when a test looks at it: there is no terminal,
+    and drawing was a third of the time.
     """
-    monkeypatch.setattr(Compositor, "render_update", _render_update)
+    if _DRAWS.search(request.path.name):
+        monkeypatch.setattr(Compositor, "render_update", _render_update)
 
 
 # Times on screens and in exports are those of one place, wherever the tests run.
@@ -69,8 +73,9 @@ time.tzset()
 
 
 #: Of a test with more cases, so many run without ``DUCKFLOW_TEST_WHOLE=1``.
-CASES = 4
+CASES = 2
 
+_DRAWS = re.compile("bursts|card|compositor|consult|decisions|demo|diff|full_width|gate|plan|shell")
 _OPENS_FILES = re.compile("test_(safety|session|tools)_")
 _OPENS_FOLDERS = re.compile("test_(session_|tools_blobs)")
 

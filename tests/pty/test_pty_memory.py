@@ -30,7 +30,7 @@ def test_e_opens_the_file_itself_and_what_was_written_counts(
         with Terminal(
             command, cwd=tmp_path / "work", environ=environ, width=120, height=40
         ) as terminal:
-            terminal.sees("Message", "work   m")  # the session is open
+            terminal.sees("Message", "work  m")  # the session is open
             terminal.type("/remember no emojis\r")
             terminal.sees("Noted")
             terminal.type("/memory\r")

@@ -112,7 +112,7 @@ def approves_an_edit_with_keys(program: Program) -> None:
         terminal.listen(GATE_DEAF + 0.1)
         assert (project / FIXED).read_bytes() == before
         terminal.type("y")
-        terminal.sees("DONE", "/undo takes the edit back.")
+        terminal.sees("Done: 2 of 2", "/undo takes the edit back.")
         assert (project / FIXED).read_bytes() == shown != before
         _quits(terminal)
     assert not list(program.workspace.iterdir())

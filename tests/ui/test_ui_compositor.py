@@ -7,6 +7,7 @@ from typing import Any
 import pyte
 import pytest
 from support.app_states import FakeEngine, app_with, standing, store_with, turn_started
+from support.conversations import assistant, operation, user
 from support.gates import gate
 from support.rewind_states import asked
 from textual._compositor import Compositor
@@ -17,11 +18,11 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from duckflow_tui.state.gates import GateOpened
+from duckflow_tui.state.turn import TurnSummary
 from duckflow_tui.state.usage import ReplyDelta
 from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.ui.textual_private import LeanCompositor
-
-pytestmark = pytest.mark.usefixtures("drawn")
 
 FILES = ("src/shop/cart.py", "src/shop/pricing.py", "README.md")
 
@@ -110,6 +111,34 @@ async def test_after_any_change_the_terminal_shows_what_a_whole_drawing_would(
         await _rest(pilot)
         watched.assert_whole(monkeypatch, "another language")
         assert watched.updates > 20
+
+
+async def test_work_that_folds_into_as_many_lines_as_the_answer_takes_is_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the turn ends with stands where its rows were, however many they were."""
+    store = store_with()
+    app = app_with(FakeEngine(store))
+    watched = Watched(app, 80, 60)
+    said, alike = store.state.messages, 0
+    async with standing(app, 80, 60) as pilot:
+        monkeypatch.setattr(app, "_display", watched.take)
+        app.bench.refresh()
+        transcript = app.bench.query_one(Transcript)
+        for count in range(1, 6):
+            said += [user("do it", count), assistant("I look.", count)]
+            said += [operation("file_ops.read_file", {"path": "a.txt"}) for _ in range(count)]
+            transcript.sync(store.state)
+            await _rest(pilot)
+            before = transcript.virtual_size.height
+            said.append(assistant("Looked at.", count))
+            turn = TurnSummary(turn_id=f"t{count}", outcome="done", llm_calls=3)
+            store.state.turns += [turn.model_copy(update={"messages": len(said)})]
+            transcript.sync(store.state)
+            await _rest(pilot)
+            watched.assert_whole(monkeypatch, f"the end of turn {count}")
+            alike += before == transcript.virtual_size.height
+    assert alike
 
 
 async def test_resizes_while_text_streams_and_a_gate_stands_open_end_nothing(

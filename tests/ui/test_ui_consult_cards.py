@@ -386,10 +386,10 @@ async def test_the_report_says_what_was_collected_in_100_characters() -> None:
     card = escalation(collected=(("log", "x" * 300),))
     app = app_with(FakeEngine(at_work("en", card)))
     async with standing(app, 300, 60):
-        text = screen_text(app)
-        assert f"log: {'x' * 100}…" in text
+        text = "".join(screen_text(app).replace("│", " ").split())  # a long word is broken anywhere
+        assert f"log:{'x' * 100}…" in text
         assert "x" * 101 not in text
-        assert "3 of 3 attempts made · 0.62 of 1 reached" in text
+        assert "3of3attemptsmade·0.62of1reached" in text
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])

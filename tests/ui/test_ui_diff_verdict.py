@@ -193,7 +193,7 @@ async def test_the_diff_of_the_session_stands_in_the_pane_until_files_change_aga
         assert diff.view.document.previews == ()
         engine.previews = (pricing(), many_lines(3))
         app.run_typed("/diff session")
-        counts = {"files": 2, "added": 6, "removed": 3}
+        counts = {"files": 2, "added": 6, "removed": 2}
         await settled(pilot, lambda: above("session_said", **counts), "the counts")
         assert app.focused is diff.view
         await pilot.press("]")

@@ -146,7 +146,6 @@ async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen() -> Non
         assert app.answers == []
 
 
-@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("size", SIZES)
 async def test_every_size_can_be_read_to_its_end_and_answered(size: tuple[int, int]) -> None:
     """Down to 20×5 ``y`` approves, at most three times pressed; nothing raises."""

@@ -299,7 +299,6 @@ async def test_words_of_a_model_on_a_card_are_made_visible() -> None:
         assert "\u202e" not in text
 
 
-@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("size", [(20, 5), (1, 1), (40, 8), (79, 23)])
 async def test_every_size_draws_a_card_and_takes_its_keys(size: tuple[int, int]) -> None:
     fake = FakeEngine(drafted())
@@ -363,7 +362,7 @@ async def test_a_gate_shows_the_figures_of_the_app() -> None:
     [
         (
             "en",
-            "s  commands in the sandbox this session",
+            "s  allow commands in the sandbox this session",
             "sandbox full, unasked",
             "OUTSIDE the sandbox: nothing holds this command",
             "With s, commands run in it unasked",

@@ -266,7 +266,6 @@ async def test_the_language_switches_live_and_the_draft_stays() -> None:
         assert "SANDBOX" not in picture
 
 
-@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("size", [(20, 5), (1, 1), (40, 3), (300, 100), (79, 23), (120, 24)])
 async def test_every_size_draws_and_takes_keys(size: tuple[int, int]) -> None:
     app = app_with(working(gates=True))

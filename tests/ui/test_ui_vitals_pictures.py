@@ -16,6 +16,7 @@ from duckflow_tui.state.pace import Pace
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.transcript import Transcript
 
 LANGUAGES = ["en", "ja"]
 Keys = tuple[str, ...]
@@ -52,6 +53,7 @@ def pressing(keys: Keys) -> Callable[[Pilot[int]], Any]:
             await pilot.pause()
             assert isinstance(app.clock, ManualClock)
             app.clock.advance(SETTLE)
+        app.bench.query_one(Transcript).sync(app.state)  # with the time that it is now
         for _ in range(3):
             await pilot.pause()
 

@@ -510,7 +510,6 @@ async def test_servers_with_their_tools_log_and_keys(key: str, asked: str) -> No
         await settled(pilot, lambda: "connection refused" not in page(app))
 
 
-@pytest.mark.usefixtures("drawn")
 @pytest.mark.parametrize("size", [(20, 5), (10, 3), (300, 100)])
 async def test_boards_draw_at_every_size(size: tuple[int, int]) -> None:
     store = working()

@@ -214,6 +214,7 @@ class Transcript(SearchableColumn, can_focus=True):
             work.end(opened=self.details_open)
         self._column.shift(min(work.index for work in self._to_fold))
         self._to_fold.clear()
+        self.refresh()  # also where as many lines came as were folded
 
     def _changed(self, state: AgentState, record: Record) -> None:
         if isinstance(record.event, OperationOutput):
