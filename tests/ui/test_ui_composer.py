@@ -298,6 +298,7 @@ async def test_a_list_of_commands_that_is_cut_says_so(language: str) -> None:
     async with standing(app, 40, 20) as pilot:
         await pilot.press("/")
         await settled(pilot, lambda: app.bench.completions.is_open)
+        await settled(pilot, lambda: "…" in shown(app.bench.completions), "rows that are cut")
         width = app.bench.completions.size.width
         rows = shown(app.bench.completions).splitlines()
         for candidate, row in zip(app.bench.completions.candidates, rows, strict=False):

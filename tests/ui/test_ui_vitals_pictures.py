@@ -53,6 +53,7 @@ def pressing(keys: Keys) -> Callable[[Pilot[int]], Any]:
             await pilot.pause()
             assert isinstance(app.clock, ManualClock)
             app.clock.advance(SETTLE)
+        assert app.state is not None
         app.bench.query_one(Transcript).sync(app.state)  # with the time that it is now
         for _ in range(3):
             await pilot.pause()
