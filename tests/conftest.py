@@ -75,7 +75,9 @@ time.tzset()
 #: Of a test with more cases, so many run without ``DUCKFLOW_TEST_WHOLE=1``.
 CASES = 2
 
-_DRAWS = re.compile("bursts|card|compositor|consult|decisions|demo|diff|full_width|gate|plan|replay|shell|vitals")
+_DRAWS = re.compile(
+    "bursts|card|compositor|consult|decisions|demo|diff|full_width|gate|plan|replay|shell|vitals"
+)
 _OPENS_FILES = re.compile("test_(safety|session|tools)_")
 _OPENS_FOLDERS = re.compile("test_(session_|tools_blobs)")
 
