@@ -17,7 +17,8 @@ class Speech:
         self._reply = reply
         self._number = number
         self._model = str(body.get("model", "scripted"))
-        self._asked = estimated_tokens(json.dumps(body.get("messages", []), ensure_ascii=False))
+        sent = [body[name] for name in ("messages", "tools", "response_format") if name in body]
+        self._asked = estimated_tokens(json.dumps(sent, ensure_ascii=False))
         options: Any = body.get("stream_options")
         self._wants_usage = isinstance(options, dict) and bool(
             cast("JsonObject", options).get("include_usage")

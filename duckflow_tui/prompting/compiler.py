@@ -123,7 +123,7 @@ class _Stable(Frozen):
     sections: tuple[str, ...]
     formats: dict[str, str]
     uses: tuple[LayerUse, ...]  # before the model's factor
-    tokens: int  # of all of it, before the model's factor
+    tokens: int  # of all of it but base, which its budget has, before the model's factor
 
 
 class PromptCompiler:
@@ -361,7 +361,7 @@ class PromptCompiler:
                 ),
                 LayerUse(layer="format", tokens=largest, budget=0),
             ),
-            tokens=count(self._base) + working_tokens + project_tokens + largest,
+            tokens=working_tokens + project_tokens + largest,
         )
         self._stable = [made, *self._stable[: _KEPT_STABLE - 1]]
         return made

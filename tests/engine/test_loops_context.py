@@ -217,7 +217,8 @@ async def test_results_read_longest_ago_leave_before_anything_is_digested(
                 old = before_tail(requests[number - 1])
                 old = [m for m in old if "files in hand" not in m["content"]]
                 moved += before_tail(request)[: len(old)] != old
-        assert 3 <= moved <= 4
+        # The schemas of native calls are counted a fifth higher than thought: less room is left.
+        assert 3 <= moved <= (4 if protocol == "json" else 5)
 
 
 async def test_nothing_is_compacted_while_there_is_room(tmp_path: Path) -> None:
