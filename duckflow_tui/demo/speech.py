@@ -17,7 +17,7 @@ class Speech:
         self._reply = reply
         self._number = number
         self._model = str(body.get("model", "scripted"))
-        sent = [body[name] for name in ("messages", "tools", "response_format") if name in body]
+        sent = [body.get("messages"), body.get("tools", []), body.get("response_format", [])]
         self._asked = estimated_tokens(json.dumps(sent, ensure_ascii=False))
         options: Any = body.get("stream_options")
         self._wants_usage = isinstance(options, dict) and bool(
