@@ -15,7 +15,7 @@ from duckflow_tui.ui.bindings import Surface, keys_of
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.panes.card import CardPane
 from duckflow_tui.ui.panes.diff_document import DiffDocument
-from duckflow_tui.ui.panes.diff_pane import ending_of, newest_change
+from duckflow_tui.ui.panes.diff_pane import ending_of
 from duckflow_tui.ui.panes.gate import GatePane
 from duckflow_tui.ui.panes.plan import PlanPane
 from duckflow_tui.ui.panes.replay_bar import Reel, ReplayBar
@@ -194,7 +194,7 @@ class ReplayBench(Workbench):
         """
         if state.gates:
             return
-        message = newest_change(state.messages)
+        message = self.diff.newest.look(state.messages)
         if message is None:
             if self.diff.call_id:
                 self.diff.open(DiffDocument(()))

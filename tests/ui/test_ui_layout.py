@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
 from support import goals
-from support.app_states import FakeEngine, app_with, at_question, settled, standing, store_with
+from support.app_states import (
+    DEADLINE,
+    FakeEngine,
+    app_with,
+    at_question,
+    settled,
+    standing,
+    store_with,
+)
 from support.consults import consultation
-from support.conversations import answer, operation
+from support.conversations import answer, operation, user
 from support.gates import gate
 from support.plans import running, working
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.widget import Widget
 
+from duckflow_tui.state.conversation import Message
 from duckflow_tui.state.gates import CardKind, CardOpened, GateChoice, GateOpened
 from duckflow_tui.state.pace import Pattern
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.layout import MAIN, TEXT
+from duckflow_tui.ui.panes.diff_pane import NewestChange
 from duckflow_tui.ui.panes.side import LEAST, MOST, SHARE
 from duckflow_tui.ui.screens.whole_diff import WholeDiff
 
@@ -119,6 +131,21 @@ async def test_an_old_diff_leaves_where_something_newer_is_decided() -> None:
         await settled(pilot, lambda: shown(app) == set(), "the chat alone")
 
 
+def test_the_newest_change_is_found_without_going_through_all_messages_again() -> None:
+    change = operation("file_ops.edit_file", {"path": "src/shop/pricing.py"}, gate=gate())
+    ran = operation("shell.run", {"command": "ls"}, gate=gate(()), answer=answer(GateChoice.ONCE))
+    messages, newest = list[Message]([change, user("go on")]), NewestChange()
+    assert newest.look(messages) is change
+    assert not newest.overtaken
+    messages[1] = change.replace(call_id="other")  # seen only by who looks at it again
+    messages.append(ran)
+    assert newest.look(messages) is change
+    assert newest.overtaken
+    assert newest.look([user("go on")]) is None, "the user went back in the conversation"
+    assert newest.look([ran, change]) is change
+    assert not newest.overtaken
+
+
 async def test_the_gauges_open_for_a_key_and_for_a_consultation() -> None:
     fake = FakeEngine(goals.falling())
     app = app_with(fake)
@@ -182,6 +209,29 @@ async def test_the_border_moves_by_key_and_mouse_and_is_remembered(tmp_path: Pat
     app = app_with(FakeEngine(working()), data_dir=tmp_path)
     async with standing(app, 200, 40):
         assert app.bench.side.share == SHARE
+
+
+async def test_the_border_moves_on_while_the_disk_that_keeps_it_is_busy(tmp_path: Path) -> None:
+    kept, reading = tmp_path / "side.json", list[int]()
+
+    def read() -> None:
+        reading.append(os.open(kept, os.O_RDONLY | os.O_NONBLOCK))
+        kept.unlink()
+
+    app = app_with(FakeEngine(working()), data_dir=tmp_path)
+    too_late = Timer(DEADLINE, read)
+    async with standing(app, 200, 40) as pilot:
+        side = app.bench.side
+        os.mkfifo(kept)  # who writes it waits until somebody reads
+        too_late.start()
+        await pilot.press("alt+left", "alt+left")
+        await settled(pilot, lambda: side.share == SHARE + 8, "moved twice")
+        assert too_late.is_alive(), "the screen waited for the disk"
+        too_late.cancel()
+        read()
+        await settled(pilot, kept.is_file, "written when the disk has time again")
+        await settled(pilot, lambda: f'"share": {SHARE + 8}' in kept.read_text(), "the newest")
+    os.close(reading[0])
 
 
 @pytest.mark.parametrize("pane", ["plan", "diff", "vitals"])

@@ -54,34 +54,38 @@ def ending_of(
     return None
 
 
-def newest_change(
-    messages: Sequence[Message], *, undecided_since: bool = False
-) -> OperationMessage | None:
+class NewestChange:
     """The last call that would change files, as its ``previews`` or those of its gate show it.
 
-    With ``undecided_since`` only while the user has not decided something else behind it.
+    Looks only at the messages that came since it looked last.
     """
-    for message in reversed(messages):
-        if isinstance(message, OperationMessage):
-            if previews_of(message):
-                return message
-            if undecided_since and message.gate is not None:
-                return None
-        elif undecided_since and isinstance(message, CardMessage):
-            return None
-    return None
+
+    def __init__(self) -> None:
+        self.call: OperationMessage | None = None
+        self.overtaken = False  # the user has decided something else behind it
+        self._messages: Sequence[Message] = ()
+        self._count = 0  # of them that were looked at
+
+    def look(self, messages: list[Message]) -> OperationMessage | None:
+        """The call in this conversation; in another list than before it is looked for anew."""
+        if messages is not self._messages:
+            self.call, self.overtaken = None, False
+            self._messages, self._count = messages, 0
+        for message in messages[self._count :]:
+            if isinstance(message, OperationMessage):
+                if previews_of(message):
+                    self.call, self.overtaken = message, False
+                elif message.gate is not None:
+                    self.overtaken = True
+            elif isinstance(message, CardMessage):
+                self.overtaken = True
+        self._count = len(messages)
+        return self.call
 
 
 def previews_of(message: OperationMessage) -> tuple[FilePreview, ...]:
     """What the call would change; a gate that asked about it has them."""
     return message.previews or (message.gate.previews if message.gate is not None else ())
-
-
-def _standing(state: AgentState) -> tuple[object, ...]:
-    """What tells that files changed, or may be about to."""
-    newest, change = last_changed(state), newest_change(state.messages)
-    calls = (message and message.call_id for message in (newest, change))
-    return (*calls, bool(state.gates))
 
 
 def verdict_text(ending: FinishedCall, words: Catalogue, palette: Palette) -> Text:
@@ -136,6 +140,7 @@ class DiffPane(Vertical):
         super().__init__(id=id)
         self.view = DiffView(focusable=focusable)
         self.call_id = ""  # of the call that would make the change
+        self.newest = NewestChange()
         self._since: tuple[object, ...] | None = None  # how files stood at the session's diff
         self._titled = titled
         self._ending: FinishedCall | None = None
@@ -156,14 +161,23 @@ class DiffPane(Vertical):
 
     def show(self, state: AgentState) -> None:
         """What became of the change; one that no gate asked about comes once it was made."""
-        if self._since is not None and self._since == _standing(state):
+        if self._since is not None and self._since == self._standing(state):
             return
-        message = None if state.gates else newest_change(state.messages)
+        newest = self.newest.look(state.messages)
+        message = None if state.gates else newest
         if message is not None and message.call_id != self.call_id:
             self.open(DiffDocument(previews_of(message)), message.call_id)
         elif message is None and not state.gates and self._gone(state):
             self.open(DiffDocument(()))
-        self.ended(ending_of(self.call_id, state.messages, state.undone_calls))
+        if newest is not None and newest.call_id == self.call_id:
+            self.ended(FinishedCall(newest, newest.call_id in state.undone_calls))
+        else:
+            self.ended(ending_of(self.call_id, state.messages, state.undone_calls))
+
+    def _standing(self, state: AgentState) -> tuple[object, ...]:
+        """What tells that files changed, or may be about to."""
+        calls = (last_changed(state), self.newest.look(state.messages))
+        return (*(call and call.call_id for call in calls), bool(state.gates))
 
     def _gone(self, state: AgentState) -> bool:
         """Whether the call that is shown left the conversation, as the user went back in it."""
@@ -180,7 +194,7 @@ class DiffPane(Vertical):
     def open_session(self, previews: Sequence[FilePreview], state: AgentState) -> None:
         """Show what became of files since the session began, until the next change of a file."""
         self.open(DiffDocument(previews))
-        self._since = _standing(state)
+        self._since = self._standing(state)
         self._refresh_verdict()
 
     def follow(self, state: AgentState) -> None:

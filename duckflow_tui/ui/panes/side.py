@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Collection
@@ -17,7 +18,8 @@ from textual.reactive import var
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock
-from duckflow_tui.ui.panes.diff_pane import DiffPane, newest_change
+from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.goal import GoalPane
 from duckflow_tui.ui.panes.header import PaneName, PaneTitle
 from duckflow_tui.ui.panes.plan import PlanPane
@@ -63,6 +65,7 @@ class Side(Vertical):
         self._wide = True
         self._drags = False  # the user has the border under the pointer
         self._kept_in = kept_in / "side.json" if kept_in is not None else None
+        self._keeping = False  # the width is being written
 
     def compose(self) -> ComposeResult:
         for name, pane in self._panes.items():
@@ -99,7 +102,8 @@ class Side(Vertical):
             return False
         if any(running.call_id == self.diff.call_id for running in state.running):
             return bool(self.diff.view.document.previews)
-        return newest_change(state.messages, undecided_since=True) is not None
+        newest = self.diff.newest
+        return newest.look(state.messages) is not None and not newest.overtaken
 
     def lay_out(self, height: int, *, wide: bool, squeezed: bool, vitals: bool) -> None:
         """For a screen of so many rows; ``squeezed`` while a gate needs the room, ``vitals``
@@ -138,13 +142,21 @@ class Side(Vertical):
 
     def remember(self) -> None:
         """Keep the width for the next time; where that fails, it holds until the end."""
-        if self._kept_in is None:
-            return
+        if self._kept_in is not None and not self._keeping:
+            self._keeping = True
+            host_of(self).spawn(self._keep(self._kept_in), "side")
+
+    async def _keep(self, file: Path) -> None:
+        """Write the width until the file has the newest: it moves on while the disk is busy."""
+        written = None
         try:
-            self._kept_in.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._kept_in.write_text(json.dumps({"share": self.share}), "utf-8")
+            while written != self.share:
+                written = self.share
+                await asyncio.to_thread(_write, file, written)
         except OSError as error:
             log.warning("the width of the column cannot be kept: %s", error)
+        finally:
+            self._keeping = False
 
     def validate_share(self, share: int) -> int:
         """Neither side of the border is squeezed out."""
@@ -185,3 +197,8 @@ class Side(Vertical):
 
     def watch_words(self) -> None:
         self.plan.words = self.diff.words = self.goal.words = self.words
+
+
+def _write(file: Path, share: int) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    file.write_text(json.dumps({"share": share}), "utf-8")
