@@ -19,7 +19,7 @@ LANGUAGES: Final = ("en", "ja")
 MODES: Final = ("plan", "strict", "standard", "trusted")
 PROTOCOLS: Final = ("auto", "tools", "json")
 SANDBOXES: Final = ("auto", "full", "partial", "none", "external")
-THEMES: Final = ("duck-dark", "duck-light", "duck-contrast")
+THEMES: Final = ("duck-dark", "duck-light", "duck-contrast", "duck-contrast-light")
 MAX_SETTINGS: Final = 256 * 1024  # bytes; R18
 
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {

@@ -227,7 +227,7 @@ class UiSettings(_Section):
     """How the app looks and speaks."""
 
     language: Literal["auto", "en", "ja"] = "auto"
-    theme: Literal["duck-dark", "duck-light", "duck-contrast"] = "duck-dark"
+    theme: Literal["duck-dark", "duck-light", "duck-contrast", "duck-contrast-light"] = "duck-dark"
     vitals: bool = True
     duck: bool = True
     animation: bool = True

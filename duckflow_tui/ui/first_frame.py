@@ -187,7 +187,7 @@ def typed(
         canvas.put(x, y, text, palette.text, palette.background, end=end)
     else:
         hint = _words(lang)["placeholder"]
-        canvas.put(x, y, hint, palette.faint, palette.background, end=end)
+        canvas.put(x, y, hint, palette.quiet, palette.background, end=end)
     return canvas.text()
 
 
@@ -203,7 +203,7 @@ def _composer(canvas: _Canvas, words: dict[str, str]) -> None:
     palette = canvas.palette
     width = min(canvas.width, MAIN + 2)
     x, y, end = _line(canvas)
-    canvas.put(x, y, words["placeholder"], palette.faint, palette.background, end=end)
+    canvas.put(x, y, words["placeholder"], palette.quiet, palette.background, end=end)
     if canvas.height < ROOMY:
         return
     top = y - 1

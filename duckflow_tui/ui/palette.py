@@ -19,8 +19,8 @@ class Palette:
     raised: str  # cards, selected rows
     bars: str  # header and status line
     text: str
-    quiet: str  # secondary text
-    faint: str  # hints, rules
+    quiet: str  # secondary text: 4.5:1 on every ground but changed words, as what follows but faint
+    faint: str  # what may be overlooked, and rules: 3:1
     accent: str  # what is the user's to act on
     on_accent: str  # text upon the accent
     ai: str
@@ -40,8 +40,8 @@ class _DuckDark(Palette):
     raised = "#1A1E25"
     bars = "#222833"
     text = "#E6E3DA"
-    quiet = "#8A8F98"
-    faint = "#5B616B"
+    quiet = "#8F949C"
+    faint = "#6E7581"
     accent = "#F2B84B"
     on_accent = "#14171C"
     ai = "#7FB7BE"
@@ -61,13 +61,13 @@ class _DuckLight(Palette):
     raised = "#F1EDE3"
     bars = "#E7E1D3"
     text = "#22252B"
-    quiet = "#5F646E"
-    faint = "#8B8E94"
-    accent = "#9A6500"
+    quiet = "#5D626C"
+    faint = "#7A7D84"
+    accent = "#875800"
     on_accent = "#FFFFFF"
-    ai = "#1F6F7A"
-    good = "#3B7A2A"
-    bad = "#B23A2A"
+    ai = "#1D6B76"
+    good = "#346C26"
+    bad = "#B03929"
     added = "#DDF0DC"
     removed = "#F8DEDA"
     added_word = "#B4DDB2"
@@ -96,10 +96,33 @@ class _DuckContrast(Palette):
     selection = "#264F9E"
 
 
+class _DuckContrastLight(Palette):
+    name = "duck-contrast-light"
+    dark = False
+    background = "#FFFFFF"
+    raised = "#F4F4F4"
+    bars = "#E8E8E8"
+    text = "#000000"
+    quiet = "#303030"
+    faint = "#505050"
+    accent = "#6B4000"
+    on_accent = "#FFFFFF"
+    ai = "#00505C"
+    good = "#0B5200"
+    bad = "#8C0F00"
+    added = "#DCFFDC"
+    removed = "#FFE4E0"
+    added_word = "#A6ECA6"
+    removed_word = "#FFB8AE"
+    selection = "#B8D4FF"
+
+
 DUCK_DARK: Final[Palette] = _DuckDark()
 DUCK_LIGHT: Final[Palette] = _DuckLight()
 DUCK_CONTRAST: Final[Palette] = _DuckContrast()
-PALETTES: Final[dict[str, Palette]] = {p.name: p for p in (DUCK_DARK, DUCK_LIGHT, DUCK_CONTRAST)}
+PALETTES: Final[dict[str, Palette]] = {
+    p.name: p for p in (DUCK_DARK, DUCK_LIGHT, DUCK_CONTRAST, _DuckContrastLight())
+}
 
 
 def palette_named(name: str) -> Palette:

@@ -67,3 +67,46 @@ def text_of(picture: str) -> str:
         lines[int(line)] = before + " " * gap + html.unescape(text).replace("\xa0", " ")
     rows = [lines.get(number, "").rstrip() for number in range(max(lines, default=-1) + 1)]
     return "\n".join([*rows, ""])
+
+
+_CLASS: Final = re.compile(r"\.terminal-(?:\d+-)?(r\d+) \{ fill: (#[0-9a-f]{6})")
+_GROUND: Final = re.compile(
+    r'<rect fill="(#[0-9a-f]{6})" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)"'
+)
+_INKED: Final = re.compile(
+    r'<text class="terminal-(?:\d+-)?(r\d+)" x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)</text>'
+)
+_ROW: Final = 24.4  # units of a picture that one line is high
+
+
+def inks_of(picture: str) -> list[tuple[str, str, str]]:
+    """What is written on a screen: each text with letters or digits, its colour, its ground."""
+    colours = dict(_CLASS.findall(picture))
+    grounds: dict[int, list[tuple[float, float, str]]] = {}
+    for colour, x, y, width in _GROUND.findall(picture):
+        line = round((float(y) - 1.5) / _ROW)
+        grounds.setdefault(line, []).append((float(x), float(x) + float(width), colour))
+    found: list[tuple[str, str, str]] = []
+    for name, x, y, raw in _INKED.findall(picture):
+        text = html.unescape(raw).replace("\xa0", " ").strip()
+        if not any(map(str.isalnum, text)):
+            continue
+        at, line = float(x) + 1, round((float(y) - 20) / _ROW)
+        under = [colour for left, right, colour in grounds.get(line, []) if left <= at < right]
+        if under:
+            found.append((text, colours[name], under[-1]))
+    return found
+
+
+def contrast(one: str, other: str) -> float:
+    """How far two colours stand apart, 1 to 21: the ratio of WCAG 2, of their luminances."""
+
+    def luminance(colour: str) -> float:
+        parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+        red, green, blue = (
+            part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        )
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)

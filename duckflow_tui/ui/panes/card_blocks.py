@@ -128,7 +128,7 @@ class CardBlock(Block):
         hidden = len(rows) - _SHOWN
         if hidden > 1:
             more = look.words("transcript.more_lines", count=f"{hidden:,}")
-            rows = [*rows[:_SHOWN], [Segment(more, ink(palette.faint))]]
+            rows = [*rows[:_SHOWN], [Segment(more, ink(palette.quiet))]]
         return barred(rows, look)
 
     @property

@@ -200,7 +200,7 @@ class CompactionBlock(Block):
         if found.results:
             told.append(("dropped", words("compaction.dropped", **self._counts()), palette.quiet))
         if self.in_force:
-            told.append(("undo", words("compaction.how_to_undo"), palette.faint))
+            told.append(("undo", words("compaction.how_to_undo"), palette.quiet))
         return told
 
     def _counts(self) -> dict[str, object]:

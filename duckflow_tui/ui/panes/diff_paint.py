@@ -135,7 +135,7 @@ class DiffStyles:
                 words, back = changed_words(row.text, other)[0], self.palette.removed_word
             else:
                 words, back = changed_words(other, row.text)[1], self.palette.added_word
-            layers.extend((span, ink(None, on=back)) for span in words)
+            layers.extend((span, ink(self.palette.text, on=back)) for span in words)
         return layers
 
     def _syntax(self, index: int) -> Iterable[tuple[Span, Token]]:
@@ -285,7 +285,7 @@ class DiffRenderer:
         drawn = self._gutter(layout, part, row.mark, number, fill, left_out=left_out)
         if row.kind is RowKind.BLANKS:
             text = self._words("diff.blank_lines", count=row.count)
-            drawn.append(Segment(text, fill + ink(self.palette.faint, italic=True)))
+            drawn.append(Segment(text, fill + ink(self.palette.quiet, italic=True)))
             return drawn, fill
         layers: list[Layer] = [] if left_out else self._styles.layers(part.row)
         layers += self._search.layers(part.row, self.palette)

@@ -258,6 +258,7 @@ class DiffPane(Vertical):
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
+        self._refresh_foot()
         self._refresh_verdict()
 
     def on_resize(self) -> None:
@@ -318,7 +319,7 @@ class DiffPane(Vertical):
         if self.view.document.previews and roomy:
             text.append("   " if counts else " ")
             room = self.size.width - text.cell_len
-            text.append(self._hints(room), style=palette.faint)
+            text.append(self._hints(room), style=palette.quiet)
         return text
 
     def _hints(self, room: int) -> str:

@@ -167,7 +167,7 @@ class LedgerPane(Rows, can_focus=True):
         hidden = len(self._items) - count
         if hidden:
             said = f" {words('ledger.more', count=hidden)}"
-            rows.append([Segment(fit(said, width), ink(self._lit(palette.faint)))])
+            rows.append([Segment(fit(said, width), ink(self._lit(palette.quiet)))])
         return rows
 
     def _lit(self, colour: str) -> str:

@@ -60,7 +60,7 @@ def output_rows(
             lines = lines[1:]
             key = "output.earlier" if opened else "output.earlier_folded"
             said = fit(look.words(key), look.text_width - 4)
-            rows.append([Segment(said, ink(look.palette.faint))])
+            rows.append([Segment(said, ink(look.palette.quiet))])
         width = look.text_width - 4
         rows += tail_rows(lines, width, ink(look.palette.quiet))
     prints = output is not None or running.operation == "shell.run"

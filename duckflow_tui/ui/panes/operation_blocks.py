@@ -216,7 +216,7 @@ class OperationBlock(Block):
         rows = rows_of([(text, ink(look.palette.quiet))], width) if text else []
         rows = shortened(rows, HEAD_ROWS, TAIL_ROWS, look)
         if said := self.left_out(look):
-            rows += rows_of([(said, ink(look.palette.faint))], width)
+            rows += rows_of([(said, ink(look.palette.quiet))], width)
         return rows
 
     def estimate(self, look: Look) -> int:
@@ -362,7 +362,7 @@ def shortened(rows: Sequence[Row], head: int, tail: int, look: Look) -> list[Row
     if hidden <= 1:
         return list(rows)
     said = look.words("transcript.more_lines", count=f"{hidden:,}")
-    line: Row = [Segment(said, ink(look.palette.faint))]
+    line: Row = [Segment(said, ink(look.palette.quiet))]
     return [*rows[:head], line, *rows[len(rows) - tail :]]
 
 
@@ -450,7 +450,7 @@ class CommandBlock(OperationBlock):
     def preview(self, look: Look) -> list[Row]:
         lines, width = self._lines, look.text_width - 4
         hidden = len(lines) - FIRST_LINES - LAST_LINES
-        quiet, faint = ink(look.palette.quiet), ink(look.palette.faint)
+        quiet = ink(look.palette.quiet)
         if lines == [""]:
             return []
         rows: list[Row] = []
@@ -459,9 +459,9 @@ class CommandBlock(OperationBlock):
             rows.append([Segment(fit(visible(line[: 4 * width]), width), quiet)])
         if hidden > 1:
             said = look.words("output.more", count=f"{hidden:,}")
-            rows.insert(FIRST_LINES, [Segment(fit(said, width), faint)])
+            rows.insert(FIRST_LINES, [Segment(fit(said, width), quiet)])
         if left_out := self.left_out(look):
-            rows += rows_of([(left_out, faint)], width)
+            rows += rows_of([(left_out, quiet)], width)
         return barred(rows, look)
 
     def output(self) -> str:

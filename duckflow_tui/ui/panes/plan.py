@@ -283,7 +283,7 @@ class PlanView(LineView):
             sign, color = ("✗", palette.bad) if self._problem else ("◆", palette.accent)
             text, color = f"{sign} {visible_line(self._problem or self._notice)}", ink(color)
         elif self.has_focus and self._tree.height and height >= _LEAST:
-            text, color = self.words("plan.keys"), ink(palette.faint)
+            text, color = self.words("plan.keys"), ink(palette.quiet)
         else:
             return []
         spans = wrap(text, max(8, width - 2))

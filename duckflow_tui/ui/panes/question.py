@@ -70,7 +70,7 @@ class KeyRow(Widget, can_focus=False):
 
     def render(self) -> Text:
         palette = palette_of(self)
-        letter = f"bold {palette.on_accent} on {palette.accent}" if self.lit else palette.faint
+        letter = f"bold {palette.on_accent} on {palette.accent}" if self.lit else palette.quiet
         text = Text(no_wrap=True, end="")
         gap, lines = self._packed(self.size.width)
         for number, line in enumerate(lines):
@@ -163,7 +163,7 @@ class OptionRows(KeyRow):
 
     def _listed(self, width: int) -> Text:
         palette = palette_of(self)
-        letter = f"bold {palette.on_accent} on {palette.accent}" if self.lit else palette.faint
+        letter = f"bold {palette.on_accent} on {palette.accent}" if self.lit else palette.quiet
         names = max((cell_len(hint.text) for hint in self.hints), default=0)
         room = width - _KEY - names - _GAP
         effects = [self.effects.get(hint.letter, "") for hint in self.hints]
@@ -177,9 +177,7 @@ class OptionRows(KeyRow):
             text.append(name, style=palette.text if self.lit else palette.quiet)
             if tells and effect:
                 gap = names - cell_len(name) + _GAP
-                text.append(
-                    f"{' ' * gap}{effect}", style=palette.quiet if self.lit else palette.faint
-                )
+                text.append(f"{' ' * gap}{effect}", style=palette.quiet)
         return text
 
 

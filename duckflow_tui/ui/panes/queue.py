@@ -46,7 +46,7 @@ class QueueChips(Rows):
         for number, message in enumerate(self._queue[:SHOWN]):
             right: Row = []
             if not number and width >= _WITH_KEY:
-                right = [Segment(f"  {opens} ", ink(palette.faint))]
+                right = [Segment(f"  {opens} ", ink(palette.quiet))]
             used = cell_len(head) + sum(segment.cell_length for segment in right)
             text = fit(visible_line(message.text), max(4, width - used - 6))
             chip: Row = [

@@ -234,7 +234,7 @@ class Board(Dialog[T], Generic[T]):
         hidden = len(rows) - self._offset - room
         if hidden > 0 and room > 1:
             said = self.words("transcript.more_lines", count=hidden + 1)
-            shown[-1] = [Segment(said, ink(palette.faint))]
+            shown[-1] = [Segment(said, ink(palette.quiet))]
         return shown
 
     def foot(self, width: int) -> list[Row]:
@@ -289,7 +289,7 @@ def list_rows(
     hidden = len(names) - shown
     if hidden:
         said = words("transcript.more_lines", count=hidden)
-        rows.append([Segment(f"  {said}", ink(palette.faint))])
+        rows.append([Segment(f"  {said}", ink(palette.quiet))])
     return rows
 
 

@@ -195,7 +195,7 @@ class LedgerBoard(StateBoard):
             facts.append(("because", visible_line(item.waived_because), palette.quiet))
         if not item.evidence:
             none = words("review.quoteless" if item.unproven else "ledger.no_evidence")
-            facts.append(("evidence", none, palette.faint))
+            facts.append(("evidence", none, palette.quiet))
         named = [(words(f"ledger.fact.{name}"), text, colour) for name, text, colour in facts]
         return fact_rows(named, width, palette)
 

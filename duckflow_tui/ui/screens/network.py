@@ -68,4 +68,4 @@ class NetworkBoard(StateBoard):
 
     def _beyond(self, width: int) -> list[Row]:
         said = beyond_words(self.state, self.words)
-        return rows_of([(said, ink(palette_of(self).faint))], width)
+        return rows_of([(said, ink(palette_of(self).quiet))], width)

@@ -162,5 +162,5 @@ class PickList(Dialog[str | None]):
             (mark, palette.accent),
             (label, palette.text),
             (gap + visible_line(choice.about), palette.quiet),
-            (f"  {choice.key}" if choice.key else "", palette.faint),
+            (f"  {choice.key}" if choice.key else "", palette.quiet),
         )

@@ -95,7 +95,7 @@ class ServerBoard(StateBoard):
             for tool in server.tools:
                 rows += self._tool_rows(tool, width)
             if any(tool.read_only for tool in server.tools):
-                rows += rows_of([(words("servers.hint_means"), ink(palette.faint))], width)
+                rows += rows_of([(words("servers.hint_means"), ink(palette.quiet))], width)
             rows.append([])
         if server.transport == "stdio":
             rows += self._log_rows(server, width)

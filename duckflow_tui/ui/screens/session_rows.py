@@ -206,7 +206,7 @@ def preview_rows(
         left = len(body) - first - len(cut)
         if left:
             said = words("transcript.more_lines", count=left)
-            cut.append([Segment(fit(said, width - wide), ink(palette.faint))])
+            cut.append([Segment(fit(said, width - wide), ink(palette.quiet))])
         lit = [lit_up(row, pattern, ink(palette.on_accent, on=palette.accent)) for row in cut]
         label = pad(labels.get(piece.who, ""), wide)
         rows += prefixed(lit, (label, ink(colour)))
