@@ -97,6 +97,7 @@ def build(
         secrets_known=frozenset(secrets_of(choice.settings, choice.environ)),
         sandbox=choice.sandbox,
     )
+    runner.report = store.dispatch
     background = BackgroundCommands(store, notices)
     copies = FileCopies(
         workspace, recording.blobs, choice.places.state / "spool", settings.shell.undo_bytes

@@ -12,6 +12,7 @@ from typing import Final
 
 from duckflow_tui.safety.allow_rules import granted_as
 from duckflow_tui.safety.commands import FoundCommand, program_of, read_command
+from duckflow_tui.safety.hosts import ON_NETWORK, covered
 from duckflow_tui.safety.names import fold
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess, is_binary_program, strictest
@@ -55,6 +56,7 @@ class Access:
     command: str | None = None  # the line that a shell would run, in the one place named
     root: Path | None = None  # the workspace, for a command
     version: str = ""  # of a tool of a server: what it says of itself, as a hash
+    hosts: tuple[str, ...] = ()  # that a command would reach and otherwise could not
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,10 @@ def judge(
     counts for the calls of that step, ``step_id``, alone. ``max_write`` is in bytes; ``keeps``
     says whether rules can be kept for the project.
     """
+    grants = tuple(grants)
+    rules = _for_hosts(access, grants, step_id) if access.hosts else ()
+    if rules is None:
+        access = replace(access, facts=access.facts | {Fact.REACHES})
     zone = strictest(map(_ZONE, access.places))
     ruling = Ruling(said="deny", mode=mode)
     if access.effect is None:
@@ -186,7 +192,7 @@ def judge(
     always = ALWAYS_ASK.intersection(found.reasons) if access.effect in FILE_CHANGES else ()
     if access.command is not None:
         always = () if Fact.NAMED in access.facts else _NOT_HELD.intersection(found.reasons)
-        for fact in (Fact.UNHELD, Fact.AI_WROTE):
+        for fact in (Fact.UNHELD, Fact.AI_WROTE, Fact.REACHES):
             if fact in access.facts:
                 found.note(fact.value, Risk.MEDIUM)
     must_ask = bool(always)
@@ -196,7 +202,7 @@ def judge(
     if kind is Decision.ALLOW and must_ask:
         kind = Decision.GATE
     if kind is Decision.ALLOW:
-        ruling = ruling.replace(said="allow")
+        ruling = ruling.replace(said="allow", code="granted" if rules else "", rules=rules or ())
         return Verdict(kind, zone, found.risk, tuple(found.reasons), ruling=ruling)
     code = min(always, default="for_user") if must_ask else ""
     ruling = ruling.replace(said="gate", code=code)
@@ -204,7 +210,11 @@ def judge(
     if must_ask:
         return verdict
     verdict = _asked(access, row, mode, verdict, grants, step_id)
-    kept = keeps and row.in_step and verdict.can_grant_session and Fact.HELD not in access.facts
+    if rules and verdict.ruling is not None and verdict.kind is Decision.ALLOW:
+        ruling = verdict.ruling
+        verdict = replace(verdict, ruling=ruling.replace(rules=(*ruling.rules, *rules)))
+    kept = keeps and row.in_step and verdict.can_grant_session
+    kept = kept and (rules is None or Fact.HELD not in access.facts)
     return replace(verdict, can_grant_project=True) if kept else verdict
 
 
@@ -274,6 +284,9 @@ def _subjects(access: Access, risk: Risk) -> tuple[str, ...]:
     that the sandbox holds; empty where nothing can be granted for longer than once.
     """
     if access.command is not None:
+        if Fact.REACHES in access.facts:
+            hosts = ON_NETWORK + " ".join(sorted(access.hosts))
+            return (hosts,) if Fact.HELD in access.facts else ()
         if Fact.HELD in access.facts:
             return (IN_SANDBOX,)
         if risk.rank >= Risk.HIGH.rank or Fact.AI_WROTE in access.facts:
@@ -288,6 +301,23 @@ def _subjects(access: Access, risk: Risk) -> tuple[str, ...]:
     if access.places or not access.operation.startswith("mcp."):
         return ()
     return (any_call(access.version),)
+
+
+def _for_hosts(access: Access, grants: Iterable[Grant], step_id: str) -> tuple[str, ...] | None:
+    """The rules by which commands may reach its hosts; None where they do not name all of them, or
+    nothing could hold the command to them.
+    """
+    given = {
+        grant.grant_id: grant.path.removeprefix(ON_NETWORK).split()
+        for grant in grants
+        if grant.operation == access.operation
+        and grant.path.startswith(ON_NETWORK)
+        and grant.step_id in ("", step_id)
+    }
+    every = [host for hosts in given.values() for host in hosts]
+    if Fact.HELD not in access.facts or not covered(access.hosts, every):
+        return None
+    return tuple(rule for rule, hosts in given.items() if not set(hosts).isdisjoint(access.hosts))
 
 
 def any_call(version: str) -> str:
@@ -368,6 +398,7 @@ class Fact(StrEnum):
     NAMED = "named"  # by --allow on this command line, or by the demo's own rule
     HELD = "held"  # a sandbox holds all that the command does, without network
     UNHELD = "outside_sandbox"  # the command would run outside the sandbox that there is
+    REACHES = "reaches"  # hosts that no rule of the user names
     AI_WROTE = "ai_wrote"  # nothing holds the command, and the AI wrote some of what it runs
 
 
@@ -427,6 +458,7 @@ _EVERY = frozenset(ApprovalMode)
 _LOOSE = frozenset({ApprovalMode.STANDARD, ApprovalMode.TRUSTED})
 _HELD = frozenset({Fact.HELD})
 _UNHELD = frozenset({Fact.UNHELD})
+_REACHES = frozenset({Fact.REACHES})
 _A, _G, _D = Decision.ALLOW, Decision.GATE, Decision.DENY
 
 #: The first row that fits decides; where none fits, the call is denied (R17).
@@ -442,6 +474,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("delete inside", _FILES, _DELETE, _INSIDE | _SECRET, (_D, _G, _G, _G)),
     Row("write outside", _FILES, _WRITES | _DELETE, _OUTSIDE, (_D, _G, _G, _G)),
     Row("shell outside the sandbox", _SHELL, _RUN, _NOT_PROTECTED, (_D, _G, _G, _G), facts=_UNHELD),
+    Row("shell network", _SHELL, _RUN, _INSIDE, (_D, _G, _G, _G), _REACHES, _LOOSE, in_step=True),
     Row("shell named", _SHELL, _RUN, _INSIDE, (_D, _G, _A, _A), facts=_NAMED),
     Row("shell held", _SHELL, _RUN, _INSIDE, (_D, _G, _G, _A), _HELD, _LOOSE, in_step=True),
     Row("shell inside", _SHELL, _RUN, _INSIDE, (_D, _G, _G, _G), grantable=_LOOSE, in_step=True),

@@ -8,6 +8,7 @@ from typing import Final
 
 from duckflow_tui.safety.allow_rules import AllowRules
 from duckflow_tui.safety.commands import read_command
+from duckflow_tui.safety.hosts import ON_NETWORK
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.records import Redact
 from duckflow_tui.state.agent import AgentState
@@ -53,7 +54,15 @@ def what_words(entry: AuditEntry, words: Catalogue) -> str:
 
 def subject_words(entry: AuditEntry, words: Catalogue) -> str:
     """What it was about: a file, a command, what a rule allows."""
-    return words("rules.in_sandbox") if entry.subject == IN_SANDBOX else entry.subject
+    return granted_words(entry.subject, words) or entry.subject
+
+
+def granted_words(what: str, words: Catalogue) -> str:
+    """What a rule about commands in the sandbox allows; empty for one about something else."""
+    if what.startswith(ON_NETWORK):
+        hosts = ", ".join(what.removeprefix(ON_NETWORK).split())
+        return words("rules.on_network", hosts=visible_line(hosts))
+    return words("rules.in_sandbox") if what == IN_SANDBOX else ""
 
 
 def operation_words(operation: str, words: Catalogue) -> str:
@@ -123,9 +132,9 @@ def pattern_of(state: AgentState, grant_id: str, words: Catalogue) -> str:
 
 def rule_words(rule: Grant, words: Catalogue) -> str:
     """What a rule allows."""
-    if rule.path == IN_SANDBOX:
-        return words("rules.in_sandbox")
-    return visible_line(rule.path if rule.source == "command_line" else rule.pattern)
+    return granted_words(rule.path, words) or visible_line(
+        rule.path if rule.source == "command_line" else rule.pattern
+    )
 
 
 def uses(state: AgentState, rule: Grant) -> list[OperationMessage]:

@@ -30,11 +30,12 @@ def host_facts(state: AgentState, host: HostContact, words: Catalogue) -> dict[s
     """All that is known of it, by a name of each; what there is nothing of is left out."""
     scripted = host.use == "model" and state.session.demo
     first, last = calendar(host.first), calendar(host.last)
+    by = "consent" if host.use == "command" else "user"
     found = {
         "host": host.host,
         "use": use_words(host, words),
         "roles": ", ".join(host.roles),
-        "setting": "--demo" if scripted else host.setting or words("network.by_user"),
+        "setting": "--demo" if scripted else host.setting or words(f"network.by.{by}"),
         "via": host.via,
         "requests": str(host.requests),
         "sent": size_text(host.sent),
@@ -59,9 +60,13 @@ def total_words(state: AgentState, words: Catalogue) -> str:
 
 def beyond_words(state: AgentState, words: Catalogue) -> str:
     """What the figures leave out, and how many commands were not kept from the network."""
-    unheld = state.session.sandbox in ("none", "external")
+    level = state.session.sandbox
+    unheld = level in ("none", "external")
     opened = sum(
-        unheld or call.by_user or bool(call.args.get("outside"))
+        unheld
+        or call.by_user
+        or bool(call.args.get("outside"))
+        or (level != "full" and bool(call.args.get("hosts")))
         for call in all_calls(state)
         if call.operation == "shell.run" and call.result.outcome in _RAN
     )

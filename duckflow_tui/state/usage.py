@@ -191,7 +191,7 @@ class LiveReply:
 
 #: Why a host is sent requests: to work with a model, for the tools of a server, to see which
 #: servers run on this machine, to list a server's models, to try what a model can do.
-HostUse = Literal["model", "mcp", "discovery", "list", "probe"]
+HostUse = Literal["model", "mcp", "discovery", "list", "probe", "command"]
 
 
 class HostContact(Frozen):

@@ -32,6 +32,8 @@ from duckflow_tui.tools.results import read_on
 from duckflow_tui.tools.watchdog import Watchdog
 
 if TYPE_CHECKING:
+    from duckflow_tui.state.usage import HostContacted
+    from duckflow_tui.tools.proxy import HostProxy
     from duckflow_tui.tools.sandbox import Sandbox
 
 _WINDOW: Final = 1_000_000  # bytes searched at once, so that nobody waits for the whole
@@ -160,9 +162,10 @@ class RunningCommand:
         *,
         leaves: bool,
         keepers: int = 0,
+        proxy: HostProxy | None = None,
     ) -> None:
         """``leaves``: what it leaves running goes on after its end. ``keepers``: processes of its
-        sandbox, which are there as long as something else is.
+        sandbox, which are there as long as something else is. ``proxy``: its way to the network.
         """
         self.group = group
         self._pump = pump
@@ -171,6 +174,7 @@ class RunningCommand:
         self._keep = keep
         self._leaves = leaves
         self._keepers = keepers
+        self._proxy = proxy
         self.unread: tuple[str, ...] = ()  # paths of secret files that its sandbox keeps from it
         self._began = time.monotonic()
         self._duration: float | None = None
@@ -238,6 +242,8 @@ class RunningCommand:
             self._capture.close()
             self.group.program.close()
             self.group.release()
+            if self._proxy is not None:
+                await self._proxy.close()
 
     def output(self) -> Output:
         """What it printed so far, within what a model is told; the summary says how it ended."""
@@ -249,15 +255,20 @@ class RunningCommand:
         elif short:
             text = f"{text.rstrip()}\n[{self._whole()}]"
         body = self._secrets.out_of(text).rstrip("\n") or "(no output)"
-        if self._note:
-            body = f"{body}\n{self._note}"
+        body = "\n".join(filter(None, (body, self._note, self.refused)))
         code = self.group.program.exit_code
         summary = f"{self.how} · {self.duration:.1f}s"
         return Output(body, summary, exit_code=code, cut=kept.cut, blob=self._blob)
 
     def last_lines(self, count: int) -> str:
-        """The newest lines it printed."""
-        return self._secrets.out_of(self._capture.last_lines(count))
+        """The newest lines it printed, and which hosts it was refused."""
+        lines = self._secrets.out_of(self._capture.last_lines(count))
+        return "\n".join(filter(None, (lines, self.refused)))
+
+    @property
+    def refused(self) -> str:
+        """Which hosts it wanted and may not reach, for the model; empty for none."""
+        return "" if self._proxy is None else self._proxy.refused
 
     @property
     def how(self) -> str:
@@ -315,6 +326,7 @@ class CommandRunner:
         self._choice = sandbox or SandboxChoice()
         self._sandbox: Sandbox | None = None
         self._secrets = Secrets(secret_values(environ) | secrets_known)
+        self.report: Callable[[HostContacted], None] = lambda contact: None
 
     async def start(
         self,
@@ -326,9 +338,11 @@ class CommandRunner:
         network: bool = False,
         outside: bool = False,
         named: Iterable[str] = (),
+        hosts: Sequence[str] = (),
     ) -> RunningCommand:
         """Start a line in a folder of the workspace; ``own``: the user runs it themselves.
-        ``network``: it may use the network. ``outside``: no sandbox holds it, as the user allowed.
+        ``network``: it may use the network. ``hosts``: it may reach these, by a proxy, where its
+        sandbox is full. ``outside``: no sandbox holds it, as the user allowed.
         ``named``: the secret files that the line names, which it can read.
 
         The folder is opened first, so that it is the one that was judged (R01). Raises ToolFault
@@ -343,24 +357,51 @@ class CommandRunner:
         ends = ("-o", "pipefail") if shown else ()
         argv, keepers = (bash, "--noprofile", "--norc", *ends, "-c", "--", command), 0
         unread: tuple[str, ...] = ()
-        if not (own or outside or self._choice.level in ("none", "external")):
-            argv, keepers, unread = await self.sandbox.hold(argv, network=network, named=named)
         environ = users_own(self._environ) if own else scrubbed(self._environ, self._known)
+        proxy, passed = None, ()
+        if hosts:
+            from duckflow_tui.tools.proxy import HostProxy, variables
+
+            proxy = HostProxy(hosts, self.report)
+            passed = (proxy.channel,)
+            environ |= variables(hosts)
         reading, writing = os.pipe()  # one for both outputs, in the order of their writing
         try:
+            if not (own or outside or self._choice.level in ("none", "external")):
+                channel = sum(passed)
+                argv, keepers, unread = await self.sandbox.hold(
+                    argv, network=network, named=named, channel=channel
+                )
             with self._workspace.opened_folder(place) as folder:
                 group = await ProcessGroup.start(
-                    argv, folder, environ, self._watchdog, stdout=writing, stderr=writing
+                    argv,
+                    folder,
+                    environ,
+                    self._watchdog,
+                    pass_fds=passed,
+                    stdout=writing,
+                    stderr=writing,
                 )
         except BaseException:  # a cancellation too: nobody else closes it
             os.close(reading)
+            if proxy is not None:
+                await proxy.close()
             raise
         finally:
             os.close(writing)
+        if proxy is not None:
+            proxy.begin()
         capture = Capture(self._spool, self.limits.max_output)
         pump = OutputPump(reading, capture, lambda text: tell(self._secrets.out_of(text)))
         running = RunningCommand(
-            group, pump, capture, self._secrets, self._keep, leaves=own, keepers=keepers
+            group,
+            pump,
+            capture,
+            self._secrets,
+            self._keep,
+            leaves=own,
+            keepers=keepers,
+            proxy=proxy,
         )
         running.unread = unread
         self._live.add(running)

@@ -163,6 +163,7 @@ class Operation(Generic[A]):
     needs: tuple[Need, ...] = ()  # as in OperationSpec
     retries: int = 0  # more tries of a read after a transient fault (S3-22)
     command: Callable[[A], str] | None = None  # the line that a shell would run
+    hosts: Callable[[A], tuple[str, ...]] | None = None  # as in ``Access``
     content: frozenset[str] = frozenset()  # arguments that hold text of files, C2
     help: str = ""  # more for the model, after the summary
     parameters: JsonObject | None = None  # as the model is told; None: those of ``arguments``

@@ -52,8 +52,11 @@ class Program:
         stdin: int = asyncio.subprocess.DEVNULL,
         stdout: int = asyncio.subprocess.PIPE,
         stderr: int = asyncio.subprocess.PIPE,
+        pass_fds: Sequence[int] = (),
     ) -> Program:
-        """Start it. Raises OSError, and ValueError for a NUL in an argument."""
+        """Start it; ``pass_fds``: descriptors that it keeps. Raises OSError, and ValueError for a
+        NUL in an argument.
+        """
         transport, pipes = await asyncio.get_running_loop().subprocess_exec(
             _Pipes,
             *argv,
@@ -62,6 +65,7 @@ class Program:
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
+            pass_fds=pass_fds,
             start_new_session=os.name != "nt",
         )
         return cls(transport, pipes)
@@ -127,12 +131,15 @@ class ProcessGroup:
         cwd: str | Path,
         environ: Mapping[str, str],
         watchdog: Watchdog,
+        *,
+        pass_fds: Sequence[int] = (),
         **streams: int,
     ) -> ProcessGroup:
         """Start it under a mark that its children inherit. Raises OSError."""
         mark = watchdog.expect()
         try:
-            program = await Program.start(argv, cwd, {**environ, MARK: mark}, **streams)
+            marked = {**environ, MARK: mark}
+            program = await Program.start(argv, cwd, marked, pass_fds=pass_fds, **streams)
         except BaseException:  # a cancellation too: nothing carries the mark
             watchdog.forget(mark)
             raise

@@ -294,6 +294,7 @@ class ToolRouter:
             command=None if operation.command is None else operation.command(args),
             root=self.workspace.root,
             version=operation.version,
+            hosts=() if operation.hosts is None else operation.hosts(args),
         )
         check_denied(call, self._judge(access, call.step_id))  # before a preview reads anything
         shown = call.args  # in the gate: all that will be used (R14)
@@ -571,8 +572,7 @@ class ToolRouter:
         text, cut, blob = await bounded(text, self.blobs)
         # What the operation itself left out counts too, and it kept the whole.
         cut, blob = output.cut + cut, output.blob or blob
-        clock = self.store.clock
-        duration = 0.0 if call.started is None else clock.monotonic() - call.started
+        duration = 0.0 if call.started is None else self.store.clock.monotonic() - call.started
         touched = call.work.touched[0] if call.work and call.work.touched else _UNTOUCHED
         message = OperationMessage(
             **call.asked(),
@@ -594,7 +594,7 @@ class ToolRouter:
                 exit_code=output.exit_code,
             ),
             for_requirement=call.for_requirement,
-            at=clock.now(),
+            at=self.store.clock.now(),
         )
         await self.store.commit(OperationFinished(message=message, files_read=dict(output.read)))
         return message

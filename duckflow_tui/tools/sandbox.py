@@ -110,11 +110,19 @@ class Sandbox:
         found = await asyncio.shield(self._found)
         return "partial" if self._crowded and found in ("full", "seatbelt") else found
 
-    async def hold(self, argv: Sequence[str], *, network: bool, named: Iterable[str] = ()) -> Held:
+    async def hold(
+        self,
+        argv: Sequence[str],
+        *,
+        network: bool,
+        named: Iterable[str] = (),
+        channel: int = 0,
+    ) -> Held:
         """The command in its sandbox; raises ToolFault where it may not run without one.
 
-        ``named``: absolute paths and patterns of secret files that its line names. Naming one asks,
-        so this command can read them.
+        ``channel``: the descriptor on which the app waits to be the command's proxy, 0 for none; a
+        kind that is not full has no network for it. ``named``: absolute paths and patterns of
+        secret files that its line names. Naming one asks, so this command can read them.
         """
         await self.level()
         if self._rung is not None:
@@ -122,7 +130,7 @@ class Sandbox:
             shown = (*named, *map(str, self._listed()))
             secret = tuple(path for path in below.secret if not _is_one_of(path, shown))
             below = below._replace(secret=secret)
-            held = self._held(self._rung, argv, network=network, below=below)
+            held = self._held(self._rung, argv, network=network, below=below, channel=channel)
             return held._replace(unread=secret)
         wanted = self._choice.level
         if wanted in ("full", "partial"):
@@ -269,7 +277,13 @@ class Sandbox:
     # --- holding -----------------------------------------------------------------------------
 
     def _held(
-        self, rung: Rung, argv: Sequence[str], *, network: bool, below: Guarded = _NOTHING
+        self,
+        rung: Rung,
+        argv: Sequence[str],
+        *,
+        network: bool,
+        below: Guarded = _NOTHING,
+        channel: int = 0,
     ) -> Held:
         for path in map(os.path.realpath, self._choice.own):
             # What is not there could not be closed: a command would make it for us.
@@ -299,6 +313,7 @@ class Sandbox:
             "hidden": [*self._hidden(), *(p for p in below.secret if not self._is_inside(p))],
             "readable": self._readable(),
             "network": network,
+            "channel": channel,
         }
         return Held((*self._python(self._source), "hold", json.dumps(plan), *argv), _KEEPERS[rung])
 

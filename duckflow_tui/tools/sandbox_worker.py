@@ -22,6 +22,7 @@ import time
 from typing import Any, NamedTuple, NoReturn
 
 NOT_SET_UP = 125  # exit status of a command that was not started
+PROXY = ("127.0.0.1", 3128)  # where a command with hosts finds its proxy, in a network of its own
 _SETTLE = 0.15  # seconds in which what a command started may still end with it
 _LOOK = 0.005  # seconds between two looks at it
 _ASKED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # answered by the command, reported here
@@ -397,42 +398,33 @@ def seccomp_program(machine: Machine, families: tuple[int, ...], *, alone: bool)
         """Give this answer where the loaded value fits."""
         steps.extend(((code, 0, 1, value), (_ANSWER, 0, 0, given)))
 
-    steps.append((_LOAD, 0, 0, _ARCHITECTURE))
-    steps.append((_IS, 1, 0, machine.audit))
-    steps.append((_ANSWER, 0, 0, _KILL))
-    steps.append((_LOAD, 0, 0, _NUMBER))
+    steps += [(_LOAD, 0, 0, _ARCHITECTURE), (_IS, 1, 0, machine.audit)]
+    steps += [(_ANSWER, 0, 0, _KILL), (_LOAD, 0, 0, _NUMBER)]
     answer(_AT_LEAST, _LINUX_X32, _FAIL | errno.ENOSYS)
     answer(_IS, _CLONE3, _FAIL | errno.ENOSYS)
     for number in machine.denied + (machine.others if alone else ()):
         answer(_IS, number, _FAIL | errno.EPERM)
     for number in (machine.clone, machine.unshare):
-        steps.append((_IS, 0, 4, number))
-        steps.append((_LOAD, 0, 0, _FIRST))
+        steps += [(_IS, 0, 4, number), (_LOAD, 0, 0, _FIRST)]
         answer(_HAS, _NEW_ANY, _FAIL | errno.EPERM)
         steps.append((_LOAD, 0, 0, _NUMBER))
-    steps.append((_IS, 0, 6, machine.ioctl))
-    steps.append((_LOAD, 0, 0, _SECOND))
+    steps += [(_IS, 0, 6, machine.ioctl), (_LOAD, 0, 0, _SECOND)]
     for request in _TO_TERMINAL:
         answer(_IS, request, _FAIL | errno.EPERM)
     steps.append((_LOAD, 0, 0, _NUMBER))
-    steps.append((_IS, 0, 2 + 2 * len(families), machine.socket))
-    steps.append((_LOAD, 0, 0, _FIRST))
+    steps += [(_IS, 0, 2 + 2 * len(families), machine.socket), (_LOAD, 0, 0, _FIRST)]
     for family in families:
         answer(_IS, family, _ALLOW)
-    steps.append((_ANSWER, 0, 0, _FAIL | errno.EACCES))
-    steps.append((_ANSWER, 0, 0, _ALLOW))
+    steps += [(_ANSWER, 0, 0, _FAIL | errno.EACCES), (_ANSWER, 0, 0, _ALLOW)]
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
 def confine(plan: dict[str, Any]) -> None:
     """Give up every right, for ever, and the system calls that no command of a project needs."""
     alone = plan["rung"] == "landlock"
-    if plan["network"]:
-        families = (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
-    else:  # with a network of its own there is nobody to talk to but itself
-        families = (
-            () if alone else (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
-        )
+    families = (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+    if not plan["network"]:  # with a network of its own there is nobody to talk to but itself
+        families = () if alone else (socket.AF_UNIX, *families)
     machine = MACHINES.get(platform.machine())
     if machine is None:
         raise OSError(errno.EOPNOTSUPP, f"no system calls are known for {platform.machine()}")
@@ -508,6 +500,8 @@ def inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
         _check_same(os.lstat(path), identity, path)
         if not os.statvfs(path).f_flag & os.ST_RDONLY:
             raise OSError(errno.EPERM, f"{path} is not closed")
+    if plan["channel"]:
+        _open_proxy(plan["channel"])
     confine(plan)
     os.write(tell, b"+")
     child = os.fork()
@@ -531,6 +525,12 @@ def inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
         except ChildProcessError:
             break
     os._exit(0)
+
+
+def _open_proxy(channel: int) -> None:
+    """Listen for the command's requests to its proxy; who answers them is outside, and gets it."""
+    with socket.socket(fileno=channel) as outside, socket.create_server(PROXY) as listening:
+        socket.send_fds(outside, [b"+"], [listening.fileno()])
 
 
 def _others(seconds: float) -> bool:

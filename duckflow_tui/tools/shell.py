@@ -8,13 +8,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from duckflow_tui.safety.allow_rules import AllowRules, only_shows
 from duckflow_tui.safety.command_risk import assess_command, known_use, only_reads
 from duckflow_tui.safety.commands import program_of, read_command
+from duckflow_tui.safety.hosts import MOST, read_host
 from duckflow_tui.safety.names import obeyed
 from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.safety.policy import Fact
@@ -67,7 +68,7 @@ class Run(Arguments):
     command: str = Field(
         min_length=1,
         max_length=MAX_COMMAND,
-        description="There is no terminal and no input: give flags that ask nothing.",
+        description="No terminal, no input: give flags that ask nothing.",
     )
     cwd: str = "."
     timeout_s: float | None = Field(default=None, ge=1)
@@ -75,7 +76,18 @@ class Run(Arguments):
         default=False,
         description="For servers and watchers: returns at once, with a process_id.",
     )
+    hosts: list[str] = Field(default_factory=list, max_length=MOST)  # told of as ``outside``
     outside: bool = False  # of the sandbox; told of where one held something back
+
+    @field_validator("hosts", mode="before")
+    @classmethod
+    def _listed(cls, given: object) -> object:
+        return given.replace(",", " ").split() if isinstance(given, str) else given
+
+    @field_validator("hosts")
+    @classmethod
+    def _read(cls, given: list[str]) -> list[str]:
+        return list(dict.fromkeys(map(read_host, given)))
 
 
 class ReadOutput(Arguments):
@@ -130,8 +142,17 @@ class NamedCommands:
         wrote = not code and not self._held(args) and self.written_by_ai(args)
         return "ai_wrote" if wrote else code
 
+    def hosts(self, args: Run) -> tuple[str, ...]:
+        """The hosts that it wants to reach and that need consent: where nothing keeps commands from
+        the network, or this one is not held, they are no question of their own.
+        """
+        open_anyway = args.outside or self._store.state.session.sandbox in ("none", "external")
+        return () if open_anyway else tuple(args.hosts)
+
     def _held(self, args: Run) -> bool:
-        return self._store.state.session.sandbox in HOLDS and not args.outside
+        level = self._store.state.session.sandbox
+        only_hosts = level == "full" or not self.hosts(args)  # else every host could be reached
+        return level in HOLDS and not args.outside and only_hosts
 
     def written_by_ai(self, args: Run) -> str:
         """A file that the AI wrote in this session and that the line runs: a build's, or one that
@@ -212,6 +233,7 @@ class Shell:
                 paths=lambda args: (args.cwd,),
                 prepare=self._prepare,
                 command=lambda args: args.command,
+                hosts=self.named.hosts,
                 content=frozenset({"command"}),  # braces are the shell's own there
                 ready=self._test_sandbox,
             ),
@@ -284,6 +306,11 @@ class Shell:
             facts["timeout"] = f"{seconds:g} s"
         level = self._store.state.session.sandbox
         facts["sandbox"] = "outside" if args.outside and level != "none" else level
+        if args.hosts:
+            only = level == "full" and not args.outside
+            facts["hosts" if only else "hosts_open"] = ", ".join(args.hosts)
+            if facts["sandbox"] in ("full", "seatbelt"):
+                facts["sandbox"] += "_hosts"
         facts["rule"] = self.named.why_not(args) or "named"
         return facts
 
@@ -314,6 +341,7 @@ class Shell:
                 context.output,
                 outside=args.outside,
                 named=assessed.secrets,
+                **self._network(args, level),
             )
             started.append(running)
             in_time = await running.done(seconds)
@@ -341,7 +369,14 @@ class Shell:
             )
         output = _touching(_told(started), seen)
         held_back = "" if args.outside else held_back_by(level, output, running.unread)
+        if held_back == "network" and args.hosts:
+            held_back = ""  # what it may not reach is said, and the AI can ask for it
         return replace(output, held_back=held_back)
+
+    def _network(self, args: Run, level: SandboxLevel) -> dict[str, Any]:
+        """What the user agreed to of the network, as the runner takes it."""
+        hosts = self.named.hosts(args)
+        return {"hosts": hosts} if level == "full" else {"network": bool(hosts)}
 
     def _warn(self, key: str, args: Run, paths: list[str]) -> None:
         """Say to the user what a command did that works on after it, where it did anything."""
@@ -372,6 +407,7 @@ class Shell:
             named=assess_command(
                 read_command(args.command), place.real, context.workspace.root
             ).secrets,
+            **self._network(args, self._store.state.session.sandbox),
         )
         try:
             await self._background.take(

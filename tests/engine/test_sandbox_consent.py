@@ -18,9 +18,10 @@ from support.session import action, decision, script, session
 from support.session import done as finished
 from support.shell import ShellBench, no_full_sandbox
 
+from duckflow_tui.safety.policy import PolicyRules
 from duckflow_tui.state.calls import OperationMessage, OperationStarted
 from duckflow_tui.state.conversation import NoticeMessage
-from duckflow_tui.state.gates import Gate, GateChoice
+from duckflow_tui.state.gates import Gate, GateChoice, Grant, GrantAdded, GrantRevoked
 from duckflow_tui.state.operations import ApprovalMode, Outcome, Risk
 from duckflow_tui.state.session import ModeChanged, SandboxLevel, SandboxTested, end_with_process
 from duckflow_tui.tools.commands import SandboxChoice
@@ -154,6 +155,92 @@ async def test_in_plan_mode_nothing_runs_outside_either(root: Path) -> None:
             message = await bench.call(RUN, command="touch made", **args)
             assert message.result.outcome is Outcome.DENIED
         assert not (root / "made").exists()
+
+
+# --- the network, host by host -----------------------------------------------------------------
+
+
+async def test_a_rule_for_hosts_lets_commands_reach_those_alone_and_says_nothing_else(
+    root: Path,
+) -> None:
+    """The command itself asks as ever; a sloppy model's spellings are one host, which counts for
+    the usual ports.
+    """
+    async with opened(root, "full") as bench:
+        given = "https://PyPI.org/simple, files.example.org:8080"
+        gate, _ = await asked(bench, GateChoice.SESSION, "echo 1", hosts=given)
+        assert gate.facts["hosts"] == "pypi.org, files.example.org:8080"
+        assert gate.grant_pattern == "shell.run *network files.example.org:8080 pypi.org"
+        gate, _ = await asked(bench, GateChoice.SESSION, "echo 2", hosts=["pypi.org"])
+        assert (gate.grant_pattern, "reaches" in gate.impact.reasons) == (
+            "shell.run *sandbox",
+            False,
+        )
+        network, sandbox = bench.store.state.grants
+        for hosts in (["pypi.org:443", "files.example.org:8080"], ["pypi.org"]):
+            ran = await bench.call(RUN, command="echo 3", hosts=hosts)
+            assert ran.ruling is not None
+            assert ran.ruling.rules == (sandbox.grant_id, network.grant_id)
+        for host in ("pypi.org:8080", "files.example.org", "evil.pypi.org", "example.org"):
+            gate, _ = await asked(bench, GateChoice.REJECT, "echo 4", hosts=[host, "pypi.org"])
+            assert "reaches" in gate.impact.reasons
+        gate, _ = await asked(bench, GateChoice.REJECT, "rm a", hosts=["example.org"])
+        assert not gate.can_grant_session
+        await bench.store.commit(GrantRevoked(grant=network, at=0.0))
+        await asked(bench, GateChoice.REJECT, "echo 3", hosts=["pypi.org"])
+
+
+async def test_a_rule_of_the_project_for_hosts_is_none_for_what_runs(root: Path) -> None:
+    async with opened(root, "full") as bench:
+        bench.router.rules = PolicyRules(keeps=True)
+        gate, _ = await asked(bench, GateChoice.PROJECT, "echo 1", hosts=["pypi.org"])
+        assert [(g.source, g.path) for g in bench.store.state.grants] == [
+            ("project", "*network pypi.org")
+        ]
+        gate, _ = await asked(bench, GateChoice.REJECT, "echo 1", hosts=["pypi.org"])
+        assert (gate.grant_pattern, gate.can_grant_project) == ("shell.run *sandbox", False)
+        bench.store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED))
+        ran = await bench.call(RUN, command="echo 1", hosts=["pypi.org"])
+        assert (ran.allowed, ran.result.exit_code) == ("sandbox", 0)
+
+
+@pytest.mark.parametrize("level", ["partial", "seatbelt"])
+async def test_where_nothing_can_hold_a_command_to_its_hosts_that_is_said_and_each_asks(
+    root: Path, level: SandboxLevel
+) -> None:
+    async with opened(root, level, ApprovalMode.TRUSTED, allowed=("echo 1",)) as bench:
+        rule = Grant(
+            grant_id="r", operation=RUN, path="*network pypi.org", gate_id="", source="project"
+        )
+        bench.store.dispatch(GrantAdded(grant=rule))
+        for _ in range(2):
+            gate, _ = await asked(bench, GateChoice.ONCE, "echo 1", hosts=["pypi.org"])
+            assert (gate.facts.get("hosts"), gate.facts["hosts_open"]) == (None, "pypi.org")
+            assert (gate.can_grant_session, gate.can_grant_project) == (False, False)
+        await bench.call(RUN, command="echo 1")
+
+
+@pytest.mark.parametrize("level", ["none", "external"])
+async def test_where_every_command_has_the_network_hosts_are_no_question_of_their_own(
+    root: Path, level: SandboxLevel
+) -> None:
+    async with opened(root, level, ApprovalMode.TRUSTED, allowed=("echo 1",)) as bench:
+        await bench.call(RUN, command="echo 1", hosts=["pypi.org"])
+        gate, _ = await asked(bench, GateChoice.REJECT, "rm -r b", hosts=["pypi.org"])
+        assert gate.facts["hosts_open"] == "pypi.org"
+
+
+@pytest.mark.parametrize("mode", [ApprovalMode.PLAN, ApprovalMode.STRICT, ApprovalMode.TRUSTED])
+async def test_without_a_key_or_a_rule_no_host_is_reached_and_no_other_way_in_asks_less(
+    root: Path, mode: ApprovalMode
+) -> None:
+    async with opened(root, "full", mode, headless=True, allowed=("touch a",)) as bench:
+        for given in (["pypi.org"], "pypi.org"):
+            ran = await bench.call(RUN, command="touch a", hosts=given)
+            assert ran.result.outcome is Outcome.DENIED
+        ran = await bench.call(RUN, command="touch a", hosts=["*.org"])
+        assert (ran.result.outcome, "write its name" in ran.result.text) == (Outcome.INVALID, True)
+        assert not (root / "a").exists()
 
 
 # --- what the sandbox probably held back -------------------------------------------------------

@@ -13,7 +13,9 @@ from duckflow_tui.ui.panes.diff_document import DiffDocument
 from duckflow_tui.ui.panes.gate_words import (
     AI_MARK,
     argument_rows,
+    key_hints,
     point_rows,
+    rule_rows,
     sentence_rows,
     subject,
 )
@@ -266,6 +268,38 @@ async def test_what_deviates_is_said_and_nothing_else() -> None:
     assert {row.tone for row in rows} == {"text", "quiet"}
     assert "Sandbox full: " in rows[-1].text
     assert "undo covers only files here" in rows[-1].text
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_the_hosts_that_a_command_would_reach_are_said_and_what_a_key_allows_of_them(
+    language: str,
+) -> None:
+    """In the sentence and among the details; where nothing can hold it to them, as a warning."""
+    words, names = Catalogue(language), "pypi.org, example.org:8080"
+    given = gate(
+        [],
+        operation="shell.run",
+        effect=Effect.EXECUTE,
+        args={"command": "pip download x", "hosts": ["https://pypi.org", "example.org:8080"]},
+        facts={"runs": "pip download x", "sandbox": "full_hosts", "hosts": names},
+        grant_pattern="shell.run *network example.org:8080 pypi.org",
+        can_grant_project=True,
+    )
+    rows = sentence_rows(given, words, DiffDocument([]), with_path=False)
+    assert [row.tone for row in rows if names in row.text] == ["notice"]
+    assert argument_rows(given, words, titled=True) == []
+    assert sum(names in row.text for row in argument_rows(given, words)) == 1
+    (session,) = [h.text for h in key_hints(given, words, width=80) if h.letter == "s"]
+    assert "example.org:8080, pypi.org" in session
+    first, *_ = rule_rows(given, [], words)
+    assert first.text == words("rules.on_network", hosts="example.org:8080, pypi.org")
+    free = given.replace(facts={"sandbox": "partial", "hosts_open": names}, grant_pattern="")
+    for rows in (
+        sentence_rows(free, words, DiffDocument([]), with_path=False),
+        argument_rows(free, words),
+    ):
+        said = words("gate.hosts_open", hosts=names).casefold()
+        assert [row.tone for row in rows if said in row.text.casefold()] == ["warning"]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 20)])

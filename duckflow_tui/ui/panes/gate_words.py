@@ -14,7 +14,9 @@ from typing import Any, Final
 from rich.cells import cell_len
 from rich.text import Text
 
+from duckflow_tui.safety.hosts import ON_NETWORK
 from duckflow_tui.safety.safe_text import SafeText, visible_line
+from duckflow_tui.session.decisions import granted_words
 from duckflow_tui.state.base import calendar
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import IN_SANDBOX, Gate, GateChoice
@@ -92,6 +94,9 @@ def _deviations(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterato
     held = gate.facts.get("sandbox", "")
     if held in BARE:
         bad.append(_sandbox(held, words))
+    for name, said in (("hosts_open", bad), ("hosts", notes)):
+        if name in gate.facts:
+            said.append(words(f"gate.{name}", hosts=visible_line(gate.facts[name])))
     high = impact.risk.rank >= Risk.HIGH.rank
     if high or impact.reasons or impact.risk.rank >= Risk.MEDIUM.rank:
         (bad if high else notes).append(risk_words(gate, words))
@@ -175,8 +180,9 @@ def argument_rows(gate: Gate, words: Catalogue, *, titled: bool = False) -> list
     if not gate.previews and shown != visible_line(gate.operation) and not gate.facts.get("runs"):
         lines.append((visible_line(gate.operation), False))
     for name, value in gate.args.items():
-        in_title = name in ("command", "path") and isinstance(value, str) and value == shown
-        if not in_title and not _on_the_diff(gate, name, value):
+        said = name in ("command", "path") and isinstance(value, str) and value == shown
+        said = said or (titled and name == "hosts" and gate.effect is Effect.EXECUTE)
+        if not said and not _on_the_diff(gate, name, value):
             lines.extend(_argument(name, value, words))
     return facts + [
         QuestionRow(
@@ -187,7 +193,7 @@ def argument_rows(gate: Gate, words: Catalogue, *, titled: bool = False) -> list
 
 
 #: Facts of which nobody needs to know before the details are asked for.
-_DETAILS: Final = frozenset({"sandbox", "rule", "timeout"})
+_DETAILS: Final = frozenset({"sandbox", "rule", "timeout", "hosts", "hosts_open"})
 
 #: Values of the fact ``sandbox`` where nothing holds a command.
 BARE: Final = frozenset({"none", "outside"})
@@ -209,6 +215,11 @@ def _facts(gate: Gate, words: Catalogue, *, titled: bool) -> Iterator[QuestionRo
             yield QuestionRow(label, words(said), tone=tone)
             if name == "sandbox" and gate.can_grant_session and _is_for_all_held(gate):
                 yield QuestionRow("", words("gate.in_sandbox"))
+            continue
+        if name == "hosts_open":
+            yield QuestionRow(
+                label, words("gate.hosts_open", hosts=visible_line(value)), tone="warning"
+            )
             continue
         for number, line in enumerate(value.split("\n")):
             yield QuestionRow(label if number == 0 else "", shown_line(line))
@@ -236,8 +247,11 @@ def rule_rows(gate: Gate, alike: Sequence[OperationMessage], words: Catalogue) -
     """
     runs = gate.effect is Effect.EXECUTE
     asks = "gate.rule.asks_still_run" if runs else "gate.rule.asks_still"
+    pattern = visible_line(gate.grant_pattern)
+    if said := granted_words(gate.grant_pattern.partition(" ")[2], words):
+        pattern, asks = SafeText(said), "gate.rule.asks_still_hosts"
     rows = [
-        QuestionRow(words("gate.rule.pattern"), visible_line(gate.grant_pattern), tone="notice"),
+        QuestionRow(words("gate.rule.pattern"), pattern, tone="notice"),
         QuestionRow(words("gate.rule.holds"), words("gate.rule.holds_how")),
         QuestionRow(words("gate.rule.asks"), words(asks)),
     ]
@@ -464,6 +478,9 @@ def _session_hint(gate: Gate, words: Catalogue) -> KeyHint:
     if _is_for_all_held(gate):
         return KeyHint(letter, words("gate.key.sandbox"))
     operation, _, what = gate.grant_pattern.partition(" ")
+    if what.startswith(ON_NETWORK):
+        hosts = ", ".join(what.removeprefix(ON_NETWORK).split())
+        return KeyHint(letter, words("gate.key.session_hosts", hosts=visible_line(hosts)))
     if gate.operation.startswith("mcp."):  # behind a # stands what its server says of it
         what = gate.grant_pattern.partition("#")[0]
     elif gate.effect is Effect.WRITE and gate.previews:

@@ -1,0 +1,111 @@
+"""The hosts that a command may reach: how they are written, and what a consent to them covers.
+
+A host is its name in small letters, or its address, with ``:port`` where one was given; without
+one it stands for the ports 80 and 443.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import urlsplit
+
+MOST: Final = 10  # hosts of one command
+_PORTS: Final = frozenset({80, 443})
+_NAME: Final = re.compile(r"(?=.{1,253}$)(?!-)[a-z0-9_-]{1,63}(?:\.(?!-)[a-z0-9_-]{1,63})*")
+_MAPPED: Final = ipaddress.ip_network("64:ff9b::/96")  # of RFC 6052: an IPv4 address at its end
+
+#: Before the hosts of a grant; no command is written like this.
+ON_NETWORK: Final = "*network "
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def read_host(text: str) -> str:
+    """The host that this names; of a URL the one in it. Raises ValueError for anything else, a
+    pattern too.
+    """
+    given = text.strip().lower()
+    try:
+        address: Address | None = ipaddress.ip_address(given)
+    except ValueError:
+        address = None
+    if address is not None:
+        return _joined(str(address), None)
+    try:
+        url = urlsplit(given if "://" in given else f"//{given}")
+        name, port = (url.hostname or "").removesuffix("."), url.port
+    except ValueError:
+        raise ValueError("is not a host, or its port is none") from None
+    if url.username is not None or port == 0 or not _is_name(name):
+        raise ValueError("is not one host: write its name, as in pypi.org, or pypi.org:8080")
+    return _joined(name, port)
+
+
+def _is_name(name: str) -> bool:
+    if _literal(name) is not None:
+        return True
+    # The system would read the last two as addresses: ``127.1``, ``0x7f000001``.
+    last = name.rpartition(".")[2]
+    return bool(_NAME.fullmatch(name)) and not last.isdigit() and not last.startswith("0x")
+
+
+def _joined(name: str, port: int | None) -> str:
+    if port is None:
+        return name
+    return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
+
+
+def reaches(hosts: Iterable[str], name: str, port: int) -> bool:
+    """Whether one of the hosts is this name at this port."""
+    return _joined(name, port) in hosts or (port in _PORTS and name in hosts)
+
+
+def covered(hosts: Iterable[str], given: Iterable[str]) -> bool:
+    """Whether a consent to the ``given`` ones is one to these hosts too."""
+    allowed = frozenset(given)
+    for host in hosts:
+        url = urlsplit(f"//{host}") if _literal(host) is None else None
+        port = None if url is None else url.port
+        at_port = (
+            url is not None and port is not None and reaches(allowed, url.hostname or "", port)
+        )
+        if host not in allowed and not at_port:
+            return False
+    return True
+
+
+def named_here(name: str) -> bool:
+    """Whether the name is an address, or says that it is this machine: then it was named for what
+    it is, private or not.
+    """
+    return _literal(name) is not None or name == "localhost" or name.endswith(".localhost")
+
+
+def is_here(host: str) -> bool:
+    """Whether a host is this machine, by its name."""
+    name = urlsplit(f"//{host}").hostname or "" if _literal(host) is None else host
+    address = _literal(name)
+    return named_here(name) and (address is None or address.is_loopback)
+
+
+def is_public(text: str) -> bool:
+    """Whether an address is one that everybody reaches: not of this machine, its network or its
+    provider, also not in another spelling.
+    """
+    address = _literal(text.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if address in _MAPPED:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        address = inner or address
+    return address is not None and address.is_global and not address.is_multicast
+
+
+def _literal(name: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return None

@@ -1,0 +1,294 @@
+"""The network of a command, host by host: what was consented to is reached, nothing else is.
+
+The internet is a server of the test on a loopback address, which is consented to by its number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from support.bench import done
+from support.shell import ShellBench, no_full_sandbox
+
+from duckflow_tui.safety.hosts import is_public, read_host
+from duckflow_tui.session.network import host_facts
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.operations import ApprovalMode, Outcome
+from duckflow_tui.state.usage import HostContacted
+from duckflow_tui.tools.commands import SandboxChoice
+from duckflow_tui.tools.proxy import MAX_CONNECTIONS, HostProxy
+from duckflow_tui.words.catalogue import Catalogue
+
+RUN = "shell.run"
+PYTHON = os.path.realpath(sys.executable)
+
+#: Sends what it is given to the proxy, or past it, and prints the answer.
+CLIENT = """
+import os, socket, sys
+way, text = sys.argv[1], sys.argv[2].encode().decode("unicode_escape").encode()
+where = os.environ.get("HTTP_PROXY", "http://127.0.0.1:3128").rpartition("/")[2].split(":")
+if way != "proxy":
+    where = way.split(":")
+try:
+    with socket.create_connection((where[0], int(where[1])), timeout=10) as s:
+        s.sendall(text)
+        while data := s.recv(65536):
+            print(data.decode(), flush=True)
+except OSError as error:
+    print("failed:", error)
+"""
+
+
+class Internet(NamedTuple):
+    """A server of the test: what it was sent, and the ends of its connections."""
+
+    port: int
+    heads: list[str]
+    ended: asyncio.Queue[str]
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+
+@contextlib.asynccontextmanager
+async def internet() -> AsyncGenerator[Internet]:
+    heads: list[str] = []
+    ended: asyncio.Queue[str] = asyncio.Queue()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+            stays = "/stay" in heads[-1]
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+            await writer.drain()
+            while await reader.read(100) if stays else False:
+                pass
+        ended.put_nowait("ended")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    try:
+        yield Internet(server.sockets[0].getsockname()[1], heads, ended)
+    finally:
+        server.close()
+
+
+@pytest.fixture(params=["bwrap", "namespaces"])
+async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[ShellBench]:
+    root = tmp_path / "work"
+    root.mkdir()
+    (root / "client.py").write_text(CLIENT)
+    choice = SandboxChoice("auto", folder=tmp_path / "private", rungs=(request.param,))
+    made = ShellBench(root, mode=ApprovalMode.TRUSTED, sandbox=choice)
+    made.runner.report = made.store.dispatch
+    try:
+        level = await made.runner.level()
+        if level != "full":
+            why = "; ".join(made.runner.sandbox.why)
+            no_full_sandbox(why) if request.param == "bwrap" else pytest.skip(why)
+        yield made
+    finally:
+        await made.end_commands()
+
+
+def send(text: str, way: str = "proxy") -> str:
+    escaped = text.replace("\r", "\\r").replace("\n", "\\n")
+    return f"{PYTHON} -I -S client.py {way} '{escaped}'"
+
+
+def get(url: str, host: str = "example.org") -> str:
+    return f"GET {url} HTTP/1.1\r\nHost: {host}\r\nProxy-Authorization: x\r\n\r\n"
+
+
+async def answered(
+    bench: ShellBench, choice: GateChoice, command: str, hosts: object, **more: object
+) -> OperationMessage:
+    task = bench.begin(RUN, command=command, hosts=hosts, **more)
+    await bench.answer(await bench.gate(), choice)
+    return await done(task)
+
+
+async def test_a_command_reaches_the_hosts_that_the_user_agreed_to_and_nothing_else(
+    bench: ShellBench,
+) -> None:
+    async with internet() as web, internet() as other:
+        url, refused = f"http://{web.host}/a?b=c", f"127.0.0.1:{other.port}"
+        task = bench.begin(RUN, command=send(get(url)), hosts=[f"http://{web.host}/"])
+        gate = await bench.gate()  # in trusted mode, in which all that is held runs unasked
+        assert "reaches" in gate.impact.reasons
+        assert (gate.facts["hosts"], gate.facts["sandbox"]) == (web.host, "full_hosts")
+        assert gate.grant_pattern == f"shell.run *network {web.host}"
+        await bench.answer(gate, GateChoice.REJECT)
+        assert (await done(task)).result.outcome is Outcome.REJECTED
+        assert web.heads == []
+
+        message = await answered(bench, GateChoice.SESSION, send(get(url)), web.host)
+        assert "hello" in message.result.text
+        assert (
+            web.heads[0] == f"GET /a?b=c HTTP/1.1\r\nHost: {web.host}\r\nConnection: close\r\n\r\n"
+        )
+
+        # Within what was granted nothing asks, and nothing else is reached.
+        async def tried(command: str) -> str:
+            return (await bench.call(RUN, command=command, hosts=[web.host])).result.text
+
+        plain = f"{PYTHON} -c 'import urllib.request as u; print(u.urlopen(\"{url}\").read())'"
+        assert "hello" in await tried(plain)  # by the variables alone
+        listed = f"{PYTHON} -I -S -c 'import os; print(len(os.listdir(\"/proc/self/fd\")))'"
+        assert (await tried(listed)).endswith("\n4")  # the outputs and the folder itself
+        tunnel = f"CONNECT {web.host} HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n"
+        assert "200 Connection established" in (said := await tried(send(tunnel)))
+        assert "hello" in said
+        seen = len(web.heads)
+        for text in (
+            get(f"http://{refused}/"),
+            f"CONNECT {refused} HTTP/1.1\r\n\r\n",
+        ):
+            said = await tried(send(text))
+            assert "403 Forbidden" in said
+            assert said.endswith(f"[network: {refused} was refused; ask for it with hosts]")
+        assert "failed:" in await tried(send(get("/"), web.host))  # past the proxy
+        twice = get(url).replace("GET", "POST").replace("Host", "Content-Length: 2\r\nHost")
+        await tried(send(f"{twice}ab{get(f'http://{refused}/')}"))
+        assert len(web.heads) == seen + 1  # what follows a request goes nowhere
+        for bad in (
+            get("/"),
+            get(url).replace("Host", "Transfer-Encoding: chunked\r\nHost"),
+            get(url).replace("Host", "Content-Length: 1\r\nContent-Length: 2\r\nHost"),
+            get(url).replace("Host", "Content-Length : 1\r\nHost"),
+        ):
+            assert "HTTP/1.1 4" in await tried(send(bad))
+        assert len(web.heads) == seen + 1
+        assert other.heads == []
+
+        contact = next(iter(bench.store.state.hosts.values()))
+        assert len(bench.store.state.hosts) == 1
+        assert (contact.host, contact.requests) == (web.host, seen + 1)
+        assert contact.sent >= sum(map(len, web.heads))
+        assert contact.received >= 40 * contact.requests
+        facts = host_facts(bench.store.state, contact, Catalogue("en"))
+        assert facts["use"] == "commands"
+        assert "your key" in facts["setting"]
+
+        # A command without hosts, the same one too, has no network at all.
+        alone = await bench.call(RUN, command=f"env | grep -i proxy; {send(get(url))}")
+        assert "failed:" in alone.result.text
+        assert "3128" not in alone.result.text
+
+
+async def test_two_commands_at_once_have_each_their_hosts_and_a_proxy_ends_with_its_command(
+    bench: ShellBench,
+) -> None:
+    async with internet() as one, internet() as two:
+        both = "; ".join(
+            send(get(f"http://{web.host}/{way}")) for web, way in ((one, "stay"), (two, ""))
+        )
+        line = f"until test -e go; do sleep 0.05; done; {both}"
+        waiting = await answered(bench, GateChoice.ONCE, line, [two.host], background=True)
+        process_id = waiting.result.summary
+        said = await answered(
+            bench, GateChoice.ONCE, f"touch go; {send(get(f'http://{one.host}/'))}", [one.host]
+        )
+        assert "hello" in said.result.text
+        await two.ended.get()
+        await bench.until(
+            lambda state: not state.processes or not any(p.runs for p in state.processes)
+        )
+        told = bench.background.newest(process_id, 50)
+        assert f"[network: {one.host} was refused" in told
+        assert (len(one.heads), len(two.heads)) == (1, 1)
+
+        stays = send(f"CONNECT {one.host} HTTP/1.1\r\n\r\nGET /stay HTTP/1.1\r\n\r\n")
+        held = await answered(bench, GateChoice.ONCE, stays, [one.host], background=True)
+        await bench.until(
+            lambda _: bool(bench.store.state.hosts[f"command  {one.host} "].requests > 1)
+        )
+        await one.ended.get()  # of the first
+        assert one.ended.empty()
+        assert await bench.background.end(held.result.summary, "model")
+        async with asyncio.timeout(10):
+            await one.ended.get()
+
+
+async def test_a_name_that_leads_to_a_private_address_and_endless_requests_are_refused() -> None:
+    """``127.1`` is a name to us and an address to the system, as a name of anybody's DNS may be."""
+    heard: list[HostContacted] = []
+    async with internet() as web:
+        proxy = HostProxy([f"127.1:{web.port}", "127.0.0.1:1"], heard.append)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            port = listening.getsockname()[1]
+            with socket.socket(fileno=os.dup(proxy.channel)) as channel:
+                socket.send_fds(channel, [b"+"], [listening.fileno()])
+        proxy.begin()
+
+        async def asked(text: str) -> str:
+            async with asyncio.timeout(10):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                with contextlib.closing(writer):
+                    writer.write(text.encode())
+                    return (await reader.read()).decode()
+
+        try:
+            said = await asked(f"CONNECT 127.1:{web.port} HTTP/1.1\r\n\r\n")
+            assert "403 Forbidden" in said
+            assert "not public (127.0.0.1)" in said
+            assert "not public" in proxy.refused
+            assert "502 Bad Gateway" in await asked("CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n")
+            assert await asked("GET / HTTP/1.1\r\nX: " + "x" * 100_000) == ""
+            many = [
+                await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_CONNECTIONS)
+            ]
+            assert "503" in await asked("")
+            for _, writer in many:
+                writer.close()
+            assert (web.heads, heard) == ([], [])
+        finally:
+            await proxy.close()
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+
+
+@pytest.mark.parametrize(
+    ("given", "host"),
+    [
+        ("PyPI.org.", "pypi.org"),
+        ("https://pypi.org/simple/?q=1", "pypi.org"),
+        ("pypi.org:8080", "pypi.org:8080"),
+        ("[::1]:80", "[::1]:80"),
+        ("::1", "::1"),
+        ("*.pypi.org", ""),
+        ("127.1", ""),
+        ("0x7f000001", ""),
+        ("2130706433", ""),
+        ("user@pypi.org", ""),
+        ("pypi.org:0", ""),
+        ("pypi.org:x", ""),
+        ("pypi.org files", ""),
+        ("pypi..org", ""),
+        ("", ""),
+    ],
+)
+def test_a_host_is_written_in_one_way_and_a_pattern_is_none(given: str, host: str) -> None:
+    if host:
+        assert read_host(given) == read_host(host) == host
+        return
+    with pytest.raises(ValueError, match="host"):
+        read_host(given)
+
+
+def test_only_addresses_that_everybody_reaches_are_public() -> None:
+    ours = "127.0.0.1 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 224.0.0.1"
+    ours += " ::1 fe80::1%eth0 fd00::1 ::ffff:10.0.0.1 2002:7f00:1:: 64:ff9b::7f00:1 nonsense"
+    assert [address for address in ours.split() if is_public(address)] == []
+    assert is_public("93.184.215.14")
+    assert is_public("2606:2800:21f:cb07:6820:80da:af6b:8b2c")
