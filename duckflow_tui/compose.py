@@ -359,7 +359,7 @@ async def open_session(
     from duckflow_tui.tools.watchdog import Watchdog
 
     async with AsyncExitStack() as stack:
-        suggestion = ""
+        stories: dict[str, str] = {}
         if choice.demo:
             from duckflow_tui.demo.stage import open_stage
 
@@ -370,7 +370,7 @@ async def open_session(
                 ending.stages.append(stage)
             choice = _on_stage(choice, stage)
             choice = replace(choice, allowed=(*choice.allowed, *stage.commands))
-            suggestion = stage.request
+            stories = stage.stories
         await asyncio.to_thread(remove_left, choice.sandbox.folder)
         watchdog = Watchdog()
         stack.push_async_callback(watchdog.close)
@@ -397,7 +397,7 @@ async def open_session(
             recording.restored = None  # in a long session many megabytes
         await engine.rules.begin()
         forget()
-        engine.begun, engine.suggestion = begun, suggestion
+        engine.begun, engine.stories = begun, stories
         if ending is not None:
             ending.watch(recording, store, resumable=not choice.demo)
         yield engine

@@ -90,7 +90,7 @@ class Engine:
         """
         self.store = parts.store
         self.notices = parts.notices
-        self.suggestion = ""  # a first request to offer, where there is an obvious one
+        self.stories: dict[str, str] = {}  # of the demo: the requests that begin them, by name
         self.begun: Sequence[Record] = ()  # what was recorded before anybody could watch
         self._models = parts.models
         self._router = parts.router
@@ -156,6 +156,11 @@ class Engine:
     def learned(self) -> LearnedModels:
         """What the models refused, as each next request minds it."""
         return self._models.service.learned
+
+    @property
+    def suggestion(self) -> str:
+        """A first request to offer, where there is an obvious one."""
+        return next(iter(self.stories.values()), "")
 
     @property
     def models(self) -> ModelsInUse:

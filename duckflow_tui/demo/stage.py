@@ -16,7 +16,7 @@ from typing import Final
 from duckflow_tui.demo.endpoint import ScriptedEndpoint
 from duckflow_tui.demo.replies import Script
 from duckflow_tui.demo.savings import savings_command
-from duckflow_tui.demo.story import Story, request_text
+from duckflow_tui.demo.story import Story, story_requests
 from duckflow_tui.state.base import digest
 
 PROJECT: Final = "little-shop"
@@ -33,10 +33,15 @@ class Stage:
     base_url: str
     workspace: Path
     model: str
-    request: str  # what the demo suggests to ask for, and asks for itself without a screen
+    stories: dict[str, str]  # the requests that begin them, by name
     own_state: Path  # for what the session keeps beside its project
     kept: Path | None = None  # the project that stays because something in it changed
     commands: tuple[str, ...] = ()  # may run in its workspace without a question: its tests
+
+    @property
+    def request(self) -> str:
+        """What the demo suggests to ask for, and asks for itself without a screen."""
+        return next(iter(self.stories.values()))
 
 
 @contextlib.asynccontextmanager
@@ -70,7 +75,7 @@ async def open_stage(
                 base_url=server.base_url,
                 workspace=workspace,
                 model=MODEL,
-                request=request_text(language),
+                stories=story_requests(language),
                 own_state=folder / "state",
                 commands=(command, savings_command(command)),
             )

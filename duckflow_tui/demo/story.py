@@ -34,6 +34,16 @@ _REDIRECTS: Final = re.compile(
 )
 
 
+def story_requests(language: str) -> dict[str, str]:
+    """The request that begins each of the stories, by its name."""
+    return {
+        "bug": request_text(language),
+        "plan": plan_request(language),
+        "savings": savings_request(language),
+        "tax": tax_request(language),
+    }
+
+
 def request_text(language: str) -> str:
     """The request that begins the story."""
     return str(texts("", "ja" if language == "ja" else "en")["request"])

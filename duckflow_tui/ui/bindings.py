@@ -75,6 +75,13 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("busy", ("enter",), "Enter", "send", "keys.talk_now"),
     Key("busy", ("tab",), "Tab", "queue", "keys.queue"),
     Key("empty", ("enter",), "Enter", "to_open_question", "keys.to_open_question"),
+    Key(
+        "empty",
+        ("1", "2", "3", "4", "5", "6", "7", "8", "9"),
+        "1 … 9",
+        "take_offer",
+        "keys.start_take",
+    ),
     Key("empty", ("end",), "End", "chat_end", "keys.chat_end"),
     Key("completion", ("tab",), "Tab", "take_completion", "keys.take_completion"),
     Key("composer", ("up", "down"), "↑ ↓", "history", "keys.history"),

@@ -233,10 +233,13 @@ class SessionHost:
         keeps = None if session.demo else app.options.data_dir
         composer.past = MessageHistory(keeps, session.workspace, self.sources.redact)
         await app.bench.show_session(engine.store)
+        await app.bench.talk.offer(engine.stories)
         app.bridge.attach(engine.store)
         app.spawn(engine.chat_loop(), "chat")
         # A second of imports, that would share the processor with the session's first drawing.
         app.bench.call_after_refresh(lambda: app.spawn(engine.warm(), "warm"))
+        if not session.demo:
+            app.bench.call_after_refresh(lambda: app.spawn(self._offer_recent(engine), "recent"))
         self.opening = False
         if engine.store.state.draft:
             composer.give_back(engine.store.state.draft)
@@ -250,6 +253,21 @@ class SessionHost:
         if self.sends_draft:
             self.sends_draft = False
             composer.submit()
+
+    async def _offer_recent(self, engine: Engine) -> None:
+        """Offer the newest sessions of the folder to go on with, while nothing was said here."""
+        from duckflow_tui.session.catalog import AT_ONCE
+
+        def read() -> list[SessionFacts]:
+            catalog = self.sources.catalog
+            catalog.refresh(AT_ONCE)
+            known = catalog.known(engine.store.state.session.workspace)
+            able = [facts for facts in known if not (facts.in_use or facts.problem)]
+            return sorted(able, key=lambda facts: -facts.last_at)
+
+        start = self._app.bench.talk.start
+        if start is not None:
+            start.offer(await asyncio.to_thread(read))
 
     def give_back_unsent(self) -> None:
         """No session comes: messages are the user's draft again, commands say what they need."""

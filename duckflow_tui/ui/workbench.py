@@ -252,6 +252,8 @@ class Workbench(Screen[None], inherit_bindings=False):
     async def on_composer_submitted(self, event: Composer.Submitted) -> None:
         host, composer = self.host, event.composer
         session = host.session
+        if self.talk.takes(event.text):
+            return
         typed = None if event.own else commands.parse(event.text)
         command = typed.command if typed is not None else None
         if event.own and event.text == "!":
@@ -294,7 +296,9 @@ class Workbench(Screen[None], inherit_bindings=False):
                 self.talk.welcome.action_take()
             return
         state, engine = session.engine.store.state, session.acting()
-        if state.gates or state.cards:
+        if self.talk.start is not None and self.talk.start.display:
+            self.talk.start.action_take()
+        elif state.gates or state.cards:
             if self.talk.open_question is not None:
                 self.set_focus(self.talk.open_question)
         elif engine and ((state.turn and state.turn.pause != "running") or state.queue):
@@ -303,6 +307,7 @@ class Workbench(Screen[None], inherit_bindings=False):
     def on_text_area_changed(self) -> None:
         """Keep what is being written, a moment later: a key waits for nothing."""
         self.status.written = self.composer.written
+        self.talk.typed(self.composer.text)
         if self._drafting is None:
             self._drafting = self.set_timer(DRAFT_AFTER, self._keep_draft)
 

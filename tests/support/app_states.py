@@ -313,6 +313,7 @@ class FakeEngine:
         self._ids = CountingIds()
         self._files = list(files)
         self.suggestion = ""
+        self.stories: dict[str, str] = {}
         self.previews: tuple[FilePreview, ...] = ()  # of the session's diff
         self.uncovered = ""  # a command of which that does not know
         self.sent: list[str] = []

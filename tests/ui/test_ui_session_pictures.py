@@ -11,6 +11,7 @@ import pytest
 from support.app_states import FakeEngine, app_with, settled, store_with
 from support.pictures import ONE_STATE
 from support.pinned import ManualClock
+from support.screens import screen_text
 from support.session_shelf import NOW, shelf, sized
 from textual.pilot import Pilot
 
@@ -41,7 +42,7 @@ def opened(*keys: str, typed: str = "") -> Callable[[Pilot[int]], Any]:
         app = pilot.app
         assert isinstance(app, DuckflowApp)
         if not app.options.choose:
-            await settled(pilot, lambda: not app.session.opening)
+            await settled(pilot, lambda: "1  " in screen_text(app), "the sessions behind the page")
             app.action_sessions()
         await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
         page = app.screen

@@ -199,7 +199,7 @@ async def test_each_pane_has_its_keys(size: tuple[int, int]) -> None:
     async with standing(app, *size) as pilot:
         bench = app.bench
         panes = {"plan": bench.plan, "diff": bench.diff.view, "vitals": bench.vitals}
-        panes_and_chat = {**panes, "chat": bench.talk.transcript}
+        panes_and_chat = {**panes, "chat": bench.talk.chat}
         for number, name in enumerate(("chat", "plan", "diff", "vitals"), 1):
             for key in (f"alt+{number}", f"f{number + 1}"):
                 await pilot.press("escape", key)

@@ -12,6 +12,7 @@ from support.gates import gate
 from support.pictures import IDS, SIZES
 from textual.pilot import Pilot
 
+from duckflow_tui.demo.story import story_requests
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import RunningOperation
 from duckflow_tui.state.conversation import Level, NoticeMessage, QueuedMessage
@@ -208,3 +209,18 @@ def test_high_contrast_at_the_gate(snap_compare: Any) -> None:
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(120, 40), run_before=focus_it)
+
+
+@pytest.mark.parametrize(
+    ("language", "theme", "size"),
+    [("en", "duck-dark", (120, 40)), ("en", "duck-dark", (40, 12)), ("ja", "duck-light", (60, 20))],
+    ids=["en-120x40", "en-40x12", "ja-60x20"],
+)
+def test_the_stories_of_the_demo(
+    snap_compare: Any, size: tuple[int, int], language: str, theme: str
+) -> None:
+    fake = FakeEngine(store_with(demo=True))
+    fake.stories = story_requests(language)
+    fake.suggestion = fake.stories["bug"]
+    app = app_with(fake, language=language, theme=theme)
+    assert snap_compare(app, terminal_size=size, run_before=stands)

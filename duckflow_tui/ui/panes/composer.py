@@ -216,13 +216,18 @@ class Composer(TextArea, inherit_bindings=False):
         text, own = draft.strip() or self.suggested, draft.startswith("!")
         self._completions.close()
         if text:
-            self._has_sent = True
-            self.suggested = ""
             self.write("")
             self._recalled = None
-            message = self.Submitted(self, text, later=later, own=own)
+            self.send(text, later=later, own=own)
         else:
-            message = self.EmptyEnter()
+            self._tell(self.EmptyEnter())
+
+    def send(self, text: str, *, later: bool = False, own: bool = False) -> None:
+        """Send this as if it had been written here; what is written stays."""
+        self._has_sent, self.suggested = True, ""
+        self._tell(self.Submitted(self, text, later=later, own=own))
+
+    def _tell(self, message: Message) -> None:
         # Enter may have been handed on by the screen, and what a screen sends it does not hear.
         self.post_message(message.set_sender(self))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.reactive import var
+from textual.timer import Timer
 from textual.widget import Widget
+from textual.worker import Worker
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, StateError
@@ -28,6 +30,12 @@ from duckflow_tui.ui.panes.welcome import Welcome
 from duckflow_tui.ui.session_host import AppOptions
 from duckflow_tui.words.catalogue import Catalogue
 
+if TYPE_CHECKING:
+    from duckflow_tui.ui.panes.start import Start
+
+#: Seconds after which a digit alone in the composer takes its line: what follows sooner makes it
+#: the beginning of a text, which people type at 0.1 to 0.3 seconds a character.
+TAKEN_AFTER: Final = 0.5
 _SAID: Final = (AssistantMessage, ReportMessage, UserMessage)
 
 
@@ -51,6 +59,9 @@ class Talk(Vertical):
         self.card = CardPane(clock, id="question")
         self.transcript: Transcript | None = None
         self.welcome: Welcome | None = None
+        self.start: Start | None = None
+        self._taking: Timer | None = None  # runs from a digit until it takes its line
+        self._going: Worker[None] | None = None  # on with another session
         self._waiting = 0  # questions that are open
         self._carries = False  # one was answered while another waited
         self._asked_since = _SinceAsked()
@@ -71,15 +82,15 @@ class Talk(Vertical):
     # --- the chat ---------------------------------------------------------------------------
 
     @property
-    def chat(self) -> Transcript | Welcome | None:
+    def chat(self) -> Transcript | Welcome | Start | None:
         """What stands above the question."""
-        return self.transcript or self.welcome
+        return self.start or self.transcript or self.welcome
 
     async def show_session(self, store: Store) -> None:
         """The chat of this session takes the place of whatever was there."""
         chat = self.query_one("#chat", Vertical)
         await chat.remove_children()
-        self.welcome = None
+        self.welcome = self.start = None
         animation = self._options.animation
         self.transcript = Transcript(store, animation=animation, id="transcript")
         self.transcript.words = self.words
@@ -89,12 +100,61 @@ class Talk(Vertical):
         """No endpoint is configured: say how to set one."""
         chat = self.query_one("#chat", Vertical)
         await chat.remove_children()
-        self.transcript = None
+        self.transcript = self.start = None
         options, connecting = self._options, host_of(self).connecting
         path, problems = options.settings_path, options.problems
         self.welcome = Welcome(path, problems, connecting, id="welcome")
         self.welcome.words = self.words
         await chat.mount(self.welcome)
+
+    async def offer(self, stories: dict[str, str]) -> None:
+        """Show what the session can begin with, where nothing was said in it yet."""
+        from duckflow_tui.ui.panes.start import Start, is_fresh
+
+        store = host_of(self).session.store
+        if self.transcript is None or store is None or not is_fresh(store.state):
+            return
+        start = Start(stories, id="start")
+        start.words = self.words
+        start.show(store.state)
+        self.start = start
+        await self.query_one("#chat", Vertical).mount(start, before=self.transcript)
+
+    def typed(self, text: str) -> None:
+        """A digit that stays alone in the composer takes its line of what is offered."""
+        if self._taking is not None:
+            self._taking.stop()
+            self._taking = None
+        if self._at(text) is not None:
+            self._taking = self.set_timer(TAKEN_AFTER, lambda: self._take_typed(text))
+
+    def takes(self, text: str) -> bool:
+        """Take the line of what is offered that this text names; False where it names none."""
+        at = self._at(text)
+        if at is None:
+            return False
+        if self.welcome is not None:
+            self.welcome.take(at)
+        elif self.start is not None:
+            self.start.mark(at)
+            self.start.action_take()
+        return True
+
+    def _at(self, text: str) -> int | None:
+        offering = self.welcome or self.start
+        return offering.place_of(text) if offering is not None and text else None
+
+    def _take_typed(self, text: str) -> None:
+        if self._composer.text == text and self.takes(text):
+            self._composer.write("")
+
+    def on_start_taken(self, event: Start.Taken) -> None:
+        event.stop()
+        host, composer = host_of(self), self._composer
+        if event.request:
+            composer.send(event.request)
+        elif self._going is None or self._going.is_finished:
+            self._going = host.spawn(host.session.leave_for(event.session_id), "sessions")
 
     def to_end(self) -> None:
         """The chat shows its end, and follows it."""
@@ -123,10 +183,14 @@ class Talk(Vertical):
         aside = any(reply.aside for reply in state.live.values())
         plans = state.plans if state.cards else ()
         said = (len(state.messages), aside)
-        return state.gates, state.cards, plans, may_ask_again(state), *said
+        begun = (state.turn is None, len(state.queue), len(state.running)) if self.start else ()
+        mode = (state.session, state.mode) if self.start else ()
+        return state.gates, state.cards, plans, may_ask_again(state), *said, *begun, *mode
 
     def show(self, state: AgentState) -> None:
         """Show the question that is open now, with some room for what is said meanwhile."""
+        if self.start is not None:
+            self._show_start(self.start, state)
         before = self.open_question
         shown = oldest(state, self.gate.gates, self.card.card)
         card = shown if isinstance(shown, Card) else None
@@ -141,6 +205,15 @@ class Talk(Vertical):
         gate = self.gate.gate
         asked = card.card_id if card else gate.gate_id if gate else ""
         self.gate.yields = self.card.yields = self._asked_since.said(state, asked)
+
+    def _show_start(self, start: Start, state: AgentState) -> None:
+        from duckflow_tui.ui.panes.start import is_fresh
+
+        start.show(state)
+        start.display = fresh = is_fresh(state)
+        if not fresh and not self.open_question:
+            self.start = None
+            start.remove()
 
     def _show_gates(self, gates: tuple[Gate, ...], state: AgentState) -> None:
         again = may_ask_again(state)
@@ -195,6 +268,8 @@ class Talk(Vertical):
             self.transcript.words = self.words
         if self.welcome is not None:
             self.welcome.words = self.words
+        if self.start is not None:
+            self.start.words = self.words
 
 
 def oldest(state: AgentState, seen: Sequence[Gate], asked: Card | None) -> Gate | Card | None:

@@ -17,6 +17,7 @@ from textual.reactive import var
 from textual.widgets import Static
 
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.base import half_width
 from duckflow_tui.ui.connecting import Connecting, Source
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.rows import Rows, palette_of
@@ -185,18 +186,22 @@ class Welcome(VerticalScroll, can_focus=True):
         self._rows.at = (self._rows.at + by) % len(self._rows.sources)
         self._rows.invalidate()
 
+    def place_of(self, typed: str) -> int | None:
+        """The line that a typed character takes."""
+        lines = range(0 if self.is_done else len(self._rows.sources))
+        return next((at for at in lines if self._rows.key_of(at) == half_width(typed)), None)
+
     def action_pick(self, digit: str) -> None:
-        for at in range(len(self._rows.sources)):
-            if self._rows.key_of(at) == digit:
-                self._take(at)
-                return
+        at = self.place_of(digit)
+        if at is not None:
+            self.take(at)
 
     def action_take(self) -> None:
-        self._take(self._rows.at)
+        self.take(self._rows.at)
 
     def on_source_rows_clicked(self, event: SourceRows.Clicked) -> None:
         event.stop()
-        self._take(event.at)
+        self.take(event.at)
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
@@ -207,7 +212,8 @@ class Welcome(VerticalScroll, can_focus=True):
         """A model was chosen, and its session is on its way."""
         return self._connecting.chosen
 
-    def _take(self, at: int) -> None:
+    def take(self, at: int) -> None:
+        """Do what the line says."""
         if self.is_done:
             return
         source = self._rows.sources[at]

@@ -1,0 +1,221 @@
+"""What stands above the composer before anything was said: what to go on with, what to begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
+from textual.message import Message
+
+from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.session.facts import SessionFacts
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import half_width
+from duckflow_tui.state.conversation import NoticeMessage
+from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.session import SessionInfo
+from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.layout import TEXT
+from duckflow_tui.ui.panes.rows import Rows, two_sided
+from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, row_cells, rows_of
+from duckflow_tui.ui.screens.session_rows import mark_of
+from duckflow_tui.ui.session_words import state_words, when
+from duckflow_tui.words.catalogue import Catalogue
+
+MOST: Final = 9  # things with a number
+_LISTED: Final = 5  # sessions of the folder, the newest; /sessions has the others
+_NOTICES: Final = 4  # lines that are left to what is said below
+_AMPLE: Final = 64  # cells from which a session's state stands beside its title
+
+
+def is_fresh(state: AgentState) -> bool:
+    """Whether nothing was said or done yet in this session, and nothing is asked."""
+    begun = state.turn or state.turns or state.queue or state.running or state.rewound
+    said = any(not isinstance(message, NoticeMessage) for message in state.messages)
+    return not (begun or said or state.gates or state.cards)
+
+
+class Start(Rows, can_focus=True):
+    """Numbered lines: the stories of the demo, or the sessions of this folder, and how it will
+    work. A digit takes a line while the composer is empty, and so does a click.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "walk(-1)", show=False),
+        Binding("down", "walk(1)", show=False),
+        Binding("enter", "take", show=False),
+    ]
+
+    class Taken(Message):
+        """The user chose to go on with this session, or to begin this story of the demo."""
+
+        def __init__(self, *, session_id: str = "", request: str = "") -> None:
+            super().__init__()
+            self.session_id = session_id
+            self.request = request
+
+    def __init__(self, stories: dict[str, str], *, id: str | None = None) -> None:
+        """``stories``: the requests that begin them, by name."""
+        super().__init__(id=id)
+        self._stories = stories
+        self._recent: Sequence[SessionFacts] = ()
+        self._session = SessionInfo()
+        self._mode = ApprovalMode.STANDARD
+        self._notices = False  # something is said below
+        self._room = 0  # lines
+        self._places: list[int] = []  # for each line, the number that a click on it takes; -1: none
+        self.at = 0  # what is marked
+
+    def offer(self, recent: Sequence[SessionFacts]) -> None:
+        """These sessions were read, the newest first: they can be gone on with."""
+        self._recent = recent[:_LISTED]
+        self.invalidate(layout=True)
+
+    def show(self, state: AgentState) -> None:
+        """Take over what the state says now."""
+        before = self._session, self._mode, self._notices
+        self._session, self._mode, self._notices = state.session, state.mode, bool(state.messages)
+        if before != (self._session, self._mode, self._notices):
+            self.invalidate(layout=True)
+
+    # --- what is taken ------------------------------------------------------------------------
+
+    def place_of(self, typed: str) -> int | None:
+        """The line that a typed character takes."""
+        digit = half_width(typed)
+        at = int(digit) - 1 if len(digit) == 1 and digit.isdecimal() else -1
+        return at if 0 <= at < self._count else None
+
+    def mark(self, at: int) -> None:
+        """Put the mark there."""
+        self.at = at
+        self.invalidate()
+
+    def action_walk(self, by: int) -> None:
+        if self._count:
+            self.mark((self.at + by) % self._count)
+
+    def action_take(self) -> None:
+        if self._recent:
+            self.post_message(self.Taken(session_id=self._recent[self.at].session_id))
+        elif self._stories:
+            self.post_message(self.Taken(request=list(self._stories.values())[self.at]))
+
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        at = self._places[event.y] if event.y < len(self._places) else -1
+        if at >= 0:
+            self.mark(at)
+            self.action_take()
+
+    def focus_on_click(self) -> bool:
+        """Whatever is typed goes to where it went before."""
+        return False
+
+    @property
+    def _count(self) -> int:
+        return len(self._stories) or len(self._recent)
+
+    # --- what is shown ------------------------------------------------------------------------
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        room = container.height - (_NOTICES if self._notices else 0)
+        if room != self._room:
+            self._room, self._made = room, None
+        return super().get_content_height(container, viewport, width)
+
+    def lines(self, width: int) -> list[Row]:
+        """As much as there is room for: gaps go first, then parts of descriptions, then the end."""
+        wide = max(1, min(width, TEXT))
+        for gaps, texts in ((True, 2), (False, 2), (False, 1), (False, 0)):
+            rows = self._rows_with(wide, gaps=gaps, texts=texts)
+            if len(rows) <= self._room:
+                break
+        rows = rows[: max(1, self._room)]
+        self._places = [at for at, _ in rows]
+        return [[*row, Segment(" " * max(0, width - row_cells(row)), ink(None))] for _, row in rows]
+
+    def _rows_with(self, width: int, *, gaps: bool, texts: int) -> list[tuple[int, Row]]:
+        """Each with the number that a click on it takes; ``texts``: lines of a description."""
+        palette, gap = self.palette, [(-1, list[Segment]())] if gaps else []
+        rows: list[tuple[int, Row]] = []
+        head = "start.stories" if self._stories else "start.recent" if self._recent else "start.new"
+        said = fit(self.words(head), width - 2)
+        rows.append((-1, [Segment("  "), Segment(said, ink(palette.accent, bold=True))]))
+        rows += gap
+        for at, name in enumerate(self._stories):
+            rows += [(at, row) for row in self._story(at, name, width, texts=texts)]
+            rows += gap
+        for at, facts in enumerate(self._recent):
+            rows.append((at, self._session_row(at, facts, width)))
+        if self._recent:
+            rows += gap
+        hint = "start.hint" if self._stories else "start.hint_recent" if self._recent else ""
+        if texts and not self._stories:
+            rows += [(-1, row) for row in self._facts(width)]
+            rows += gap if hint else []
+        if hint:
+            said = rows_of([(self.words(hint), ink(palette.quiet))], width - 2)
+            rows += [(-1, row) for row in prefixed(said, ("  ", ink(None)))]
+        return rows
+
+    def _number(self, at: int) -> Row:
+        sign = "› " if at == self.at else "  "
+        accent = self.palette.accent
+        return [Segment(sign, ink(accent)), Segment(f"{at + 1}  ", ink(accent, bold=True))]
+
+    def _story(self, at: int, name: str, width: int, *, texts: int) -> list[Row]:
+        palette, room = self.palette, max(1, width - 5)
+        on = palette.bars if at == self.at else palette.raised
+        title = fit(self.words(f"start.story.{name}"), room)
+        rows: list[Row] = [[*self._number(at), Segment(title, ink(palette.text, bold=True))]]
+        about = self.words(f"start.shows.{name}")
+        about = fit(about, room) if texts == 1 else about
+        if texts:
+            below = rows_of([(about, ink(palette.quiet))], room)
+            rows += prefixed(below, ("     ", ink(None)))
+        padded = [[*row, Segment(" " * max(0, width - row_cells(row)), ink(None))] for row in rows]
+        return [marked(row, 0, -1, ink(None, on=on)) for row in padded]
+
+    def _session_row(self, at: int, facts: SessionFacts, width: int) -> Row:
+        palette, words = self.palette, self.words
+        sign, colour = mark_of(facts, palette)
+        right: Row = []
+        if width >= _AMPLE:
+            said: str = state_words(facts, words)
+            if facts.plan_steps and facts.plan_done < facts.plan_steps:
+                plan = words("start.plan", done=facts.plan_done, steps=facts.plan_steps)
+                said = f"{said} · {plan}"
+            right += [Segment(f"  {sign} {said}", ink(colour))]
+        else:
+            right += [Segment(f"  {sign}", ink(colour))]
+        day = pad(when(facts.last_at, host_of(self).clock.now()), 5)
+        right.append(Segment(f"  {day} ", ink(palette.quiet)))
+        left = [*self._number(at), Segment(visible_line(facts.title), ink(palette.text))]
+        row = two_sided(left, right, width)
+        return marked(row, 0, -1, ink(None, on=palette.bars)) if at == self.at else row
+
+    def _facts(self, width: int) -> list[Row]:
+        """Who answers, what may happen unasked, what holds commands; with what changes each."""
+        palette, session = self.palette, self._session
+        said = [(_model_words(session, self.words), "/model")]
+        said.append((self.words(f"choice.mode.{self._mode.value}"), "Shift+Tab"))
+        said.append((self.words(f"start.sandbox.{session.sandbox}"), "/doctor"))
+        keys = max(cell_len(key) for _, key in said)
+        column = min(max(cell_len(text) for text, _ in said), max(8, width - keys - 4))
+        rows: list[Row] = []
+        for text, key in said:
+            first, *more = rows_of([(text, ink(palette.text))], column)
+            gap = " " * (column - row_cells(first) + 2)
+            rows.append([Segment("  "), *first, Segment(gap + key, ink(palette.quiet))])
+            rows += prefixed(more, ("  ", ink(None)))
+        return rows
+
+
+def _model_words(session: SessionInfo, words: Catalogue) -> str:
+    return words("start.model", model=visible_line(session.model))
