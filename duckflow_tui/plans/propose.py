@@ -22,6 +22,7 @@ from duckflow_tui.state.gates import (
     CardAnswer,
     CardKind,
     CardMessage,
+    remarks_for_model,
 )
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import (
@@ -157,7 +158,7 @@ class PlanApprovals:
                         plan_id=plan_id,
                         fingerprint=answer.subject,
                         run=run,
-                        reason=answer.text.strip(),
+                        reason=answer.written,
                     )
                 )
             except StateError:  # changed between the key and now: the answer was for what it said
@@ -249,9 +250,16 @@ class PlanApprovals:
 
 def _check_accepted(answer: CardAnswer, what: str) -> None:
     if answer.action != ACCEPT.action:
-        reason = answer.text.strip()
-        said = f": {reason}" if reason else ""
-        raise ToolFault(f"The user refused {what}{said}", Outcome.REJECTED)
+        raise ToolFault(f"The user refused {what}{_reason(answer)}", Outcome.REJECTED)
+
+
+def _reason(answer: CardAnswer) -> str:
+    """Why the user refused, with what they wrote on steps; empty where they said nothing."""
+    reason = answer.text.strip()
+    said = f": {reason}" if reason else ""
+    if not answer.remarks:
+        return said
+    return f"{said}\nRemarks on steps of the plan:\n{remarks_for_model(answer.remarks)}"
 
 
 def _unanswered(none: Unanswered) -> ToolFault:
@@ -260,11 +268,10 @@ def _unanswered(none: Unanswered) -> ToolFault:
 
 def _approved(plan: Plan, answer: CardAnswer, who: str) -> Output:
     if plan.run is None:
-        reason = plan.rejection
-        said = f"The user rejected the plan: {reason}" if reason else "The user rejected the plan."
+        account = "every remark" if answer.remarks else "the reason"
         raise ToolFault(
-            f"{said}\nDo not carry it out. Take the reason into account and propose another, or "
-            "ask what they want instead.",
+            f"The user rejected the plan{_reason(answer) or '.'}\nDo not carry it out. Take "
+            f"{account} into account and propose another, or ask what they want instead.",
             Outcome.REJECTED,
         )
     how = "and wants all steps run" if plan.run is RunMode.ALL else "and wants it step by step"

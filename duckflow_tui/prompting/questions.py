@@ -175,7 +175,7 @@ def plan_question(
         "workspace": short(state.session.workspace),
         "conversation": _conversation(state),
         "plans": _plans(state),
-        "rejection": short(there.rejection, 2 * LINE) if there else "",
+        "rejection": short(there.rejection, 10 * LINE) if there else "",
         "avoid": data("avoid", _newest(objective.attempted_strategies if objective else ())),
         "learned": data("learned", _newest(objective.learned_constraints if objective else ())),
         "soft_steps": str(SOFT_STEPS),

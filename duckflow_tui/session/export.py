@@ -204,7 +204,7 @@ class _Paper:
                 self.add(f"*{_inline(words(message.key, **message.params))}*")
             case CardMessage():
                 kind = words(f"card.kind.{message.card.kind}")
-                answer = _inline(f"{message.answer.action} {message.answer.text}")
+                answer = _inline(f"{message.answer.action} {message.answer.written}")
                 self.add(f"**{kind}** → {answer}")
             case ReportMessage():
                 report = message.report
@@ -239,7 +239,7 @@ class _Paper:
         parts = [verb, _code(target), outcome, _inline(result.summary)]
         if message.answer is not None:
             parts.append(words(f"transcript.answer.{message.answer.choice}"))
-            parts.append(_inline(message.answer.reason))
+            parts.append(_inline(message.answer.written))
         self.add(f"- {' · '.join(filter(None, parts))}")
         self.add(_fenced(_cut(result.text, words)))
 

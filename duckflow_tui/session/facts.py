@@ -193,7 +193,8 @@ def _piece(message: Message) -> Piece | None:
             )
             return Piece(who="report", at=message.at, text=visible(said[:_SAID]))
         case CardMessage():
-            return Piece(who="user", at=message.at, text=visible(message.answer.text[:_SAID]))
+            said = message.answer.written
+            return Piece(who="user", at=message.at, text=visible(said[:_SAID]))
         case _:  # notices are the app's own words, in whatever language it speaks
             return None
 

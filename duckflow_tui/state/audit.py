@@ -136,7 +136,7 @@ def entries_of(messages: Iterable[Message]) -> Iterator[AuditEntry]:
                 what=message.card.kind,
                 subject=message.plan.name if message.plan is not None else message.card.question,
                 choice=answer.action,
-                said=answer.text.strip(),
+                said=answer.written,
                 step_id=message.card.step_id,
                 place=message.message_id,
             )
@@ -206,7 +206,7 @@ def _call_entry(call: OperationMessage, kind: AuditKind) -> AuditEntry:
         subject=", ".join(paths) or target(call.args),
         choice=answer.choice if answer is not None else "",
         why=call.reasoning.strip(),
-        said=answer.reason.strip() if answer is not None else "",
+        said=answer.written if answer is not None else "",
         step_id=call.step_id,
         place=call.call_id,
         ruling=call.ruling,

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Event, Frozen, InConversation, JsonObject, StateError
+from duckflow_tui.state.base import (
+    Event,
+    Frozen,
+    InConversation,
+    JsonObject,
+    StateError,
+    brief,
+)
 from duckflow_tui.state.goal import SituationReport
 from duckflow_tui.state.operations import Effect, Risk, Zone, change_running
 from duckflow_tui.state.pace import Pattern, Situation
@@ -125,6 +132,45 @@ class Gate(Frozen):
     opened_at: float  # seconds since the epoch
 
 
+class Remark(Frozen):
+    """What the user wrote on one line of a change that waits, or on one step of a plan."""
+
+    path: str = ""  # of the file; empty: it is about a step
+    number: int  # of the line or of the step, from 1
+    old: bool = False  # the line is one that would go: its number is of the file as it is
+    line: str  # the line as it stands, or the name of the step
+    said: str  # by the user
+
+    @property
+    def place(self) -> str:
+        """``src/a.py:12``; of a line that would go ``src/a.py:−9``; ``2 Tests`` of a step."""
+        if not self.path:
+            return f"{self.number} {self.line}"
+        return f"{self.path}:{'−' if self.old else ''}{self.number}"
+
+
+_LINE: Final = 200  # characters of a line that the model is told; it wrote the line or can read it
+
+
+def _written(said: str, remarks: Iterable[Remark]) -> str:
+    """What the user wrote with an answer, each remark with its place: one line, for people."""
+    parts = (said.strip(), *(f"{remark.place}: {remark.said}" for remark in remarks))
+    return "; ".join(part for part in parts if part)
+
+
+def remarks_for_model(remarks: Iterable[Remark]) -> str:
+    """The remarks as a numbered list: where, what stands there, what the user says of it."""
+    lines: list[str] = []
+    for number, remark in enumerate(remarks, start=1):
+        side = "that would be removed" if remark.old else "of the new version"
+        where = f"{brief(remark.path)}, line {remark.number} {side}"
+        if not remark.path:
+            where = f"step {remark.number}"
+        lines.append(f'{number}. {where}: "{brief(remark.line, _LINE)}"')
+        lines.append(f"   The user's remark: {remark.said.strip()}")
+    return "\n".join(lines)
+
+
 class GateAnswer(Frozen):
     """The user's key, bound to the gate, the call, its arguments and the files as shown."""
 
@@ -134,10 +180,16 @@ class GateAnswer(Frozen):
     before_hashes: tuple[str, ...] = ()
     choice: GateChoice
     reason: str = ""  # of a rejection
+    remarks: tuple[Remark, ...] = ()  # of a rejection, or with an alternative
     alternative: int | None = Field(default=None, ge=1, le=9)
     left_out: tuple[tuple[int, int], ...] = ()  # (file, hunk) not taken; a file without hunks: 0
     word: str = ""  # of earlier versions: what was typed where the gate wanted a word
     edited: str | None = None  # whole new content of the one file, for EDIT
+
+    @property
+    def written(self) -> str:
+        """The reason and the remarks, each with its place."""
+        return _written(self.reason, self.remarks)
 
     @property
     def approves(self) -> bool:
@@ -226,6 +278,12 @@ class CardAnswer(Frozen):
     subject: str
     action: str
     text: str = ""
+    remarks: tuple[Remark, ...] = ()  # on steps of the plan, where it is refused
+
+    @property
+    def written(self) -> str:
+        """The text and the remarks, each with its place."""
+        return _written(self.text, self.remarks)
 
 
 #: Options by card. Digits and letters keep their meaning over all cards.

@@ -78,7 +78,7 @@ def _decision(state: AgentState, event: Event) -> str:
                 about = repr(brief(card.question))
             chose = f"asked {about}, the user chose {brief(option.label) or option.action}"
             # What was said to a step is for its own conversation.
-            words = "" if card.step_id else event.answer.text
+            words = "" if card.step_id else event.answer.written
             return "" if card.kind in _NOT_NOTED else chose + _because(words)
         case PlanAnswered():
             # Without a screen nobody was asked: the approval mode had decided.
@@ -129,7 +129,7 @@ def _gate_answer(gate: Gate, answer: GateAnswer) -> str:
         case _ if answer.approves:
             return f"the user allowed {what}{', but for a part' if answer.left_out else ''}"
         case _:
-            return f"the user refused {what}" + _because(answer.reason)
+            return f"the user refused {what}" + _because(answer.written)
 
 
 def _because(words: str) -> str:

@@ -22,6 +22,7 @@ from duckflow_tui.state.gates import (
     GateChoice,
     Impact,
     before_hashes,
+    remarks_for_model,
 )
 from duckflow_tui.state.operations import Effect, FileChange, Outcome, Ruling, Zone
 from duckflow_tui.state.store import Record, Store
@@ -307,18 +308,25 @@ class GateKeeper:
 
 def rejection(answer: GateAnswer, gate: Gate) -> ToolFault | None:
     """What the model is told when the answer lets nothing run; None when it may."""
+    listed_remarks = ""
+    if answer.remarks:
+        listed_remarks = f"\nRemarks on lines of the change:\n{remarks_for_model(answer.remarks)}"
     if answer.choice is GateChoice.REJECT:
         reason = answer.reason.strip()
         said = f"rejected by the user: {reason}" if reason else "rejected by the user"
+        account = "reason"
+        if answer.remarks:
+            account = "reason and every remark" if reason else "remarks, every one of them,"
         return ToolFault(
-            f"{said}\nNothing was executed. Do not ask for the same again; take the user's "
-            "reason into account, or ask what they want instead.",
+            f"{said}{listed_remarks}\nNothing was executed. Do not ask for the same again; take "
+            f"the user's {account} into account, or ask what they want instead.",
             Outcome.REJECTED,
         )
     if answer.choice is GateChoice.ALTERNATIVE:
         label = gate.alternatives[(answer.alternative or 1) - 1]
         return ToolFault(
-            f'the user chose the alternative "{brief(label)}" instead; nothing was executed',
+            f'the user chose the alternative "{brief(label)}" instead; nothing was executed'
+            f"{listed_remarks}",
             Outcome.DECLINED,
         )
     return None

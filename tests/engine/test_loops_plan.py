@@ -23,7 +23,7 @@ from duckflow_tui.demo.replies import Fault, Reply, Script, When
 from duckflow_tui.state.base import StateError, Told
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
-from duckflow_tui.state.gates import CardAnswer, CardKind, CardOpened, GateChoice
+from duckflow_tui.state.gates import CardAnswer, CardKind, CardOpened, GateChoice, Remark
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.plan import SOFT_STEPS, PlanEdit, PlanStatus, RunMode, WorkStatus
@@ -244,24 +244,46 @@ async def test_the_user_approves_as_shown_and_the_rest_runs_by_itself(tmp_path: 
 async def test_a_rejected_plan_does_not_run_and_the_reason_reaches_the_model(
     tmp_path: Path,
 ) -> None:
-    """Covers C35."""
+    """Covers C35. With what the user wrote on its steps, and who makes the next plan reads it."""
     replies = Script(
         replies={
-            "main": (PROPOSE, decision("", action("task_loop.run")), done("Then I will not.")),
-            "plan": (plan_reply("first note"),),
+            "main": (
+                PROPOSE,
+                decision("", action("task_loop.run")),
+                PROPOSE,
+                done("Then I will not."),
+            ),
+            "plan": (plan_reply("first note", "second note"), plan_reply("one note")),
         }
+    )
+    remarks = (
+        Remark(number=1, line="first note", said="name it a.md"),
+        Remark(number=2, line="second note", said="not needed"),
     )
     async with session(tmp_path, replies) as running:
         await running.engine.send("two notes please")
-        await answer(running, "reject", "too many files")
+        await answer(running, "reject", "too many files", remarks=remarks)
+        await running.until(lambda _: len(running.server.of("plan")) == 2)
+        assert "2 second note: not needed" in str(running.server.of("plan")[1].text)
+        await answer(running, "reject", remarks=remarks[:1])
         end = await running.ended()
         tried = running.results()[1].result
         assert tried.outcome is Outcome.INVALID
         assert "is rejected; it runs only as the user approved it" in tried.text
         assert running.state.active_plan is not None
         assert running.state.active_plan.status is PlanStatus.REJECTED
-        assert "too many files" in running.results()[0].result.text
+        assert running.results()[0].result.text.split("\n") == [
+            "The user rejected the plan: too many files",
+            "Remarks on steps of the plan:",
+            '1. step 1: "first note"',
+            "   The user's remark: name it a.md",
+            '2. step 2: "second note"',
+            "   The user's remark: not needed",
+            "Do not carry it out. Take every remark into account and propose another, or ask what "
+            "they want instead.",
+        ]
         assert "too many files" in str(running.server.requests[-1].text)
+        assert 'step 1: "first note"' in running.results()[2].result.text
         assert end.outcome == "done"
         assert statuses(running.state) == [WorkStatus.PENDING]
 

@@ -12,8 +12,9 @@ from support.session import action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Fault, RefusedPart, Reply, Script
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.audit import decisions
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage
-from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.gates import GateChoice, Remark
 from duckflow_tui.state.operations import Outcome, Risk
 from duckflow_tui.state.phase import Phase, PhaseChanged, Status, TransitionRefused
 from duckflow_tui.state.turn import TurnPaused
@@ -162,6 +163,39 @@ async def test_a_rejection_reaches_the_model_with_its_reason_and_is_no_error(
         moved = [change.vital for change in s.state.vitals.history]
         assert set(moved) <= {"stamina"}  # which every loop costs
         assert [c.inputs["failed"] for c in s.state.vitals.history] == [0.0] * len(moved)
+
+
+@pytest.mark.parametrize("protocol", ["json", "tools"])
+async def test_remarks_on_lines_reach_the_model_as_one_list(
+    tmp_path: Path, protocol: Literal["json", "tools"]
+) -> None:
+    """Each with its file, line, version and words; and all that tells of the decision has them."""
+    folder = workspace(tmp_path)
+    replies = script(decision("a", EDIT), done("Then I ask first."))
+    async with session(tmp_path, replies, protocol=protocol) as s:
+        await s.engine.send("fix the total")
+        goes, comes = "    return price * (1 - sum(rates))", "    for rate in rates:"
+        remarks = (
+            Remark(path="shop.py", number=2, old=True, line=goes, said="this stays"),
+            Remark(path="shop.py", number=2, line=comes, said='say "discount"'),
+        )
+        await s.answer(GateChoice.REJECT, remarks=remarks)
+        await s.ended()
+        assert (folder / "shop.py").read_text() == BUGGY
+        told = s.results()[0].result.text
+        assert told.split("\n") == [
+            "rejected by the user",
+            "Remarks on lines of the change:",
+            f'1. shop.py, line 2 that would be removed: "{goes}"',
+            "   The user's remark: this stays",
+            f'2. shop.py, line 2 of the new version: "{comes}"',
+            '   The user\'s remark: say "discount"',
+            "Nothing was executed. Do not ask for the same again; take the user's remarks, every "
+            "one of them, into account, or ask what they want instead.",
+        ]
+        assert told in s.server.of("main")[1].new_text
+        said = 'shop.py:−2: this stays; shop.py:2: say "discount"'
+        assert decisions(s.state)[0].said == said
 
 
 async def test_an_alternative_executes_nothing_and_its_label_reaches_the_model(

@@ -8,7 +8,7 @@ from support.session import Session, action, decision
 
 from duckflow_tui.demo.replies import Reply
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.gates import Card, CardAnswer
+from duckflow_tui.state.gates import Card, CardAnswer, Remark
 from duckflow_tui.state.plan import WorkStatus
 
 
@@ -57,12 +57,19 @@ async def card(running: Session) -> Card:
     return running.state.cards[0]
 
 
-async def answer(running: Session, action_name: str, text: str = "") -> Card:
+async def answer(
+    running: Session, action_name: str, text: str = "", *, remarks: tuple[Remark, ...] = ()
+) -> Card:
     """Answer the oldest card as a key would."""
     shown = await card(running)
-    await running.engine.answer_card(
-        CardAnswer(card_id=shown.card_id, subject=shown.subject, action=action_name, text=text)
+    given = CardAnswer(
+        card_id=shown.card_id,
+        subject=shown.subject,
+        action=action_name,
+        text=text,
+        remarks=remarks,
     )
+    await running.engine.answer_card(given)
     return shown
 
 

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice, Impact
 from duckflow_tui.state.operations import Effect, OperationResult, Outcome, Risk, Zone
+from duckflow_tui.ui.panes.key_guard import SETTLE
 
 Snap = Callable[..., bool]
 SIZES = ((120, 40), (80, 24), (60, 20))
@@ -98,6 +99,18 @@ def test_reason_of_a_rejection(snap_compare: Snap) -> None:
         await drawn(pilot)
 
     assert snap_compare(GateApp(gate()), terminal_size=(120, 40), run_before=reject)
+
+
+@pytest.mark.parametrize(("size", "language"), [((120, 40), "en"), ((80, 24), "ja")])
+def test_remarks_on_lines(snap_compare: Snap, size: tuple[int, int], language: str) -> None:
+    async def write(pilot: Pilot[None]) -> None:
+        app = await at_gate(pilot)
+        await press(pilot, "j", "c", *"one loop is enough", "enter")
+        app.clock.advance(SETTLE)
+        await press(pilot, "j", "j", "c", *"why this name?")
+
+    app = GateApp(gate(), beside=size[0] >= 120, language=language)
+    assert snap_compare(app, terminal_size=size, run_before=write)
 
 
 def test_editor_of_a_proposal(snap_compare: Snap) -> None:

@@ -40,7 +40,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage
-from duckflow_tui.state.gates import GateAnswer, GateChoice
+from duckflow_tui.state.gates import GateAnswer, GateChoice, Remark
 from duckflow_tui.state.goal import ObjectiveChanged, RequirementItem, TaskObjective
 from duckflow_tui.state.memory import CompactionMessage
 from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
@@ -158,6 +158,7 @@ def rich_state() -> AgentState:
             args_hash="h",
             choice=GateChoice.ONCE,
             reason="go\non",
+            remarks=(Remark(path="a.py", number=3, old=True, line="x = 1", said="keep\nit"),),
         )
         state.messages.append(
             OperationMessage(

@@ -136,7 +136,7 @@ class CardBlock(Block):
         card, plan = self.message.card, self.message.plan
         steps = [f"{step.name}\n{step.description}" for step in plan.steps] if plan else []
         subject = card_subject(card, plan, Catalogue())
-        return "\n".join((subject, self.message.answer.text, *steps, *quoted_words(card)))
+        return "\n".join((subject, self.message.answer.written, *steps, *quoted_words(card)))
 
 
 class ReportBlock(Block):
@@ -192,7 +192,7 @@ class ReportBlock(Block):
 
 def answer_words(answer: CardAnswer, words: Catalogue) -> str:
     """What the user answered, with the words that went with it."""
-    text = answer.text.strip()
+    text = answer.written
     key = f"card.answered.{answer.action}"
     because = f"{key}_because"
     return words(because, text=text) if text and words.has(because) else words(key)

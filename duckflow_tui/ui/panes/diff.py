@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from rich.segment import Segment
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.message import Message
@@ -84,7 +86,7 @@ def selected_text(
 def _piece(
     layout: DiffLayout, words: Catalogue, part: DiffCell, span: tuple[int, int] | None, before: int
 ) -> str | None:
-    if part.row < 0 or span is None:
+    if part.row < 0 or part.remark or span is None:
         return None
     row = layout.document.rows[part.row]
     if row.kind in (RowKind.HUNK, RowKind.NOTE):
@@ -146,6 +148,8 @@ class DiffView(LineView, can_focus=True):
         self._finding = False  # the first change is yet to be scrolled to
         self.refused = ""  # why the last key did nothing: a key of the catalogue
         self.changing = False  # a Changed is on its way
+        self.write_remark: Callable[[], None] | None = None  # where the pane has a line to write in
+        self.lines_beside: Callable[[int], int] = lambda width: 0  # of what stands around it
         self._when_changed: Callable[[], None] | None = None
 
     # what it shows
@@ -279,6 +283,51 @@ class DiffView(LineView, can_focus=True):
     def action_page_down(self) -> None:
         self.scroll_page_down(animate=False)
 
+    def action_line(self, by: int) -> None:
+        """The cursor to the next line, or to the one before, and the view a line on with it; where
+        nothing is asked there is no cursor.
+        """
+        rows, here = self.document.lines, self.document.cursor
+        if self.document.choosing and rows:
+            if not self._in_sight(here):
+                self.point(self.line_at_hand(last=by < 0))
+            elif not self._is_cut(here, by):
+                self.point(rows[min(max(bisect_left(rows, here) + by, 0), len(rows) - 1)])
+        self.scroll_relative(y=by, animate=False)
+
+    def action_remark(self) -> None:
+        """Write on the line at the cursor, or on the first change in sight."""
+        if self.write_remark is not None:
+            self.write_remark()
+
+    def point(self, row: int) -> None:
+        """Put the cursor on this row, bring it into sight, and its hunk to hand; -1: nowhere."""
+        self.document.cursor, self.refused = row, ""
+        if row < 0:
+            return
+        hunks = enumerate(self.document.hunks)
+        self._at = next((n for n, hunk in hunks if hunk.first <= row <= hunk.last), self._at)
+        self.redraw()
+        self.reveal(*self._lines_of(row))
+        self._changed()
+
+    def line_at_hand(self, *, last: bool = False) -> int:
+        """The row at the cursor while that is in sight; else the first change that is, or the
+        first line, or with ``last`` the last line; -1 where no line is in sight.
+        """
+        here = self.document.cursor
+        if self._in_sight(here):
+            return here
+        seen = [row for row in self.document.lines if self._in_sight(row)]
+        if not seen or last:
+            return seen[-1] if seen else -1
+        return next((row for row in seen if self.document.rows[row].mark != " "), seen[0])
+
+    def refuse(self, entry: str) -> None:
+        """Say why the last key did nothing: an entry of the catalogue."""
+        self.refused = entry
+        self._changed()
+
     def action_next_hunk(self) -> None:
         self._to_hunk(self._at + 1)
 
@@ -304,6 +353,16 @@ class DiffView(LineView, can_focus=True):
         self.wrap = not self.wrap
 
     # Textual
+
+    def on_click(self, event: events.Click) -> None:
+        """The cursor goes where the user points, in either version."""
+        layout, line = self._laid_out, self.first_line + event.y
+        if not self.document.choosing or not 0 <= line < layout.height:
+            return
+        parts = layout.parts(line)
+        part = parts[-1] if layout.split and event.x > layout.half else parts[0]
+        if part.row >= 0 and not layout.is_caption(part.row):
+            self.point(part.row)
 
     def watch_split(self) -> None:
         self.invalidate()
@@ -332,7 +391,13 @@ class DiffView(LineView, can_focus=True):
         self._renderer_now = None
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return self.height_for(width)
+        most = max(0, container.height - self.lines_beside(width))
+        bar = self.styles.scrollbar_size_horizontal  # Textual adds it, be there one or not
+        if not self.document.previews:
+            return most - bar
+        layout = self._lay_out(width - self.styles.scrollbar_size_vertical)
+        scrolls = bar if layout.longest > layout.room else 0
+        return min(max(1, layout.height) + scrolls, most) - bar
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         return selected_text(self._laid_out, self._renderer, self.words, selection), "\n"
@@ -353,7 +418,7 @@ class DiffView(LineView, can_focus=True):
             return  # it is about to be scrolled away, or nothing
         news = False
         for part in layout.parts(line):
-            if part.row < 0:
+            if part.row < 0 or part.remark:
                 continue
             row = self.document.rows[part.row]
             if layout.is_caption(part.row):
@@ -417,10 +482,32 @@ class DiffView(LineView, can_focus=True):
         layout = self._laid_out
         return layout.top_of(hunk.first), layout.tops[layout.entry_of[hunk.last] + 1] - 1
 
+    def _lines_of(self, row: int) -> tuple[int, int]:
+        """The first screen line of a row, and the one behind its last."""
+        layout = self._laid_out
+        return layout.top_of(row), layout.tops[layout.entry_of[row] + 1]
+
+    def _in_sight(self, row: int) -> bool:
+        if row < 0:
+            return False
+        top, stop = self._lines_of(row)
+        return stop > self.first_line and top < self.first_line + self.lines_in_sight
+
+    def _is_cut(self, row: int, by: int) -> bool:
+        """Whether the row goes on below what is in sight, or above for a negative ``by``."""
+        top, stop = self._lines_of(row)
+        above = top < self.first_line
+        return above if by < 0 else stop > self.first_line + self.lines_in_sight
+
     def _to_hunk(self, index: int) -> None:
         if not self.document.hunks:
             return
         self._at = min(max(index, 0), len(self.document.hunks) - 1)
+        if self.document.cursor >= 0:
+            hunk = self.document.hunks[self._at]
+            within = (n for n in range(hunk.first + 1, hunk.last + 1))
+            changed = (n for n in within if self.document.rows[n].mark != " ")
+            self.document.cursor = next(changed, self.document.cursor)
         self.refused = ""
         self.redraw()
         self.scroll_to(y=self._extent(self._at)[0], animate=False)

@@ -14,7 +14,7 @@ from typing import Final
 from rich.cells import cell_len
 
 from duckflow_tui.safety.safe_text import SafeText, visible_line
-from duckflow_tui.state.gates import DiffLine, FilePreview
+from duckflow_tui.state.gates import DiffLine, FilePreview, Remark
 from duckflow_tui.ui.panes.rows import Seen, whole_spans
 from duckflow_tui.ui.panes.strips import Span, fold, wrap
 
@@ -73,7 +73,8 @@ class HunkRows:
 
 
 class DiffDocument:
-    """The rows of some previews, what of them was seen and which hunks are left out.
+    """The rows of some previews, what of them was seen, which hunks are left out, and what the
+    user wrote on lines.
 
     Two views may show one document: what was seen in the one is seen in the other.
     """
@@ -90,6 +91,8 @@ class DiffDocument:
         self.choosing = choosing
         self.apart = apart
         self.left_out: set[HunkId] = set()
+        self.remarks: dict[int, str] = {}  # by row: what the user wrote on it
+        self.cursor = -1  # the row that a remark goes to, -1 for none yet
         self._listeners: list[Callable[[], None]] = []
         self.rows: list[DiffRow] = []
         self.hunks: list[HunkRows] = []
@@ -135,8 +138,53 @@ class DiffDocument:
         return True
 
     def on_choice(self, listener: Callable[[], None]) -> None:
-        """Call ``listener`` whenever a hunk was left out or taken, in whichever view."""
+        """Call ``listener`` whenever a hunk was left out or taken or a remark written, in whichever
+        view.
+        """
         self._listeners.append(listener)
+
+    def remark(self, row: int, said: str) -> None:
+        """Keep what the user says of this line; an empty text takes the remark away."""
+        if said.strip():
+            self.remarks[row] = said.strip()
+        else:
+            self.remarks.pop(row, None)
+        for listener in tuple(self._listeners):
+            listener()
+
+    def remarked(self) -> tuple[Remark, ...]:
+        """The remarks in the order of their lines, with the lines as they are."""
+        found: list[Remark] = []
+        for index, said in sorted(self.remarks.items()):
+            row = self.rows[index]
+            preview = self.previews[row.file]
+            lines = preview.hunks[row.hunk].lines
+            here = (row.mark, row.old, row.new)
+            line = next(n for n in lines if (n.mark, n.old, n.new) == here)
+            number = (line.old if line.mark == "-" else line.new) or 1
+            old = line.mark == "-"
+            path = preview.path if old or not preview.target else preview.target
+            found.append(Remark(path=path, number=number, old=old, line=line.text, said=said))
+        return tuple(found)
+
+    def take_remarks(self, other: DiffDocument) -> None:
+        """Take over the remarks of another version of the change, where their lines still stand."""
+        places: dict[tuple[str, str, str], list[int]] = {}
+        for index in self.lines:
+            row = self.rows[index]
+            key = (self.previews[row.file].path, row.mark, row.text)
+            places.setdefault(key, []).append(index)
+        for index, said in other.remarks.items():
+            row = other.rows[index]
+            same = places.get((other.previews[row.file].path, row.mark, row.text), [])
+            if same:
+                self.remarks[min(same, key=lambda at: abs(at - index))] = said
+
+    @property
+    def lines(self) -> list[int]:
+        """The rows that are lines of a file: those that a remark can be written on."""
+        kinds = (RowKind.LINE, RowKind.BLANKS)
+        return [index for index, row in enumerate(self.rows) if row.kind in kinds]
 
     @property
     def takes_nothing(self) -> bool:
@@ -265,6 +313,8 @@ def _run(blanks: list[DiffRow]) -> Iterator[DiffRow]:
     yield row
 
 
+USER_MARK: Final = "›"  # before what the user says, as in the chat
+REMARK_HANG: Final = 2  # cells of the mark and the space behind it
 NARROWEST_SPLIT: Final = 72  # cells; below, two versions side by side are unreadable
 _NARROWEST_NUMBERS: Final = 30  # cells; below, line numbers take room that the text needs
 
@@ -328,6 +378,7 @@ class DiffCell:
     row: int  # -1: this side is empty
     span: Span
     first: bool  # whether the row begins here
+    remark: bool = False  # the characters are of the user's remark on the row
 
 
 class DiffLayout:
@@ -360,6 +411,9 @@ class DiffLayout:
         room = self.half if self.split else self.width
         self.room = max(1, room - self.gutter)
         self._folds: dict[int, list[Span]] = {}
+        self._remarks = {
+            row: f"{USER_MARK} {visible_line(s)}" for row, s in document.remarks.items()
+        }
         # Numbers in two sequences, not pairs: 10,000 tuples more, and the collector of garbage
         # looks through everything while the diff should be drawn.
         count = len(document.rows)
@@ -420,7 +474,10 @@ class DiffLayout:
         left, right = self.entry(entry)
         if not self.split or self.is_caption(left):
             return (self._part(left, line),)
-        return self._part(left, line), self._part(right, line)
+        old, new = self._part(left, line), self._part(right, line)
+        if old.remark and left == right:  # it stands on both sides, what is said of it on one
+            old = DiffCell(-1, (0, 0), first=False)
+        return old, new
 
     def is_caption(self, row: int) -> bool:
         """Whether the row holds words of ours across the whole width."""
@@ -443,6 +500,14 @@ class DiffLayout:
                 self._folds[row] = broken(text, self.room, self.hang(row)) if self.wraps else whole
         return self._folds[row]
 
+    def remark(self, row: int) -> SafeText:
+        """The remark on this row, as it stands below it."""
+        return SafeText(self._remarks[row])
+
+    def _remark_spans(self, row: int) -> list[Span]:
+        said = self._remarks.get(row)
+        return broken(said, self.room, REMARK_HANG) if said is not None else []
+
     def hang(self, row: int) -> int:
         """Cells by which the second line of a row and those below begin further in: like the
         first, unless that takes more than half of the room.
@@ -453,7 +518,7 @@ class DiffLayout:
 
     def on_screen(self, part: DiffCell, scrolled: int) -> Span:
         """The characters of a part that are on screen, its line being scrolled by cells."""
-        if self.wraps or part.row < 0:
+        if self.wraps or part.row < 0 or part.remark:
             return part.span
         text = self.document.rows[part.row].text
         left = scrolled
@@ -476,10 +541,13 @@ class DiffLayout:
     def _lines(self, row: int) -> int:
         if row < 0:
             return 0
+        below = len(self._remark_spans(row)) if row in self._remarks else 0
         kind = self.document.rows[row].kind
         if kind in _CAPTIONS:
-            return len(self.spans(row)) if kind in (RowKind.FILE, RowKind.NOTE) else 1
+            return len(self.spans(row)) if kind in (RowKind.FILE, RowKind.NOTE) else 1 + below
         text = self.document.rows[row].text
+        if below:
+            return len(self.spans(row)) + below
         if not self.wraps:
             return 1
         if len(text) <= self.room and text.isascii():  # nearly every line of 10,000
@@ -491,5 +559,8 @@ class DiffLayout:
             return DiffCell(-1, (0, 0), first=False)
         spans = self.spans(row)
         if line >= len(spans):
+            said = self._remark_spans(row)
+            if line - len(spans) < len(said):
+                return DiffCell(row, said[line - len(spans)], first=False, remark=True)
             return DiffCell(-1, (0, 0), first=False)
         return DiffCell(row, spans[line], first=line == 0)

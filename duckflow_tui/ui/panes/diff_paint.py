@@ -17,6 +17,7 @@ from textual.strip import Strip
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff_document import (
+    REMARK_HANG,
     DiffCell,
     DiffDocument,
     DiffLayout,
@@ -35,7 +36,7 @@ _ALIKE: Final = 0.65  # lines less alike than this are two lines, not one that c
 
 @lru_cache(maxsize=2048)
 def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
-    """Character spans of what differs, in the old and in the new line.
+    """Character spans of what differs, in the old and in the new line: a word at least each.
 
     Both empty when the lines have too little in common for it to mean anything.
     """
@@ -54,13 +55,12 @@ def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...
         _spans(a, [(m.a, m.a + m.size) for m in blocks]),
         _spans(b, [(m.b, m.b + m.size) for m in blocks]),
     )
-    telling = (_telling(old, spans[0]), _telling(new, spans[1]))
-    return telling if any(telling) else spans
+    return _telling(old, spans[0]), _telling(new, spans[1])
 
 
 def _telling(text: str, spans: tuple[Span, ...]) -> tuple[Span, ...]:
-    """The spans that are more than brackets and commas, which change along with other words."""
-    return tuple(span for span in spans if text[slice(*span)].strip("()[]{}<>,;: \t"))
+    """The spans with a word in them: signs change along with the words around them."""
+    return tuple(span for span in spans if re.search(r"\w", text[slice(*span)]))
 
 
 def _spans(words: list[str], kept: list[tuple[int, int]]) -> tuple[Span, ...]:
@@ -278,11 +278,16 @@ class DiffRenderer:
         if part.row < 0:
             return [], ink(None, on=self.palette.background)
         row = self._document.rows[part.row]
+        if part.remark:
+            return self._remark(layout, part)
         left_out = (row.file, row.hunk) in self._document.left_out
         ground = self._styles.ground(row, left_out=left_out)
         fill = Style(bgcolor=ground.bgcolor)
         number = row.old if row.mark == "-" or old else row.new
         drawn = self._gutter(layout, part, row.mark, number, fill, left_out=left_out)
+        if part.first and part.row == self._document.cursor:
+            here = fill + ink(self.palette.accent, bold=True)
+            drawn = [Segment(f"{drawn[0].text if drawn[1:] else ''}{row.mark}▸", here)]
         if row.kind is RowKind.BLANKS:
             text = self._words("diff.blank_lines", count=row.count)
             drawn.append(Segment(text, fill + ink(self.palette.quiet, italic=True)))
@@ -296,6 +301,20 @@ class DiffRenderer:
         if not layout.wraps and span[1] < len(row.text):
             drawn.append(Segment("…", ground + ink(self.palette.accent)))
         return drawn, fill
+
+    def _remark(self, layout: DiffLayout, part: DiffCell) -> tuple[Row, Style]:
+        """What the user wrote on the line above."""
+        ground = ink(self.palette.text, on=self.palette.raised)
+        text = layout.remark(part.row)
+        piece = text[part.span[0] : part.span[1]]
+        drawn = [Segment(" " * layout.gutter, ground)]
+        if part.span[0]:
+            drawn.append(Segment(" " * REMARK_HANG, ground))
+            drawn.append(Segment(piece, ground))
+        else:
+            drawn.append(Segment(piece[:1], ground + ink(self.palette.accent, bold=True)))
+            drawn.append(Segment(piece[1:], ground))
+        return drawn, Style(bgcolor=ground.bgcolor)
 
     def both_sides(
         self, layout: DiffLayout, parts: Sequence[DiffCell], width: int, scrolled: int

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from rich.cells import cell_len
 from rich.text import Text
+from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.geometry import Size
 from textual.reactive import var
+from textual.widget import Widget
 from textual.widgets import Static
 
 from duckflow_tui.safety.safe_text import visible_line
@@ -24,6 +28,7 @@ from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument
 from duckflow_tui.ui.panes.diff_paint import counted, figures_text
+from duckflow_tui.ui.panes.key_guard import InlineField
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.words.catalogue import Catalogue
@@ -114,18 +119,20 @@ def _reason(message: OperationMessage, words: Catalogue) -> str:
         return ""
     why = words(f"diff.reason.{result.outcome}")
     if result.outcome is Outcome.REJECTED and message.answer is not None:
-        detail = visible_line(message.answer.reason.strip())
+        detail = visible_line(message.answer.written)
     else:
         detail = visible_line(result.summary)
     return f"{why}: {detail}" if detail else why
 
 
+MOST_VERDICT: Final = 3  # lines, as the style sheet has it
 _LEAST_PATH = 8  # cells of the path in the title; below, the end of it names no file
 _FEWEST_HINTS = 3  # lines of room below which the keys give way to the diff itself
 
 
 class DiffPane(Vertical):
-    """A DiffView above one line that counts what is not on screen and names the keys.
+    """A DiffView above one line that counts what is not on screen and names the keys. Remarks are
+    written in that line's place.
 
     Above it stands what became of the change, once that is known. Without ``titled`` no title
     says what is shown: where room is short the line below does, and the view begins with what
@@ -146,14 +153,66 @@ class DiffPane(Vertical):
         self._ending: FinishedCall | None = None
         self._verdict = Static(classes="diff-verdict", markup=False)
         self._foot = Static(classes="diff-foot", markup=False)
+        #: Where a remark is written; shown only meanwhile.
+        self.field = InlineField(self._written, id=None, dropped=self.stop_writing)
+        self._row = -1  # of the document: what is written is about it
+        self._back: Widget = self.view  # gets the focus after that
+        self.view.lines_beside = self._lines_beside
+        self.view.write_remark = lambda: self.write(self.view)
 
     def compose(self) -> ComposeResult:
         yield self._verdict
         yield self.view
         yield self._foot
+        yield self.field
 
     def on_mount(self) -> None:
-        self._verdict.display = False
+        self._verdict.display = self.field.display = False
+
+    # --- remarks ----------------------------------------------------------------------------
+
+    def write(self, back: Widget) -> None:
+        """Let the user write on the line at hand; ``back`` has the focus now and gets it again."""
+        document, row = self.view.document, self.view.line_at_hand()
+        if not document.choosing or row < 0:
+            self.view.refuse("diff.no_line" if document.choosing else "diff.whole.only_shown")
+            return
+        self.view.point(row)
+        self._row, self._back = row, back
+        line = document.rows[row]
+        self.field.value = document.remarks.get(row, "")
+        self.field.cursor_position = len(self.field.value)
+        number = line.old if line.mark == "-" else line.new
+        self.field.placeholder = self.words("diff.ask_remark", number=number)
+        self.field.display, self._foot.display = True, False
+        self.field.take_over(back)
+        self.refresh(layout=True)
+
+    def _written(self, text: str) -> None:
+        """Keep the remark; an empty one takes that of the line away."""
+        document, row = self.view.document, self._row
+        self.stop_writing()
+        document.remark(row, text)
+        self.view.invalidate()
+        self.view.point(row)
+
+    def stop_writing(self) -> None:
+        """Drop what is being written, if anything is."""
+        if not self.field.display:
+            return
+        had_focus = self.field.has_focus
+        self.field.value = ""
+        self.field.display, self._foot.display = False, True
+        self.refresh(layout=True)
+        if had_focus:
+            self.screen.set_focus(self._back)
+
+    def _lines_beside(self, width: int) -> int:
+        """Lines of the pane that are not the diff's: the foot, and what became of the change."""
+        if not self._verdict.display:
+            return 1
+        room = Size(max(1, width - 2), MOST_VERDICT)
+        return 1 + min(self._verdict.get_content_height(room, room, room.width), MOST_VERDICT)
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
@@ -186,6 +245,7 @@ class DiffPane(Vertical):
 
     def open(self, document: DiffDocument, call_id: str = "") -> None:
         """Show another document from its start: what the call would change."""
+        self.stop_writing()
         self.call_id = call_id
         self._since = self._ending = None
         self.view.show(document, at_change=not self._titled)
@@ -267,6 +327,11 @@ class DiffPane(Vertical):
     def on_diff_view_changed(self) -> None:
         self._refresh_foot()
 
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _focus_moved(self) -> None:
+        self.call_after_refresh(self._refresh_foot)
+
     def _refresh_foot(self) -> None:
         if self.is_attached:
             text = self._foot_text(palette_of(self))
@@ -332,6 +397,8 @@ class DiffPane(Vertical):
             hints.append(f"{pair} {self.words('diff.hint_hunks')}")
         if heading.can_leave:
             hints.append(f"{labels['toggle_hunk']} {self.words('diff.hint_toggle')}")
+        if self.view.has_focus and self.view.document.choosing:  # else the gate's keys say so
+            hints.append(f"{labels['remark']} {self.words('diff.hint_remark')}")
         split = "diff.hint_unified" if self.view.is_split else "diff.hint_split"
         wrap = "diff.hint_cut" if self.view.wrap else "diff.hint_wrap"
         if self.view.can_split:

@@ -36,7 +36,10 @@ def gate_bindings() -> list[BindingType]:
             found += [Binding(k, f"alternative({k})", k, show=False) for k in key.keys]
         elif key.surface == "gate" or (key.surface == "diff" and key.keys not in own):
             found.append(Binding(",".join(key.keys), key.action, key.label, show=False))
+    lines = {k for key in keys_of("diff") for k in key.keys}
     for binding in cast("list[Binding]", ScrollableContainer.BINDINGS):
+        if binding.key in lines:
+            continue
         found.append(Binding(binding.key, f"scroll_part('{binding.action}')", show=False))
     return found
 
@@ -55,8 +58,9 @@ Alike = Callable[[Gate], Sequence[OperationMessage]]
 class GatePane(GateView):
     """The oldest open gate: what, why, with what consequences, and the keys (S4-60…62, S4-65).
 
-    While part of the request was not on screen, a key that consents asks once, naming how much,
-    and the same key then decides (R14). An answer carries the hashes of exactly what was shown.
+    While part of the request was not on screen, or remarks are written that would be lost, a key
+    that consents asks once, naming how much, and the same key then decides (R14). An answer carries
+    the hashes of exactly what was shown.
 
     Once answered by a key it keeps the focus, and says so, while the same reply may ask again:
     the focus stays for that gate and never comes to it. Whatever is typed meanwhile goes to the
@@ -125,7 +129,7 @@ class GatePane(GateView):
             self._whole.dismiss()
             self._whole = None
         other = gate is None or self._gate is None or gate.gate_id != self._gate.gate_id
-        typing = self._field.has_focus
+        typing = self._line is not None and self._line.has_focus
         had_focus = self.has_focus or typing
         self._sent = False
         self._close_field()
@@ -196,6 +200,8 @@ class GatePane(GateView):
                 return gate is not None and gate.can_grant_step
             case "project":
                 return gate is not None and gate.can_grant_project
+            case "reject":
+                return bool(self._document.remarks)  # which it sends, and asks no more
             case "alternative":
                 return gate is not None and int(key) <= len(gate.alternatives)
             case _:
@@ -230,9 +236,9 @@ class GatePane(GateView):
             self._guard.begin()  # nobody has read it yet
 
     def action_escape(self) -> None:
-        if self._rule.display and not self._field.display:
+        if self._rule.display and self._line is None:
             self.show_rule(None)
-        elif self._details.display and not self._field.display:
+        elif self._details.display and self._line is None:
             self.show_details(shown=False)
         else:
             super().action_escape()
@@ -251,7 +257,13 @@ class GatePane(GateView):
             host_of(self).push_screen(self._whole, lambda _: self._guard.begin())
 
     def action_reject(self) -> None:
-        if self._open_gate() is not None:
+        """With remarks at once: they are the reason. Else ask for one."""
+        gate = self._open_gate()
+        if gate is None:
+            return
+        if self._document.remarks:
+            self._answer(gate, GateChoice.REJECT, remarks=self._document.remarked())
+        else:
             asked = self.words("gate.ask_reason")
             if cell_len(asked) > self.size.width - 1:  # the cursor stands before it
                 asked = self.words("gate.ask_reason_short")
@@ -278,7 +290,24 @@ class GatePane(GateView):
     def action_alternative(self, number: int) -> None:
         gate = self._open_gate()
         if gate is not None and number <= len(gate.alternatives):
-            self._answer(gate, GateChoice.ALTERNATIVE, alternative=number)
+            remarks = self._document.remarked()
+            self._answer(gate, GateChoice.ALTERNATIVE, alternative=number, remarks=remarks)
+
+    def action_line(self, by: int) -> None:
+        """To another line of the diff; without one, scroll what there is."""
+        if self._document.rows and self._over is None:
+            self._view.action_line(by)
+        else:
+            self._part.scroll_relative(y=by, animate=False)
+
+    def action_remark(self) -> None:
+        """Write on the line at the cursor."""
+        gate = self._open_gate()
+        if gate is not None and gate.previews and self._over is None:
+            self._pane.write(self)
+            self._refresh_frame()
+        elif gate is not None:
+            self._show_hint("diff.no_line")
 
     def action_next_hunk(self) -> None:
         self._view.action_next_hunk()
@@ -302,12 +331,7 @@ class GatePane(GateView):
         self._view.action_toggle_wrap()
 
     async def action_scroll_part(self, action: str) -> None:
-        part = self._view if self._document.rows else self._arguments
-        if self._over is not None:
-            part = self._over
-        elif part is self._arguments and not self._arguments.max_scroll_y:
-            part = self._points
-        await part.run_action(action)
+        await self._part.run_action(action)
 
     def _submit(self, text: str) -> None:
         gate = self._gate
@@ -327,11 +351,12 @@ class GatePane(GateView):
             self._show_hint("gate.takes_nothing")
             return
         now = self._now()
-        if self.unseen() and self._unread_for is not choice:
+        asks = self.unseen() or self._document.remarks  # those would be lost
+        if asks and self._unread_for is not choice:
             self._unread_for, self._asked_at, self._hint = choice, now, ""
             self._refresh_frame()
             return
-        if self.unseen() and round(now - self._asked_at, 6) < SETTLE:
+        if asks and round(now - self._asked_at, 6) < SETTLE:
             return  # nobody has read yet what is asked
         left_out = tuple(sorted(self._document.left_out))
         self._answer(gate, choice, left_out=left_out)

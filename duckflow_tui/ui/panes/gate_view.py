@@ -31,6 +31,7 @@ from duckflow_tui.ui.panes.gate_words import (
     title_of,
     unread_hints,
 )
+from duckflow_tui.ui.panes.key_guard import InlineField
 from duckflow_tui.ui.panes.question import KeyHint, KeyRow, QuestionWidget
 from duckflow_tui.ui.panes.request import QuestionRow, RequestView
 from duckflow_tui.ui.panes.rows import palette_of
@@ -114,6 +115,7 @@ class GateView(QuestionWidget):
         self._beside = beside
         self._document = DiffDocument()
         self._gate: Gate | None = None
+        self._call_id = ""  # of the gate that is shown, or was last
         #: The answer that was asked about, as part of the request was not on screen.
         self._unread_for: GateChoice | None = None
         self._points = RequestView(lambda size: self._shares(size).points, id="gate-points")
@@ -149,6 +151,11 @@ class GateView(QuestionWidget):
         """The gate that is shown."""
         return self._gate
 
+    @property
+    def _line(self) -> InlineField | None:
+        field = self._pane.field
+        return field if field.display else super()._line
+
     def unseen(self) -> int:
         """Lines of the request that have not been on screen: rows, arguments and diff."""
         rule = self._rule.unseen() if self._rule.display else 0
@@ -168,12 +175,17 @@ class GateView(QuestionWidget):
         self._hint, self._unread_for = "", None
         self._rule.display, self._details.display, self._points.display = False, False, True
         self._details.show((), fresh=True)
+        self._pane.stop_writing()
         self._document.choosing = False
         self.display = gate is not None
         if gate is None:
             self._show_again()
             return
+        before = self._document
         self._document = DiffDocument(gate.previews, choosing=True, apart=bool(gate.also))
+        if gate.call_id == self._call_id:  # the same change, another version of it
+            self._document.take_remarks(before)
+        self._call_id = gate.call_id
         self._document.on_choice(self._chosen)
         if self._beside is not None:
             self._beside.open(self._document, gate.call_id)
@@ -216,7 +228,7 @@ class GateView(QuestionWidget):
         self._refresh_frame()
 
     def _chosen(self) -> None:
-        self._hint = ""
+        self._hint, self._unread_for = "", None
         self._show_again()
         self._refresh_rows(fresh=False)
 
@@ -258,8 +270,9 @@ class GateView(QuestionWidget):
         hint = self._hint or self.words("gate.hint_focused" if lit else "gate.hint")
         if self._staying:
             hint = self.words("gate.answered")
-        if self._field.display:
-            hint = self._hint or self.words("gate.hint_reason")
+        if self._line is not None:
+            writes = "gate.hint_reason" if self._line is self._field else "gate.hint_remark"
+            hint = self._hint or self.words(writes)
         elif self._rule.display:
             hint = self._hint or self.words("gate.rule.hint")
         elif self._details.display:
@@ -272,8 +285,9 @@ class GateView(QuestionWidget):
             hints = (KeyHint("✓", self.words("gate.answered_hint")),)
         else:
             unread = self._unread() if self._unread_for is not None else ""
-            if unread and self._unread_for is not None:
-                hints = unread_hints(gate, self.words, self._unread_for, unread)
+            remarks = len(self._document.remarks)
+            if (unread or remarks) and self._unread_for is not None:
+                hints = unread_hints(gate, self.words, self._unread_for, unread, remarks)
             else:
                 hints = key_hints(
                     gate,
@@ -281,6 +295,7 @@ class GateView(QuestionWidget):
                     width=self.size.width,
                     rule=self._rule.display,
                     whole=self._details.display,
+                    remarks=remarks,
                 )
         if hints != self._keys.hints:
             self._keys.hints = hints
@@ -356,10 +371,22 @@ class GateView(QuestionWidget):
         self._relayout()
 
     @property
+    def _pane(self) -> DiffPane:
+        """The pane that shows the diff now."""
+        return self._inner if self._beside is None or self._inner.display else self._beside
+
+    @property
     def _view(self) -> DiffView:
-        if self._beside is None or self._inner.display:
-            return self._inner.view
-        return self._beside.view
+        return self._pane.view
+
+    @property
+    def _part(self) -> DiffView | RequestView:
+        """The part that keys scroll."""
+        if self._over is not None:
+            return self._over
+        if self._document.rows:
+            return self._view
+        return self._arguments if self._arguments.max_scroll_y else self._points
 
     def _unread(self) -> str:
         """What of the request has not been on screen, in words (R14); empty: nothing."""

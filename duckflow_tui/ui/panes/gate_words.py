@@ -388,6 +388,7 @@ def _argument(name: str, value: Any, words: Catalogue) -> Iterator[tuple[str, bo
 
 
 _LETTERS: Final = {key.action: key.label for key in keys_of("gate")}
+_REMARK: Final = next(key.label for key in keys_of("diff") if key.action == "remark")
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,22 +445,31 @@ def headline(gate: Gate, words: Catalogue, figures: str) -> SafeText:
 
 
 def key_hints(
-    gate: Gate, words: Catalogue, *, width: int, rule: bool = False, whole: bool = False
+    gate: Gate,
+    words: Catalogue,
+    *,
+    width: int,
+    rule: bool = False,
+    whole: bool = False,
+    remarks: int = 0,
 ) -> tuple[KeyHint, ...]:
     """The letters that this gate answers to; ``rule``: a rule for the project is shown,
-    ``whole``: everything about it is.
+    ``whole``: everything about it is; ``remarks``: so many were written.
     """
     once = KeyHint(_LETTERS["once"], words("gate.key.once"))
     keep = _LETTERS["project"][:1]  # the second press is of the same key
     if rule:
         back = KeyHint("Esc", words("gate.key.back"))
         return KeyHint(keep, words("gate.key.keep_rule")), back, once
-    hints = [once, KeyHint(_LETTERS["reject"], words("gate.key.reject"))]
+    hints = [once, _reject_hint(words, remarks)]
     if gate.can_edit:
         hints.append(KeyHint(_LETTERS["edit"], words("gate.key.edit")))
     looks = [KeyHint(_LETTERS["details"], words("gate.key.less" if whole else "gate.key.more"))]
     if gate.previews:
         looks.append(KeyHint(_LETTERS["whole_diff"], words("gate.key.diff")))
+        remark = KeyHint(_REMARK, words("gate.key.remark"))
+        if _cells((*hints, remark, *looks)) <= width:  # it may not cost the diff a line
+            hints.append(remark)
     scopes: list[KeyHint] = []
     if gate.can_grant_session:
         scopes.append(_session_hint(gate, words))
@@ -467,9 +477,20 @@ def key_hints(
         scopes.append(KeyHint(_LETTERS["step"], words("gate.key.step")))
     if gate.can_grant_project:
         scopes.append(KeyHint(keep, words("gate.key.project")))
-    if sum(hint.cells + 2 for hint in (*hints, *scopes, *looks)) - 2 > width:
+    if _cells((*hints, *scopes, *looks)) > width:
         return *hints, *looks, *scopes  # what says the most comes last, on lines of its own
     return *hints, *scopes, *looks
+
+
+def _cells(hints: Sequence[KeyHint]) -> int:
+    return sum(hint.cells + 2 for hint in hints) - 2
+
+
+def _reject_hint(words: Catalogue, remarks: int) -> KeyHint:
+    """``n reject``, or ``n send 2 remarks``."""
+    if not remarks:
+        return KeyHint(_LETTERS["reject"], words("gate.key.reject"))
+    return KeyHint(_LETTERS["reject"], words("gate.key.reject_with", count=remarks))
 
 
 def _session_hint(gate: Gate, words: Catalogue) -> KeyHint:
@@ -491,15 +512,19 @@ def _session_hint(gate: Gate, words: Catalogue) -> KeyHint:
 
 
 def unread_hints(
-    gate: Gate, words: Catalogue, choice: GateChoice, unread: str
+    gate: Gate, words: Catalogue, choice: GateChoice, unread: str, remarks: int
 ) -> tuple[KeyHint, ...]:
-    """The question before this answer to a gate of which part was not on screen (R14). The same
-    key then decides.
+    """The question before this answer to a gate of which part was not on screen (R14), or where
+    remarks would be lost. The same key then decides.
     """
     scope = _session_hint(gate, words).text if choice is GateChoice.SESSION else ""
+    asks = [words("gate.unread.asks", what=unread)] if unread else []
+    if remarks:
+        asks.append(words("gate.unread.remarks", count=remarks))
+    show = KeyHint(words("gate.unread.scroll"), words("gate.unread.show"))
     return (
-        KeyHint("", words("gate.unread.asks", what=unread), asks=True),
+        KeyHint("", words("gate.unread.joint").join(asks), asks=True),
         KeyHint(_LETTERS[choice][:1], words("gate.unread.allow"), scope),
-        KeyHint(_LETTERS["reject"], words("gate.key.reject")),
-        KeyHint(words("gate.unread.scroll"), words("gate.unread.show")),
+        _reject_hint(words, remarks),
+        *((show,) if unread else ()),
     )

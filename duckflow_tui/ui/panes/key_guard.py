@@ -74,14 +74,22 @@ def _pass(pump: MessagePump, top: MessagePump, then: Callable[[], object]) -> No
 class InlineField(Input):
     """One line to write in that takes over the keys of the widget it stands in.
 
-    ``done`` gets the text on Enter, at once. The widget hands on with ``take`` what still comes
-    to it from the moment in which the field was opened.
+    ``done`` gets the text on Enter, at once; ``dropped`` hears of Esc where the widget does not.
+    The widget hands on with ``take`` what still comes to it from the moment in which the field was
+    opened.
     """
 
-    def __init__(self, done: Callable[[str], object], *, id: str) -> None:
+    def __init__(
+        self,
+        done: Callable[[str], object],
+        *,
+        id: str | None,
+        dropped: Callable[[], None] | None = None,
+    ) -> None:
         super().__init__(compact=True, select_on_focus=False, id=id)
         self.cursor_blink = False
         self._done = done
+        self._dropped = dropped
         self._order = InOrder()
 
     def take_over(self, before: Widget) -> None:
@@ -107,6 +115,9 @@ class InlineField(Input):
             return False
         if event.is_printable and event.character is not None:
             self._write(event.character)
+            return True
+        if event.key == "escape" and self._dropped is not None:
+            self._dropped()
             return True
         for binding in bindings_of(self, event.key):
             if await host_of(self).run_action(binding.action, self):

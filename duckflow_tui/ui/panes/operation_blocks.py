@@ -229,7 +229,7 @@ class OperationBlock(Block):
         message = self.message
         values = (str(value) for value in message.args.values())
         parts = (message.operation, *values, message.intent, message.reasoning)
-        answer = message.answer.reason if message.answer else ""
+        answer = message.answer.written if message.answer else ""
         return "\n".join((*parts, answer, message.result.summary, message.result.text))
 
 
@@ -307,8 +307,8 @@ def decision_text(message: OperationMessage, words: Catalogue) -> str:
         return ""
     match answer.choice:
         case GateChoice.REJECT:
-            key = "transcript.rejected_because" if answer.reason.strip() else "transcript.rejected"
-            return words(key, reason=answer.reason.strip())
+            key = "transcript.rejected_because" if answer.written else "transcript.rejected"
+            return words(key, reason=answer.written)
         case GateChoice.ALTERNATIVE:
             offered = message.gate.alternatives if message.gate else ()
             number = answer.alternative or 0

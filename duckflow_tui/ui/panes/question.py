@@ -235,7 +235,7 @@ class QuestionWidget(Vertical, can_focus=True):
         raise NotImplementedError
 
     def _consents(self, key: str) -> bool:
-        """Whether the key alone answers with something other than no."""
+        """Whether the key alone answers, and is no plain no."""
         raise NotImplementedError
 
     def answers_to(self, letter: str) -> bool:
@@ -248,6 +248,11 @@ class QuestionWidget(Vertical, can_focus=True):
 
     def _other_key(self, event: events.Key) -> None:
         """A character was pressed that does nothing here."""
+
+    @property
+    def _line(self) -> InlineField | None:
+        """Where the user writes something now that belongs to the question."""
+        return self._field if self._field.display else None
 
     # --- the focus -----------------------------------------------------------------------------
 
@@ -295,12 +300,12 @@ class QuestionWidget(Vertical, can_focus=True):
     def _ready(self) -> bool:
         """Whether a key may answer now."""
         settled = self.has_focus and self._guard.settled
-        return settled and not self._sent and not self._field.display
+        return settled and not self._sent and self._line is None
 
     async def on_paste(self, event: events.Paste) -> None:
-        if self._field.display:
+        if self._line is not None:
             _stop(event)
-            self._field.take_paste(event)
+            self._line.take_paste(event)
         else:
             await self._is_text(event)
 
@@ -312,8 +317,8 @@ class QuestionWidget(Vertical, can_focus=True):
         answers that stands in the middle of a burst: it was part of something else.
         """
         begins = self._guard.begins(event)
-        if self._field.display:
-            if await self._field.take(event):
+        if self._line is not None:
+            if await self._line.take(event):
                 _stop(event)
             return
         if await self._is_text(event) or not self.has_focus:
@@ -323,7 +328,7 @@ class QuestionWidget(Vertical, can_focus=True):
             _stop(event)
         elif key in self.LETTERS:
             _stop(event)
-            if not begins and key not in self.IN_BURSTS:
+            if not begins and (key not in self.IN_BURSTS or self._consents(key)):
                 self._guard.idle()
             elif self._ready and self._consents(key):
                 self._guard.hold(event, lambda: self._act(key))

@@ -1,0 +1,170 @@
+"""Remarks on the lines of a change that waits: how they are written, where they stand, who gets
+them.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
+from textual.pilot import Pilot
+
+from duckflow_tui.state.gates import GateChoice, Remark
+from duckflow_tui.ui.panes.diff import DiffView
+from duckflow_tui.ui.panes.key_guard import SETTLE
+
+GOES = "    return price * (1 - rate)"
+COMES = "    for rate in discounts:"
+PATH = "src/shop/pricing.py"
+
+
+async def remark(pilot: Pilot[None], app: GateApp, *keys: str) -> None:
+    """Go by the first keys, write what the last is on the line there, and be back at the gate."""
+    await press(pilot, *keys[:-1], "c", *keys[-1], "enter")
+    app.clock.advance(SETTLE)
+
+
+@pytest.mark.parametrize(("size", "beside"), [((120, 40), True), ((80, 24), False)])
+async def test_n_sends_the_remarks_on_lines_at_once(size: tuple[int, int], beside: bool) -> None:
+    """Each with its file, its line and which version the line is of; in the order of the lines."""
+    app = GateApp(gate(), beside=beside)
+    async with app.run_test(size=size) as pilot:
+        await at_gate(pilot)
+        await remark(pilot, app, "down", "j", "j", "one loop is enough")  # the line that comes
+        await remark(pilot, app, "up", "keep this")  # the one before it, which goes
+        shown = [line.strip("│ ▆▇▅▄▃▂▁") for line in app.text().split("\n")]
+        below = {line.split("›")[1].strip(): n for n, line in enumerate(shown) if "›" in line}
+        assert shown[below["keep this"] - 1].endswith(f"16 -▸{GOES}")
+        assert shown[below["one loop is enough"] - 1].endswith(f"15 + {COMES}")
+        assert "reject and send 2 remarks" in app.text()
+        await press(pilot, "n")
+        answer = app.answers[0]
+        assert (answer.choice, answer.reason) == (GateChoice.REJECT, "")
+        assert answer.remarks == (
+            Remark(path=PATH, number=16, old=True, line=GOES, said="keep this"),
+            Remark(path=PATH, number=15, line=COMES, said="one loop is enough"),
+        )
+
+
+async def test_esc_drops_what_is_written_and_an_empty_text_takes_the_remark_away() -> None:
+    app = GateApp(gate(), beside=False)
+    async with app.run_test(size=(60, 20)) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "c", *"never mind", "escape")
+        app.clock.advance(SETTLE)
+        assert app.focused is app.card
+        assert "never mind" not in app.text()
+        await remark(pilot, app, "no")
+        await remark(pilot, app, "t")  # goes on with what is there
+        assert "› not" in app.text()
+        await press(pilot, "c", "backspace", "backspace", "backspace", "enter")
+        app.clock.advance(SETTLE)
+        assert "›" not in app.text()
+        assert "reject and send" not in app.text()
+        await press(pilot, "n")  # asks for a reason, as without remarks
+        assert app.answers == []
+
+
+async def test_to_allow_with_remarks_is_asked_about_once() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        await remark(pilot, app, "rename it")
+        await press(pilot, "y")
+        app.clock.advance(SETTLE)
+        assert "1 remark would be lost." in app.text()
+        assert "You have not seen" not in app.text()
+        assert app.answers == []
+        await remark(pilot, app, "down", "and this")  # what was asked is another thing now
+        await press(pilot, "y")
+        app.clock.advance(SETTLE)
+        assert "2 remarks would be lost." in app.text()
+        await press(pilot, "y")
+        assert [(a.choice, a.remarks) for a in app.answers] == [(GateChoice.ONCE, ())]
+
+
+async def test_an_alternative_takes_the_remarks_along() -> None:
+    app = GateApp(gate())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        await remark(pilot, app, "rename it")
+        await press(pilot, "2")
+        assert [remark.said for remark in app.answers[0].remarks] == ["rename it"]
+
+
+async def test_remarks_stay_while_the_gate_waits_and_with_their_lines_when_it_is_shown_anew() -> (
+    None
+):
+    app = GateApp(gate())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        await remark(pilot, app, "down", "down", "stays")
+        await remark(pilot, app, *["down"] * 3, "goes with its line")
+        await press(pilot, "escape", "h", "i")
+        assert app.composer.value == "hi"
+        assert "› stays" in app.text()
+        app.card.gates = ()
+        renewed = preview(PATH, "# new\n" * 3 + f"def total():\n{GOES}", "# new\n" * 3)
+        before = pricing().hunks[0].lines
+        assert GOES in [line.text for line in before]
+        app.card.gates = (gate([renewed], gate_id="gate_00000002", renewed=True),)
+        await at_gate(pilot)
+        await press(pilot, "n")
+        found = [(one.line, one.said) for answer in app.answers for one in answer.remarks]
+        assert found == [(GOES, "stays")]
+
+
+async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen() -> None:
+    """The pointer sets the line; what is written in one place stands in the others."""
+    app = GateApp(gate())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        view = app.card._view  # pyright: ignore[reportPrivateUsage]
+        lines = app.text().split("\n")
+        line = next(n for n, text in enumerate(lines) if COMES in text)
+        await pilot.click(view, offset=(10, line - view.region.y))
+        await drawn(pilot)
+        assert app.focused is view
+        await press(pilot, "c", *"from beside", "enter")
+        assert app.focused is view
+        app.card.focus()
+        await drawn(pilot)
+        app.clock.advance(SETTLE)
+        await press(pilot, "z", "j", "c", *"from the whole", "enter")
+        whole = app.screen.query_one(DiffView)
+        assert app.focused is whole
+        await press(pilot, "v")
+        sides = [text for text in app.text().split("\n") if "›" in text]
+        assert [text.count("›") for text in sides] == [1, 1]
+        await press(pilot, "z")
+        app.clock.advance(SETTLE)
+        await press(pilot, "n")
+        assert [(one.number, one.said) for one in app.answers[0].remarks] == [
+            (15, "from beside"),
+            (16, "from the whole"),
+        ]
+
+
+async def test_every_line_of_a_long_file_can_be_walked_to() -> None:
+    """Each key brings the next line on the screen, those that are cut too; a jump takes the cursor
+    to what is in sight then.
+    """
+    long = preview("a.py", "", "\n".join(f"{n} " + "word " * (40 * (n % 3)) for n in range(12)))
+    app = GateApp(gate([long]), beside=False)
+    async with app.run_test(size=(60, 20)) as pilot:
+        await at_gate(pilot)
+        document = app.card._document  # pyright: ignore[reportPrivateUsage]
+        places = [document.cursor]
+        while document.unseen and len(places) < 99:
+            await press(pilot, "down")
+            places.append(document.cursor)
+        assert list(dict.fromkeys(places))[1:] == document.lines
+        assert document.unseen == 0
+        await press(pilot, "home", "up")
+        assert document.cursor < 5
+        app.card.gates = (gate([many_lines(300)], gate_id="gate_2", call_id="call_2"),)
+        await drawn(pilot)
+        app.clock.advance(1.0)
+        await remark(pilot, app, "pagedown", "pagedown", "here")
+        said = app.card._document.remarked()  # pyright: ignore[reportPrivateUsage]
+        assert 5 < said[0].number < 40
+        assert said[0].line == f"value_{said[0].number - 1} = {said[0].number - 1}"
