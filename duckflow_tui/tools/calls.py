@@ -57,7 +57,7 @@ SANDBOX: Final = "sandbox"  # what lets a command run that a sandbox holds
 #: What the model is told of a command that a sandbox probably held back.
 HELD_BACK: Final = {
     "write": "[Probably the sandbox: this writes where commands may not write.]",
-    "network": "[Probably the sandbox: this needs the network, which commands do not have.]",
+    "network": "[Probably the sandbox: this needs the network; hosts names what to reach.]",
     "secret": "[Probably the sandbox: this names a file of secrets, which it keeps from commands.]",
 }
 
