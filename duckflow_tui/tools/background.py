@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -60,9 +61,17 @@ class BackgroundCommands:
             self._store.dispatch(ProcessOutput(process_id=process_id, text=text, at=now))
 
     async def take(
-        self, process_id: str, call_id: str, command: str, cwd: str, running: RunningCommand
+        self,
+        process_id: str,
+        call_id: str,
+        command: str,
+        cwd: str,
+        running: RunningCommand,
+        ended: Callable[[], Awaitable[None]],
     ) -> None:
-        """Look after a command that was started: show it, wait for its end."""
+        """Look after a command that was started: show it, wait for its end, then wait for ``ended``
+        unless the app ended it.
+        """
         process = BackgroundProcess(
             process_id=process_id,
             call_id=call_id,
@@ -70,7 +79,7 @@ class BackgroundCommands:
             cwd=cwd,
             started_at=self._store.clock.now(),
         )
-        watcher = asyncio.create_task(self._watch(process_id), name=f"watch {process_id}")
+        watcher = asyncio.create_task(self._watch(process_id, ended), name=f"watch {process_id}")
         self._entries[process_id] = _Entry(process, running, watcher)
         await self._store.commit(ProcessStarted(process=process))
 
@@ -129,7 +138,7 @@ class BackgroundCommands:
             raise ToolFault(f"There is no process {brief(process_id)}; known: {known}.")
         return entry
 
-    async def _watch(self, process_id: str) -> None:
+    async def _watch(self, process_id: str, ended: Callable[[], Awaitable[None]]) -> None:
         entry = self._entries[process_id]
         running = entry.running
         try:
@@ -147,6 +156,8 @@ class BackgroundCommands:
             listed = {process.process_id for process in self._store.state.processes}
             for old in [old for old in self._entries if old not in listed]:
                 del self._entries[old]
+            if by != "app":
+                await ended()
         finally:
             told = entry.told
             entry.over.set()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -329,11 +330,8 @@ class Shell:
         assessed = assess_command(line, place.real, root)
         reads = assessed.risk is Risk.LOW
         before = None if reads else await self._copies.look()
-        # In full it can make a repository, in part also change those that are there.
         level = self._store.state.session.sandbox
-        held = level in ("full", "seatbelt") and not (reads or args.outside)
-        watched = held or level == "partial"
-        git = await asyncio.to_thread(git_obeys, context.workspace) if watched else {}
+        git = await self._git(args, context.workspace, reads=reads)
         try:
             running = await self._runner.start(
                 args.command,
@@ -353,11 +351,8 @@ class Shell:
                 wrote = {*seen[0].uncovered, *(c.path for c in seen[0].changes)}
                 there = (path for path in sorted(wrote) if context.workspace.status(path))
                 self._warn("obeyed_written", args, [p for p in there if obeyed(p.split("/"))])
-            if watched and started and not _hurried():
-                now = await asyncio.to_thread(git_obeys, context.workspace)
-                changed = sorted(path for path in {*git, *now} if git.get(path) != now.get(path))
-                changed = [p for p in changed if not any(p.startswith(f"{o}/") for o in changed)]
-                self._warn("git_changed", args, changed)
+            if git is not None and started and not _hurried():
+                await self._tell_git(args, context.workspace, git)
         if not in_time:
             output = running.output()
             raise ToolFault(
@@ -377,6 +372,39 @@ class Shell:
         """What the user agreed to of the network, as the runner takes it."""
         hosts = self.named.hosts(args)
         return {"hosts": hosts} if level == "full" else {"network": bool(hosts)}
+
+    async def _git(self, args: Run, workspace: Workspace, *, reads: bool) -> dict[str, str] | None:
+        """What git obeys before a command that could change it; None where it cannot."""
+        # In full it can make a repository, in part also change those that are there.
+        level = self._store.state.session.sandbox
+        held = level in ("full", "seatbelt") and not (reads or args.outside)
+        return await asyncio.to_thread(git_obeys, workspace) if held or level == "partial" else None
+
+    async def _tell_git(self, args: Run, workspace: Workspace, git: dict[str, str]) -> None:
+        now = await asyncio.to_thread(git_obeys, workspace)
+        changed = sorted(path for path in {*git, *now} if git.get(path) != now.get(path))
+        changed = [p for p in changed if not any(p.startswith(f"{o}/") for o in changed)]
+        self._warn("git_changed", args, changed)
+
+    async def _tell_obeyed(
+        self, args: Run, workspace: Workspace, before: Mapping[str, object]
+    ) -> None:
+        """Of a command in the background: what changed while it ran, but for files that are as
+        another call left them, which was asked about or told of.
+        """
+        now = await self._copies.obeyed_files()
+        left: dict[str, str] = {}
+        for message in self._store.state.messages:
+            if isinstance(message, OperationMessage):
+                changes = (*message.result.changes, *message.result.touched)
+                left |= {change.target or change.path: change.after for change in changes}
+        changed: list[str] = []
+        for path in sorted(now):
+            if now[path] != before.get(path):
+                with contextlib.suppress(OSError, WorkspaceError):
+                    if left.get(path) != await workspace.digest(workspace.locate(path)):
+                        changed.append(path)
+        self._warn("obeyed_written", args, changed)
 
     def _warn(self, key: str, args: Run, paths: list[str]) -> None:
         """Say to the user what a command did that works on after it, where it did anything."""
@@ -398,20 +426,29 @@ class Shell:
         return Work(run, {}, partial(_told, started, "stopped", head))
 
     async def _begin(self, args: Run, place: Place, context: ToolContext) -> Output:
-        process_id = self._ids("proc")
+        process_id, workspace = self._ids("proc"), context.workspace
+        assessed = assess_command(read_command(args.command), place.real, workspace.root)
+        reads = assessed.risk is Risk.LOW
+        before = None if reads else await self._copies.obeyed_files()
+        git = await self._git(args, workspace, reads=reads)
+
+        async def ended() -> None:
+            if before is not None:
+                await self._tell_obeyed(args, workspace, before)
+            if git is not None:
+                await self._tell_git(args, workspace, git)
+
         running = await self._runner.start(
             args.command,
             place,
             lambda text: self._background.output(process_id, text),
             outside=args.outside,
-            named=assess_command(
-                read_command(args.command), place.real, context.workspace.root
-            ).secrets,
+            named=assessed.secrets,
             **self._network(args, self._store.state.session.sandbox),
         )
         try:
             await self._background.take(
-                process_id, context.call_id, args.command, place.shown, running
+                process_id, context.call_id, args.command, place.shown, running, ended
             )
             early = await self._background.settled(process_id, EARLY)
         except asyncio.CancelledError:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+from duckflow_tui.safety.names import obeyed
 from duckflow_tui.safety.paths import DirectoryEntry, FileKind, WorkspaceError
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import digest
@@ -119,6 +120,20 @@ class FileCopies:
                 (changes if len(changes) < MOST else left).append(change)
         uncovered += [change.path for change in left]
         return Touched(tuple(changes), tuple(sorted(uncovered)), whole and before.whole)
+
+    async def obeyed_files(self) -> Mapping[str, object]:
+        """By path, what tells whether a file that builds, tests or agents obey was touched since;
+        nothing is copied, and nothing told where that cannot be known.
+        """
+        try:
+            entries, _ = await self._entries()
+            kept = [entry for entry in entries if obeyed(entry.path.split("/"))]
+            return {path: stamp for path, _, stamp in await asyncio.to_thread(self._looked, kept)}
+        except (OSError, WorkspaceError):
+            return {}
+
+    def _looked(self, entries: Iterable[DirectoryEntry]) -> list[tuple[str, bool, _Stamp | None]]:
+        return list(self._stamped(entries))
 
     def close(self) -> None:
         """Let go of the copies."""

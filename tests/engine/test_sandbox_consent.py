@@ -541,6 +541,29 @@ async def test_what_a_command_wrote_that_builds_or_agents_obey_is_said_once(
         assert found == [("processes.obeyed_written", paths, "")] * written
 
 
+async def test_of_a_command_in_the_background_it_is_said_at_its_end(root: Path) -> None:
+    """Not of files that another call wrote meanwhile and left so."""
+    line = "until test -e go; do sleep 0.02; done; echo evil >> conftest.py; echo {} > tox.ini"
+    line = f"{line}; g=.g; mkdir -p sub/${{g}}it/hooks; echo x > sub/${{g}}it/config"
+    async with opened(root, "full", ApprovalMode.TRUSTED) as bench:
+        (root / "conftest.py").write_text("# ours\n")
+        (root / "setup.py").write_text("# as it was\n")
+        begun = await bench.call(RUN, command=line, background=True)
+        for path in ("package.json", "tox.ini"):
+            task = bench.begin("file_ops.write_file", path=path, content="{}\n")
+            await bench.answer(await bench.gate(), GateChoice.ONCE)
+            await done(task)
+        await bench.call(RUN, command="echo all: > Makefile")
+        (root / "go").touch()
+        await bench.background.settled(begun.result.summary, 10)
+        said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
+        assert [(m.key, m.params["paths"], m.for_model) for m in said] == [
+            ("processes.obeyed_written", "Makefile", ""),
+            ("processes.obeyed_written", "conftest.py", ""),
+            ("processes.git_changed", "sub/.git", ""),
+        ]
+
+
 @pytest.mark.parametrize(
     ("line", "changed"),
     [
