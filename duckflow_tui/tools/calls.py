@@ -195,6 +195,7 @@ class GateQuestion(NamedTuple):
             bound = digest(canonical_json(list[object](hashes)))
         can_edit = len(changes) == 1 and changes[0].text is not None
         runs = self.effect is Effect.EXECUTE  # its place is the folder it runs in
+        covered = isinstance(self.proposal, Work) and self.proposal.covered
         reasons = (*self.verdict.reasons, *(("from_text",) if action.from_text else ()))
         if call.held_back:
             reasons = (f"failed_{call.held_back}", *reasons)
@@ -215,7 +216,7 @@ class GateQuestion(NamedTuple):
                 removed=sum(preview.removed for preview in previews),
                 zone=self.verdict.zone,
                 risk=self.verdict.risk,
-                reversible=bool(changes) or self.effect in _REVERSIBLE,
+                reversible=bool(changes) or covered or self.effect in _REVERSIBLE,
                 reasons=reasons,
                 places=tuple(place.resolved for place in self.places),
             ),

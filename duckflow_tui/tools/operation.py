@@ -91,13 +91,15 @@ class Work:
     """A proposal that runs as a whole: a read, a search, a command.
 
     ``facts`` are shown in the gate, computed by the app. ``so_far`` is what there is of it when
-    it is stopped while it runs; ``touched`` is filled at the end of a command.
+    it is stopped while it runs; ``touched`` is filled at the end of a command. ``covered``: files
+    of the workspace are copied before it, so that undo can put them back.
     """
 
     run: Callable[[], Awaitable[Output]]
     facts: Mapping[str, str] = field(default_factory=dict[str, str])
     so_far: Callable[[], Output] | None = None
     touched: list[Touched] = field(default_factory=list[Touched])
+    covered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

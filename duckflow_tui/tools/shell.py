@@ -291,8 +291,9 @@ class Shell:
             return Work(lambda: self._begin(args, place, context), facts)
         started: list[RunningCommand] = []
         seen: list[Touched] = []
+        covers = self._copies.limit > 0
         run = partial(self._run, args, place, context, seconds, started, seen)
-        return Work(run, facts, lambda: _touching(_told(started, "stopped"), seen), seen)
+        return Work(run, facts, lambda: _touching(_told(started, "stopped"), seen), seen, covers)
 
     def _facts(self, args: Run, place: Place, seconds: float) -> dict[str, str]:
         line = read_command(args.command)

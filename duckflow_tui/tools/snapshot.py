@@ -85,14 +85,14 @@ class FileCopies:
         self._workspace = workspace
         self._keep = keep
         self._folder = folder
-        self._limit = limit
+        self.limit = limit
         self._copies: dict[str, _Copy] = {}
         self.file: BinaryIO | None = None  # of the copies, while there are any
         self._end = 0
 
     async def look(self) -> Before | None:
         """How files are now; None where that cannot be known or nothing is to be covered."""
-        if not self._limit:
+        if not self.limit:
             return None
         try:
             entries, whole = await self._entries()
@@ -172,7 +172,7 @@ class FileCopies:
                 continue
             self._copies.pop(path, None)
             late = time.monotonic() > until
-            if late or stamp.size > MAX_FILE or self._end + stamp.size > self._limit:
+            if late or stamp.size > MAX_FILE or self._end + stamp.size > self.limit:
                 continue
             self._copy(file, path, stamp)
         file.flush()

@@ -429,7 +429,7 @@ async def test_without_a_sandbox_every_command_asks(root: Path, mode: ApprovalMo
         gate = await bench.gate()
         assert not gate.can_grant_session
         assert not gate.can_grant_step
-        assert not gate.impact.reversible
+        assert gate.impact.reversible  # what it changes of files here
         assert gate.facts == {
             "runs": "touch made\n&& ls -la",
             "cwd": ".",

@@ -81,6 +81,22 @@ async def test_what_a_command_changed_goes_back_and_comes_again(
     assert (await bench.router.undoing.undo_last()).key == "operations.undo.nothing"
 
 
+async def test_the_gate_says_of_a_command_whether_undo_can_take_it_back(
+    bench: ShellBench,
+) -> None:
+    said: list[bool] = []
+    for background, limit in ((False, MAX_FILE), (True, MAX_FILE), (False, 0)):
+        bench.copies.limit = limit
+        task = bench.begin("shell.run", command="echo x > a.txt", background=background)
+        gate = await bench.gate()
+        said.append(gate.impact.reversible)
+        await bench.answer(gate, GateChoice.ONCE)
+        await done(task)
+        undone = await bench.router.undoing.undo_last()
+        assert (undone.key == "operations.undo.done") == said[-1]
+    assert said == [True, False, False]
+
+
 async def test_commands_and_edits_go_back_in_their_order(bench: ShellBench, root: Path) -> None:
     before = tree(root)
     await bench.call("file_ops.write_file", path="a.txt", content="edited\n")

@@ -259,6 +259,15 @@ async def test_what_deviates_is_said_and_nothing_else() -> None:
     ):
         assert part.lower() in said.lower()
     assert argument_rows(bad, words, titled=True) == []
+    rows = sentence_rows(
+        bad.replace(impact=bad.impact.replace(reversible=True)),
+        words,
+        DiffDocument([]),
+        with_path=False,
+    )
+    said = " ".join(row.text for row in rows if row.tone == "warning")
+    assert "undo covers files here" in said
+    assert "cannot be undone" not in said
     held = command(
         facts={"runs": "ls", "sandbox": "full"},
         args={"command": "ls"},
@@ -267,7 +276,7 @@ async def test_what_deviates_is_said_and_nothing_else() -> None:
     rows = sentence_rows(held, words, DiffDocument([]), with_path=False)
     assert {row.tone for row in rows} == {"text", "quiet"}
     assert "Sandbox full: " in rows[-1].text
-    assert "undo covers only files here" in rows[-1].text
+    assert "undo covers files here, not ignored ones" in rows[-1].text
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
@@ -371,10 +380,11 @@ async def test_missing_points_are_said_to_be_missing() -> None:
         await at_gate(pilot)
         assert "The AI gave no purpose and no reason." in app.text()
         assert "HIGH risk: a secret file" in app.text()
+        assert "Cannot be undone" in app.text()
         await press(pilot, "i")
         assert app.text().count("not given") == 2
         assert "no alternatives given" in app.text()
-        assert "runs a program · undo covers only files here" in app.text()
+        assert "runs a program · cannot be undone" in app.text()
 
 
 async def test_diff_is_in_the_card_when_the_pane_beside_is_hidden() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -74,6 +75,7 @@ TWO = (place("a.py"), place("b.py"))
         (Effect.READ, WORK, 2, True),
         (Effect.STATE, WORK, 2, True),
         (Effect.EXECUTE, WORK, 0, False),
+        (Effect.EXECUTE, replace(WORK, covered=True), 0, True),
         (Effect.WRITE, MOVE, 1, True),
         (Effect.WRITE, WORK, 2, False),
     ],

@@ -89,11 +89,13 @@ def _deviations(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterato
     impact, bad, notes = gate.impact, list[str](), [*_notices(gate, words)]
     if impact.zone not in (Zone.INSIDE, Zone.NOWHERE):
         bad.append(words(f"gate.zone.{impact.zone}"))
-    if not impact.reversible:
-        bad.append(words("gate.irreversible"))
     held = gate.facts.get("sandbox", "")
+    if not impact.reversible:
+        bad.append(_undo_words(gate, words))
     if held in BARE:
         bad.append(_sandbox(held, words))
+        if impact.reversible:
+            bad.append(_undo_words(gate, words))
     for name, said in (("hosts_open", bad), ("hosts", notes)):
         if name in gate.facts:
             said.append(words(f"gate.{name}", hosts=visible_line(gate.facts[name])))
@@ -114,10 +116,8 @@ def _deviations(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterato
         usual.append(_sandbox(held, words))
     if impact.zone is Zone.INSIDE and not bad:
         usual.append(words("gate.zone.inside"))
-    if _keeps_copies(gate) and impact.reversible:
-        usual.append(words("gate.files_reversible"))
-    elif impact.reversible and not bad:
-        usual.append(words("gate.reversible"))
+    if impact.reversible and held not in BARE and (held or not bad):
+        usual.append(_undo_words(gate, words))
     if usual:
         text = _first_up(words("gate.list").join(usual))
         yield QuestionRow("", SafeText(text), tone="quiet", wide=True)
@@ -133,11 +133,12 @@ def _sandbox(held: str, words: Catalogue) -> str:
     return f"{words('gate.fact.sandbox')} {level}"
 
 
-def _keeps_copies(gate: Gate) -> bool:
-    """Whether it is a command, of which only the files of the folder can be taken back; one that
-    goes on has no copy to go back to.
-    """
-    return gate.operation == "shell.run" and not gate.args.get("background")
+def _undo_words(gate: Gate, words: Catalogue) -> str:
+    """What undo can take back of it; of a command only what it changes of files here."""
+    if not gate.impact.reversible:
+        return words("gate.irreversible")
+    runs = gate.effect is Effect.EXECUTE
+    return words("gate.files_reversible" if runs else "gate.reversible")
 
 
 def _alternatives_row(gate: Gate) -> QuestionRow:
@@ -291,10 +292,7 @@ def impact_words(gate: Gate, words: Catalogue, document: DiffDocument) -> SafeTe
         )
     if impact.zone is not Zone.NOWHERE:
         parts.append(words(f"gate.zone.{impact.zone}"))
-    key = "gate.reversible" if impact.reversible else "gate.irreversible"
-    if _keeps_copies(gate):
-        key = "gate.files_reversible"
-    parts.append(words(key))
+    parts.append(_undo_words(gate, words))
     return SafeText(" · ".join(parts))
 
 
