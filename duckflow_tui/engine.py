@@ -17,6 +17,7 @@ from duckflow_tui.plans.actions import PlanActions
 from duckflow_tui.plans.desk import PlanDesk
 from duckflow_tui.plans.run import TaskLoop
 from duckflow_tui.safety.paths import WorkspaceError
+from duckflow_tui.session.branch import branch_of, is_uncommitted
 from duckflow_tui.session.rewind import RecordedPast
 from duckflow_tui.session.way_back import RewindActions
 from duckflow_tui.state.base import Spawn, Told, one_line
@@ -127,6 +128,14 @@ class Engine:
     def _control(self) -> TurnControl | None:
         turn = self._inbox.turn
         return turn.steering if turn is not None else None
+
+    async def branch_now(self) -> tuple[str, bool]:
+        """The branch that the folder is on, and whether something is not committed; of that nothing
+        is known before the user trusts the folder (R12).
+        """
+        root = self._router.workspace.root
+        branch = await asyncio.to_thread(branch_of, root)
+        return branch, bool(branch) and self.trust.given and await is_uncommitted(root)
 
     async def chat_loop(self) -> None:
         """The inbox; runs as long as the session, as a worker of the group ``chat``."""

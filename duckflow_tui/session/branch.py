@@ -1,18 +1,32 @@
-"""The branch a workspace is on, read as a file: git itself is not called before trust (R12)."""
+"""The branch a workspace is on, read as a file: git itself is not called before trust (R12). After
+it git says whether there is something to commit, with all off that the folder could make it run.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from pathlib import Path
 from typing import Final
 
 from duckflow_tui.session.folders import open_plain, opened
+from duckflow_tui.tools.commands import find_program, running
 
 _LONGEST: Final = 1024  # bytes of HEAD
 _BRANCH: Final = re.compile(r"ref: refs/heads/(\S.*)")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40,64}")
 _SHORT: Final = 8  # digits of a commit
+_TIME: Final = 5.0  # seconds for an answer of git: what takes longer is not waited for
+#: Before every command: it runs nothing that the folder's settings name, and writes nothing.
+_HARMLESS: Final = (
+    *("--no-pager", "--no-optional-locks", "-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never"),
+)
+_STATUS: Final = "status --porcelain --no-renames --untracked-files=normal --ignore-submodules=all"
+#: A filter runs a program on each file that is compared, and cannot be switched off as a whole.
+_FILTERS: Final = ("config", "--show-scope", "--includes", "--get-regexp", r"^filter\.")
+_OWN_SCOPES: Final = (b"system\t", b"global\t")  # of settings that do not lie in the folder
 
 
 def branch_of(workspace: Path) -> str:
@@ -33,3 +47,27 @@ def branch_of(workspace: Path) -> str:
     if branch := _BRANCH.fullmatch(line):
         return branch[1]
     return line[:_SHORT] if _COMMIT.fullmatch(line) else ""
+
+
+async def is_uncommitted(workspace: Path) -> bool:
+    """Whether something there is not committed, new files included. Also False where git is not
+    installed, fails, takes over 5 seconds, or would have to run a filter that the folder names.
+
+    Only for a folder that the user trusts.
+    """
+    git = find_program("git", workspace)
+    if git is None:
+        return False
+    try:
+        async with asyncio.timeout(_TIME):
+            async with running([git, *_HARMLESS, *_FILTERS], workspace) as asked:
+                assert asked.stdout is not None
+                filters = (await asked.stdout.read()).splitlines()
+                known = await asked.wait() in (0, 1)  # 1: there is none
+            if not (known and all(line.startswith(_OWN_SCOPES) for line in filters)):
+                return False
+            async with running([git, *_HARMLESS, *_STATUS.split()], workspace) as asked:
+                assert asked.stdout is not None
+                return bool(await asked.stdout.read(1))
+    except (OSError, TimeoutError):
+        return False

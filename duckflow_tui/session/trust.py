@@ -106,6 +106,7 @@ class ProjectTrust:
         self._kept = kept
         self._use = use
         self._by_flag = by_flag
+        self.given = False  # the user trusts all that lies there now
         self._said = False  # that files are not used without the flag
         self._used: Texts = {}
         self._answer: TrustAnswer | None = None  # of this session
@@ -115,6 +116,7 @@ class ProjectTrust:
         """Use what the user trusted of what lies there now, and ask about what is new."""
         texts = await asyncio.to_thread(read_texts, self._workspace)
         if self._by_flag is not None:
+            self.given = self._by_flag
             self._apply(texts if self._by_flag else {})
             if texts and not (self._by_flag or self._said):
                 self._said = True
@@ -124,6 +126,7 @@ class ProjectTrust:
         answer = self._answer or kept  # the newest may still be on its way to the disk
         known: Texts = answer.texts if answer is not None else {}
         trusted = answer is not None and answer.trusted
+        self.given = trusted and answer is not None and answer.covers(texts)
         self._apply({n: t for n, t in texts.items() if trusted and known.get(n) == t})
         if answer is None or not answer.covers(texts):
             self._ask(texts, known)
@@ -163,7 +166,7 @@ class ProjectTrust:
             return
         with contextlib.suppress(Unanswered):
             answer = await self._desk.ask(card)
-            trusted = answer.action == TRUST.action
+            trusted = self.given = answer.action == TRUST.action
             self.asked, self._answer = None, TrustAnswer(trusted, texts)
             self._apply(texts if trusted else {})
             try:

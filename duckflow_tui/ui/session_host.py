@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Final
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.store import Store
+from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationFinished
+from duckflow_tui.state.conversation import NoticeAdded
+from duckflow_tui.state.store import Record, Store
+from duckflow_tui.state.turn import TurnFinished
 from duckflow_tui.ui.history import MessageHistory
 from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.session_words import fault_words
@@ -24,12 +27,16 @@ if TYPE_CHECKING:
     from duckflow_tui.session.export import Format
     from duckflow_tui.session.facts import SessionFacts
     from duckflow_tui.settings import Loaded
+    from duckflow_tui.state.agent import AgentState
     from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.panes.welcome import Trouble
 
 log = logging.getLogger("duckflow.ui")
 
 REFUSED: Final = 2  # the exit status where the session cannot be taken up
+LOOK_AGAIN: Final = 1.0  # seconds at least between two looks at the branch
+#: After these the branch, or what is not committed, may be other; a notice says what is trusted.
+_WRITES: Final = (OperationFinished, ChangesUndone, ChangesRedone, NoticeAdded, TurnFinished)
 CLOSE_WITHIN: Final = 0.2  # seconds that closing connections may take of the exit's 0.3
 
 
@@ -220,7 +227,7 @@ class SessionHost:
             reason = visible_line(one_line(self.sources.redact(_reason(error)), 400))
             app.status.show_notice("sessions.not_opened", reason=reason)
             return
-        for group in ("chat", "warm"):
+        for group in ("chat", "warm", "branch"):
             app.workers.cancel_group(app, group)  # pyright: ignore[reportUnknownMemberType]  # Worker[Unknown]
         app.bench.composer.write("")
         await self._attach(engine)
@@ -238,6 +245,7 @@ class SessionHost:
         app.spawn(engine.chat_loop(), "chat")
         # A second of imports, that would share the processor with the session's first drawing.
         app.bench.call_after_refresh(lambda: app.spawn(engine.warm(), "warm"))
+        app.spawn(self._follow_branch(engine), "branch")
         if not session.demo:
             app.bench.call_after_refresh(lambda: app.spawn(self._offer_recent(engine), "recent"))
         self.opening = False
@@ -253,6 +261,25 @@ class SessionHost:
         if self.sends_draft:
             self.sends_draft = False
             composer.submit()
+
+    async def _follow_branch(self, engine: Engine) -> None:
+        """Keep what the header says of the branch true: look again after whatever may write."""
+        may_be_other = asyncio.Event()
+        may_be_other.set()
+
+        def heard(_: AgentState, record: Record) -> None:
+            if isinstance(record.event, _WRITES):
+                may_be_other.set()
+
+        forget = engine.store.watch(heard)
+        try:
+            while True:
+                await may_be_other.wait()
+                may_be_other.clear()
+                self._app.bench.header.show_branch(*await engine.branch_now())
+                await asyncio.sleep(LOOK_AGAIN)
+        finally:
+            forget()
 
     async def _offer_recent(self, engine: Engine) -> None:
         """Offer the newest sessions of the folder to go on with, while nothing was said here."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -232,6 +234,39 @@ async def test_git_is_never_called(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         await s.engine.undo()
         assert [m.result.outcome for m in s.results()] == [Outcome.OK] * 4
     assert not called.exists()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")
+async def test_what_is_not_committed_is_known_of_a_trusted_folder_alone(tmp_path: Path) -> None:
+    """R12: before trust git is not called; after it, it runs nothing that the folder names."""
+    work, ran = folder(tmp_path, TABS), tmp_path / "ran"
+    evil = f"touch {ran}; cat"
+
+    def git(*words: str) -> None:
+        own = {"HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1", "PATH": os.environ["PATH"]}
+        name = ["-c", "user.name=duck", "-c", "user.email=duck@pond"]
+        subprocess.run(["git", *name, *words], cwd=work, env=own, check=True, capture_output=True)
+
+    git("init", "-b", "ducks")
+    async with session(tmp_path, script(done("Hello."))) as s:
+        await asked(s)
+        assert await s.engine.branch_now() == ("ducks", False)
+        await says(s, TRUST)
+        assert await s.engine.branch_now() == ("ducks", True)  # a file that git does not know
+        git("add", ".")
+        git("commit", "-m", "notes")
+        assert await s.engine.branch_now() == ("ducks", False)
+        git("config", "core.fsmonitor", evil)
+        (work / "new.txt").write_text("new\n")
+        assert await s.engine.branch_now() == ("ducks", True)
+        assert not ran.exists()
+        git("config", "core.fsmonitor", "false")
+        git("config", "filter.evil.clean", evil)
+        (work / ".git/info/attributes").write_text("* filter=evil\n")
+        (work / "AGENTS.md").write_text(TABS)
+        os.utime(work / "AGENTS.md", (1, 1))  # git would compare it
+        assert await s.engine.branch_now() == ("ducks", False)
+        assert not ran.exists()
 
 
 # --- settings of the project ---------------------------------------------------------------------

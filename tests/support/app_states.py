@@ -313,6 +313,7 @@ class FakeEngine:
         self._ids = CountingIds()
         self._files = list(files)
         self.suggestion = ""
+        self.branch = ("", False)  # now, and whether something is not committed
         self.stories: dict[str, str] = {}
         self.previews: tuple[FilePreview, ...] = ()  # of the session's diff
         self.uncovered = ""  # a command of which that does not know
@@ -340,6 +341,9 @@ class FakeEngine:
 
     async def chat_loop(self) -> None:
         await asyncio.Event().wait()
+
+    async def branch_now(self) -> tuple[str, bool]:
+        return self.branch
 
     async def warm(self) -> None:
         self.asked.append("warm")

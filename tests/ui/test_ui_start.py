@@ -15,6 +15,7 @@ from support.session_shelf import NOW, asked, record, shelf
 
 from duckflow_tui.demo.story import story_requests
 from duckflow_tui.session.catalog import Catalog
+from duckflow_tui.state.calls import ChangesUndone
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.ui.app import DuckflowApp
@@ -136,3 +137,19 @@ async def test_a_digit_takes_its_line_of_the_first_screen_once_the_composer_is_e
         await pilot.press("0")
         await settled(pilot, lambda: sources.demos == 1, "the demo")
         assert app.bench.composer.text == ""
+
+
+async def test_the_branch_has_a_star_while_something_is_not_committed() -> None:
+    """Looked up at first and after what may write, never for each event."""
+    fake = FakeEngine(store_with())
+    fake.branch = "main", False
+    app = app_with(fake)
+    async with standing(app) as pilot:
+
+        def header() -> str:
+            return screen_text(app).splitlines()[0]
+
+        await settled(pilot, lambda: "  main  " in header(), "the branch")
+        fake.branch = "main", True
+        fake.store.dispatch(ChangesUndone(call_id="call_1", changes=()))
+        await settled(pilot, lambda: "  main*  " in header(), "the star")

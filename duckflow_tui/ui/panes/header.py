@@ -33,6 +33,7 @@ class Header(Rows):
         super().__init__(id=id)
         self._session = SessionInfo(title=title, demo=demo)
         self._mode = ApprovalMode.STANDARD
+        self._branch = "", False  # as it is now, and whether something is not committed
         self._unasked = False  # commands run in the sandbox without a question
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
@@ -49,6 +50,12 @@ class Header(Rows):
         unasked = not asks and (granted or state.mode is ApprovalMode.TRUSTED)
         self._unasked = unasked and state.session.sandbox in HOLDS
         self.invalidate()
+
+    def show_branch(self, name: str, uncommitted: bool) -> None:
+        """What the folder is on now, and whether something there is not committed."""
+        if (name, uncommitted) != self._branch:
+            self._branch = name, uncommitted
+            self.invalidate()
 
     def lines(self, width: int) -> list[Row]:
         palette = self.palette
@@ -68,8 +75,9 @@ class Header(Rows):
         if session.title:
             title = visible_line(session.title)
             parts.append(BarPart(title, ink(palette.text), weight=6, gap=2))
-        if session.branch:
-            branch = visible_line(session.branch)
+        now, uncommitted = self._branch
+        if branch := visible_line(now or session.branch):
+            branch = f"{branch}*" if uncommitted else branch
             parts.append(BarPart(branch, ink(palette.quiet), weight=3, gap=2))
         if session.model and not session.demo:
             model = visible_line(session.model)
