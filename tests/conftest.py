@@ -73,7 +73,7 @@ time.tzset()
 
 
 #: Of a test with more cases, so many run without ``DUCKFLOW_TEST_WHOLE=1``.
-CASES = 2
+CASES = 1
 
 _DRAWS = re.compile(
     "bursts|card|compositor|consult|decisions|demo|diff|full_width|gate|plan|replay|shell|vitals"
@@ -116,10 +116,12 @@ def _is_sampled(config: pytest.Config) -> bool:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What is marked as long comes first; all else stays in its order. Of the cases of a test a
-    sample runs in the README's command, but for those of ``unit``, which take no time.
+    sample runs in the README's command, but for those of ``unit``, which take no time; what is
+    marked as whole does not.
     """
     if _is_sampled(config):
-        items[:] = [item for test in _by_test(items) for item in some_of(test, CASES)]
+        short = [item for item in items if item.get_closest_marker("whole") is None]
+        items[:] = [item for test in _by_test(short) for item in some_of(test, CASES)]
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from benchmarks.request_cases import CASES, author
 
 from duckflow_tui.demo.endpoint import ScriptedEndpoint
@@ -38,6 +39,7 @@ async def measured(*args: str, **environ: str) -> tuple[int, str, str]:
     return ran.returncode, out.decode(), err.decode()
 
 
+@pytest.mark.whole
 async def test_ten_requests_to_an_endpoint_tell_what_each_took() -> None:
     script = Script(models=("m",), key="not-a-secret")
     async with ScriptedEndpoint(script, author=author()) as server:
@@ -58,6 +60,7 @@ async def test_ten_requests_to_an_endpoint_tell_what_each_took() -> None:
     assert all(1 <= used <= limit for row in rows for used, limit in row["loops"])
 
 
+@pytest.mark.whole
 async def test_planned_work_sends_few_tokens_and_does_what_was_asked() -> None:
     # What is counted must not hang on where this tree and its folder for temporary files are.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -19,8 +19,7 @@ from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.goal import AttemptMessage, RequirementState, Review, ReviewMessage
 from duckflow_tui.words.catalogue import Catalogue
 
-BOTH = pytest.mark.parametrize("protocol", ["tools", "json"])
-LANGUAGES = pytest.mark.parametrize("language", ["en", "ja"])
+PAIRS = pytest.mark.parametrize(("language", "protocol"), [("en", "tools"), ("ja", "json")])
 SAVES = "`savings` tells what the discounts take off a price."
 
 
@@ -32,8 +31,7 @@ def states(review: Review) -> list[str]:
     return [item.state.value for item in review.items]
 
 
-@BOTH
-@LANGUAGES
+@PAIRS
 async def test_what_was_missed_is_named_brought_and_proved(
     tmp_path: Path, protocol: str, language: str
 ) -> None:

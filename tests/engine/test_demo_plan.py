@@ -34,6 +34,7 @@ HALF = "test_half_a_cent_of_theirs_rounds_up_too"
 IN_CENTS = "return to_cents(total(price, [*discounts, LOYALTY]))"
 LANGUAGES = pytest.mark.parametrize("language", ["en", "ja"])
 BOTH = pytest.mark.parametrize("protocol", ["tools", "json"])
+PAIRS = pytest.mark.parametrize(("language", "protocol"), [("en", "tools"), ("ja", "json")])
 
 
 def over(state: AgentState) -> bool:
@@ -80,8 +81,7 @@ async def running(on: Play, number: int) -> None:
     await on.approving(in_step)
 
 
-@BOTH
-@LANGUAGES
+@PAIRS
 async def test_the_plan_runs_and_its_red_test_is_mended(
     tmp_path: Path, protocol: str, language: str
 ) -> None:
@@ -231,8 +231,7 @@ async def test_a_step_that_the_script_does_not_know_is_not_claimed_as_done(tmp_p
 # --- beside the work -----------------------------------------------------------------------------
 
 
-@LANGUAGES
-@BOTH
+@PAIRS
 async def test_a_question_is_answered_beside_the_work_from_where_it_stands(
     tmp_path: Path, language: str, protocol: str
 ) -> None:

@@ -19,6 +19,7 @@ CAP = "    rate = min(sum(discounts), Decimal(1))\n    return price * (1 - rate)
 RED = "test_two_discounts_apply_one_after_the_other"
 RUN = "shell.run"
 BOTH = pytest.mark.parametrize("protocol", ["tools", "json"])
+PAIRS = pytest.mark.parametrize(("language", "protocol"), [("en", "tools"), ("ja", "json")])
 
 
 async def propose(on: Play) -> None:
@@ -27,8 +28,7 @@ async def propose(on: Play) -> None:
     await on.gate()
 
 
-@BOTH
-@pytest.mark.parametrize("language", ["en", "ja"])
+@PAIRS
 async def test_an_approved_edit_is_on_disk_as_shown_and_read_again(
     tmp_path: Path, protocol: str, language: str
 ) -> None:
@@ -97,8 +97,7 @@ async def test_a_second_refusal_leads_to_one_question_and_its_answer_to_that_edi
         assert on.text() == before.replace(AS_IT_WAS, CAP)
 
 
-@BOTH
-@pytest.mark.parametrize("language", ["en", "ja"])
+@PAIRS
 async def test_the_first_alternative_caps_the_sum_and_says_what_stays_wrong(
     tmp_path: Path, protocol: str, language: str
 ) -> None:
@@ -136,8 +135,7 @@ async def test_the_second_alternative_changes_the_test_with_a_frank_word(
         assert await failing_tests(on) == []
 
 
-@BOTH
-@pytest.mark.parametrize("language", ["en", "ja"])
+@PAIRS
 async def test_in_plan_mode_nothing_changes_and_the_reply_says_so(
     tmp_path: Path, protocol: str, language: str
 ) -> None:

@@ -21,6 +21,7 @@ from duckflow_tui.state.pace import Pattern
 from duckflow_tui.words.catalogue import Catalogue
 
 BOTH = pytest.mark.parametrize("protocol", ["tools", "json"])
+PAIRS = pytest.mark.parametrize(("language", "protocol"), [("en", "tools"), ("ja", "json")])
 LANGUAGES = pytest.mark.parametrize("language", ["en", "ja"])
 SEARCH = "file_ops.search_text"
 ASK = CardKind.CONSULTATION
@@ -65,8 +66,7 @@ async def test_what_an_earlier_plan_reached_is_not_told_of_this_request(tmp_path
         assert card.situation.achieved == ()
 
 
-@BOTH
-@LANGUAGES
+@PAIRS
 async def test_what_the_user_knows_leads_to_the_end(
     tmp_path: Path, protocol: str, language: str
 ) -> None:

@@ -58,6 +58,7 @@ async def test_a_session_at_rest_comes_back_as_it_was_and_goes_on(tmp_path: Path
         assert said(made)[-2:] == ["and now?", "Again."]
 
 
+@pytest.mark.whole
 async def test_what_was_read_of_a_session_does_not_stay_in_memory(tmp_path: Path) -> None:
     """The state says it already; a session of 5,000 messages has 25,000 events."""
     async with session(tmp_path, script(done("Here."))) as made:

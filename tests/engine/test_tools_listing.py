@@ -212,6 +212,7 @@ async def test_the_picker_stops_at_its_limit(bench: Bench) -> None:
     assert sum(len(batch) for batch in batches) == 3
 
 
+@pytest.mark.whole
 @pytest.mark.usefixtures("searcher")
 async def test_many_files_are_listed_without_holding_the_loop(tmp_path: Path) -> None:
     root = tmp_path / "many"

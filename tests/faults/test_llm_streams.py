@@ -142,6 +142,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "fault",
     [

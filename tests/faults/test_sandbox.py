@@ -503,6 +503,7 @@ def test_the_tests_of_a_project_run(made: Made) -> None:
     assert (found.returncode, found.stderr.count("ok\n")) == (0, 1), found.stderr
 
 
+@pytest.mark.whole
 def test_a_package_is_installed_into_an_environment_inside(made: Made) -> None:
     if made.who == "nobody":
         pytest.skip("as ourselves: the other user's Python may come without pip")

@@ -2,8 +2,8 @@
 
 To import the program is most of what a start costs, and what few tests are about. A server of
 each worker imports it once, and each start is a fork of the server: with arguments, environment,
-folder, session, terminal and end of its own. Whoever tests the start itself, or wants the whole
-(``DUCKFLOW_TEST_WHOLE``), starts an interpreter.
+folder, session, terminal and end of its own. Whoever tests the start itself
+starts an interpreter, as ``test_pty_smoke`` does with the installed program.
 """
 
 from __future__ import annotations
@@ -31,8 +31,6 @@ from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Final, TextIO, TypedDict
-
-from support.whole import WHOLE
 
 PROGRAM: Final = (sys.executable, "-m", "duckflow_tui")
 LONGEST: Final = 1 << 17  # bytes of a request
@@ -63,7 +61,7 @@ class _Request(TypedDict):
 
 def is_prepared(command: Sequence[str]) -> bool:
     """Whether the command is the program, and no interpreter has to be started for it."""
-    wanted = not WHOLE and sys.platform == "linux"  # elsewhere a packet tells no end
+    wanted = sys.platform == "linux"  # elsewhere a packet tells no end
     return wanted and tuple(command[: len(PROGRAM)]) == PROGRAM
 
 

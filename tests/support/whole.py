@@ -9,8 +9,7 @@ from typing import Final, TypeVar
 
 _T = TypeVar("_T")
 
-#: ``DUCKFLOW_TEST_WHOLE=1`` runs every kill and every byte, and starts an interpreter for each
-#: start of the program (``support.prepared``); ``.ci/run`` sets it.
+#: ``DUCKFLOW_TEST_WHOLE=1`` runs every case, every kill and every byte; ``.ci/run`` sets it.
 WHOLE: Final = os.environ.get("DUCKFLOW_TEST_WHOLE", "") not in ("", "0")
 _SEED: Final = 20_251_122
 

@@ -58,6 +58,7 @@ async def test_a_recorded_demo_session_replays_to_the_same_final_screen(
     assert recorded(tmp_path).is_dir()
 
 
+@pytest.mark.whole
 async def test_a_session_with_a_plan_replays_to_the_same_final_screen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

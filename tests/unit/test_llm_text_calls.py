@@ -240,6 +240,7 @@ def test_no_shape_of_a_call_ends_as_an_answer(
     ), (paths, text)
 
 
+@pytest.mark.whole
 def test_a_hostile_reply_costs_little_time() -> None:
     begin = time.process_time()
     pieces = (
