@@ -266,13 +266,19 @@ async def test_the_language_switches_live_and_the_draft_stays() -> None:
         assert "SANDBOX" not in picture
 
 
-@pytest.mark.parametrize("size", [(20, 5), (1, 1), (40, 3), (300, 100), (79, 23), (120, 24)])
-async def test_every_size_draws_and_takes_keys(size: tuple[int, int]) -> None:
+async def test_every_size_draws_after_every_other_and_takes_keys() -> None:
     app = app_with(working(gates=True))
-    async with standing(app, *size) as pilot:
+    language = next(c for c in COMMANDS if c.name == "lang")
+    async with standing(app, 24, 12) as pilot:
+        for width in range(1, 10):
+            app.run_command(language, "ja" if width % 3 == 1 else "en")
+            await pilot.resize_terminal(width, (100, 1, 12, 3)[width % 4])
+            await pilot.resize_terminal(24, 12)
+        for size in ((3, 100), (1, 1), (120, 40), (6, 40), (20, 5), (300, 100), (79, 23)):
+            await pilot.resize_terminal(*size)
         await pilot.press("o", "k")
-        for width, height in ((1, 1), (20, 5), (80, 24), (120, 40), size):
-            await pilot.resize_terminal(width, height)
+        for size in ((1, 100), (120, 24), (5, 2), (40, 3)):
+            await pilot.resize_terminal(*size)
         await pilot.press("!")
         assert app.bench.composer.text == "ok!"
 

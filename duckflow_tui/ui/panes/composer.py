@@ -337,6 +337,10 @@ class Composer(TextArea, inherit_bindings=False):
         self._coloured = colours
         return super().render_lines(crop)
 
+    def render_line(self, y: int) -> Strip:
+        # The stock widget breaks its placeholder into lines of this width, and raises for none.
+        return super().render_line(y) if self.content_size.width > 0 else Strip.blank(0)
+
     # keys
 
     def action_newline(self) -> None:
