@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from duckflow_tui.safety.names import holds_secrets, is_protected, is_secret_name, words_of
+from duckflow_tui.safety.names import holds_secrets, is_protected, is_secret_name
 from duckflow_tui.safety.paths import Identity
 from duckflow_tui.safety.risk import git_dirs
 from duckflow_tui.safety.workspace import Workspace
@@ -28,8 +28,8 @@ MAX_TEXT: Final = 60_000  # characters of all paths as JSON: an argument has at 
 #: What makes a folder a repository, whatever its name: git obeys it for whoever works in it.
 _REPOSITORY: Final = frozenset({"HEAD", "objects", "refs"})
 
-#: Folders of what was installed: keys in there are public, and certificates are needed.
-_INSTALLED: Final = words_of("node_modules site-packages .venv venv .tox .nox")
+#: What files of git begin with that are named after branches: nobody keeps a secret so.
+_BRANCH: Final = re.compile(rb"ref: refs/|[0-9a-f]{40}")
 
 #: Files that hold a secret only where they say so, by the end of their names: a certificate is
 #: public, and settings of a package manager are needed by every command of such a project.
@@ -38,7 +38,8 @@ _SAYS: Final = {".pem": re.compile(b"PRIVATE KEY"), ".npmrc": _GIVEN, ".yarnrc.y
 #: Ends of names of what is written to be shared.
 _SHARED: Final = (".example", ".sample", ".template", ".dist")
 _MAX_INDEX: Final = 100_000_000  # bytes; of a larger one nothing counts as known to git
-_SAID: Final = 100_000  # bytes that are searched; a larger file is a secret by its name
+#: Bytes that are searched: bundles of certificates have 300,000. A larger file is a secret by name.
+_SAID: Final = 2_000_000
 
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
@@ -56,16 +57,18 @@ def guarded(workspace: Workspace) -> Guarded:
 
     Found are: each ``.git`` below the root with the places that it leads to, folders that are
     repositories themselves, folders that cannot be listed, and secret files by their names, but for
-    those of installed packages, those that plainly hold none, and those that git has as they are,
-    since any command can ask it for them. What the root itself holds for git is not among them.
+    those that plainly hold none, and those that git has as they are, since any command can ask it
+    for them. No name of a folder and nothing beside a file makes it less of a secret: a command can
+    move it there. What the root itself holds for git and the app is not among them.
     """
     root = str(workspace.root).rstrip("/")
+    own = {*map(str, workspace.closed)}
     closed: dict[str, Identity] = {}
     secret: dict[str, None] = {}
     until, seen, whole = time.monotonic() + MAX_SECONDS, 0, True
-    pending = [("", False)]
+    pending = [("", False)]  # and whether that lies in something closed
     while pending and whole:
-        folder, installed = pending.pop()
+        folder, shut = pending.pop()
         here = f"{root}/{folder}" if folder else root
         try:
             names, folders, files = _listed(workspace, folder)
@@ -74,28 +77,27 @@ def guarded(workspace: Workspace) -> Guarded:
                 whole = error.errno == errno.EACCES and bool(folder) and _close(here, closed)
             continue
         seen += len(names)
-        if folder and names >= _REPOSITORY:
-            whole = _close(here, closed)
-            continue
-        installed = installed or "pyvenv.cfg" in names
+        if folder and not shut and names >= _REPOSITORY:
+            whole, shut = _close(here, closed), True
         parent = here.rpartition("/")[2]
-        if folder and any(map(_protected, names)):
+        if folder and not shut and any(map(_protected, names)):
             for path in (f"{here}/{name}" for name in names if _protected(name)):
                 whole = _close(path, closed) and whole
             for led in map(str, git_dirs(workspace.root / folder)):
                 if led.startswith(f"{root}/") and not led.startswith(f"{root}/.git/"):
                     whole = _close(led, closed) and whole
         for name in folders:
-            if _protected(name):
+            if f"{here}/{name}" in own:
                 continue
-            if holds_secrets(name, parent) and not installed:
+            if holds_secrets(name, parent):
                 secret[f"{here}/{name}"] = None
             else:
                 below = f"{folder}/{name}" if folder else name
-                pending.append((below, installed or name in _INSTALLED))
-        if not installed:
-            for name in files:
-                if _secret(name, parent) and _is_secret(path := os.path.realpath(f"{here}/{name}")):
+                pending.append((below, shut or _protected(name)))
+        for name in files:
+            if _secret(name, parent):
+                path = os.path.realpath(f"{here}/{name}")
+                if _is_secret(path) and not (shut and _is_branch(path)):
                     secret[path] = None
         text = sum(len(json.dumps(path)) for path in (*closed, *secret)) if closed or secret else 0
         many = len(closed) + len(secret) > MAX_PLACES or text > MAX_TEXT
@@ -143,6 +145,15 @@ def _is_secret(path: str) -> bool:
     except OSError:
         return True
     return len(data) > _SAID or says.search(data) is not None
+
+
+def _is_branch(path: str) -> bool:
+    """Whether it is what git notes of a branch, which may have any name."""
+    try:
+        with open(path, "rb") as file:
+            return _BRANCH.match(file.read(40)) is not None
+    except OSError:
+        return False
 
 
 def _unknown_to_git(root: Path, secret: tuple[str, ...]) -> tuple[str, ...]:

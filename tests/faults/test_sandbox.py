@@ -378,8 +378,16 @@ def test_secret_files_of_the_workspace_are_kept_from_a_command_that_does_not_nam
         ".npmrc": "//registry.example.org/:_authToken=abcdef",
         "ca.pem": "-----BEGIN CERTIFICATE-----",  # public
         "web/.npmrc": "engine-strict=true\n//example.org/:_authToken=${TOKEN}",
-        "env/pyvenv.cfg": "",
-        "env/lib/key.pem": "-----BEGIN PRIVATE KEY-----",  # of an installed package
+        # What lies beside a secret, and the names of its folders, take nothing from it.
+        "pyvenv.cfg": "",
+        "env/site-packages/key.pem": "-----BEGIN PRIVATE KEY-----",
+        "env/site-packages/cacert.pem": "-----BEGIN CERTIFICATE-----\n" * 10_000,
+        "like/HEAD": "",
+        "like/objects/.env": "KEY=a secret",
+        "like/refs/heads/.env": "KEY=a secret",
+        "like/refs/heads/credentials": "0123456789" * 4,  # a branch
+        "moved/.git/node_modules/.env": "KEY=a secret",
+        ".GIT/.env": "KEY=a secret",
         "listed/.env": "KEY=listed",
     }.items():
         (made.root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -387,14 +395,17 @@ def test_secret_files_of_the_workspace_are_kept_from_a_command_that_does_not_nam
     (made.root / "linked.env").symlink_to("conf/led-to")
     if made.who == "nobody":
         open_for(made.root.parent)
-    secret = ".env linked.env conf/secrets.toml conf/.aws/config conf/server.pem .npmrc"
-    opened = "ca.pem web/.npmrc env/lib/key.pem listed/.env"
+    secret = ".env linked.env conf/secrets.toml conf/.aws/config conf/server.pem .npmrc "
+    secret += "env/site-packages/key.pem like/objects/.env like/refs/heads/.env "
+    secret += "moved/.git/node_modules/.env .GIT/.env"
+    opened = "ca.pem web/.npmrc env/site-packages/cacert.pem like/refs/heads/credentials "
+    opened += "listed/.env"
     made.sandbox._choice = made.sandbox._choice._replace(  # pyright: ignore[reportPrivateUsage]
         read=("listed",)
     )
     found = made.run(f"for f in {secret} {opened}; do cat $f >/dev/null && echo $f; done")
     assert found.stdout.split() == opened.split()
-    assert found.stderr.count("Permission denied") == 5, found.stderr
+    assert found.stderr.count("Permission denied") == 10, found.stderr
     made.run("echo >.env; rm -f .env; echo >>linked.env; mv conf old; cat old/* old/.aws/* >seen")
     made.run("mv old conf")
     assert (made.root / ".env").read_text() == "KEY=a secret"
@@ -404,7 +415,8 @@ def test_secret_files_of_the_workspace_are_kept_from_a_command_that_does_not_nam
     named = [str(made.root / name) for name in (".env", "linked.env", "conf/.aws/x", "conf/s*.pem")]
     held = asyncio.run(made.sandbox.hold(line, network=False, named=named))
     assert made.started(held.argv).stdout == "KEY=a secretKEY=a secret too"
-    assert [Path(path).name for path in held.unread] == [".npmrc", "secrets.toml"]
+    assert {".npmrc", "secrets.toml"} < {Path(path).name for path in held.unread}
+    assert not {str(made.root / ".env"), str(made.root / "conf/led-to")} & {*held.unread}
 
 
 def own_folders(made: Made, *own: Path, repositories: tuple[Path, ...] = ()) -> Made:
