@@ -49,7 +49,7 @@ Column = Literal["side", "wide", "hidden"]
 _NEXT_COLUMN: Final[dict[Column, Column]] = {"side": "wide", "wide": "hidden", "hidden": "side"}
 _STEP: Final = 4  # percent of the width by which a key moves the border
 
-TWICE_WITHIN: Final = 2.0  # seconds between two Ctrl+C that quit
+TWICE_WITHIN: Final = 2.0  # seconds between two Ctrl+C that quit, two Esc that lead back
 DRAFT_AFTER: Final = 0.5  # seconds from a key until what is written is kept
 
 
@@ -82,6 +82,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._stands = False
         self._knows_width = False  # of the column, as the user chose it last
         self._interrupted_at = float("-inf")
+        self._escaped_at = float("-inf")
         self._drafting: Timer | None = None  # runs from a key until the draft is kept
         self.header = Header(options.title, demo=options.demo, id="header")
         self.status = StatusLine(id="status")
@@ -378,7 +379,9 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.zoomed = not self.zoomed
 
     def action_escape(self) -> None:
-        """Back to the composer; there: pause the work, and the second time stop it."""
+        """Back to the composer; there: pause the work, and the second time stop it. While none
+        runs, the second Esc in an empty composer leads to the turns that can be taken back.
+        """
         session = self.host.session
         turn = session.store.state.turn if session.store is not None else None
         if self.zoomed:
@@ -388,9 +391,22 @@ class Workbench(Screen[None], inherit_bindings=False):
         elif self.get_selected_text():
             self.clear_selection()
         elif turn is None:
-            self._stop_what_is_beside()
+            if not self._stop_what_is_beside() and not self.composer.draft:
+                self._rewind_on_second()
         elif (engine := session.acting()) is not None:
             engine.pause() if turn.pause == "running" else engine.stop()
+
+    def _rewind_on_second(self) -> None:
+        engine = self.host.session.acting()
+        if engine is None or not any(m.kind == "user" for m in engine.store.state.messages):
+            return
+        now = self._clock.monotonic()
+        if now - self._escaped_at <= TWICE_WITHIN:
+            self._escaped_at = float("-inf")
+            self.host.action_acting_page("rewind")
+        else:
+            self._escaped_at = now
+            self.status.show_notice("shell.rewind_again")
 
     def _stop_what_is_beside(self) -> bool:
         """No turn runs: end an answer that is still on its way, and the user's own command."""

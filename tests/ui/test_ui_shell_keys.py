@@ -25,14 +25,16 @@ from textual import events
 from textual.actions import parse
 
 from duckflow_tui.commands import COMMANDS
-from duckflow_tui.state.conversation import MessageQueued, QueuedMessage
+from duckflow_tui.state.conversation import MessageQueued, QueuedMessage, UserMessage
 from duckflow_tui.state.gates import GateChoice, GateOpened
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.bindings import KEYS
 from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.screens.context import ContextBoard
 from duckflow_tui.ui.screens.pick_list import PickList
+from duckflow_tui.ui.screens.rewind import RewindBoard
 
 if TYPE_CHECKING:
     from duckflow_tui.compose import Sessions
@@ -158,6 +160,30 @@ async def test_ctrl_c_quits_twice_within_two_seconds_after_saying_what_waits() -
         assert app.return_value is None
         await pilot.press("ctrl+c")
         await settled(pilot, lambda: app.return_value == 0)
+
+
+async def test_esc_twice_leads_to_the_turns_that_can_be_taken_back_and_alt_5_to_what_was_sent() -> (
+    None
+):
+    fake = FakeEngine(store_with())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await pilot.press("escape", "escape")
+        assert app.screen is app.bench  # nothing was said yet
+        fake.store.state.messages.append(UserMessage(message_id="m1", text="make it so", at=0.0))
+        await pilot.press("a", "escape", "escape")
+        assert app.screen is app.bench  # a draft stays
+        await pilot.press("backspace", "escape")
+        assert app.bench.status.said == app.words("shell.rewind_again")
+        clock_of(fake).advance(2.1)
+        await pilot.press("escape")
+        assert app.screen is app.bench
+        await pilot.press("escape")
+        await settled(pilot, lambda: isinstance(app.screen, RewindBoard))
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.screen is app.bench)
+        await pilot.press("alt+5")
+        await settled(pilot, lambda: isinstance(app.screen, ContextBoard))
 
 
 async def test_shift_tab_cycles_and_trusted_asks() -> None:
