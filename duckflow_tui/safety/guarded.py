@@ -7,7 +7,6 @@ import errno
 import json
 import os
 import re
-import stat
 import struct
 import time
 from functools import lru_cache
@@ -47,9 +46,10 @@ _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 class Guarded(NamedTuple):
     """Absolute paths that hold no link. Not ``whole``: there is more than the limits let find."""
 
-    closed: dict[str, Identity]  # repositories, and what could not be looked into
+    closed: dict[str, Identity]  # repositories, what could not be looked into, and ``links``
     secret: tuple[str, ...]  # files, and folders that hold nothing else
     whole: bool = True
+    links: tuple[str, ...] = ()  # that stand for a repository, the root's own too
 
 
 def guarded(workspace: Workspace) -> Guarded:
@@ -59,12 +59,13 @@ def guarded(workspace: Workspace) -> Guarded:
     repositories themselves, folders that cannot be listed, and secret files by their names, but for
     those that plainly hold none, and those that git has as they are, since any command can ask it
     for them. No name of a folder and nothing beside a file makes it less of a secret: a command can
-    move it there. What the root itself holds for git and the app is not among them.
+    move it there. What the root itself holds for git and the app is not among them, but for links.
     """
     root = str(workspace.root).rstrip("/")
     own = {*map(str, workspace.closed)}
     closed: dict[str, Identity] = {}
     secret: dict[str, None] = {}
+    links = list[str]()
     until, seen, whole = time.monotonic() + MAX_SECONDS, 0, True
     pending = [("", False)]  # and whether that lies in something closed
     while pending and whole:
@@ -80,9 +81,11 @@ def guarded(workspace: Workspace) -> Guarded:
         if folder and not shut and names >= _REPOSITORY:
             whole, shut = _close(here, closed), True
         parent = here.rpartition("/")[2]
-        if folder and not shut and any(map(_protected, names)):
-            for path in (f"{here}/{name}" for name in names if _protected(name)):
-                whole = _close(path, closed) and whole
+        places = [f"{here}/{name}" for name in names if _protected(name) and not shut]
+        links += [path for path in places if os.path.islink(path)]
+        for path in places if folder else links:
+            whole = _close(path, closed) and whole
+        if folder and places:
             for led in map(str, git_dirs(workspace.root / folder)):
                 if led.startswith(f"{root}/") and not led.startswith(f"{root}/.git/"):
                     whole = _close(led, closed) and whole
@@ -102,7 +105,8 @@ def guarded(workspace: Workspace) -> Guarded:
         text = sum(len(json.dumps(path)) for path in (*closed, *secret)) if closed or secret else 0
         many = len(closed) + len(secret) > MAX_PLACES or text > MAX_TEXT
         whole = whole and not (many or seen > MAX_NAMES or time.monotonic() > until)
-    return Guarded(closed, _unknown_to_git(workspace.root, tuple(secret)), whole)
+    unknown = _unknown_to_git(workspace.root, tuple(secret))
+    return Guarded(closed, unknown, whole, tuple(links))
 
 
 def _listed(workspace: Workspace, folder: str) -> tuple[set[str], list[str], list[str]]:
@@ -122,15 +126,12 @@ def _listed(workspace: Workspace, folder: str) -> tuple[set[str], list[str], lis
 
 
 def _close(path: str, closed: dict[str, Identity]) -> bool:
-    """Note what is to be closed; whether that could be done. A link cannot be closed, only what it
-    leads to.
-    """
+    """Note what is to be closed; whether that could be done. Of a link it is the link itself."""
     try:
         info = os.lstat(path)
     except OSError as error:
         return error.errno in _GONE
-    if not stat.S_ISLNK(info.st_mode):
-        closed[path] = (info.st_dev, info.st_ino)
+    closed[path] = (info.st_dev, info.st_ino)
     return True
 
 

@@ -65,6 +65,7 @@ HIDDEN: Final = words_of(
 
 #: Why a kind that holds counts as partial.
 CROWDED: Final = "the workspace is too large to be looked through for repositories"
+LINKED: Final = "a repository is a link, which bubblewrap cannot close"
 
 _NOTHING: Final = Guarded({}, ())
 
@@ -156,13 +157,18 @@ class Sandbox:
         if self._rung == "landlock":
             return _NOTHING
         below = await asyncio.to_thread(guarded, self._workspace)
-        if not (below.whole or self._crowded):
+        linked = self._rung == "bwrap" and below.links
+        if (linked or not below.whole) and not self._crowded:
             self._crowded = True
-            self.why.append(CROWDED)
+            why = LINKED if below.whole else CROWDED
+            self.why.append(why)
             raise ToolFault(
-                "The workspace has become too large to be looked through for repositories and "
-                "secret files, so the sandbox no longer holds everything and commands ask from "
-                "now on. Nothing was run; call it again."
+                f"The sandbox no longer holds everything, since {why}: commands ask from now on. "
+                "Nothing was run; call it again."
+            )
+        if linked:
+            below = below._replace(
+                closed={path: of for path, of in below.closed.items() if path not in below.links}
             )
         return below if below.whole else _NOTHING  # too much to be passed on to a command
 
@@ -180,16 +186,18 @@ class Sandbox:
             if levels and _LEVELS[rung] not in levels:
                 continue
             lacks = await self._lacks(rung)
+            below = _NOTHING
+            if not lacks and rung != "landlock":
+                below = await asyncio.to_thread(guarded, self._workspace)
+                lacks = LINKED if rung == "bwrap" and below.links else ""
             if not lacks:
                 self._rung = rung
                 if self._holds_home():
                     # What starts by itself for the user can be written there, so each command asks.
                     self.why.append("the workspace holds the home folder")
                     return "partial"
-                if rung != "landlock":
-                    below = await asyncio.to_thread(guarded, self._workspace)
-                    self._crowded = not below.whole
-                    self.why += [] if below.whole else [CROWDED]
+                self._crowded = not below.whole
+                self.why += [] if below.whole else [CROWDED]
                 return _LEVELS[rung]
             self.why.append(f"{rung}: {lacks}")
             log.info("no sandbox by %s: %s", rung, lacks)
@@ -339,7 +347,7 @@ class Sandbox:
         return made if made.is_dir() else self._folder()
 
     def _closed(self) -> list[str]:
-        return [str(path) for path in self._workspace.closed if os.path.exists(path)]
+        return [str(path) for path in self._workspace.closed if os.path.lexists(path)]
 
     def _hidden(self) -> list[str]:
         home = Path.home()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import platform
@@ -33,7 +34,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442  # the same on every architecture
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
-_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
+_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE, _AT_NO_FOLLOW = -100, 0x1000, 0x8000, 0x100
 _CLONE_TREE, _CLOSE_ON_EXEC, _FROM_DESCRIPTOR = 1, os.O_CLOEXEC, 4
 _READ_ONLY, _NO_SETUID, _NO_DEVICES, _NO_PROGRAMS = 1, 2, 4, 8
 _PRIVATE, _WHOLE_TREE = 1 << 18, 1 << 14
@@ -78,9 +79,9 @@ def _set_attributes(descriptor: int, path: bytes, flags: int, attributes: int) -
     _syscall("mount_setattr", _MOUNT_SETATTR, descriptor, path, flags, given, len(given))
 
 
-def _copy_of(path: str, read_only: bool = False) -> int:
-    """A copy of the mounts from a path on, as a descriptor, before anything hides them."""
-    flags = _CLONE_TREE | _CLOSE_ON_EXEC | _AT_RECURSIVE
+def _copy_of(path: str, read_only: bool = False, link: int = 0) -> int:
+    """A copy of the mounts from a path on, or of a link (1), before anything hides them."""
+    flags = _CLONE_TREE | _CLOSE_ON_EXEC | _AT_RECURSIVE | link * _AT_NO_FOLLOW
     tree = _syscall(f"open_tree {path}", _OPEN_TREE, _AT_FDCWD, os.fsencode(path), flags)
     if read_only:
         _set_attributes(
@@ -99,9 +100,9 @@ def _attach(tree: int, target: str) -> None:
 
 
 class Mount(NamedTuple):
-    """Something in place of a part of the tree. ``kind``: ``write`` and ``read`` show ``source``
-    there, ``empty`` an empty folder of its own, ``sealed`` one that stays so, ``blank`` a file
-    that cannot be opened.
+    """Something in place of a part of the tree. ``kind``: ``write``, ``read`` and ``link`` show
+    ``source`` there, ``empty`` an empty folder of its own, ``sealed`` one that stays so, ``blank``
+    a file that cannot be opened.
     """
 
     target: str
@@ -159,6 +160,8 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
     closed = [*plan["closed"], *plan["below"]]
     for given in closed:
         path = os.path.realpath(given)
+        if os.path.islink(given) and _is_below(given, root) and not _is_below(given, *empty):
+            found[given] = Mount(given, "link", given)
         if path in empty and os.path.isdir(path):
             found[path] = Mount(path, "sealed")
         elif path != root and _is_below(path, root) and not _is_below(path, *empty):
@@ -166,7 +169,8 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
     for path in (path for path in plan["blank"] if not _is_below(path, *empty)):
         found[path] = Mount(path, "sealed" if os.path.isdir(path) else "blank")
     shut = [path for path in found if _is_below(path, root) and found[path].kind != "write"]
-    for path in {os.path.realpath(given) for given in (*closed, *plan["hidden"])} & {*shut}:
+    kept = (*closed, *plan["hidden"])
+    for path in {*kept, *map(os.path.realpath, kept)} & {*shut}:
         while (path := os.path.dirname(path)) != root and not _is_below(path, *shut):
             found[path] = Mount(path, "write", path)  # what is mounted on cannot be renamed
     usual = (mount for mount in found.values() if not _is_below(mount.target, "/dev"))
@@ -208,7 +212,7 @@ def bubblewrap(plan: dict[str, Any], mounts: list[Mount], inside: list[str]) -> 
     argv += [] if plan["network"] else ["--unshare-net"]
     argv += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
     ways = {"write": "--bind", "empty": "--tmpfs", "sealed": "--tmpfs"}
-    for mount in mounts:
+    for mount in (mount for mount in mounts if mount.kind != "link"):  # it follows each link
         source = [] if mount.kind in ("empty", "sealed") else [mount.source or "/dev/null"]
         argv += [ways.get(mount.kind, "--ro-bind"), *source, mount.target]
     for mount in mounts:
@@ -235,7 +239,7 @@ def enter(plan: dict[str, Any], mounts: list[Mount]) -> None:
     """Make the tree: all of it read-only, then what is shown in its place, then our ``/proc``."""
     _mount("none", "/", _PRIVATE | _WHOLE_TREE)
     trees = {
-        mount.target: _copy_of(mount.source, mount.kind == "read")
+        mount.target: _copy_of(mount.source, mount.kind != "write", int(mount.kind == "link"))
         for mount in mounts
         if mount.source
     }
@@ -276,7 +280,7 @@ def _touch(path: str) -> None:
 
 def _make_room(mount: Mount, trees: dict[str, int]) -> None:
     """A place to mount on, made in what is our own already; the tree itself cannot be changed."""
-    if os.path.exists(mount.target):
+    if os.path.lexists(mount.target):
         return
     if mount.kind in ("empty", "sealed") or (
         mount.source and stat.S_ISDIR(os.fstat(trees[mount.target]).st_mode)
@@ -288,11 +292,8 @@ def _make_room(mount: Mount, trees: dict[str, int]) -> None:
 
 
 def _loopback_up() -> None:
-    import fcntl
-
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        flags = 0x1 | 0x40  # up and running
-        fcntl.ioctl(asking, 0x8914, struct.pack("16sh22x", b"lo", flags))  # SIOCSIFFLAGS
+        fcntl.ioctl(asking, 0x8914, struct.pack("16sh22x", b"lo", 0x41))  # SIOCSIFFLAGS: up
 
 
 # --- partial: Landlock -----------------------------------------------------------------------
@@ -498,7 +499,7 @@ def inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
     _check_same(os.stat("."), plan["here"], plan["cwd"])
     for path, identity in plan["below"].items():
         _check_same(os.lstat(path), identity, path)
-        if not os.statvfs(path).f_flag & os.ST_RDONLY:
+        if not os.statvfs(os.open(path, os.O_PATH | os.O_NOFOLLOW)).f_flag & os.ST_RDONLY:
             raise OSError(errno.EPERM, f"{path} is not closed")
     if plan["channel"]:
         _open_proxy(plan["channel"])
@@ -552,8 +553,7 @@ def _become(plan: dict[str, Any], command: list[str]) -> NoReturn:
     for name in (*_ASKED, "SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
     private = plan["private"] if plan["rung"] == "landlock" else "/tmp"
-    gone = ("TMP", "TEMP", "TEMPDIR")
-    environ = {name: value for name, value in os.environ.items() if name not in gone}
+    environ = {n: v for n, v in os.environ.items() if n not in ("TMP", "TEMP", "TEMPDIR")}
     environ |= {"TMPDIR": private, "XDG_CACHE_HOME": f"{private}/.cache"}
     try:
         os.execve(command[0], command, environ)

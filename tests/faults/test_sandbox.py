@@ -26,7 +26,7 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.tools import sandbox_worker
 from duckflow_tui.tools.commands import SandboxChoice
 from duckflow_tui.tools.operation import ToolFault
-from duckflow_tui.tools.sandbox import Rung, Sandbox, seatbelt_profile
+from duckflow_tui.tools.sandbox import LINKED, Rung, Sandbox, seatbelt_profile
 
 Who = Literal["us", "nobody"]
 NOBODY: Final = 65533  # a user that owns nothing here
@@ -210,6 +210,57 @@ def test_a_repository_below_the_root_stays_as_it_is_with_the_places_it_leads_to(
         assert contents(made.root) == before, attack
     done = made.run("echo ours >libs/one/new && mkdir libs/three && mv libs/one/new libs/three/")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_link_that_stands_for_a_repository_stays_with_what_it_leads_to(made: Made) -> None:
+    """The root's own and one below it, also one that leads nowhere."""
+    if made.rung != "namespaces":
+        pytest.skip("only what makes its own mounts can close a link")
+    (made.root / ".git").rename(made.root / "store")
+    (made.root / ".git").symlink_to("store")
+    repository(made.root / "a/kept")
+    (made.root / "a/b").mkdir()
+    (made.root / "a/b/.git").symlink_to("../kept")
+    (made.root / "c").mkdir()
+    (made.root / "c/.git").symlink_to("nowhere")
+    if made.who == "nobody":
+        open_for(made.root)
+    before = contents(made.root)
+    links = {name: os.readlink(made.root / name / ".git") for name in ("", "a/b", "c")}
+    for attack in (
+        "rm -f .git a/b/.git c/.git; mkdir .git a/b/.git c/.git c/nowhere",
+        "mv .git old; mv a/b/.git old; mv a/b gone; mv a gone; mv c new",
+        "ln -sfn /etc .git; ln -sfn /etc a/b/.git; ln -sfn /etc c/.git",
+        "echo evil >>.git/config; echo evil >>a/b/.git/config; mv a/kept old; mv store old",
+    ):
+        made.run(attack)
+        shutil.rmtree(made.root / "c/nowhere", ignore_errors=True)
+        assert contents(made.root) == before, attack
+        assert {n: os.readlink(made.root / n / ".git") for n in links} == links, attack
+    done = made.run("cat .git/config && echo ours >a/b/new")
+    assert (done.returncode, done.stdout) == (0, "[core]\n"), done.stderr
+
+
+def test_where_bubblewrap_cannot_close_a_link_another_kind_holds_or_each_command_asks(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "work"
+    repository(root / "store")
+    choice = SandboxChoice("auto", folder=tmp_path / "kept", rungs=("bwrap",))
+    one, two = (Sandbox(choice, Workspace(root), os.environ) for _ in range(2))
+    try:
+        if asyncio.run(one.level()) != "full":
+            pytest.skip("; ".join(one.why))
+        (root / ".git").symlink_to("store")
+        assert (asyncio.run(two.level()), two.why) == ("none", [f"bwrap: {LINKED}"])
+        with pytest.raises(ToolFault, match="commands ask from now on"):
+            asyncio.run(one.hold(("/bin/true",), network=False))
+        assert (asyncio.run(one.level()), one.why) == ("partial", [LINKED])
+        held = asyncio.run(one.hold(("/bin/true",), network=False))
+        assert subprocess.run(held.argv, cwd=root, check=False).returncode == 0
+    finally:
+        one.close()
+        two.close()
 
 
 def test_a_repository_that_a_command_makes_is_its_own_until_it_ends(made: Made) -> None:

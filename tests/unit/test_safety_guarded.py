@@ -48,7 +48,10 @@ def test_links_are_not_followed_but_for_where_git_is_led(tmp_path: Path) -> None
         f"{root}/around/.git",
         f"{root}/around/in/.git",
         f"{root}/store",
+        f"{root}/sub/.git",
     ]
+    assert found.links == (f"{root}/sub/.git",)
+    assert found.closed[found.links[0]][1] == (root / "sub/.git").lstat().st_ino
 
 
 def test_a_secret_that_git_has_as_it_is_is_not_hidden(tmp_path: Path) -> None:
