@@ -313,7 +313,7 @@ class FakeEngine:
         self._ids = CountingIds()
         self._files = list(files)
         self.suggestion = ""
-        self.branch = ("", False)  # now, and whether something is not committed
+        self.branch: tuple[str, bool] = ("", False)  # now, and whether something is not committed
         self.stories: dict[str, str] = {}
         self.previews: tuple[FilePreview, ...] = ()  # of the session's diff
         self.uncovered = ""  # a command of which that does not know

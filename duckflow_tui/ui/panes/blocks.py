@@ -36,6 +36,7 @@ MOST_LINES: Final = 12  # of a message of the user; one with more is folded
 MOST_CHARS: Final = 1_000  # of it; one with more is folded too
 _SHOWN_LINES: Final = 3  # of it while it is folded
 _SHOWN_CHARS: Final = 200  # of such a line
+MOST_REPLY: Final = 24_000  # characters of a reply that are drawn unasked: 0.1 s of work at most
 SHORTEST: Final = 0.05  # seconds; a shorter time is not worth a word
 FOLDED: Final = "▸"
 OPEN: Final = "▾"
@@ -185,33 +186,46 @@ def long_row(opened: bool, hidden: int, characters: int, look: Look) -> Row:
 
 
 class ReplyBlock(Block):
-    """What the model replied, as markdown."""
+    """What the model replied, as markdown; of a very long one the beginning, until it is opened."""
 
     def __init__(self, text: str, *, complete: bool = True) -> None:
         super().__init__()
         self.text = text
         self.complete = complete
+        self.foldable = len(text) > MOST_REPLY
+
+    @property
+    def shown(self) -> str:
+        """What is drawn of the text."""
+        return self.text if self.opened else self.text[:MOST_REPLY]
 
     def draw(self, look: Look) -> list[Row]:
         # Here, because the parser costs what the first paint must not wait for.
         from duckflow_tui.ui.panes.markdown import MarkdownDocument
 
         document = MarkdownDocument(look.palette, look.text_width)
-        document.feed(self.text)
+        document.feed(self.shown)
         return self.finished(document, reply_rows(document.rows, look), look)
 
     def finished(self, document: MarkdownDocument, rows: list[Row], look: Look) -> list[Row]:
-        """The rows of a document that has all of the text; ``rows`` are those framed before."""
+        """The rows of a document that has what is shown; ``rows`` are those framed before."""
         stable = document.stable if rows else 0
         document.finish()
         done = rows[:stable] + reply_rows(document.rows[stable:], look, first=not stable)
         if not self.complete:
             word = look.words("transcript.cut_off")
             done += framed([[Segment(f"— {word}", ink(look.palette.bad))]], look)
+        if self.foldable:
+            hidden = self.text.count("\n", MOST_REPLY)
+            done += framed([long_row(self.opened, hidden, len(self.text), look)], look)
         return done
 
+    @property
+    def fold_row(self) -> int:
+        return len(self.rows) - 1 if self.foldable and self.rows else 0
+
     def estimate(self, look: Look) -> int:
-        return rough_rows(self.text, look.text_width)
+        return rough_rows(self.shown, look.text_width) + self.foldable
 
     @property
     def source(self) -> str:

@@ -18,6 +18,7 @@ from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.usage import LiveReply, Waiting
 from duckflow_tui.ui.panes.blocks import (
+    MOST_REPLY,
     Block,
     FoldBlock,
     Group,
@@ -97,6 +98,7 @@ def _cut(line: str, width: int, *, newest: bool) -> str:
 SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 STILL: Final = "◌"  # where nothing may move
 STILL_AFTER: Final = 0.7  # seconds without new text until a reply says that it goes on
+AT_ONCE: Final = 8_192  # characters of a reply that one drawing adds: 0.04 s of work at most
 LIVE_REASONING: Final = 4_000  # characters of it that are shown while it still grows
 _SPOKEN: Final = ("main", "task", "report")  # calls whose text is for the user
 
@@ -117,21 +119,27 @@ class LiveReplyBlock(Block):
         self.llm_id = llm_id
         self.measured = True
         self.thought: FoldBlock | None = None  # the reasoning before it
-        self._taken = 0  # pieces of ``LiveReply.text`` that were fed
+        self._taken = 0  # pieces of ``LiveReply.text`` that came
+        self._came = 0  # characters of them
+        self._shown = ""  # of them as many as a reply is drawn with
+        self._fed = 0  # characters of those that are drawn
         self._document: MarkdownDocument | None = None
         self._framed: list[Row] = []
         self.grew_at = 0.0  # seconds since the epoch
 
     def follow(self, live: LiveReply, look: Look, now: float) -> None:
-        """Draw what arrived since the last time."""
+        """Draw what arrived since the last time: of much at once a part, and the next time more."""
         fresh = live.text[self._taken :]
         self._taken += len(fresh)
         if fresh:
             self.grew_at = now
         document = self._document_in(look)
         stable = min(document.stable, len(self._framed))
-        for piece in fresh:
-            document.feed(piece)
+        self._came += sum(map(len, fresh))
+        if len(self._shown) < MOST_REPLY:
+            self._shown = "".join((self._shown, *fresh))[:MOST_REPLY]
+        document.feed(self._shown[self._fed : self._fed + AT_ONCE])
+        self._fed = min(self._fed + AT_ONCE, len(self._shown))
         changed = document.set_look(look.palette, look.text_width)
         if document.update() or changed:
             start = 0 if changed else stable
@@ -142,24 +150,28 @@ class LiveReplyBlock(Block):
             same = [old if old == new else new for old, new in zip(before, fresh, strict=False)]
             self._framed += same + fresh[len(same) :]
         self.rows = self._framed
+        if self._came > MOST_REPLY:
+            count = look.words("transcript.message_characters", count=f"{self._came:,}")
+            more = [Segment(fit(f"{ELLIPSIS} {count}", look.text_width), ink(look.palette.quiet))]
+            self.rows = [*self._framed, *framed([more], look)]
         self.height = len(self.rows)
 
     def hand_over(self, block: ReplyBlock, look: Look) -> None:
         """Give a finished reply the rows that are drawn already, where its text is the same."""
         document = self._document
-        if document is None or not block.text.startswith(document.source):
+        if document is None or not block.shown.startswith(document.source):
             return
         if document.set_look(look.palette, look.text_width):
             self._framed.clear()
         stable = min(document.stable, len(self._framed))
-        document.feed(block.text[len(document.source) :])
+        document.feed(block.shown[len(document.source) :])
         document.update()
         block.rows = block.finished(document, self._framed[:stable], look)
         block.height = len(block.rows)
         block.measured = True
 
     def draw(self, look: Look) -> list[Row]:
-        return self._framed
+        return self.rows or []
 
     @property
     def source(self) -> str:

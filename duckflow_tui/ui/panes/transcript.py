@@ -179,7 +179,7 @@ class Transcript(SearchableColumn, can_focus=True):
             self._count += 1
             blocks = self._threads.blocks(message, state, len(self._column.finished))
             for block in blocks:
-                if self.details_open and block.foldable:
+                if self.details_open and block.foldable and not isinstance(block, ReplyBlock):
                     block.open(opened=True)
                 block.height = max(1, block.estimate(self._look))
             if isinstance(message, AssistantMessage):
@@ -423,6 +423,8 @@ class Transcript(SearchableColumn, can_focus=True):
         anchor = None if self.following else self._top_place()
         self._drop_selection()
         for index, block in enumerate(self._column.finished):
+            if isinstance(block, ReplyBlock):
+                continue  # a very long one is opened by itself
             if block.foldable and block.opened is not self.details_open:
                 self._open(index, opened=self.details_open)
         for reply in self._replies.values():
