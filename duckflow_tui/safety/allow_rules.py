@@ -22,6 +22,7 @@ from duckflow_tui.safety.command_risk import (
     RUNS_WORDS,
     WRAPPERS,
     known_use,
+    without_python,
 )
 from duckflow_tui.safety.commands import (
     SHELLS,
@@ -104,12 +105,9 @@ class AllowRules:
         """Whether these words were named; ``python -m pytest`` is ``pytest`` too."""
         if argv in self.argvs:
             return True
-        forms = [argv]
-        if len(argv) > 2 and argv[1] == "-m" and MODULE.fullmatch(argv[0]):
-            forms.append(argv[2:])
         return any(
             form[: len(p)] == p and not _escapes(form, len(p))
-            for form in forms
+            for form in (argv, without_python(argv))
             for p in self.prefixes
         )
 

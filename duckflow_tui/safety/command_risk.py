@@ -66,7 +66,7 @@ _KNOWN: Final = {
     "--start-directory= --pattern= --top-level-directory=",
 }  # fmt: skip
 _USES: Final = {name: words_of(options) for name, options in _KNOWN.items()}
-_TESTS: Final = frozenset({"pytest", "unittest"})
+RUNS_TESTS: Final = frozenset({"pytest", "unittest"})
 
 #: Of these a word that is no option makes something new, asks a server or is a file to write.
 _WORDLESS: Final = frozenset({"git branch", "git remote", "git tag", "git stash list", "uniq"})
@@ -237,15 +237,14 @@ def assess_command(line: CommandLine, cwd: Path, root: Path) -> Assessment:
 
 def only_reads(words: tuple[str, ...]) -> bool:
     """Whether a command does no more than read, as far as its words say."""
-    return program_of(words) in _READERS or known_use(words) not in {"", *_TESTS}
+    return known_use(words) not in {"", *RUNS_TESTS}
 
 
 def known_use(words: tuple[str, ...]) -> str:
     """The program, with its subcommand, of a command that only reads or only runs tests: every
-    option is known to do no more. Empty for any other. ``python -m pytest`` is ``pytest``.
+    option is known to do no more. Empty for any other, also for a program named by its path.
     """
-    if words[1:2] == ("-m",) and MODULE.fullmatch(words[0]):
-        words = words[2:]
+    words = without_python(words)
     if words[:2] == ("git", "--no-pager"):
         words = ("git", *words[2:])
     size = next((n for n in (3, 2, 1) if " ".join(words[:n]) in _USES and len(words) >= n), 0)
@@ -254,12 +253,12 @@ def known_use(words: tuple[str, ...]) -> str:
         return words[0] if words and words[0] in _READERS else ""
     options, value, ended = _USES[name], False, False
     for word in words[size:]:
-        if word.startswith("@") and name in _TESTS:  # a file with more options
+        if word.startswith("@") and name in RUNS_TESTS:  # a file with more options
             return ""
         if value or ended or not word.startswith("-") or word == "-":
             if name in _WORDLESS and not value:
                 return ""
-            if word.startswith("-" if value else "@") and (value or name in _TESTS):
+            if word.startswith("-" if value else "@") and (value or name in RUNS_TESTS):
                 return ""  # no value, or a file with more options
             value = False
         elif word == "--":
@@ -271,6 +270,14 @@ def known_use(words: tuple[str, ...]) -> str:
         else:
             value = needs
     return name
+
+
+def without_python(words: tuple[str, ...]) -> tuple[str, ...]:
+    """``pytest …`` for ``python -m pytest …``, and the same for ``unittest``. Any other module may
+    be a file of the folder, whatever program has its name.
+    """
+    tests = words[1:2] == ("-m",) and not RUNS_TESTS.isdisjoint(words[2:3])
+    return words[2:] if tests and MODULE.fullmatch(words[0]) else words
 
 
 def _option(word: str, options: frozenset[str]) -> bool | None:

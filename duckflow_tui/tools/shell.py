@@ -14,7 +14,7 @@ from typing import Any, Final
 from pydantic import Field, field_validator
 
 from duckflow_tui.safety.allow_rules import AllowRules, only_shows
-from duckflow_tui.safety.command_risk import assess_command, known_use, only_reads
+from duckflow_tui.safety.command_risk import RUNS_TESTS, assess_command, known_use, only_reads
 from duckflow_tui.safety.commands import program_of, read_command
 from duckflow_tui.safety.hosts import MOST, read_host
 from duckflow_tui.safety.names import obeyed
@@ -157,29 +157,27 @@ class NamedCommands:
 
     def written_by_ai(self, args: Run) -> str:
         """A file that the AI wrote in this session and that the line runs: a build's, or one that
-        its words name; empty for none. Tests and what they test do not count: a rule for them is
-        given so that they can be changed and run.
+        its words name; empty for none. Of what its commands changed only a program counts that is
+        named by its path: other words are often what a command makes anew with each run. Tests and
+        what they test do not count: a rule for them is given so that they can be changed and run.
         """
         state = self._store.state
         done = (m for m in (*state.messages, *state.left_behind) if isinstance(m, OperationMessage))
-        written = {
-            path
-            for message in done
-            if message.call_id not in state.undone_calls
-            for change in message.result.changes
-            for path in (change.path, change.target)
-            if path
-        }
-        for part in read_command(args.command).parts if written else ():
+        standing = [m.result for m in done if m.call_id not in state.undone_calls]
+        written = {p for r in standing for c in r.changes for p in (c.path, c.target) if p}
+        touched = {c.path for r in standing for c in r.touched}
+        for part in read_command(args.command).parts if written or touched else ():
             if only_shows(part) or only_reads(part.argv):
                 continue
             argv = part.argv
-            if known_use((program_of(argv), *argv[1:])):  # runs tests
+            if known_use((program_of(argv), *argv[1:])) in RUNS_TESTS:
                 argv = argv[:1]
-            for path in sorted(written):
+            for path in sorted(written | touched):
                 names = path.split("/")
-                builds = obeyed(names) == "runs_later" and not path.lower().endswith(".md")
-                if builds or self._names(argv, names, args.cwd):
+                words = argv if path in written else argv[:1]
+                later = path in written and obeyed(names) == "runs_later"
+                builds = later and not path.lower().endswith(".md")
+                if builds or self._names(words, names, args.cwd):
                     return path
         return ""
 

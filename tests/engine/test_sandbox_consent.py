@@ -339,6 +339,9 @@ async def test_with_nobody_there_it_is_said_and_nothing_is_asked(root: Path) -> 
         ("pytest:*", "pytest -q", "conftest.py"),
         ("pytest -p tool", "pytest -p tool", "tool.py"),
         ("./python3 -m unittest", "./python3 -m unittest", "python3"),
+        ("./test", "./test", "test"),
+        ("bin/ls src", "bin/ls src", "bin/ls"),
+        ("./ls t.py", "./ls t.py", "t.py"),
         ("npm test", "npm test", "sub/package.json"),
     ],
 )
@@ -365,6 +368,16 @@ async def test_a_rule_is_void_once_the_ai_wrote_what_it_runs(
         bench.store.state.session = bench.store.state.session.replace(sandbox="none")
         await bench.router.undoing.undo_last()
         assert bench.router.runs_unasked(line)
+
+
+async def test_a_rule_is_void_once_a_command_of_the_ai_wrote_what_it_runs(root: Path) -> None:
+    async with opened(root, "none", ApprovalMode.TRUSTED, allowed=("./check", "ls")) as bench:
+        assert bench.router.runs_unasked("./check")
+        _, message = await asked(bench, GateChoice.ONCE, "echo 'echo 1' > check")
+        assert [change.path for change in message.result.touched] == ["check"]
+        gate, _ = await asked(bench, GateChoice.REJECT, "./check")
+        assert gate.facts["rule"] == "ai_wrote"
+        assert bench.router.runs_unasked("ls")
 
 
 async def test_tests_and_what_they_test_may_be_written_and_run_by_a_rule(root: Path) -> None:

@@ -212,6 +212,12 @@ pytest --pdbcls=x:y
 pytest @x
 pytest -W error::x.Y
 python3 -m pytest -p tool
+python3 -m git status
+python3 -m git log --oneline
+python3.11 -m ls
+python -m make test
+python3 -m uv run pytest
+python3 -m ruff check
 uv run pytest -p tool
 uv run --with x pytest
 make -f x

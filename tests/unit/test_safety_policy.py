@@ -441,6 +441,10 @@ def test_what_the_sandbox_does_not_keep_from_harm_asks_each_time(line: str, reas
         ("pytest -k -p", "pytest -k -p"),
         ("git diff --output=a.py", "git diff --output=a.py"),
         ("python3 a.py", "python3 a.py"),
+        ("python3 -m git status", "python3 -m git status"),
+        ("python3 -m ls", "python3 -m ls"),
+        ("./ls src", "./ls src"),
+        ("bin/cat a.py", "bin/cat a.py"),
     ],
 )
 def test_without_a_sandbox_a_key_allows_this_command_or_this_use_of_its_program(
