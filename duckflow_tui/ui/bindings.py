@@ -156,6 +156,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("card", ("e",), "e", "option('e')", "keys.card_edit"),
     Key("card", ("l",), "l", "option('l')", "keys.card_look"),
     Key("card", ("n",), "n", "option('n')", "keys.card_no"),
+    Key("card", ("c",), "c", "remark", "keys.card_remark"),
     Key(
         "consultation",
         ("1", "2", "3", "4", "5", "6", "7", "8", "9"),

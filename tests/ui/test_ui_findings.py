@@ -35,7 +35,7 @@ from duckflow_tui.state.plan import PlanEdit, WorkStatus, edited
 from duckflow_tui.state.plan_events import PlanRevised
 from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
 from duckflow_tui.ui.panes.plan_rows import one_line
 from duckflow_tui.ui.panes.question import OptionRows
@@ -97,7 +97,7 @@ async def test_where_room_is_short_a_card_has_all_of_the_width() -> None:
         assert "…+" not in screen_text(app)
 
 
-async def test_y_pages_a_card_as_one_text_until_all_of_it_was_seen() -> None:
+async def test_a_card_scrolls_as_one_text() -> None:
     """Every description is whole, and each page goes on where the last ended (R14)."""
     long = " ".join(f"word{n}" for n in range(60))
     plan = draft()
@@ -117,15 +117,16 @@ async def test_y_pages_a_card_as_one_text_until_all_of_it_was_seen() -> None:
             if not app.bench.card.unseen():
                 break
             assert fake.card_answers == []
-            await pilot.press("y")
-            await pilot.pause(2 * HOLD)
+            await pilot.press("pagedown")
+            await pilot.pause()
+        assert not app.bench.card.unseen()
         assert all(f"word{n}" in " ".join(seen) for n in range(60))
         assert not any("…+" in line for line in seen)
 
 
 @LANGUAGES
-async def test_every_key_that_only_pages_says_so(language: str) -> None:
-    """``o`` would begin the plan: while something was not on screen it shows that, and says it."""
+async def test_what_is_left_of_a_card_is_counted_among_its_keys(language: str) -> None:
+    """And every key says what it does all the while."""
     app = app_with(FakeEngine(drafted(language)), language=language)
     async with standing(app, 60, 20) as pilot:
         await at_question(pilot)
@@ -133,9 +134,9 @@ async def test_every_key_that_only_pages_says_so(language: str) -> None:
         assert unseen
         hints = app.bench.card.query_one(OptionRows).hints
         shows = app.words("gate.key.next", count=unseen)
-        assert (hints[0].letter, hints[0].text) == ("y o", shows)
-        assert app.words("card.plan.run_steps") not in [hint.text for hint in hints]
-        assert f" y o  {shows}" in screen_text(app)
+        assert (hints[-1].letter, hints[-1].text) == ("↓", shows)
+        assert app.words("card.plan.run_steps") in [hint.text for hint in hints]
+        assert f" ↓  {shows}" in screen_text(app)
 
 
 async def test_to_skip_says_which_steps_need_the_step() -> None:

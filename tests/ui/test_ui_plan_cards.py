@@ -33,21 +33,22 @@ from duckflow_tui.state.gates import (
     GateOpened,
     Grant,
     GrantAdded,
+    Remark,
 )
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.plan import Step, WorkStatus
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
+from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE, SETTLE_UNASKED
 from duckflow_tui.words.catalogue import Catalogue
 
 SAYS = Catalogue("en")("gate.says")  # before the words of a model
 HOSTILE = "\x1b[2Jwipe \u202e[b]bold[/b]"
 
 
-def wait(app: DuckflowApp) -> None:
+def wait(app: DuckflowApp, seconds: float = SETTLE) -> None:
     assert isinstance(app.clock, ManualClock)
-    app.clock.advance(SETTLE)
+    app.clock.advance(seconds)
 
 
 async def answered(fake: FakeEngine, pilot: Pilot[int]) -> tuple[str, str]:
@@ -174,7 +175,8 @@ async def test_e_on_a_plan_leads_into_the_plan_and_answers_nothing() -> None:
 
 
 @pytest.mark.parametrize("key", ["y", "o"])
-async def test_what_was_not_on_screen_is_shown_before_a_yes(key: str) -> None:
+async def test_what_was_not_on_screen_is_asked_about_before_a_yes(key: str) -> None:
+    """Once, naming how much; whatever scrolls counts, and shows the rest (R14)."""
     steps = tuple(Step(step_id=f"s{n}", name=f"Step number {n}") for n in range(1, 61))
     store = drafted()
     plan = draft(steps=steps)
@@ -183,19 +185,81 @@ async def test_what_was_not_on_screen_is_shown_before_a_yes(key: str) -> None:
     app = app_with(fake)
     async with standing(app) as pilot:
         await at_question(pilot)
-        pages = 0
-        while app.bench.card.unseen():
-            assert f" y o  {app.bench.card.unseen()} more lines" in screen_text(app)
-            assert fake.card_answers == []
-            await pilot.press(key)
-            await pilot.pause()
-            await pilot.pause()
-            pages += 1
-            assert pages < 20
-        assert pages > 1
-        assert "60 Step number 60" in screen_text(app)
+        card = app.bench.card
+        before = card.unseen()
+        assert 20 < before < 60
+        assert f" ↓  {before} more lines" in screen_text(app)
+        await pilot.press(key)
+        await settled(pilot, lambda: "You have not seen" in screen_text(app), "what is asked")
+        assert f"You have not seen {card.unseen()} lines of this." in screen_text(app)
+        assert card.unseen() >= before - 2  # no page was shown
+        await pilot.press(key)  # nobody has read that yet
+        await pilot.pause(2 * HOLD)
+        assert fake.card_answers == []
+        if key == "o":
+            for _ in range(12):
+                await pilot.press("pagedown")
+                await pilot.pause()
+                assert "Step number" in screen_text(app)
+            assert card.unseen() == 0
+            assert "60 Step number 60" in screen_text(app)
+        wait(app)
         await pilot.press(key)
         assert await answered(fake, pilot) == ("run_all" if key == "y" else "run_steps", "")
+
+
+async def test_remarks_on_steps_are_sent_with_a_no() -> None:
+    """Each with number and name of its step; a yes would lose them and says so."""
+    fake = FakeEngine(drafted())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_question(pilot)
+        await pilot.press("down", "down", "c", *"use the shop's names", "enter")
+        await settled(pilot, lambda: "› use the shop's names" in screen_text(app))
+        wait(app)
+        await pilot.press("up", "c", *"first", "enter")
+        await settled(pilot, lambda: "reject and send 2 remarks" in screen_text(app))
+        wait(app)
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.bench.focused is app.bench.composer)
+        await at_question(pilot)
+        await pilot.press("y")
+        await settled(pilot, lambda: "2 remarks would be lost." in screen_text(app))
+        wait(app)
+        await pilot.press("n")
+        assert await answered(fake, pilot) == ("reject", "")
+        steps = draft().steps
+        assert fake.card_answers[0].remarks == (
+            Remark(number=1, line=steps[0].name, said="first"),
+            Remark(number=2, line=steps[1].name, said="use the shop's names"),
+        )
+
+
+async def test_a_remark_on_a_changed_step_stays_when_the_card_is_shown_anew() -> None:
+    """Of a change of the plan as well; an empty text takes one away, Esc drops what is written."""
+    fake = FakeEngine(working(cards=(change_card(),)))
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await at_question(pilot)
+        await pilot.press("c", *"why?", "enter")
+        await settled(pilot, lambda: "› why?" in screen_text(app))
+        other = change_card().model_copy(update={"card_id": "card_again"})
+        fake.store.dispatch(CardOpened(card=other))
+        fake.store.dispatch(CardWithdrawn(card_id=change_card().card_id, reason="renewed"))
+        await settled(
+            pilot, lambda: (c := app.bench.card.card) is not None and c.card_id == "card_again"
+        )
+        wait(app, SETTLE_UNASKED)
+        assert "› why?" in screen_text(app)
+        await pilot.press("c", *" x", "escape")
+        wait(app)
+        assert "› why?" in screen_text(app)
+        await pilot.press("c", *["backspace"] * 4, "enter")
+        await settled(pilot, lambda: "› why?" not in screen_text(app))
+        wait(app)
+        await pilot.press("n", "enter")
+        assert await answered(fake, pilot) == ("reject", "")
+        assert fake.card_answers[0].remarks == ()
 
 
 async def test_a_plan_that_changed_meanwhile_is_not_approved() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Final, cast
 
 from rich.cells import cell_len
@@ -30,6 +31,7 @@ from duckflow_tui.state.gates import (
     CardAnswer,
     CardKind,
     CardOption,
+    Remark,
 )
 from duckflow_tui.state.plan import Plan
 from duckflow_tui.ui.bindings import keys_of
@@ -45,19 +47,23 @@ from duckflow_tui.ui.panes.card_words import (
     needed_by,
     option_effects,
     option_words,
+    with_remarks,
 )
 from duckflow_tui.ui.panes.question import KeyHint, OptionRows, QuestionWidget
 from duckflow_tui.ui.panes.request import CardView, QuestionRow
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit
 
-#: Answers that let something begin: what was not on screen is shown first (R14).
+#: Answers that let something begin: what was not on screen is asked about first (R14).
 LETS_BEGIN: Final = frozenset(
     option.action for option in (RUN_ALL, RUN_STEPS, ACCEPT, GO_ON, SUGGESTED, TRUST)
 )
 
-NEXT: Final = "y"  # shows what was not on screen, on every card
+#: Cards on whose steps remarks are written; a no sends them.
+REMARKED: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE)
+
 REFUSES: Final = "n"  # on every card
+REMARK: Final = next(key.label for key in keys_of("card") if key.action == "remark")
 _MORE: Final = "plus"  # a second key for more loops, wherever those are offered
 _NO_ANSWERS: Final = frozenset({EDIT_PLAN.action, LOOK.action})
 _MAY_BE_EMPTY: Final = frozenset({REJECT.action, RETRY.action})  # words may follow, or none
@@ -66,10 +72,10 @@ _MAY_BE_EMPTY: Final = frozenset({REJECT.action, RETRY.action})  # words may fol
 def card_bindings(letters: frozenset[str]) -> list[BindingType]:
     """The keys of all cards, and those that scroll."""
     found: list[BindingType] = [Binding(k, f"option('{k}')", show=False) for k in sorted(letters)]
-    for key in keys_of("consultation"):
+    for key in keys_of("card", "consultation"):
         if key.action == "walk":
             found += [Binding(k, f"walk('{k}')", show=False) for k in key.keys]
-        elif key.action != "option":
+        elif "option" not in key.action:
             found.append(Binding(",".join(key.keys), key.action, show=False))
     walked = {k for key in keys_of("consultation") for k in key.keys}
     for binding in cast("list[Binding]", ScrollableContainer.BINDINGS):
@@ -94,10 +100,11 @@ class CardPane(QuestionWidget):
     """One open card: what it is about, the figures, the keys of its options."""
 
     #: Keys that take an option of some card.
-    LETTERS = frozenset(
+    _OPTIONS: ClassVar[frozenset[str]] = frozenset(
         k for key in keys_of("card", "consultation") if "option" in key.action for k in key.keys
     )
-    BINDINGS: ClassVar[list[BindingType]] = card_bindings(LETTERS)
+    LETTERS = _OPTIONS | {k for key in keys_of("card") for k in key.keys}
+    BINDINGS: ClassVar[list[BindingType]] = card_bindings(_OPTIONS)
     IN_BURSTS = frozenset({REFUSES})
 
     class Answered(Message):
@@ -123,6 +130,9 @@ class CardPane(QuestionWidget):
         self._waiting = 1  # questions that are open, this one included
         self._looks = False  # at the files of the card, whole
         self._asked: CardOption | None = None  # the option whose text is being typed
+        self._remarks: dict[str, str] = {}  # by step: what the user wrote on it
+        self._remarks_on = ""  # the plan that they are about
+        self._remarked = ""  # the step whose remark is being typed
 
     def compose(self) -> ComposeResult:
         yield self._rows
@@ -154,7 +164,11 @@ class CardPane(QuestionWidget):
         self._card = card
         if other:
             self._sent, self._hint, self._looks = False, "", False
+            self._unread_for = ""
+            self._rows.one_scroll = card is not None and card.kind not in CONSULTS
             self._close_field()
+            if card is not None and card.plan_id != self._remarks_on:
+                self._remarks, self._remarks_on = {}, card.plan_id
         self.display = card is not None
         self._refresh_rows(fresh=other)
         if other and had_focus and card is None:
@@ -174,8 +188,9 @@ class CardPane(QuestionWidget):
         small = self.screen.size.height < ROOMY
         self.set_class(small, "-small")
         self._rows.says = self.words("gate.says")
-        self._rows.one_scroll = card.kind not in CONSULTS
         rows = card_rows(card, self._plan, self.words, whole=self._looks)
+        if card.kind in REMARKED:
+            rows = with_remarks(rows, self._remarks)
         heading, subject = self._heading()
         if small or cell_len(f"{heading}  {subject}{self._number()}") > self.size.width - 2:
             rows.insert(0, QuestionRow(heading, subject))
@@ -211,7 +226,10 @@ class CardPane(QuestionWidget):
         self.border_title = title.append(rest, style=f"not bold {palette.quiet}")
         self.border_subtitle = Text(fit(self._hint_now(lit), room), style=palette.accent)
         self._rows.lit = self._keys.lit = lit
-        self._options.question = consult_question(card, self.words)
+        asked = consult_question(card, self.words)
+        if asked and self._unread_for and self.unseen():
+            asked = self.words("card.unread", count=self.unseen())
+        self._options.question = asked
         self._options.effects = option_effects(card, self.words)
         hints = tuple(self._key_hints(card))
         if hints != self._keys.hints:
@@ -219,6 +237,8 @@ class CardPane(QuestionWidget):
             self._relayout()
 
     def _hint_now(self, lit: bool) -> str:
+        if self._remarked:
+            return self.words("gate.hint_remark")
         if self._asked is not None:
             return self.words(f"card.hint_text.{self._asked.action}")
         if self._hint or not lit or self._card is None:
@@ -235,12 +255,21 @@ class CardPane(QuestionWidget):
             )
             for option in card.options
         ]
-        if not unseen:
-            return found
-        pages = [o.key for o in card.options if o.action in LETS_BEGIN]
-        letters = " ".join(dict.fromkeys((NEXT, *pages)))
-        following = KeyHint(letters, self.words("gate.key.next", count=unseen))
-        return [following, *(hint for hint in found if hint.letter not in (NEXT, *pages))]
+        if card.kind in REMARKED:
+            if self._remarks:
+                sends = self.words("gate.key.reject_with", count=len(self._remarks))
+                found = [replace(h, text=sends) if h.letter == REFUSES else h for h in found]
+            found.append(KeyHint(REMARK, self.words("gate.key.remark")))
+        if unseen:
+            found.append(KeyHint("↓", self.words("gate.key.next", count=unseen)))
+        asks: list[str] = []
+        if self._unread_for and unseen and not self._options.question:
+            asks.append(self.words("card.unread", count=unseen))
+        if self._unread_for and self._remarks:
+            asks.append(self.words("gate.unread.remarks", count=len(self._remarks)))
+        if asks:
+            found.insert(0, KeyHint("", self.words("gate.unread.joint").join(asks), asks=True))
+        return found
 
     # --- room -------------------------------------------------------------------------------
 
@@ -255,7 +284,7 @@ class CardPane(QuestionWidget):
         return min(self._foot(width, most) + self._rows.height_for(width), most)
 
     def _foot(self, width: int, height: int) -> int:
-        return 1 if self._asked is not None else self._keys.height_for(width, height)
+        return 1 if self._line is not None else self._keys.height_for(width, height)
 
     def _room_of_rows(self, size: Size) -> int:
         return max(0, size.height - self._foot(size.width, size.height))
@@ -263,10 +292,15 @@ class CardPane(QuestionWidget):
     # --- keys -------------------------------------------------------------------------------
 
     def answers_to(self, letter: str) -> bool:
-        return self._card is not None and option_at(self._card, letter) is not None
+        card = self._card
+        if card is None:
+            return False
+        return option_at(card, letter) is not None or (letter == REMARK and card.kind in REMARKED)
 
     def _consents(self, key: str) -> bool:
         option = option_at(self._card, key) if self._card else None
+        if option == REJECT and self._remarks:
+            return True  # it sends them, and asks no more
         if option is None or option.takes_text or option.action in _NO_ANSWERS:
             return False
         return key != REFUSES
@@ -276,11 +310,8 @@ class CardPane(QuestionWidget):
         if card is None or not self._ready:
             return
         option = option_at(card, key)
-        lets_begin = option is not None and option.action in LETS_BEGIN
-        if self.unseen() and (key == NEXT or lets_begin):
-            self._rows.show_next_unseen()
-            self._relayout()
-        elif option is None:
+        doubt = self.unseen() > 0 or bool(self._remarks)  # which only a no sends
+        if option is None:
             self._no_such_key("+" if key == "plus" else key)
         elif option.action == EDIT_PLAN.action:
             self._guard.end()  # what comes until the plan has the focus answers nothing
@@ -292,7 +323,10 @@ class CardPane(QuestionWidget):
             self._plan is None or self._plan.fingerprint != card.subject
         ):
             self._show_hint("card.changed_meanwhile")
-        elif option.takes_text:
+        elif option.action in LETS_BEGIN and self._asks_first(option.action, why=doubt):
+            self._rows.unfold()
+            self._relayout()
+        elif option.takes_text and not (option == REJECT and self._remarks):
             self._asked = option
             asks = card.kind is CardKind.QUESTION and option.action == TELL.action
             self._open_field(self.words(f"card.ask_text.{'answer' if asks else option.action}"))
@@ -300,15 +334,44 @@ class CardPane(QuestionWidget):
             self._answer(card, option, "")
 
     def action_walk(self, key: str) -> None:
-        """Among the rows that lead into the chat; where there are none, scroll."""
+        """Among the rows that lead into the chat or are steps; where there is no other, scroll."""
         down = key == "down"
         if not self._rows.step(1 if down else -1):
+            self._rows.unfold()
             self._rows.scroll_relative(y=1 if down else -1, animate=False)
         self._hint = ""
         self._refresh_frame()
 
+    def action_remark(self) -> None:
+        """Write on the step at the cursor, or on the first."""
+        card = self._card
+        if card is None or not self._ready:
+            return
+        plan = card.change.result if card.change is not None else self._plan
+        if card.kind not in REMARKED or plan is None:
+            self._no_such_key(REMARK)
+            return
+        if self._rows.chosen or self._rows.step(1):
+            self._remarked = self._rows.chosen
+            number = self._step(self._remarked)[0]
+            self._open_field(self.words("card.ask_remark", number=number))
+            self._field.value = self._remarks.get(self._remarked, "")
+            self._field.cursor_position = len(self._field.value)
+
+    def _step(self, step_id: str) -> tuple[int, str]:
+        """Number and name of a step in what the card shows; of one that would go in the plan."""
+        change = self._card.change if self._card is not None else None
+        for plan in (change.result if change is not None else None, self._plan):
+            for number, step in enumerate(plan.steps if plan is not None else (), 1):
+                if step.step_id == step_id:
+                    return number, step.name
+        return 0, ""  # it is no longer in the plan
+
     def action_go_to(self) -> None:
-        """Show the place in the chat that the row is about."""
+        """Show the place in the chat that the row is about; a step is remarked on."""
+        if self._card is not None and self._card.kind in REMARKED:
+            self.action_remark()
+            return
         if not self._rows.chosen or not self.has_focus or not self._guard.settled:
             return
         if host_of(self).bench.go_to((self._rows.chosen,)):
@@ -331,13 +394,24 @@ class CardPane(QuestionWidget):
         self._show_hint("card.no_such_key", key=key, keys=keys)
 
     async def action_scroll_rows(self, action: str) -> None:
+        self._rows.unfold()
         await self._rows.run_action(action)
 
     def _submit(self, text: str) -> None:
         card, option = self._card, self._asked
+        text = text.strip()
+        if self._remarked and not self._sent:
+            if text:
+                self._remarks[self._remarked] = text
+            else:
+                self._remarks.pop(self._remarked, None)
+            self._unread_for = ""
+            self._close_field()
+            self._refresh_rows(fresh=False)
+            self.focus()
+            return
         if card is None or option is None or self._sent:
             return
-        text = text.strip()
         if not text and option.takes_text and option.action not in _MAY_BE_EMPTY:
             self._close_field()
             self.focus()
@@ -347,12 +421,21 @@ class CardPane(QuestionWidget):
     def _answer(self, card: Card, option: CardOption, text: str) -> None:
         self._sent = True
         self._close_field()
+        remarks: list[Remark] = []
+        if option == REJECT:
+            placed = sorted((self._step(step), said) for step, said in self._remarks.items())
+            remarks = [Remark(number=n, line=name, said=s) for (n, name), s in placed if n]
+        self._remarks = {}
         answer = CardAnswer(
-            card_id=card.card_id, subject=card.subject, action=option.action, text=text
+            card_id=card.card_id,
+            subject=card.subject,
+            action=option.action,
+            text=text,
+            remarks=tuple(remarks),
         )
         self.post_message(self.Answered(answer))
         self._leave()
 
     def _close_field(self) -> None:
-        self._asked = None
+        self._asked, self._remarked = None, ""
         super()._close_field()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,7 +12,7 @@ from duckflow_tui.state.gates import SKIP, SUGGESTED, Card, CardKind, CardOption
 from duckflow_tui.state.goal import FailureAnalysis, SituationReport
 from duckflow_tui.state.pace import Reason, Situation, Tried
 from duckflow_tui.state.plan import Plan, Step, StepDifference, StepReport, difference
-from duckflow_tui.ui.panes.diff_document import shown_line
+from duckflow_tui.ui.panes.diff_document import USER_MARK, shown_line
 from duckflow_tui.ui.panes.plan_rows import clock_text, needing
 from duckflow_tui.ui.panes.request import QuestionRow, Tone
 from duckflow_tui.words.catalogue import Catalogue
@@ -287,6 +287,22 @@ def card_rows(
             return consult_rows(card, words)
 
 
+def with_remarks(rows: Sequence[QuestionRow], remarks: Mapping[str, str]) -> list[QuestionRow]:
+    """The rows of a plan with what the user wrote on its steps, each below all of its step."""
+    found: list[QuestionRow] = []
+    said = ""
+    for row in rows:
+        if row.ref and said:
+            found.append(_remark_row(said))
+        said = remarks.get(row.ref, "") if row.ref else said
+        found.append(row)
+    return [*found, _remark_row(said)] if said else found
+
+
+def _remark_row(said: str) -> QuestionRow:
+    return QuestionRow("", f"{USER_MARK} {visible_line(said)}", tone="notice")
+
+
 def card_subject(card: Card, plan: Plan | None, words: Catalogue) -> str:
     """What the card is about: the plan's name, the step's, or where the work stands."""
     if card.kind in CONSULTS:
@@ -368,7 +384,7 @@ def _plan(card: Card, plan: Plan, words: Catalogue) -> Iterator[QuestionRow]:
         return
     for number, step in enumerate(plan.steps, 1):
         label = words("card.steps") if number == 1 else ""
-        yield QuestionRow(label, _step_words(number, step, plan, words))
+        yield QuestionRow(label, _step_words(number, step, plan, words), ref=step.step_id)
         if step.description.strip():
             yield QuestionRow("", shown_line(step.description.strip()), tone="quiet")
 
@@ -461,7 +477,7 @@ def _lines(
             continue
         plan = old if line.kind == "drop" else new
         text = f"{SIGNS[line.kind]} {_step_words(line.number, line.step, plan, words)}"
-        yield QuestionRow(label, text, tone=_TONES[line.kind])
+        yield QuestionRow(label, text, tone=_TONES[line.kind], ref=line.step.step_id)
         yield from _below(line, old, words)
         at += 1
 

@@ -21,7 +21,6 @@ from duckflow_tui.ui.bindings import KEYS, keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_view import GateView
-from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.screens.edit_proposal import EditProposal, without
 from duckflow_tui.ui.screens.whole_diff import WholeDiff
@@ -102,9 +101,7 @@ class GatePane(GateView):
         super().__init__(clock, beside, id=id)
         self._proposed = proposed
         self._alike = alike
-        self._now = clock.monotonic
         self._whole: WholeDiff | None = None  # it shows the diff of the gate at hand
-        self._asked_at = 0.0  # when it was asked about what was not on screen
         self._stayed_until = float("-inf")  # keys from before were typed between two gates
         self._stay_timer: Timer | None = None
 
@@ -181,7 +178,6 @@ class GatePane(GateView):
         return between and (self.has_focus or self._leaving)
 
     def on_blur(self) -> None:
-        self._unread_for = None
         if self._staying and host_of(self).app_focus:
             self._end_stay()
         if not self._staying and not self.gates and self._gate is not None:
@@ -350,14 +346,9 @@ class GatePane(GateView):
         if self._document.takes_nothing:
             self._show_hint("gate.takes_nothing")
             return
-        now = self._now()
-        asks = self.unseen() or self._document.remarks  # those would be lost
-        if asks and self._unread_for is not choice:
-            self._unread_for, self._asked_at, self._hint = choice, now, ""
-            self._refresh_frame()
+        why = bool(self.unseen() or self._document.remarks)  # which would be lost
+        if self._asks_first(choice, why=why):
             return
-        if asks and round(now - self._asked_at, 6) < SETTLE:
-            return  # nobody has read yet what is asked
         left_out = tuple(sorted(self._document.left_out))
         self._answer(gate, choice, left_out=left_out)
 

@@ -116,8 +116,6 @@ class GateView(QuestionWidget):
         self._document = DiffDocument()
         self._gate: Gate | None = None
         self._call_id = ""  # of the gate that is shown, or was last
-        #: The answer that was asked about, as part of the request was not on screen.
-        self._unread_for: GateChoice | None = None
         self._points = RequestView(lambda size: self._shares(size).points, id="gate-points")
         self._arguments = RequestView(lambda size: self._shares(size).arguments, id="gate-args")
         self._inner = InnerDiff(lambda size: self._shares(size).diff)
@@ -172,7 +170,7 @@ class GateView(QuestionWidget):
         What stays in the pane beside is only to be read from then on.
         """
         self._gate = gate
-        self._hint, self._unread_for = "", None
+        self._hint, self._unread_for = "", ""
         self._rule.display, self._details.display, self._points.display = False, False, True
         self._details.show((), fresh=True)
         self._pane.stop_writing()
@@ -200,7 +198,7 @@ class GateView(QuestionWidget):
         self._details.display = False
         if self._gate is not None and alike is not None:
             self._rule.show(rule_rows(self._gate, alike, self.words), fresh=True)
-        self._hint, self._unread_for = "", None
+        self._hint, self._unread_for = "", ""
         self._place_diff()
         self._refresh_rows(fresh=False)
 
@@ -228,7 +226,7 @@ class GateView(QuestionWidget):
         self._refresh_frame()
 
     def _chosen(self) -> None:
-        self._hint, self._unread_for = "", None
+        self._hint, self._unread_for = "", ""
         self._show_again()
         self._refresh_rows(fresh=False)
 
@@ -284,10 +282,11 @@ class GateView(QuestionWidget):
         if self._staying:
             hints = (KeyHint("✓", self.words("gate.answered_hint")),)
         else:
-            unread = self._unread() if self._unread_for is not None else ""
+            unread = self._unread() if self._unread_for else ""
             remarks = len(self._document.remarks)
-            if (unread or remarks) and self._unread_for is not None:
-                hints = unread_hints(gate, self.words, self._unread_for, unread, remarks)
+            if (unread or remarks) and self._unread_for:
+                choice = GateChoice(self._unread_for)
+                hints = unread_hints(gate, self.words, choice, unread, remarks)
             else:
                 hints = key_hints(
                     gate,

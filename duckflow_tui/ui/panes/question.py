@@ -16,7 +16,7 @@ from textual.reactive import reactive, var
 from textual.widget import Widget
 
 from duckflow_tui.state.base import Clock
-from duckflow_tui.ui.panes.key_guard import InlineField, KeyGuard, anew, composes, writes
+from duckflow_tui.ui.panes.key_guard import SETTLE, InlineField, KeyGuard, anew, composes, writes
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit, wrap
 from duckflow_tui.ui.textual_private import bindings_of, half_width_key
@@ -217,6 +217,10 @@ class QuestionWidget(Vertical, can_focus=True):
         self._staying = False  # it was, and keeps the focus for what the same reply asks next
         self._leaving = False  # the composer is about to get the focus
         self._hint = ""  # why the last key did nothing
+        self._now = clock.monotonic
+        #: The answer that was asked about first, as part of the question was not on screen.
+        self._unread_for = ""
+        self._asked_at = 0.0  # when that was
         self._field = InlineField(self._submit, id=field_id)
         self._keys = keys
 
@@ -254,6 +258,19 @@ class QuestionWidget(Vertical, can_focus=True):
         """Where the user writes something now that belongs to the question."""
         return self._field if self._field.display else None
 
+    def _asks_first(self, answer: str, *, why: bool) -> bool:
+        """Whether this answer does not stand yet: there is a reason ``why`` it should be asked
+        about, and it was not, or a moment ago, so that nobody has read what is asked.
+        """
+        if not why:
+            return False
+        now = self._now()
+        if self._unread_for != answer:
+            self._unread_for, self._asked_at, self._hint = answer, now, ""
+            self._refresh_frame()
+            return True
+        return round(now - self._asked_at, 6) < SETTLE
+
     # --- the focus -----------------------------------------------------------------------------
 
     def take_focus(self) -> None:
@@ -273,7 +290,7 @@ class QuestionWidget(Vertical, can_focus=True):
 
     def on_blur(self) -> None:
         self._guard.end()
-        self._hint, self._leaving = "", False
+        self._hint, self._unread_for, self._leaving = "", "", False
         self._refresh_frame()
 
     def _leave(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -37,7 +36,8 @@ class QuestionRow:
     """One row before wrapping. ``says``: the words are the model's, not ours.
 
     ``heading`` is the tone of the label, ``mark`` that of the first character, ``ref`` the place
-    in the chat that the row is about. A ``wide`` row has no label and begins at the left edge.
+    in the chat or the step that the row is about. A ``wide`` row has no label and begins at the
+    left edge.
     """
 
     label: str
@@ -47,7 +47,7 @@ class QuestionRow:
     keys: tuple[Span, ...] = ()  # digits of alternatives: keys of the gate
     heading: Tone = "quiet"
     mark: Tone | None = None
-    ref: str = ""  # a call id or a message id
+    ref: str = ""  # the id of a call, a message or a step
     wide: bool = False
 
 
@@ -89,48 +89,33 @@ class Line:
         return f" …+{self.more}" if self.more else ""
 
 
-def folded(rows: Sequence[Foldable], height: int, page: Mapping[int, int]) -> list[Line]:
+def folded(rows: Sequence[Foldable], height: int) -> list[Line]:
     """Exactly ``height`` lines or fewer, at least one for each row; ``height >= len(rows)``.
 
-    Lines that are to spare go to the rows of ``page`` first, which names the character each of
-    them goes on at; then to the rows that need the fewest to be whole.
+    Lines that are to spare go to the rows that need the fewest to be whole.
     """
     needs = [len(wrap(row.text, row.room)) for row in rows]
     given = [1] * len(rows)
-    begins = [0] * len(rows)
     spare = height - len(rows)
-    others = [n for n in range(len(rows)) if n not in page]
-    order = [*page, *sorted(others, key=lambda n: (not rows[n].early, needs[n]))]
-    for index in order:
-        row, want = rows[index], needs[index] - 1
-        if index in page and want > spare:
-            begins[index] = _word_start(row, page[index])
-            want = len(wrap(row.text[begins[index] :], row.room)) - 1
-        more = min(want, spare)
+    for index in sorted(range(len(rows)), key=lambda n: (not rows[n].early, needs[n])):
+        more = min(needs[index] - 1, spare)
         given[index] += more
         spare -= more
     lines: list[Line] = []
     for index, row in enumerate(rows):
-        lines.extend(_cut(index, row, begins[index], given[index]))
+        lines.extend(_cut(index, row, given[index]))
     return lines
 
 
-def _word_start(row: Foldable, at: int) -> int:
-    """Where the word begins that was cut there, unless it began far before."""
-    space = row.text.rfind(" ", max(0, at - row.room // 4), at)
-    return space + 1 if space >= 0 else at
-
-
-def _cut(index: int, row: Foldable, begin: int, count: int) -> list[Line]:
-    rest = row.text[begin:]
-    spans = [(begin + a, begin + b) for a, b in whole_spans(rest, wrap(rest, row.room))]
+def _cut(index: int, row: Foldable, count: int) -> list[Line]:
+    spans = whole_spans(row.text, wrap(row.text, row.room))
     shown = spans[:count]
     lines = [Line(index, a, b, number == 0) for number, (a, b) in enumerate(shown)]
     if len(spans) <= count:
         return lines
     marker = len(f" …+{len(spans) - count + 1}")
     room = max(1, row.room - marker)
-    if count == 1 and begin == 0 and len(row.items) > 1:
+    if count == 1 and len(row.items) > 1:
         pieces = _shared(row, room)
         if pieces:
             lines[-1] = Line(index, 0, pieces[0][1], more=len(spans) - 1, pieces=pieces)
@@ -166,16 +151,9 @@ def _shared(row: Foldable, room: int) -> tuple[Span, ...]:
 
 _NARROW: Final = 32  # cells; below, labels stand before the text instead of in a column
 _CLOSE: Final = 48  # cells; below, one space stands between the columns instead of two
-_SENTENCE: Final = re.compile(r"[.!?]\s+|[。！？]\s*|\n")  # the end of one
 
 
 Allot = Callable[[Size], int]
-
-
-def _sentence(text: str, upto: int) -> int:
-    """Where the sentence begins that this character is in."""
-    ends = [end.end() for end in _SENTENCE.finditer(text, 0, upto)]
-    return ends[-1] if ends else 0
 
 
 class RequestView(LineView, can_focus=False):
@@ -198,7 +176,6 @@ class RequestView(LineView, can_focus=False):
         self._seen = Seen((), ())
         self._room = (-1, -1)  # cells and lines that the lines below were laid out for
         self._lines: list[Line] = []
-        self._page: dict[int, int] = {}  # rows that get the spare lines, from which character on
         self._when_seen: Callable[[], None] | None = None
 
     def show(self, rows: Sequence[QuestionRow], *, fresh: bool) -> None:
@@ -210,8 +187,6 @@ class RequestView(LineView, can_focus=False):
         for index, row in enumerate(self.rows):
             if row.text in read:
                 self._seen.mark(index, 0, len(row.text))
-        if fresh or [row.text for row in old] != [row.text for row in self.rows]:
-            self._page = {}
         self.invalidate(layout=True)
         if fresh:
             self.scroll_to(0, 0, animate=False)
@@ -223,34 +198,6 @@ class RequestView(LineView, can_focus=False):
     def unseen(self) -> int:
         """Rows that have not been on screen as a whole."""
         return self._seen.unseen
-
-    def show_next_unseen(self) -> int:
-        """Show the first row that was not on screen; how many are left from there on.
-
-        Folded rows give their spare lines to those that were not seen whole.
-        """
-        place = self._seen.first_unseen()
-        if place is not None:
-            row, character = place
-            left = [n for n in range(row, len(self.rows)) if not self._seen.whole(n)]
-            self._page = {n: _sentence(self.rows[n].text, self._seen.upto(n)) for n in left}
-            self.fit_lines()
-            if all(line.stop <= character for line in self._lines if line.row == row):
-                # The sentence is longer than its room: it goes on where it was cut.
-                self._page = {n: self._seen.upto(n) for n in left}
-                self.fit_lines()
-            lines = [n for n, at in enumerate(self._lines) if at.row == row]
-            line = next((n for n in lines if self._lines[n].stop > character), lines[-1])
-            whole = len(lines) <= self.scrollable_content_region.height
-            self.scroll_to(0, lines[0] if whole else line, animate=False)
-            self.refresh(layout=True)
-        return self._seen.unseen
-
-    def to_start(self) -> None:
-        """Every row from its start again, as before the first page."""
-        self._page = {}
-        self.invalidate(layout=True)
-        self.scroll_to(0, 0, animate=False)
 
     def height_for(self, width: int) -> int:
         """Lines that all rows take at this width."""
@@ -291,7 +238,7 @@ class RequestView(LineView, can_focus=False):
                 Foldable(row.text, width - head, row.keys, early=row.wide)
                 for row, head in zip(self.rows, heads, strict=True)
             ]
-            self._lines = folded(rows, height, self._page)
+            self._lines = folded(rows, height)
         else:
             self._lines = [
                 Line(row, start, stop, number == 0)
@@ -374,11 +321,6 @@ class RequestView(LineView, can_focus=False):
             head.append(Segment(said, ground + ink(palette.ai, italic=True)))
         elif lead or not column:
             head.append(Segment(" " * (column + cell_len(said) if column else 1), ground))
-        if (
-            column and lead and at.first and at.start
-        ):  # what comes before was shown on an earlier page
-            cells = column + cell_len(said)
-            head = [Segment(pad(f"{row.label} …", cells), ground + ink(palette.quiet))]
         key = ink(palette.accent, bold=True) if self.lit else ink(palette.quiet)
         layers: list[Layer] = [(span, key) for span in row.keys]
         if row.mark is not None:
@@ -416,12 +358,21 @@ class CardView(RequestView):
     def __init__(self, allot: Callable[[Size], int], *, id: str | None = None) -> None:
         super().__init__(allot, id=id)
         self._cursor = ""  # the place that the chosen row is about
-        self.one_scroll = False  # every row whole, and a page at a time; else each cut to a line
+        self.one_scroll = False  # every row whole; else each cut to a line where room is short
 
     def show(self, rows: Sequence[QuestionRow], *, fresh: bool) -> None:
         super().show(rows, fresh=fresh)
         if fresh:
             self._cursor = ""
+
+    def unfold(self) -> None:
+        """Every row whole from now on, as the user scrolls to read it."""
+        if not self.one_scroll:
+            self.one_scroll = True
+            self.invalidate(layout=True)
+
+    def on_mouse_scroll_down(self) -> None:
+        self.unfold()
 
     def _folds(self, width: int) -> bool:
         return not self.one_scroll and super()._folds(width)
@@ -432,15 +383,14 @@ class CardView(RequestView):
         return self._cursor
 
     def step(self, by: int) -> bool:
-        """To the next row that is about a place; False where there is none."""
+        """To the next row that is about something; False where there is none."""
         places = [at for at, row in enumerate(self.rows) if row.ref]
         if not places:
             return False
         refs = [self.rows[at].ref for at in places]
-        if self._cursor in refs:
-            nth = max(0, min(refs.index(self._cursor) + by, len(refs) - 1))
-        else:
-            nth = 0 if by > 0 else -1
+        nth = refs.index(self._cursor) + by if self._cursor in refs else 0 if by > 0 else -1
+        if self._cursor in refs and not 0 <= nth < len(refs):
+            return False
         self.choose(places[nth])
         return True
 

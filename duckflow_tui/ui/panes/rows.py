@@ -40,7 +40,6 @@ class Seen:
         self._weights = weights
         self._upto = [-1] * len(lengths)  # -1: not even its start
         self._left = sum(weights)
-        self._first = 0  # no row before it is unseen
 
     @property
     def unseen(self) -> int:
@@ -60,18 +59,6 @@ class Seen:
             return True
         self._left -= self._weights[row]
         return self._weights[row] > 0
-
-    def first_unseen(self) -> tuple[int, int] | None:
-        """The first row that was not seen whole, and the character where it goes on."""
-        if not self._left:
-            return None
-        while not self._weights[self._first] or self.whole(self._first):
-            self._first += 1
-        return self._first, max(self._upto[self._first], 0)
-
-    def upto(self, row: int) -> int:
-        """Characters of the row's start that were on screen."""
-        return max(self._upto[row], 0)
 
     def whole(self, row: int) -> bool:
         """Whether all of the row has been on screen."""
