@@ -22,6 +22,7 @@ from duckflow_tui.state.operations import FileChange, Zone
 from duckflow_tui.tools.diffs import compare
 from duckflow_tui.tools.listing import walk_parts
 from duckflow_tui.tools.operation import Blobs, Touched
+from duckflow_tui.tools.undo import place_of
 
 MAX_FILE: Final = 1_000_000  # bytes of a file that is copied
 LIMIT: Final = 100_000_000  # bytes of all copies
@@ -33,21 +34,29 @@ _COUNTED: Final = 64_000  # bytes of both sides, up to which lines are counted
 #: the clocks of file systems go in steps of up to 10 ms.
 _JUST_NOW: Final = 50_000_000
 _IGNORE_FILE: Final = ".gitignore"
+_MODE: Final = 0o777  # bits of a mode that an undo brings back
 
 
 class _Stamp(NamedTuple):
-    """What tells that a file was not touched since; the mode stands apart."""
+    """What tells that a file, or a link, was not touched since; the mode stands apart."""
 
     mtime: int
     ctime: int
     size: int
     inode: int
     mode: int
+    names: int  # that the file has
 
     @classmethod
     def of(cls, info: os.stat_result) -> _Stamp:
         mode = stat.S_IMODE(info.st_mode)
-        return cls(info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino, mode)
+        times = (info.st_mtime_ns, info.st_ctime_ns)
+        return cls(*times, info.st_size, info.st_ino, mode, info.st_nlink)
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether an undo brings all of it: not what runs as another user, nor a second name."""
+        return not self.mode & ~_MODE and self.names == 1
 
 
 class _Copy(NamedTuple):
@@ -67,8 +76,8 @@ class Before(NamedTuple):
 
     files: Mapping[str, _Stamp]  # by path below the root; those that may be read
     copies: Mapping[str, _Copy]
-    others: Mapping[str, _Stamp | None]  # that may not be read, and what is no file
-    folders: frozenset[str]
+    others: Mapping[str, _Stamp]  # that may not be read, and what is no file
+    folders: Mapping[str, int]  # their modes
     whole: bool  # everything was looked at
 
 
@@ -89,6 +98,9 @@ class FileCopies:
         self._copies: dict[str, _Copy] = {}
         self.file: BinaryIO | None = None  # of the copies, while there are any
         self._end = 0
+        mask = os.umask(0o077)
+        os.umask(mask)
+        self._usual = _MODE & ~mask  # the mode of a folder that an undo makes
 
     async def look(self) -> Before | None:
         """How files are now; None where that cannot be known or nothing is to be covered."""
@@ -132,7 +144,7 @@ class FileCopies:
         except (OSError, WorkspaceError):
             return {}
 
-    def _looked(self, entries: Iterable[DirectoryEntry]) -> list[tuple[str, bool, _Stamp | None]]:
+    def _looked(self, entries: Iterable[DirectoryEntry]) -> list[tuple[str, bool, _Stamp]]:
         return list(self._stamped(entries))
 
     def close(self) -> None:
@@ -159,11 +171,11 @@ class FileCopies:
     def _copied(self, entries: Iterable[DirectoryEntry], whole: bool) -> Before:
         """The look in its thread; copies what has no copy."""
         files: dict[str, _Stamp] = {}
-        others: dict[str, _Stamp | None] = {}
+        others: dict[str, _Stamp] = {}
         until = time.monotonic() + MAX_SECONDS
         file = self._opened()
         for path, readable, stamp in self._stamped(entries):
-            if stamp is None or not readable:
+            if not readable:
                 others[path] = stamp
                 continue
             files[path] = stamp
@@ -176,22 +188,21 @@ class FileCopies:
                 continue
             self._copy(file, path, stamp)
         file.flush()
-        folders = frozenset(e.path for e in entries if e.kind is FileKind.DIR)
+        found = {e.path: self._workspace.status(e.path) for e in entries if _is_folder(e)}
+        folders = {path: stat.S_IMODE(info.st_mode) for path, info in found.items() if info}
         copies = {path: copy for path, copy in self._copies.items() if path in files}
         return Before(files, copies, others, folders, whole)
 
-    def _stamped(
-        self, entries: Iterable[DirectoryEntry]
-    ) -> Iterator[tuple[str, bool, _Stamp | None]]:
-        """Each file, whether it may be read, and its stamp; None for what is no file."""
+    def _stamped(self, entries: Iterable[DirectoryEntry]) -> Iterator[tuple[str, bool, _Stamp]]:
+        """What is no folder: its path, whether it is a file that may be read, and its stamp."""
         for entry in entries:
-            if entry.kind is FileKind.DIR or entry.zone is Zone.PROTECTED:
+            if _is_folder(entry) or entry.zone is Zone.PROTECTED:
                 continue
             info = self._workspace.status(entry.path)
             if info is None:
                 continue
-            stamp = _Stamp.of(info) if stat.S_ISREG(info.st_mode) else None
-            yield entry.path, entry.zone is Zone.INSIDE, stamp
+            readable = entry.zone is Zone.INSIDE and stat.S_ISREG(info.st_mode)
+            yield entry.path, readable, _Stamp.of(info)
 
     def _opened(self) -> BinaryIO:
         """The file of the copies, begun anew when most of it is of no use any more."""
@@ -251,13 +262,17 @@ class FileCopies:
             elif stamp is None or after != data or stamp.mode != was.mode:
                 change = _change(path, data, was, after, stamp)
                 gone = () if stamp is not None else self._gone(path)
+                if stamp is None and not self._has_room(path):
+                    uncovered.append(path)
+                    continue
                 found.append((change.replace(directories=gone), copy))
+                if not was.goes_back or (stamp is not None and not stamp.goes_back):
+                    uncovered.append(path)
         rules = any(path.rpartition("/")[2] == _IGNORE_FILE for path in uncovered)
         rules = rules or any(c.path.rpartition("/")[2] == _IGNORE_FILE for c, _ in found)
         for path, was in before.others.items():
             info = self._workspace.status(path)
-            is_file = info is not None and stat.S_ISREG(info.st_mode)
-            if (_Stamp.of(info) if info is not None and is_file else None) != was:
+            if info is None or _Stamp.of(info) != was:
                 uncovered.append(path)
         for path in now.keys() - before.files.keys() - before.others.keys():
             readable, stamp = now[path]
@@ -265,14 +280,35 @@ class FileCopies:
             if not before.whole or (rules and not new):
                 uncovered.append(path)  # it may have been there, and only not been looked at
                 continue
-            after = self._read(path, stamp.size) if readable and stamp is not None else None
-            if stamp is None or after is None:
+            after = self._read(path, stamp.size) if readable else None
+            if after is None:
                 uncovered.append(path)
                 continue
             made = tuple(f for f in _parents(path) if f not in before.folders)
             change = _change(path, None, None, after, stamp)
             found.append((change.replace(directories=made), None))
+        uncovered += self._folders_changed(before.folders, [change for change, _ in found])
         return sorted(found, key=lambda pair: pair[0].path), uncovered
+
+    def _folders_changed(
+        self, before: Mapping[str, int], changes: Iterable[FileChange]
+    ) -> Iterator[str]:
+        """Those that an undo does not bring back, as they were, with the files in them."""
+        made = {folder for change in changes for folder in change.directories}
+        for path, mode in before.items():
+            info = self._workspace.status(path)
+            if info is None or not stat.S_ISDIR(info.st_mode):
+                if path not in made or mode != self._usual:
+                    yield path
+            elif stat.S_IMODE(info.st_mode) != mode:
+                yield path
+
+    def _has_room(self, path: str) -> bool:
+        """Whether a file that went can be made again where it was."""
+        try:
+            return place_of(self._workspace, path) is not None
+        except WorkspaceError:
+            return False
 
     def _kept(self, copy: _Copy) -> bytes:
         assert self.file is not None
@@ -307,6 +343,10 @@ def _change(
         added=added,
         removed=removed,
     )
+
+
+def _is_folder(entry: DirectoryEntry) -> bool:
+    return entry.kind is FileKind.DIR
 
 
 def _parents(path: str) -> list[str]:

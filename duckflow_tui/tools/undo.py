@@ -101,8 +101,8 @@ def place_of(workspace: Workspace, path: str) -> Place | None:
     """Where the path of a change lies; None where a link, which may have taken the place of a
     folder, makes it lie somewhere else than it did. Raises WorkspaceError.
     """
-    tilde = path.startswith("~")  # a folder of this name: what is recorded has no other
-    place = workspace.locate(f"./{path}" if tilde else path)
+    # A name may begin with ``~``, or be a space: what is recorded has no other meaning.
+    place = workspace.locate(path if path.startswith("/") else f"./{path}")
     return None if place.leads_out or place.shown != path else place
 
 

@@ -4,6 +4,7 @@ said.
 
 from __future__ import annotations
 
+import shutil
 import stat
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -157,6 +158,49 @@ async def test_what_is_not_covered_is_said(bench: ShellBench, root: Path) -> Non
     assert (await bench.router.undoing.undo_last()).key == "operations.undo.nothing_command"
     for blob in bench.kept_bytes():
         assert b"KEY=1" not in blob
+
+
+ODD = {
+    "rm -r old; echo x > old": ["old", "old/deep", "old/deep/c.txt"],
+    "rm -r src; ln -s /usr src": ["src", "src/b.bin"],
+    "rm a.txt; mkdir a.txt; echo x > a.txt/y": ["a.txt"],
+    "rm link": ["link"],
+    "ln -sfn run.sh link": ["link"],
+    "rmdir empty": ["empty"],
+    "chmod 700 src; echo > src/b.bin": ["src"],
+    "chmod 500 empty": ["empty"],
+    "chmod u+s run.sh": ["run.sh"],
+    "rm odd.": ["odd."],
+    "cp one t; mv t one; echo x >> one": ["one"],
+    "echo x > ' '; echo x > '~'; echo x > '~root'": [],
+}
+
+
+async def test_odd_shapes_go_back_or_are_told_and_keep_nothing_else_from_it(root: Path) -> None:
+    (root / "link").symlink_to(".")
+    (root / "empty").mkdir()
+    for name in ("odd.", "one"):
+        (root / name).write_text("mine\n")
+    (root / "two").hardlink_to(root / "one")
+    for command, told in ODD.items():
+        shutil.copytree(root, again := root.parent / "again" / "work", symlinks=True)
+        (again / "two").unlink()
+        (again / "two").hardlink_to(again / "one")
+        before = tree(again)
+        bench = ShellBench(again, mode=ApprovalMode.TRUSTED)
+        message = await run(bench, f"{command}; echo changed >> run.sh; rm old/deep/c.txt")
+        said = message.result.text.partition("[undo does not cover what this changed: ")[2]
+        named = said.partition("]")[0].split(", ") if said else []
+        assert {*told} <= {*named}, (command, said)
+        assert message.result.covered == (not told), command
+        report = await bench.router.undoing.undo_last()
+        assert report.key.startswith("operations.undo.done"), (command, report)
+        after = tree(again)
+        paths = before.keys() | after.keys()
+        wrong = {path for path in paths if before.get(path) != after.get(path)}
+        assert wrong <= {*told}, command
+        await bench.end_commands()
+        shutil.rmtree(again)
 
 
 async def test_what_was_ignored_is_never_taken_for_new(bench: ShellBench, root: Path) -> None:
