@@ -273,6 +273,10 @@ class Engine:
             report = await self._router.undoing.redo_last(anyway=anyway)
             self._tell(report)
 
+    def redact(self, text: str) -> str:
+        """The text without the keys that the app knows."""
+        return self._router.redact(text)
+
     async def session_diff(self) -> tuple[tuple[FilePreview, ...], str]:
         """What became of files since the session began, and the newest command of which that is not
         known, empty for none.

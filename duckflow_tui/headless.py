@@ -18,6 +18,8 @@ from typing import Any, Final, NamedTuple, TextIO
 from duckflow_tui.commands import Invocation, parse
 from duckflow_tui.engine import Engine
 from duckflow_tui.safety.safe_text import visible
+from duckflow_tui.session.decisions import decisions_markdown
+from duckflow_tui.session.network import network_markdown
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
@@ -29,6 +31,7 @@ from duckflow_tui.state.plan_events import ReportAdded, StepChanged
 from duckflow_tui.state.store import Record, Recorder
 from duckflow_tui.state.turn import TurnFinished, TurnOutcome
 from duckflow_tui.state.usage import LlmWaiting, Waiting
+from duckflow_tui.tools.session_diff import diff_text
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import figures_words, verdict_words
 
@@ -232,8 +235,10 @@ class _Turn:
             if typed is None:
                 await engine.look_around()
                 await engine.send(options.text or engine.suggestion)
-            elif not await self._works_after(typed, engine) and not finished.done():
-                finished.set_result(EXIT_STATUS["done"])
+            else:
+                works = await self._works_after(typed, engine, as_json=options.as_json)
+                if not works and not finished.done():
+                    finished.set_result(EXIT_STATUS["done"])
             await asyncio.wait((finished, chat), return_when=asyncio.FIRST_COMPLETED)
             # A loop that broke ends no turn any more.
             status = finished.result() if finished.done() else EXIT_STATUS["failed"]
@@ -259,9 +264,16 @@ class _Turn:
             return EXIT_STATUS["failed"]
         return status
 
-    async def _works_after(self, typed: Invocation, engine: Engine) -> bool:
-        """Run a command of the table; whether the session works now."""
+    async def _works_after(self, typed: Invocation, engine: Engine, *, as_json: bool) -> bool:
+        """Run a command of the table; whether the session works now. ``as_json``: the output is for
+        records alone.
+        """
         assert typed.command is not None
+        if _prints(typed):
+            text = await _text_of(typed, engine, self._say)
+            with contextlib.suppress(OSError):  # a reader that has read enough
+                self.outlet.write(self._err if as_json else self._out, text)
+            return False
         assert typed.command.act is not None
         work = typed.command.act(engine, typed.argument, self._told)
         if work is not None:
@@ -296,9 +308,31 @@ def _why_not_now(typed: Invocation, state: AgentState) -> Told | None:
     if typed.command is None:
         return Told(key="headless.no_command", params={"name": typed.name})
     problem = typed.command.problem(typed.argument, state)
-    if problem is None and not typed.command.acts_with(typed.argument):
+    if problem is None and not (typed.command.acts_with(typed.argument) or _prints(typed)):
         return Told(key="headless.needs_screen", params={"name": typed.name})
     return problem
+
+
+def _prints(typed: Invocation) -> bool:
+    """Whether what a command shows on the screen can be printed."""
+    name = typed.command.name if typed.command is not None else ""
+    return (name, typed.argument) in (("network", ""), ("decisions", ""), ("diff", "session"))
+
+
+async def _text_of(typed: Invocation, engine: Engine, words: Catalogue) -> str:
+    """What such a command prints, in Markdown or as a diff, without a character that could act."""
+    state, redact = engine.store.state, engine.redact
+    if typed.name == "network":
+        return network_markdown(state, words, redact)
+    if typed.name == "decisions":
+        return decisions_markdown(state, words, redact)
+    files, command = await engine.session_diff()
+    blocks: list[str] = [visible(redact(diff_text(preview))) for preview in files]
+    if not files:
+        blocks.append(f"{words('diff.session_none')}\n")
+    if command:
+        blocks.append(f"{words('diff.session_command', command=one_line(command, 100))}\n")
+    return "".join(blocks)
 
 
 class _JsonLines:

@@ -51,6 +51,19 @@ async def session_diff(
     return tuple(sorted(_renamed(found), key=lambda preview: preview.target or preview.path))
 
 
+def diff_text(preview: FilePreview) -> str:
+    """A file's difference as ``diff -u`` has it; where there are no lines, what is known of it."""
+    named = [preview.path] if preview.kind != "create" else ["/dev/null"]
+    named += [preview.target or preview.path] if preview.kind != "delete" else ["/dev/null"]
+    lines = [f"--- {named[0]}", f"+++ {named[1]}"]
+    lines += [f"({preview.note})"] if preview.note else []
+    for hunk in preview.hunks:
+        counts = f"-{hunk.old_start},{hunk.old_count} +{hunk.new_start},{hunk.new_count}"
+        lines.append(f"@@ {counts} @@")
+        lines += [f"{line.mark}{line.text}" for line in hunk.lines]
+    return "\n".join(lines) + "\n"
+
+
 def _starts(state: AgentState) -> tuple[dict[str, _Start], list[_Start]]:
     """How each file was that a call changed, by where it lies now; and those that are gone."""
     here: dict[str, _Start] = {}

@@ -321,6 +321,52 @@ async def test_a_command_that_cannot_run_here_says_so_and_asks_no_model(
     assert "model calls" not in said.getvalue()
 
 
+async def test_what_is_shown_of_a_session_can_be_printed(tmp_path: Path) -> None:
+    """Without a request to a model, without keys, and with nothing that a terminal obeys."""
+    writes = [
+        action("file_ops.write_file", path="new.txt", content="one\x1b[2J\n"),
+        action("file_ops.edit_file", path="old.txt", edits=[{"old": "b", "new": "B"}]),
+    ]
+    async with session(tmp_path, script(decision("I write.", *writes), done())) as made:
+        (tmp_path / "work/old.txt").write_text("a\nb\nc\n")
+        await made.engine.send("write")
+        for _ in writes:
+            gate = await made.answer(GateChoice.ONCE)
+            await made.until(lambda state, gate=gate: gate not in state.gates)
+        await made.ended()
+        session_id, host = made.session_id, made.server.origin.partition("://")[2]
+    for text, told in (
+        ("/network", [f"| {host} | model: cli |", "## Network"]),
+        ("/decisions", ["## Decisions", "`new.txt`"]),
+        ("/diff session", ["--- /dev/null\n+++ new.txt\n", "\n-b\n+B\n", "\n+one"]),
+    ):
+        status, out, err = await printed(tmp_path, text, session_id)
+        assert (status, "\x1b" in out) == (0, False)
+        for part in told:
+            assert part in out
+        assert "model calls" not in err
+    assert (await printed(tmp_path, "/diff last", session_id))[0] == 2
+
+
+async def printed(tmp_path: Path, text: str, session_id: str) -> tuple[int, str, str]:
+    """The exit status and both outputs of a command on a session."""
+    places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
+    out, err = io.StringIO(), io.StringIO()
+    async with ScriptedEndpoint(script()) as server:
+        flags = Flags(
+            workspace=tmp_path / "work",
+            base_url=server.base_url,
+            model="scripted",
+            headless=True,
+            resume=session_id,
+        )
+        choice = choose(flags, places, "en", UNTOUCHED)
+        options = HeadlessOptions(text=text)
+        status = await run(lambda s: open_session(choice, s), options, Catalogue("en"), out, err)
+        assert server.requests == []
+    return status, out.getvalue(), err.getvalue()
+
+
 async def test_a_background_command_ends_with_the_run(tmp_path: Path) -> None:
     mark = f"41{secrets.randbelow(10**9)}"
     command = f"sleep {mark}"
