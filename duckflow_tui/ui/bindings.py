@@ -144,6 +144,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("diff", ("up", "k"), "↑ k", "line(-1)", "keys.previous_line"),
     Key("diff", ("c",), "c", "remark", "keys.remark"),
     Key("diff", ("space",), "space", "toggle_hunk", "keys.toggle_hunk"),
+    Key("diff", ("o",), "o", "only_hunk", "keys.only_hunk"),
     Key("diff", ("v",), "v", "toggle_split", "keys.toggle_split"),
     Key("diff", ("w",), "w", "toggle_wrap", "keys.toggle_wrap"),
     Key("diff", ("z",), "z", "screen.zoom", "keys.zoom"),

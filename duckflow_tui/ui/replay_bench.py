@@ -25,7 +25,7 @@ from duckflow_tui.ui.workbench import Workbench
 
 #: Which keys of a pane would do something, by the beginnings of their actions.
 _ACTS: Final[dict[type[Widget], tuple[tuple[Surface, tuple[str, ...]], ...]]] = {
-    GatePane: (("gate", ("",)), ("diff", ("toggle_hunk",))),
+    GatePane: (("gate", ("",)), ("diff", ("toggle_hunk", "only_hunk"))),
     CardPane: (("card", ("",)), ("consultation", ("option",))),
     PlanPane: (
         (

@@ -333,6 +333,17 @@ async def test_space_twice_takes_the_hunk_again() -> None:
         assert app.answers[0].left_out == ()
 
 
+async def test_o_takes_one_hunk_alone_and_again_all() -> None:
+    app = GateApp(gate([scattered()]))
+    async with app.run_test(size=WIDE) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "space", "right_square_bracket", "o")
+        assert "2 of 3 hunks left out" in app.text()
+        await press(pilot, "o", "o")
+        await approve(app, pilot)
+        assert app.answers[0].left_out == ((0, 0), (0, 2))
+
+
 async def test_nothing_taken_is_not_approved() -> None:
     app = GateApp(gate([scattered()]))
     async with app.run_test(size=WIDE) as pilot:

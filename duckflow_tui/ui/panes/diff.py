@@ -22,6 +22,7 @@ from duckflow_tui.ui.panes.diff_document import (
     DiffCell,
     DiffDocument,
     DiffLayout,
+    HunkId,
     RowKind,
     Whole,
     shown_path,
@@ -335,9 +336,15 @@ class DiffView(LineView, can_focus=True):
         self._to_hunk(self._at - 1)
 
     def action_toggle_hunk(self) -> None:
+        self._choose(self.document.toggle)
+
+    def action_only_hunk(self) -> None:
+        self._choose(self.document.only)
+
+    def _choose(self, change: Callable[[HunkId], bool]) -> None:
         whole = self.whole
         self.refused = f"diff.whole.{whole}" if whole else ""
-        if whole is None and self.document.toggle(self.document.hunks[self._at].hunk_id):
+        if whole is None and change(self.document.hunks[self._at].hunk_id):
             self.invalidate()
         self._changed()
 

@@ -132,10 +132,24 @@ class DiffDocument:
         """Leave the hunk out, or take it again; False where that is not possible."""
         if self.whole(hunk_id) is not None:
             return False
-        self.left_out ^= {hunk_id}
+        self._choose(self.left_out ^ {hunk_id})
+        return True
+
+    def only(self, hunk_id: HunkId) -> bool:
+        """Leave out all others that can be, or take all again where it is so already; False where
+        the hunk is not one of several.
+        """
+        if self.whole(hunk_id) is not None:
+            return False
+        others = {hunk.hunk_id for hunk in self.hunks if self.whole(hunk.hunk_id) is None}
+        others.discard(hunk_id)
+        self._choose(set[HunkId]() if self.left_out == others else others)
+        return True
+
+    def _choose(self, left_out: set[HunkId]) -> None:
+        self.left_out = left_out
         for listener in tuple(self._listeners):
             listener()
-        return True
 
     def on_choice(self, listener: Callable[[], None]) -> None:
         """Call ``listener`` whenever a hunk was left out or taken or a remark written, in whichever

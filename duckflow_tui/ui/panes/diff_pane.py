@@ -397,6 +397,8 @@ class DiffPane(Vertical):
             hints.append(f"{pair} {self.words('diff.hint_hunks')}")
         if heading.can_leave:
             hints.append(f"{labels['toggle_hunk']} {self.words('diff.hint_toggle')}")
+        if heading.can_leave and heading.hunks > 1:
+            hints.append(f"{labels['only_hunk']} {self.words('diff.hint_only')}")
         if self.view.has_focus and self.view.document.choosing:  # else the gate's keys say so
             hints.append(f"{labels['remark']} {self.words('diff.hint_remark')}")
         split = "diff.hint_unified" if self.view.is_split else "diff.hint_split"

@@ -312,11 +312,17 @@ class GatePane(GateView):
         self._view.action_previous_hunk()
 
     def action_toggle_hunk(self) -> None:
+        self._choose(self._view.action_toggle_hunk)
+
+    def action_only_hunk(self) -> None:
+        self._choose(self._view.action_only_hunk)
+
+    def _choose(self, change: Callable[[], None]) -> None:
         if self._open_gate() is None:
             return
         whole = self._view.whole
         if whole is None:
-            self._view.action_toggle_hunk()
+            change()
         else:
             self._show_hint(f"diff.whole.{whole}")
 
