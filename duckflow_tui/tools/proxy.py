@@ -23,6 +23,7 @@ MAX_CONNECTIONS: Final = 64  # of one command at a time
 HEAD_S: Final = 30.0  # seconds until a request has said what it wants
 CONNECT_S: Final = 20.0  # seconds for a name and a connection to its address
 IDLE_S: Final = 300.0  # seconds without a byte in either direction
+TOLD_S: Final = 1.0  # seconds between two reports on one host: a command may ask for thousands
 _HEAD: Final = 32 * 1024  # bytes of a request before its body
 _PIECE: Final = 64 * 1024  # bytes
 _TOLD: Final = 10  # refused hosts that are told of
@@ -69,7 +70,7 @@ class HostProxy:
     """The proxy of one command: from ``begin`` until ``close``."""
 
     def __init__(self, hosts: Iterable[str], report: Report) -> None:
-        """``report`` hears of each request that is passed on, and of its bytes at its end."""
+        """``report`` hears of the requests that are passed on, and of their bytes at their end."""
         self._hosts = frozenset(hosts)
         self._report = report
         self._ours, self._theirs = socket.socketpair()
@@ -77,6 +78,8 @@ class HostProxy:
         self._starting: asyncio.Task[None] | None = None
         self._served: set[asyncio.Task[None]] = set()
         self._refused: dict[str, str] = {}  # hosts, each with what is said of it
+        self._untold: dict[str, HostContacted] = {}  # what came to each since the last report
+        self._told: dict[str, float] = {}  # when that was, monotonic
 
     @property
     def channel(self) -> int:
@@ -106,6 +109,21 @@ class HostProxy:
         for task in self._served:
             task.cancel()
         await asyncio.gather(*self._served, return_exceptions=True)
+        for contact in self._untold.values():
+            self._report(contact)
+
+    def _count(self, host: str, requests: int = 0, sent: int = 0, received: int = 0) -> None:
+        now, at = time.monotonic(), time.time()
+        old = self._untold.get(host) or HostContacted(host=host, use="command", at=at)
+        self._untold[host] = old.replace(
+            at=at,
+            requests=old.requests + requests,
+            sent=old.sent + sent,
+            received=old.received + received,
+        )
+        if now - self._told.get(host, -TOLD_S) >= TOLD_S:
+            self._told[host] = now
+            self._report(self._untold.pop(host))
 
     def _take(self) -> None:
         asyncio.get_running_loop().remove_reader(self._ours)
@@ -178,10 +196,8 @@ class HostProxy:
         here: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:
-        contact = HostContacted(
-            host=f"{request.name}:{request.port}", use="command", at=time.time(), requests=1
-        )
-        self._report(contact)
+        host = f"{request.name}:{request.port}"
+        self._count(host, requests=1)
         counted = {"sent": len(request.head), "received": 0}
         loop = asyncio.get_running_loop()
         back: asyncio.Task[None] | None = None
@@ -214,8 +230,7 @@ class HostProxy:
                 back.cancel()
                 await asyncio.gather(back, return_exceptions=True)
             wants.close()
-            at = time.time()
-            self._report(contact.replace(requests=0, at=at, **counted))
+            self._count(host, **counted)
 
 
 def _asked(head: bytes) -> PassedOn:

@@ -220,7 +220,7 @@ async def test_a_name_that_leads_to_a_private_address_and_endless_requests_are_r
     """``127.1`` is a name to us and an address to the system, as a name of anybody's DNS may be."""
     heard: list[HostContacted] = []
     async with internet() as web:
-        proxy = HostProxy([f"127.1:{web.port}", "127.0.0.1:1"], heard.append)
+        proxy = HostProxy([f"127.1:{web.port}", "127.0.0.1:1", web.host], heard.append)
         with socket.create_server(("127.0.0.1", 0)) as listening:
             port = listening.getsockname()[1]
             with socket.socket(fileno=os.dup(proxy.channel)) as channel:
@@ -248,8 +248,13 @@ async def test_a_name_that_leads_to_a_private_address_and_endless_requests_are_r
             for _, writer in many:
                 writer.close()
             assert (web.heads, heard) == ([], [])
+            for _ in range(30):
+                await asked(get(f"http://{web.host}/"))
         finally:
             await proxy.close()
+        assert 1 < len(heard) < 20  # however fast it asks, the record stays small
+        assert (sum(h.requests for h in heard), len(web.heads)) == (30, 30)
+        assert sum(h.sent for h in heard) == sum(map(len, web.heads))
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", port)
 
