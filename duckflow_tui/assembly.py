@@ -100,7 +100,11 @@ def build(
     runner.report = store.dispatch
     background = BackgroundCommands(store, notices)
     copies = FileCopies(
-        workspace, recording.blobs, choice.places.state / "spool", settings.shell.undo_bytes
+        workspace,
+        recording.blobs,
+        choice.places.state / "spool",
+        settings.shell.undo_bytes,
+        store,
     )
     shell = Shell(runner, background, named, random_id, store, copies)
     registry.add(*shell.operations())

@@ -6,7 +6,8 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from pathspec import GitIgnoreSpec
@@ -72,15 +73,22 @@ async def walk(
 
 
 async def walk_parts(
-    workspace: Workspace, place: Place, *, depth: int | None, sizes: bool = False
+    workspace: Workspace,
+    place: Place,
+    *,
+    depth: int | None,
+    sizes: bool = False,
+    instead: Mapping[str, bytes] = MappingProxyType({}),
 ) -> AsyncGenerator[Listing, None]:
-    """``walk`` in parts as they are found; the walking is done in a thread."""
+    """``walk`` in parts as they are found; the walking is done in a thread. ``instead``: what
+    ignore files, by their paths, are taken to hold.
+    """
     loop = asyncio.get_running_loop()
     parts: asyncio.Queue[Listing | None] = asyncio.Queue()
     stopped = threading.Event()
     outside = not place.real.is_relative_to(workspace.root)
     # Rules of a place outside are not asked for: they are files that no gate has named.
-    rules = IgnoreRules((lambda path: None) if outside else _rules_reader(workspace, loop))
+    rules = IgnoreRules(instead.get if outside else _rules_reader(workspace, loop, instead))
 
     def send(part: Listing | None) -> None:
         if not stopped.is_set():
@@ -139,8 +147,10 @@ async def overview(workspace: Workspace) -> tuple[str, ...]:
     return (*filter(None, lines[:_TOPS]), *more)
 
 
-def _rules_reader(workspace: Workspace, loop: asyncio.AbstractEventLoop) -> ReadRules:
-    """Reads ignore files for a walk that runs in a thread."""
+def _rules_reader(
+    workspace: Workspace, loop: asyncio.AbstractEventLoop, instead: Mapping[str, bytes]
+) -> ReadRules:
+    """Reads ignore files for a walk that runs in a thread, but for those that ``instead`` holds."""
 
     async def read(path: str) -> bytes | None:
         try:
@@ -149,6 +159,8 @@ def _rules_reader(workspace: Workspace, loop: asyncio.AbstractEventLoop) -> Read
             return None
 
     def from_thread(path: str) -> bytes | None:
+        if path in instead:
+            return instead[path]
         # Most folders have none, and a look is quicker than a question to the loop.
         if not os.path.lexists(workspace.root / path):
             return None

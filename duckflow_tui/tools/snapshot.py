@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO, Final, NamedTuple
 
 from duckflow_tui.safety.names import obeyed
@@ -19,9 +20,11 @@ from duckflow_tui.safety.paths import DirectoryEntry, FileKind, WorkspaceError
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import digest
 from duckflow_tui.state.operations import FileChange, Zone
+from duckflow_tui.state.rewind import all_calls
+from duckflow_tui.state.store import Store
 from duckflow_tui.tools.diffs import compare
 from duckflow_tui.tools.listing import walk_parts
-from duckflow_tui.tools.operation import Blobs, Touched
+from duckflow_tui.tools.operation import RUN, Blobs, Touched
 from duckflow_tui.tools.undo import place_of
 
 MAX_FILE: Final = 1_000_000  # bytes of a file that is copied
@@ -89,8 +92,17 @@ class FileCopies:
     ignored ones never looked at.
     """
 
-    def __init__(self, workspace: Workspace, keep: Blobs, folder: Path, limit: int = LIMIT) -> None:
-        """``folder`` holds that file; ``limit``: bytes of all copies, 0: nothing is covered."""
+    def __init__(
+        self,
+        workspace: Workspace,
+        keep: Blobs,
+        folder: Path,
+        limit: int = LIMIT,
+        store: Store | None = None,
+    ) -> None:
+        """``folder`` holds that file; ``limit``: bytes of all copies, 0: nothing is covered;
+        ``store``: of the session, whose changes of ignore files take no file from what is covered.
+        """
         self._workspace = workspace
         self._keep = keep
         self._folder = folder
@@ -98,6 +110,8 @@ class FileCopies:
         self._copies: dict[str, _Copy] = {}
         self.file: BinaryIO | None = None  # of the copies, while there are any
         self._end = 0
+        self._store = store
+        self._seen: dict[str, DirectoryEntry] | None = None  # before earlier commands; not ignored
         mask = os.umask(0o077)
         os.umask(mask)
         self._usual = _MODE & ~mask  # the mode of a folder that an undo makes
@@ -107,7 +121,8 @@ class FileCopies:
         if not self.limit:
             return None
         try:
-            entries, whole = await self._entries()
+            entries, whole = await self._entries({} if self._seen else await self._first_rules())
+            self._seen = {entry.path: entry for entry in entries}
             return await asyncio.to_thread(self._copied, entries, whole)
         except (OSError, WorkspaceError):
             return None
@@ -156,17 +171,47 @@ class FileCopies:
 
     # inside
 
-    async def _entries(self) -> tuple[list[DirectoryEntry], bool]:
-        """Everything but what is ignored, and whether that is all there is."""
+    async def _first_rules(self) -> dict[str, bytes]:
+        """What the ignore files held that calls of the session changed, before its first command;
+        later ones find what was seen before.
+        """
+        calls = all_calls(self._store.state) if self._store is not None else []
+        found: dict[str, bytes] = {}
+        for call in calls:
+            if call.operation == RUN:
+                if call.result.touched or (
+                    call.result.exit_code is not None and not call.result.covered
+                ):
+                    return {}  # what it made would count as well
+                continue
+            for change in call.result.changes:
+                for path in (change.path, change.target):
+                    if path.rpartition("/")[2] == _IGNORE_FILE and path not in found:
+                        was = change.before if path == change.path else ""
+                        with contextlib.suppress(KeyError):
+                            found[path] = await self._keep.get(was) if was else b""
+        return found
+
+    async def _entries(
+        self, rules: Mapping[str, bytes] = MappingProxyType({})
+    ) -> tuple[list[DirectoryEntry], bool]:
+        """Everything but what is ignored, with what was not ignored before earlier commands, and
+        whether that is all there is. ``rules`` are taken for the content of ignore files.
+        """
         entries: list[DirectoryEntry] = []
         until = time.monotonic() + MAX_SECONDS
-        walked = walk_parts(self._workspace, self._workspace.locate("."), depth=None)
+        root = self._workspace.locate(".")
+        walked = walk_parts(self._workspace, root, depth=None, instead=rules)
         async with contextlib.aclosing(walked):
             async for part in walked:
                 entries += part.entries
                 if part.cut or len(entries) > MAX_FILES or time.monotonic() > until:
                     return entries[:MAX_FILES], False
-        return entries, True
+        if self._seen:
+            found = {entry.path for entry in entries}
+            there = self._workspace.status
+            entries += [e for path, e in self._seen.items() if path not in found and there(path)]
+        return entries[:MAX_FILES], len(entries) <= MAX_FILES
 
     def _copied(self, entries: Iterable[DirectoryEntry], whole: bool) -> Before:
         """The look in its thread; copies what has no copy."""

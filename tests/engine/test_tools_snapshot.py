@@ -221,6 +221,32 @@ async def test_what_was_ignored_is_never_taken_for_new(bench: ShellBench, root: 
     assert (root / "a.txt").read_bytes() == b"one\n"
 
 
+async def test_an_ignore_file_of_the_session_takes_no_file_from_what_undo_covers(
+    root: Path,
+) -> None:
+    """Neither one of a call before the first command, nor that of a command."""
+    rules = "src/\n*.txt\nAGENTS.md\nbuilt/\n"
+    (root / "AGENTS.md").write_text("as it was\n")
+    lose = "rm -r src; echo lost > a.txt; echo lost > AGENTS.md; mkdir -p built; echo > built/x"
+    for begin in ("file", "command"):
+        shutil.copytree(root, again := root.parent / begin / "work")
+        bench = ShellBench(again, mode=ApprovalMode.TRUSTED)
+        if begin == "file":
+            await bench.call("file_ops.write_file", path=".gitignore", content=rules)
+            await run(bench, "ls")
+        else:
+            await run(bench, f"printf '{rules}' > .gitignore".replace("\n", "\\n"))
+        before = tree(again)
+        message = await run(bench, lose)
+        assert message.result.covered
+        touched = {change.path for change in message.result.touched}
+        assert touched >= {"a.txt", "src/b.bin", "AGENTS.md"}, begin
+        await bench.router.undoing.undo_last()
+        kept = {path: is_ for path, is_ in tree(again).items() if not path.startswith("built")}
+        assert kept == before, begin
+        await bench.end_commands()
+
+
 async def test_a_file_that_was_changed_since_keeps_the_whole_command_from_being_undone(
     bench: ShellBench, root: Path
 ) -> None:

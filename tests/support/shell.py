@@ -68,7 +68,7 @@ class ShellBench(Bench):
         self.background = BackgroundCommands(self.store, Notices(self.store, self.ids))
         named = NamedCommands(allowed, self.workspace, self.store)
         spool = root.parent / "state" / "spool"
-        self.copies = FileCopies(self.workspace, self.kept, spool, copies)
+        self.copies = FileCopies(self.workspace, self.kept, spool, copies, self.store)
         self.shell = Shell(
             self.runner,
             self.background,
