@@ -67,10 +67,8 @@ def granted_words(what: str, words: Catalogue) -> str:
 
 def operation_words(operation: str, words: Catalogue) -> str:
     """The verb of an operation as the chat has it, or what a card is about."""
-    for key in (f"transcript.operation.{operation}", f"decisions.card.{operation}"):
-        if words.has(key):
-            return words(key)
-    return visible_line(operation)
+    key = f"decisions.card.{operation}"
+    return words(key) if words.has(key) else visible_line(words.plain(operation))
 
 
 def step_words(state: AgentState, step_id: str, words: Catalogue) -> str:
@@ -132,9 +130,12 @@ def pattern_of(state: AgentState, grant_id: str, words: Catalogue) -> str:
 
 def rule_words(rule: Grant, words: Catalogue) -> str:
     """What a rule allows."""
-    return granted_words(rule.path, words) or visible_line(
-        rule.path if rule.source == "command_line" else rule.pattern
-    )
+    if said := granted_words(rule.path, words):
+        return said
+    if rule.source == "command_line":
+        return visible_line(rule.path)
+    operation, space, what = rule.pattern.partition(" ")
+    return visible_line(f"{words.plain(operation)}{space}{what}")
 
 
 def uses(state: AgentState, rule: Grant) -> list[OperationMessage]:

@@ -234,8 +234,8 @@ class _Paper:
         target = target_of(message)
         failed = result.outcome is Outcome.OK and not result.went_well  # it ran, with an exit code
         outcome = words(f"transcript.outcome.{Outcome.ERROR if failed else result.outcome}")
-        key = f"transcript.operation.{message.operation}"
-        verb = words(key) if words.has(key) else f"`{message.operation}`"
+        verb = words.plain(message.operation)
+        verb = verb if verb != message.operation else f"`{verb}`"
         parts = [verb, _code(target), outcome, _inline(result.summary)]
         if message.answer is not None:
             parts.append(words(f"transcript.answer.{message.answer.choice}"))

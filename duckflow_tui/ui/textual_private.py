@@ -14,16 +14,17 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Region
 from textual.keys import _character_to_key
 from textual.strip import Strip
+from textual.widgets import Input, TextArea
 
 from duckflow_tui.state.base import half_width
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from textual.binding import Binding
     from textual.filter import LineFilter
     from textual.message_pump import MessagePump
     from textual.screen import Screen
     from textual.widget import Widget
-    from textual.widgets import TextArea
 
 # pyright: reportPrivateUsage=false
 
@@ -45,6 +46,15 @@ class HostedApp(App[int], inherit_bindings=False):
         local variables, keys and file contents too.
         """
         raise NotImplementedError
+
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """Also where the field with the focus has moved, and before its first key: an input method
+        opens its window at the terminal's cursor.
+        """
+        field = screen.focused
+        if isinstance(field, Input | TextArea):
+            self.cursor_position = field.cursor_screen_offset
+        super()._display(screen, renderable)  # pyright: ignore[reportUnknownMemberType]  # Screen[Unknown]
 
     def _fatal_error(self) -> None:
         self._exit_renderables.append(Text(self.error_report()))

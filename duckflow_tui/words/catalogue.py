@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 if TYPE_CHECKING:
+    import re
+
     from duckflow_tui.safety.safe_text import SafeText
     from duckflow_tui.state.base import Told
 
@@ -21,6 +23,7 @@ Language = Literal["en", "ja"]
 LANGUAGES: Final[tuple[str, ...]] = get_args(Language)
 
 _FOLDER = Path(__file__).parent
+_OPERATION: Final = "transcript.operation."
 
 
 #: Params that may hold what the system says of an error.
@@ -38,6 +41,15 @@ def _said_by_system(language: str) -> dict[str, str]:
         for key, text in entries(language).items()
         if key.startswith("errno.") and hasattr(errno, key.removeprefix("errno."))
     }
+
+
+@cache
+def _operations() -> re.Pattern[str]:
+    """The names of the operations that have words."""
+    import re
+
+    names = (key.removeprefix(_OPERATION) for key in entries("en") if key.startswith(_OPERATION))
+    return re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, names))})(?![\w/-]|\.\w)")
 
 
 class _Param(str):
@@ -113,6 +125,12 @@ class Catalogue:
         pattern = rf"(^|: )(?:\[Errno \d+\] )?({either})(?=$|: )"
         said = re.sub(pattern, lambda found: f"{found[1]}{known[found[2]]}", visible(text))
         return cast("SafeText", said)
+
+    def plain(self, text: str) -> str:
+        """The text with the words of the chat for each operation in it: ``edit a.py`` for
+        ``file_ops.edit_file a.py``. One without words, as of a server, keeps its name.
+        """
+        return _operations().sub(lambda name: str(self(f"{_OPERATION}{name[0]}")), text)
 
     def told(self, said: Told | None) -> SafeText:
         """What the engine says, empty for nothing."""

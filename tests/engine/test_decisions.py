@@ -72,7 +72,7 @@ async def test_gates_rules_refusals_and_effects_are_told_with_who_decided(tmp_pa
         assert often == (2, 1, 1, 1, 1, 1)
         assert total([often, often]).asked == 4
         why = [why_words(state, entry, EN) for entry in found[:4]]
-        assert why[1].endswith("your rule allows it: file_ops.write_file a.txt")
+        assert why[1].endswith("your rule allows it: write a.txt")
         assert "the place is protected" in why[2]
         assert why[3].startswith("It asks: a change of a file in the folder needs your consent")
 

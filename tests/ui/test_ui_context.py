@@ -43,9 +43,9 @@ async def test_the_status_line_marks_an_estimate_until_the_endpoint_counted() ->
     store = states.asked(waits=True)
     app = app_with(FakeEngine(store))
     async with standing(app) as pilot:
-        assert "ctx ~53k/200k ~27 %" in shown(app.bench.status)
+        assert "context ~27 %" in shown(app.bench.status)
         states.counted(store, 9, 51_840)
-        await settled(pilot, lambda: "ctx 52k/200k 26 %" in shown(app.bench.status), "the count")
+        await settled(pilot, lambda: "context 26 %" in shown(app.bench.status), "the count")
 
 
 # --- the page -----------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ async def test_what_was_sent_is_read_part_by_part_with_hostile_text_made_visible
         assert "Sent: decision · 52k tokens" in page(app)
         assert "You are the user's pair programmer." in page(app)
         await pilot.press(*["down"] * 6)
-        assert "files · result · file_ops.read_file" in page(app)
+        assert "files · result · read" in page(app)
         assert "\x1b" not in page(app)
         assert "line 3 " in page(app)
         await pilot.press("escape")
@@ -193,12 +193,12 @@ async def test_the_meter_follows_a_compaction_and_its_undo_at_once_as_an_estimat
     store = states.asked()
     app = app_with(states.engine(store))
     async with standing(app) as pilot:
-        assert "ctx 52k/200k" in shown(app.bench.status)
+        assert "context 26 %" in shown(app.bench.status)
         card = states.compaction(tokens_before=40_000, tokens_after=9_000)
         store.dispatch(ContextCompacted(compaction=card, message_id="msg_000000c1"))
-        await settled(pilot, lambda: "ctx ~21k/200k" in shown(app.bench.status), "less")
+        await settled(pilot, lambda: "context ~10 %" in shown(app.bench.status), "less")
         store.dispatch(CompactionUndone(compaction_id=card.compaction_id))
-        await settled(pilot, lambda: "ctx ~52k/200k" in shown(app.bench.status), "all again")
+        await settled(pilot, lambda: "context ~26 %" in shown(app.bench.status), "all again")
 
 
 async def test_why_nothing_was_compacted_stays_until_a_key() -> None:

@@ -132,8 +132,8 @@ async def test_rules_say_where_they_are_from_and_how_often_each_was_used() -> No
     async with standing(app) as pilot:
         await opened(app, pilot, "rules")
         rows = page(app)
-        assert "this session · used once" in next(r for r in rows if GIVEN.pattern in r)
-        assert "this project · used once" in next(r for r in rows if KEPT.pattern in r)
+        assert "this session · used once" in next(r for r in rows if f"edit {GIVEN.path}  " in r)
+        assert "this project · used once" in next(r for r in rows if f"edit {KEPT.path}  " in r)
         assert "--allow · used once" in next(r for r in rows if "python -m pytest:*" in r)
         assert not any("src/shop/cart.py" in r and "used" in r for r in rows)  # revoked
         assert "set at 14:56" in next(r for r in rows if "the standard mode" in r)
@@ -149,7 +149,7 @@ async def test_rules_say_where_they_are_from_and_how_often_each_was_used() -> No
             "1",
             "It asks: a change of a file in the folder needs your consent in standard mode. A rule",
         ),
-        ("2", f"It did not ask: your rule allows it: {GIVEN.pattern}"),
+        ("2", f"It did not ask: your rule allows it: edit {GIVEN.path}"),
         ("5", "It was refused: the place is protected; no key and no rule allows it."),
         ("6", "It did not ask: the command line names it (--allow), or the demo's own rule."),
         ("7", "You ran it yourself: your key was the consent."),
@@ -196,7 +196,7 @@ async def test_the_second_d_revokes_the_rule_at_the_cursor() -> None:
         assert GIVEN in engine.store.state.grants
         await pilot.press("d")
         await settled(pilot, lambda: GIVEN not in engine.store.state.grants)
-        await settled(pilot, lambda: not any(GIVEN.pattern in name for name in page(app)))
+        await settled(pilot, lambda: not any("this session · used" in name for name in page(app)))
         engine.rules.problem = Told(key="rules.not_forgotten", params={"path": "p", "reason": "r"})
         await pilot.press("d", "d")
         await settled(pilot, lambda: "the next session would have it again" in text(app))

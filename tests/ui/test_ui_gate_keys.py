@@ -534,7 +534,7 @@ async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keep
         await press(pilot, "p")
         text = app.text()
         assert app.answers == []
-        assert "file_ops.edit_file src/shop/pricing.py" in text
+        assert "edit src/shop/pricing.py" in text
         assert "2 questions; 1 of them you did not allow" in " ".join(text.split())
         assert "allowed once  the total was wrong" in text
         assert "refused  the total was wrong" in text

@@ -469,7 +469,7 @@ def test_the_check_of_a_requirement_is_the_apps_own_question() -> None:
 def test_the_title_shows_the_command_as_it_is_and_no_line_break_of_ours() -> None:
     line = "sleep 30; echo ready"
     shown = command(args={"command": line}, facts={"runs": "sleep 30\n; echo ready"})
-    assert subject(shown) == line
+    assert subject(shown, Catalogue()) == line
 
 
 def test_place_behind_a_link_is_named() -> None:
@@ -503,7 +503,7 @@ def test_argument_of_many_lines_keeps_each_and_counts_blank_ones() -> None:
     text = "first\n" + "\n" * 6 + "last" + " " * 80 + "far"
     rows = [row.text for row in argument_rows(command(args={"command": text}), Catalogue())]
     assert rows == [
-        "shell.run",
+        "shell",
         "command = 8 lines:",
         "│ first",
         "│ 6 blank lines",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 import pytest
+from support import goals
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
 from support.conversations import operation
 from support.gates import gate
@@ -89,7 +90,9 @@ async def test_the_vitals_tell_where_the_turn_stands_and_how_the_last_ended(lang
 
 
 async def test_a_turn_whose_change_was_taken_back_is_not_called_finished() -> None:
-    """Until it is made again; that an earlier turn's was, says nothing of the last one."""
+    """Until it is made again, where no requirement was judged by it: those are to be judged anew.
+    That an earlier turn's was, says nothing of the last one.
+    """
     store = store_with(turn_started())
     app = app_with(FakeEngine(store))
     change = FileChange(path="a.py", kind="modify")
@@ -107,6 +110,12 @@ async def test_a_turn_whose_change_was_taken_back_is_not_called_finished() -> No
         undone = ChangesUndone(call_id=message.call_id, changes=(change,))
         await says("changes undone", undone)
         await says("finished", ChangesRedone(call_id=message.call_id, changes=(change,)))
+        await says("changes undone", undone)
+        goals.set_objective(store)
+        again = ChangesRedone(call_id=message.call_id, changes=(change,), reopens=True)
+        await says("changed since, to be checked again", again)
+        assert "finished" not in shown(app.bench.vitals)
+        store.state.objective = None
         await says("changes undone", undone)
         await says("loop 1 of 14", turn_started())
         await says("finished", TurnFinished(turn_id="turn_00000001", outcome="done"))
@@ -230,7 +239,7 @@ async def test_the_status_line_says_what_was_used() -> None:
     app = app_with(FakeEngine(store_with(call(), call())))
     async with standing(app):
         assert shown(app.bench.status).split("   ")[:2] == [
-            " ctx 42k/200k 21 %",
+            " context 21 %",
             "2 calls  $0.06",
         ]
 
@@ -239,7 +248,7 @@ async def test_an_estimate_is_marked_and_an_unknown_cost_is_not_shown() -> None:
     app = app_with(FakeEngine(store_with(call(estimated=True, cost=None))))
     async with standing(app):
         text = shown(app.bench.status)
-    assert "ctx ~42k/200k ~21 %" in text
+    assert "context ~21 %" in text
     assert "1 call " in text
     assert "$" not in text
 

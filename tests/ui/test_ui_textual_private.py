@@ -30,7 +30,7 @@ PRIVATE = Path(textual_private.__file__)
     ("made", "names"),
     [
         (App[None], ("_filters", "_driver", "_exit_renderables", "_close_messages_no_wait")),
-        (App[None], ("_fatal_error",)),
+        (App[None], ("_fatal_error", "_display")),
         (XTermParser, ("_timeout_time",)),
         (
             lambda: LinuxDriver(App[None]()),
@@ -52,6 +52,7 @@ async def test_textual_has_each_name(made: Callable[[], object], names: tuple[st
     [
         (App[None], "_fatal_error", ["self"]),
         (App[None], "_close_messages_no_wait", ["self"]),
+        (App[None], "_display", ["self", "screen", "renderable"]),
         (LinuxDriver, "_sigcont_application", ["self", "_"]),
         (Compositor, "render_partial_update", ["self"]),
         (Compositor, "_get_renders", ["self", "crop"]),

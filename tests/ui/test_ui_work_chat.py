@@ -420,7 +420,7 @@ async def test_what_a_turn_took_stands_where_it_ended() -> None:
     async with app.run_test(size=(90, 12)):
         app.say(user("thanks", 2), aside("and now?"))
         lines = [line.strip() for line in app.lines() if line.strip()]
-        assert lines[1:3] == ["◆ Done.", "4 calls · 12.3k tokens · $0.03 · 8.1 s · 1 file"]
+        assert lines[1:3] == ["◆ Done.", "4 calls · 12.3k tokens · $0.03 · 8.1 s"]
         assert lines[3] == "› thanks"
         assert lines[4].startswith("› and now?")
 

@@ -147,11 +147,12 @@ async def test_what_the_model_carries_is_listed_and_the_chosen_one_is_shown_whol
         await commanded(pilot, "/working")
         await stands(pilot, app)
         listed = page(app)
-        for key in ("goal", "why", "last"):
+        for key in ("goal", "why"):
             assert said[key] in listed
+        assert "src/shop/pricing.py +3 −1 (edit)" in listed
         for key in ("constraints", "steps", "questions"):
             assert " · ".join(said[key]) in listed
-        assert "decided         rates stay fractions · the user allowed" in listed
+        assert "decided         rates stay fractions · the user allowed edit pricing.py" in listed
         assert said["goal"] in below(app)
         await pilot.press("down", "down", "down")
         await settled(pilot, lambda: "3 run the tests" in below(app))

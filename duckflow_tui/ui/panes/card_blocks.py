@@ -371,7 +371,7 @@ def _evidence_rows(evidence: Evidence, look: Look, width: int) -> list[Row]:
     head: list[Piece] = []
     if evidence.kind == "judgement":
         head.append((f"{words('gate.says')} ", ink(palette.ai, italic=True)))
-        head.append((visible_line(evidence.text.strip()), ink(palette.quiet)))
+        head.append((visible_line(words.plain(evidence.text.strip())), ink(palette.quiet)))
     else:
         head.append((f"{words(f'review.evidence.{evidence.kind}')} ", ink(palette.faint)))
         head.append((visible_line(evidence.source), ink(palette.quiet)))

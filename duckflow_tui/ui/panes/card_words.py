@@ -111,9 +111,8 @@ def reason_words(prefix: str, reason: Reason, words: Catalogue, **more: str) -> 
     if not words.has(key):
         return visible_line(reason.code)
     params = {name: one_line(value, _PARAM) for name, value in reason.params.items()}
-    verb = f"transcript.operation.{params.get('operation', '')}"
-    if words.has(verb):
-        params["operation"] = words(verb)
+    if "operation" in params:
+        params["operation"] = words.plain(params["operation"])
     if "signs" in params:
         keys = [f"consult.sign.{sign}" for sign in params["signs"].split()]
         signs = [words(key) for key in keys if words.has(key)]
@@ -161,19 +160,12 @@ def _achieved(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
 
 def _tried(label: str, tried: Tried, words: Catalogue) -> QuestionRow:
     mark = DONE if tried.went_well else NOT_DONE
-    text = _with_verb(tried.text, words)
+    text = words.plain(tried.text)
     if tried.back:
         text = f"{text} · {words('consult.back')}"
     times = f"{tried.times}× " if tried.times > 1 else ""
     tone: Tone = "added" if tried.went_well else "removed"
     return QuestionRow(label, f"{mark} {times}{shown_line(text)}", mark=tone, ref=tried.ref)
-
-
-def _with_verb(text: str, words: Catalogue) -> str:
-    """A call whose operation is named first, with the words of the chat for it."""
-    name, space, rest = text.strip().partition(" ")
-    verb = f"transcript.operation.{name}"
-    return f"{words(verb) if words.has(verb) else name}{space}{rest}"
 
 
 def _escalation(report: SituationReport, words: Catalogue) -> Iterator[QuestionRow]:
@@ -195,7 +187,7 @@ def _escalation(report: SituationReport, words: Catalogue) -> Iterator[QuestionR
         yield QuestionRow(words("escalate.label.missing"), none, tone="quiet", heading="warning")
     for number, (name, text) in enumerate(report.collected):
         label = words("escalate.label.collected") if number == 0 else ""
-        called = shown_line(_with_verb(name, words))
+        called = shown_line(words.plain(name))
         yield QuestionRow(label, f"{called}: {_first(text)}", heading="added")
     if not report.collected:
         none = words("consult.nothing")

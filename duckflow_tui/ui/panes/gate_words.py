@@ -46,7 +46,7 @@ def sentence_rows(
     """
     rows: list[QuestionRow] = []
     if with_path:
-        paths = ", ".join(shown_path(preview) for preview in gate.previews) or subject(gate)
+        paths = ", ".join(shown_path(preview) for preview in gate.previews) or subject(gate, words)
         rows.append(QuestionRow("", paths, wide=True))
     says = not gate.checks
     text = f"{AI_MARK} {_sentence(gate, words)}" if says else _sentence(gate, words)
@@ -151,7 +151,7 @@ def _alternatives_row(gate: Gate) -> QuestionRow:
 def point_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[QuestionRow]:
     """Everything about a gate, each point with its name and where it is from (S4-61, S4-65)."""
     rows = [QuestionRow("", text, tone="notice") for text in _notices(gate, words)]
-    paths = ", ".join(shown_path(preview) for preview in gate.previews) or subject(gate)
+    paths = ", ".join(shown_path(preview) for preview in gate.previews) or subject(gate, words)
     rows.append(QuestionRow(words("gate.file" if gate.previews else "gate.what"), paths))
     if gate.checks:
         wanted = shown_line(gate.checks.strip())
@@ -177,9 +177,10 @@ def argument_rows(gate: Gate, words: Catalogue, *, titled: bool = False) -> list
     """
     facts = list(_facts(gate, words, titled=titled))
     lines: list[tuple[str, bool]] = []
-    shown = subject(gate) if titled else None
-    if not gate.previews and shown != visible_line(gate.operation) and not gate.facts.get("runs"):
-        lines.append((visible_line(gate.operation), False))
+    shown = subject(gate, words) if titled else None
+    called = visible_line(words.plain(gate.operation))
+    if not (gate.previews or gate.facts.get("runs")) and called not in (shown, verb(gate, words)):
+        lines.append((called, False))
     for name, value in gate.args.items():
         said = name in ("command", "path") and isinstance(value, str) and value == shown
         said = said or (titled and name == "hosts" and gate.effect is Effect.EXECUTE)
@@ -206,7 +207,7 @@ def _facts(gate: Gate, words: Catalogue, *, titled: bool) -> Iterator[QuestionRo
         if titled and name == "sandbox" and gate.can_grant_session and _is_for_all_held(gate):
             yield QuestionRow("", words("gate.in_sandbox"), wide=True)
         known = name in _DETAILS or (name == "cwd" and value == ".")
-        if titled and (known or (name == "runs" and value == subject(gate))):
+        if titled and (known or (name == "runs" and value == subject(gate, words))):
             continue
         key, said = f"gate.fact.{name}", f"gate.fact_value.{name}.{value}"
         label = words(key) if words.has(key) else visible_line(name)
@@ -247,9 +248,10 @@ def rule_rows(gate: Gate, alike: Sequence[OperationMessage], words: Catalogue) -
     what it would have allowed in this session.
     """
     runs = gate.effect is Effect.EXECUTE
+    operation, space, what = gate.grant_pattern.partition(" ")
     asks = "gate.rule.asks_still_run" if runs else "gate.rule.asks_still"
-    pattern = visible_line(gate.grant_pattern)
-    if said := granted_words(gate.grant_pattern.partition(" ")[2], words):
+    pattern = visible_line(f"{words.plain(operation)}{space}{what}")
+    if said := granted_words(what, words):
         pattern, asks = SafeText(said), "gate.rule.asks_still_hosts"
     rows = [
         QuestionRow(words("gate.rule.pattern"), pattern, tone="notice"),
@@ -311,7 +313,7 @@ def verb(gate: Gate, words: Catalogue) -> SafeText:
     return words("gate.kind.modify" if kinds else f"gate.verb.{gate.effect}")
 
 
-def subject(gate: Gate) -> SafeText:
+def subject(gate: Gate, words: Catalogue) -> SafeText:
     """What it would be done to: the file, else the command or the path among the arguments, else
     the operation.
     """
@@ -323,7 +325,7 @@ def subject(gate: Gate) -> SafeText:
     path = gate.args.get("path")
     if isinstance(path, str) and path and gate.effect is not Effect.EXECUTE:
         return visible_line(path)
-    return visible_line(gate.operation)
+    return visible_line(words.plain(gate.operation))
 
 
 def _notices(gate: Gate, words: Catalogue) -> Iterator[SafeText]:
@@ -414,7 +416,7 @@ def title_of(
     if waiting > 1:
         rest += f"  {words('gate.waiting', number=1, total=waiting)}"
     several = len(gate.previews) > 1
-    what = words("gate.several", count=len(gate.previews)) if several else subject(gate)
+    what = words("gate.several", count=len(gate.previews)) if several else subject(gate, words)
     shown = fit(what, max(room - cell_len(f"{head}{rest}"), 0), keep="end")
     text = Text(f"{head}{shown}", style=f"bold {palette.accent}", no_wrap=True)
     text.append(rest, style=f"not bold {palette.quiet}")
@@ -438,7 +440,7 @@ def figures_of(gate: Gate, words: Catalogue, document: DiffDocument) -> str:
 
 def headline(gate: Gate, words: Catalogue, figures: str) -> SafeText:
     """The title without a border to stand in."""
-    parts = (_first_up(verb(gate, words)), subject(gate), figures)
+    parts = (_first_up(verb(gate, words)), subject(gate, words), figures)
     return SafeText(" ".join(part for part in parts if part))
 
 
@@ -506,7 +508,9 @@ def _session_hint(gate: Gate, words: Catalogue) -> KeyHint:
         if what == gate.previews[0].path:
             what = what.rpartition("/")[2]
         return KeyHint(letter, words("gate.key.session_edits", what=visible_line(what)))
-    return KeyHint(letter, words("gate.key.session", what=visible_line(what or operation)))
+    return KeyHint(
+        letter, words("gate.key.session", what=visible_line(what or words.plain(operation)))
+    )
 
 
 def unread_hints(

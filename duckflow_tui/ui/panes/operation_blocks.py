@@ -276,8 +276,8 @@ def operation_row(
 
 def verb_of(operation: str, words: Catalogue) -> str:
     """The short name of an operation; its own last part where the catalogue has none."""
-    key = f"transcript.operation.{operation}"
-    return words(key) if words.has(key) else visible_line(operation.rpartition(".")[2])
+    said = words.plain(operation)
+    return said if said != operation else visible_line(operation.rpartition(".")[2])
 
 
 def call_words(operation: str, args: JsonObject, words: Catalogue) -> str:

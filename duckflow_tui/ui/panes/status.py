@@ -192,17 +192,11 @@ class StatusLine(Rows):
 
     def _context_words(self, usage: UsageTotals) -> str:
         about = "~" if usage.estimated else ""
-        used = about + short_count(usage.last_context)
         if not usage.context_window:
-            return self.words("status.context", used=used)
+            return self.words("status.context", used=about + short_count(usage.last_context))
         share = round(100 * usage.last_context / usage.context_window)
         percent = about + str(share) if share <= 100 else ">100"  # far more is a wrong --context
-        return self.words(
-            "status.context_of",
-            used=used,
-            window=short_count(usage.context_window),
-            percent=percent,
-        )
+        return self.words("status.context_of", percent=percent)
 
     def _keys(self, palette: Palette) -> list[BarPart]:
         quiet = ink(palette.quiet)

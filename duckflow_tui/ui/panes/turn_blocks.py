@@ -93,7 +93,9 @@ def _assistant_blocks(message: AssistantMessage) -> list[Block]:
 
 
 class TurnBlock(Block):
-    """``4 calls · 12.3k tokens · $0.01 · 8.1 s · 1 file``: what the turn took."""
+    """``4 calls · 12.3k tokens · $0.01 · 8.1 s``: what the turn took; its files stand with its
+    work.
+    """
 
     group: Group = "row"
 
@@ -107,18 +109,14 @@ class TurnBlock(Block):
 
     def _figures(self, look: Look) -> list[str]:
         turn, words = self.turn, look.words
-        calls, files = turn.llm_calls, len(turn.files_changed)
-        found: list[str] = [
-            words("turn_line.call" if calls == 1 else "turn_line.calls", count=calls)
-        ]
+        key = "turn_line.call" if turn.llm_calls == 1 else "turn_line.calls"
+        found: list[str] = [words(key, count=turn.llm_calls)]
         if turn.tokens:
             found.append(words("turn_line.tokens", count=_short(turn.tokens)))
         if turn.cost is not None:
             found.append(f"${turn.cost:.2f}" if turn.cost >= 0.01 else f"${turn.cost:.4f}")
         if turn.duration_s >= SHORTEST:
             found.append(seconds_text(turn.duration_s, words))
-        if files:
-            found.append(words("turn_line.file" if files == 1 else "turn_line.files", count=files))
         return found
 
 

@@ -115,7 +115,7 @@ class VitalsPane(LineView, can_focus=True):
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
         stands = (state.turn, state.last_turn, state.phase, state.status, state.undone_calls)
-        return state.vitals, state.pace, *stands
+        return state.vitals, state.pace, state.objective, *stands
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
@@ -124,6 +124,8 @@ class VitalsPane(LineView, can_focus=True):
         self._ended = state.last_turn.outcome if state.last_turn is not None else ""
         if self._ended == "done" and _taken_back(state):
             self._ended = "undone"
+        elif self._ended == "done" and state.objective is not None and state.objective.reopened:
+            self._ended = "changed"
         self.invalidate(layout=self.explained)
 
     def watch_explained(self) -> None:

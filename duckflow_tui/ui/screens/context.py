@@ -234,7 +234,9 @@ class SentBoard(StateBoard):
         right: Row = [Segment(f"  ~{short_tokens(part.tokens)}", ink(palette.quiet))]
         label = words(f"context.part.{part.part}")
         role = words(f"context.role.{part.role}") if part.role else ""
-        said = " · ".join(text for text in (label, role, visible_line(part.name)) if text)
+        said = " · ".join(
+            text for text in (label, role, visible_line(words.plain(part.name))) if text
+        )
         begins = visible_line(one_line(part.text[: 4 * width], 2 * width))
         left: Row = [
             Segment(f"{character_of(part.part)} ", ink(colour_of(part.part, palette))),

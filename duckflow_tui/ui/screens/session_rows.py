@@ -193,8 +193,10 @@ def preview_rows(
     found: int | None = None
     for piece in pieces:
         text = visible(piece.text)
-        if piece.who == "tool" and not (pattern and pattern.search(text)):
-            text = visible(text.split("\n", 1)[0])
+        if piece.who == "tool":
+            head, line, printed = text.partition("\n")
+            shown = pattern is not None and pattern.search(printed)
+            text = words.plain(head) + (f"{line}{printed}" if shown else "")
         colour = {"user": palette.accent, "ai": palette.ai}.get(piece.who, palette.faint)
         style = ink(palette.text if piece.who in ("user", "ai") else palette.quiet)
         body = rows_of([(text, style)], max(8, width - wide))

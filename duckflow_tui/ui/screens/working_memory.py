@@ -195,6 +195,8 @@ class WorkingMemoryBoard(StateBoard):
         values = (value,) if isinstance(value, str) else value
         if name == "decision_log":
             values = values[::-1]
+        if name not in OWN_FIELDS:  # the app's own notes, also read by the AI
+            values = tuple(map(self.words.plain, values))
         return tuple(value for value in values if value)
 
     @property
