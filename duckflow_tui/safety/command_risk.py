@@ -68,6 +68,10 @@ _KNOWN: Final = {
 _USES: Final = {name: words_of(options) for name, options in _KNOWN.items()}
 RUNS_TESTS: Final = frozenset({"pytest", "unittest"})
 
+#: Short options of grep and rg before a value of its own, and long ones before none.
+_LEADS_VALUE: Final = re.compile("-[^-ABCmefdDgt]*[ABCmefdDgt]")
+_ALONE: Final = words_of("-- --recursive --line-number --ignore-case --count --hidden --no-heading")
+
 #: Of these a word that is no option makes something new, asks a server or is a file to write.
 _WORDLESS: Final = frozenset({"git branch", "git remote", "git tag", "git stash list", "uniq"})
 
@@ -278,6 +282,24 @@ def without_python(words: tuple[str, ...]) -> tuple[str, ...]:
     """
     tests = words[1:2] == ("-m",) and not RUNS_TESTS.isdisjoint(words[2:3])
     return words[2:] if tests and MODULE.fullmatch(words[0]) else words
+
+
+def looked_through(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Those words of a reader that may be folders whose files it shows, ``.`` where it may be the
+    one it runs in; none for a reader that shows no file of a folder.
+    """
+    options = [word for word in words if word.startswith("-")]
+    below = any(re.match("-[^-]*[rRd]|--(r|d[ei])", word) for word in options)
+    if words[0] not in ("diff", "rg") and not (words[0] == "grep" and below):
+        return ()
+    plain, value = list[str](), False
+    for word in words[1:]:
+        if not (value or word.startswith("-")):
+            plain.append(word)
+        value = not value and _LEADS_VALUE.fullmatch(word) is not None
+    # The first is what is searched for; of a long option the next one may be its value.
+    sure = len(plain) > 1 and all("=" in w or w in _ALONE for w in options if w[:2] == "--")
+    return tuple(plain) if sure or words[0] == "diff" else (*plain, ".")
 
 
 def _option(word: str, options: frozenset[str]) -> bool | None:

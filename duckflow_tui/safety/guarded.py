@@ -1,4 +1,6 @@
-"""What lies below the root of a workspace and the sandbox keeps from commands."""
+"""What lies below the root of a workspace and the sandbox keeps from commands; and, where there is
+no sandbox, whether commands that read would show it.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,17 @@ import re
 import struct
 import time
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from duckflow_tui.safety.command_risk import looked_through, only_reads
+from duckflow_tui.safety.commands import CommandLine
 from duckflow_tui.safety.names import holds_secrets, is_protected, is_secret_name
-from duckflow_tui.safety.paths import Identity
+from duckflow_tui.safety.paths import Identity, Place, WorkspaceError
 from duckflow_tui.safety.risk import git_dirs
 from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.state.operations import Zone
 
 MAX_NAMES: Final = 500_000  # that are looked at; 50,000 take 0.05 s
 MAX_SECONDS: Final = 10.0
@@ -193,3 +198,54 @@ def _protected(name: str) -> bool:
 @lru_cache(maxsize=65_536)  # most names come again with the next command
 def _secret(name: str, parent: str) -> bool:
     return is_secret_name(name, parent) and not name.lower().endswith(_SHARED)
+
+
+_STREAMS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
+
+
+def shown_by(line: CommandLine, workspace: Workspace, cwd: str) -> frozenset[str]:
+    """What the programs of a line that only read would show beyond the plain files of the folder:
+    ``secret``, ``outside``, ``protected``. Each word that leads anywhere from ``cwd``, or from the
+    root, is judged with all its links (R02), and so are the folders that are looked through.
+    Blocking; raises nothing.
+    """
+    found = set[str]()
+    for words in (part.argv for part in line.parts if only_reads(part.argv)):
+        folders = looked_through(words)
+        for word in (*words[1:], *folders):
+            values = (word, word.partition("=")[2], word[2:] if word.startswith("-") else "")
+            for value in filter(None, values):
+                try:
+                    bases = (workspace.root, workspace.locate(cwd).real)
+                    paths = {os.path.join(base, value) for base in bases} - _STREAMS
+                    places = [workspace.locate(path) for path in paths if os.path.lexists(path)]
+                except WorkspaceError:
+                    found.add("outside")
+                    continue
+                for place in places:
+                    said = {"secret": place.secret, "protected": place.zone is Zone.PROTECTED}
+                    said["outside"] = place.zone is Zone.OUTSIDE or place.leads_out
+                    if place.is_dir and value in folders:
+                        said["secret"] |= _holds_secrets(workspace, place, words)
+                        said["outside"] |= _leads_on(place, words)
+                    found |= {code for code, holds in said.items() if holds}
+    return frozenset(found)
+
+
+def _holds_secrets(workspace: Workspace, folder: Place, words: tuple[str, ...]) -> bool:
+    """Whether there are secret files in a folder that is looked through; rg leaves out names with a
+    dot before them until it is told otherwise.
+    """
+    found = guarded(workspace)
+    hidden = words[0] != "rg" or any(re.match("-[^-]*g|--(hid|glob)", word) for word in words)
+    below = (os.path.relpath(path, folder.real) for path in found.secret)
+    seen = [path for path in below if path != ".." and not path.startswith("../")]
+    return not found.whole or any(hidden or not re.search(r"(^|/)\.", path) for path in seen)
+
+
+def _leads_on(folder: Place, words: tuple[str, ...]) -> bool:
+    """Whether links below the folder are followed, wherever they lead."""
+    if words[0] != "diff" and not any(re.match("-[^-]*R|--de", word) for word in words):
+        return False
+    tree = islice(os.walk(folder.real), MAX_NAMES)
+    return any(os.path.islink(f"{at}/{name}") for at, *names in tree for name in chain(*names))

@@ -191,10 +191,10 @@ def judge(
         return _denied(zone, found.risk, f"{mode}_mode", access, ruling, found.reasons)
     always = ALWAYS_ASK.intersection(found.reasons) if access.effect in FILE_CHANGES else ()
     if access.command is not None:
-        always = () if Fact.NAMED in access.facts else _NOT_HELD.intersection(found.reasons)
-        for fact in (Fact.UNHELD, Fact.AI_WROTE, Fact.REACHES):
+        for fact, risk in _RISKS.items():
             if fact in access.facts:
-                found.note(fact.value, Risk.MEDIUM)
+                found.note(fact.value, risk)
+        always = () if Fact.NAMED in access.facts else _NOT_HELD.intersection(found.reasons)
     must_ask = bool(always)
     if Fact.FOR_USER in access.facts and access.effect is not Effect.STATE:
         must_ask = True
@@ -400,6 +400,20 @@ class Fact(StrEnum):
     UNHELD = "outside_sandbox"  # the command would run outside the sandbox that there is
     REACHES = "reaches"  # hosts that no rule of the user names
     AI_WROTE = "ai_wrote"  # nothing holds the command, and the AI wrote some of what it runs
+    SHOWS_SECRET = "secret"  # nothing holds the command, and a file that it reads is secret
+    SHOWS_OUTSIDE = "outside"  # or leads out
+    SHOWS_PROTECTED = "protected"
+
+
+#: What is told of a command, with the risk it has then.
+_RISKS: Final = {
+    Fact.UNHELD: Risk.MEDIUM,
+    Fact.AI_WROTE: Risk.MEDIUM,
+    Fact.REACHES: Risk.MEDIUM,
+    Fact.SHOWS_SECRET: Risk.HIGH,
+    Fact.SHOWS_OUTSIDE: Risk.MEDIUM,
+    Fact.SHOWS_PROTECTED: Risk.HIGH,
+}
 
 
 #: What a consent or the sandbox makes of a call: it goes when that does.

@@ -129,7 +129,13 @@ class NamedCommands:
         unheld = args.outside and self._store.state.session.sandbox != "none"
         named = not (unheld or self.why_not(args))
         said = {Fact.HELD: held, Fact.AI_WROTE: wrote, Fact.UNHELD: unheld, Fact.NAMED: named}
-        return frozenset(fact for fact, holds in said.items() if holds)
+        facts = frozenset(fact for fact, holds in said.items() if holds)
+        if held or not any(only_reads(part.argv) for part in read_command(args.command).parts):
+            return facts
+        from duckflow_tui.safety.guarded import shown_by
+
+        shown = shown_by(read_command(args.command), self._workspace, args.cwd)
+        return facts.union(map(Fact, shown))
 
     def why_not(self, args: Run) -> str:
         """Empty for a command that was named; else the code of the reason. A rule holds in the

@@ -390,6 +390,49 @@ async def test_tests_and_what_they_test_may_be_written_and_run_by_a_rule(root: P
             assert bench.router.runs_unasked(line), line
 
 
+async def test_a_grant_for_what_reads_leaves_secrets_and_what_lies_outside_to_a_question(
+    root: Path,
+) -> None:
+    """As the same files ask of a file operation; a link counts with what it leads to."""
+    for folder in ("src", "app", "linked", "hidden"):
+        (root / folder).mkdir()
+        (root / folder / "a.py").write_text("x = 1\n")
+    (root / "a.py").write_text("x = 1\n")
+    (root.parent / "key").write_text("outside\n")
+    for path in (".env", "app/deploy.key", "hidden/.env"):
+        (root / path).write_text("DB=1\n")
+    for path, leads in {"notes": "../key", "conf": ".env", "linked/up": ".."}.items():
+        (root / path).symlink_to(leads)
+    readers = ("cat a.py", "grep x a.py", "head a.py", "rg x src", "diff a.py src/a.py")
+    async with opened(root, "none") as bench:
+        for line in readers:
+            gate, _ = await asked(bench, GateChoice.SESSION, line)
+            assert gate.can_grant_session, line
+        for line, reason in {
+            **dict.fromkeys(("cat notes", "cat ./notes", "head -2 -- notes"), "outside"),
+            **dict.fromkeys(
+                ("cat src/../conf", "grep -fconf a.py", "grep --file=conf x"), "secret"
+            ),
+            **dict.fromkeys(("grep -r x .", "grep -r x", "grep -drecurse x app"), "secret"),
+            **dict.fromkeys(("grep -rnA 3 src", "grep --regexp x -r src"), "secret"),
+            **dict.fromkeys(("rg x", "rg --hidden x hidden", "rg -g .env x hidden"), "secret"),
+            **dict.fromkeys(("grep -R x linked", "diff linked src"), "outside"),
+        }.items():
+            assert not bench.router.runs_unasked(line), line
+            gate, _ = await asked(bench, GateChoice.REJECT, line)
+            assert (gate.can_grant_session, reason in gate.impact.reasons) == (False, True), line
+        for line in (
+            *readers,
+            *("cat src/a.py", "grep -rn DB src a.py", "grep -R DB src", "grep --recursive x src"),
+            *("grep -r x linked", "rg -n DB src", "rg DB hidden", "diff -u a.py linked/a.py"),
+            *("grep DB a.py /dev/null", "grep DB .", "rg -nC 2 DB src linked"),
+        ):
+            assert bench.router.runs_unasked(line), line
+        (root / ".env").unlink()
+        (root / "app/deploy.key").unlink()
+        assert bench.router.runs_unasked("rg x")
+
+
 async def test_a_rule_is_bound_to_the_folder_it_was_given_for(root: Path) -> None:
     (root / "vendor/evil").mkdir(parents=True)
     async with opened(root, "none", ApprovalMode.TRUSTED, allowed=("touch made",)) as bench:
