@@ -7,7 +7,7 @@ from support import goals
 from support.app_states import FakeEngine, app_with, settled, standing, store_with
 from support.gates import gate
 from support.pinned import ManualClock
-from support.screens import shown
+from support.screens import screen_text, shown
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 
@@ -94,14 +94,18 @@ async def test_on_a_lower_screen_it_takes_less_and_counts_the_rest(height: int, 
         assert ("… 3 more · /requirements" in shown(app.bench.goal.ledger)) is (rows == 3)
 
 
-async def test_while_a_gate_is_open_it_is_one_line() -> None:
+async def test_while_a_gate_is_open_it_is_one_line_unless_there_is_room_for_all() -> None:
+    """The title above it has the figures: the line says what is open."""
     fake = asked()
     app = app_with(fake)
     async with standing(app) as pilot:
         fake.store.dispatch(GateOpened(gate=gate()))
-        await settled(
-            pilot, lambda: shown(app.bench.goal.ledger).strip() == "requirements 1/4", "one line"
-        )
+        await settled(pilot, lambda: app.bench.goal.ledger.size.height == 1, "one line")
+        first = foremost(goals.requirements(), 1)[0].requirement
+        assert first[:20] in shown(app.bench.goal.ledger)
+        assert "Goal  1/4" in screen_text(app)
+        await pilot.resize_terminal(200, 60)
+        await settled(pilot, lambda: app.bench.goal.ledger.size.height == 5, "all of them")
 
 
 async def test_without_requirements_it_takes_no_room() -> None:

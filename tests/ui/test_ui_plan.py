@@ -9,6 +9,7 @@ from support.app_states import FakeEngine, app_with, settled, standing, store_wi
 from support.gates import gate
 from support.pinned import ManualClock
 from support.plans import FIND, FIX, NOW, PLAN, TEST, draft, ended, running, working
+from support.screens import screen_text
 from textual.pilot import Pilot
 
 from duckflow_tui.state.base import Told
@@ -17,6 +18,7 @@ from duckflow_tui.state.goal import ObjectiveChanged, TaskObjective
 from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged
 from duckflow_tui.state.plan import PlanStatus, Step, WorkInfo, WorkStatus
 from duckflow_tui.state.plan_events import PlanProposed, StepChanged, TaskChanged
+from duckflow_tui.state.turn import TurnFinished
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.plan_rows import PlanSpot, PlanTree
 from duckflow_tui.ui.screens.step_form import StepForm
@@ -327,6 +329,17 @@ async def test_a_plan_that_is_over_gives_way_to_what_is_meant_for_a_newer_reques
         store.dispatch(WorkingMemoryChanged(memory=WorkingMemory(plan_brief=("look",))))
         await pilot.pause()
         assert "Reproduce" in rows(app)[0]  # work that is left comes before what is only meant
+
+
+async def test_what_was_meant_for_a_turn_leaves_the_screen_with_it() -> None:
+    store = store_with(turn_started())
+    store.state.memory = WorkingMemory(plan_brief=("look", "mend"))
+    app = app_with(FakeEngine(store))
+    async with standing(app, 200, 60) as pilot:
+        await settled(pilot, lambda: "Provisional" in screen_text(app), "what is meant")
+        store.dispatch(TurnFinished(turn_id="turn_00000001", outcome="done", reply="", llm_calls=1))
+        await settled(pilot, lambda: "Provisional" not in screen_text(app), "the end")
+        assert not app.bench.side.display
 
 
 async def test_a_provisional_plan_is_scrolled_to_its_end() -> None:

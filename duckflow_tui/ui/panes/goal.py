@@ -86,6 +86,8 @@ def foremost(items: Sequence[RequirementItem], count: int) -> list[RequirementIt
 
 
 LEDGER_ROWS: Final = 5  # beside plan and diff, the heading included
+MOST_ROWS: Final = 12  # of it where the screen has room for all
+TOWERING: Final = 48  # rows of the screen from which it has that many, also beside a gate
 TALL: Final = 36  # rows of the screen from which the ledger has that many
 MIDDLING: Final = 28  # below this it is one line
 
@@ -148,6 +150,9 @@ class LedgerPane(Rows, can_focus=True):
             text = [(str(words("ledger.none")), ink(palette.faint))]
             return [[Segment(" ", ink(None)), *row] for row in rows_of(text, max(8, width - 2))]
         if self.folded or room <= 1:
+            if not self.titled:  # how many there are is in the title
+                first = foremost(self._items, 1)[0]
+                return [[Segment(" ", ink(None)), *requirement_row(first, palette, width - 2)]]
             met, total = self._met
             said = words("ledger.folded", met=met, total=total)
             colour = palette.good if total and met == total else palette.quiet
@@ -214,9 +219,10 @@ class GoalPane(Vertical):
         if not vitals:
             self.vitals.explained = False
         room = LEDGER_ROWS if height >= TALL else 3 if height >= MIDDLING else 1
+        room = MOST_ROWS if height >= TOWERING else room
         self.ledger.room = room if wide else 0
         self.ledger.titled = self.shows_vitals or not wide
-        self.ledger.folded = self.explained or (squeezed and wide)
+        self.ledger.folded = self.explained or (squeezed and wide and height < TOWERING)
         self.vitals.display = self.shows_vitals
         self.ledger.display = self.ledger.has_items or not self.vitals_on
         self.set_class(self.explained, "-explained")

@@ -86,7 +86,8 @@ class Side(Vertical):
             self._titles["plan"].invalidate()
             self.show_panes(self._shown)
         found: set[PaneName] = set()
-        if state.active_plan is not None or state.memory.plan_brief or state.work is not None:
+        brief = state.memory.plan_brief if state.turn is not None else ()  # holds until its end
+        if state.active_plan is not None or brief or state.work is not None:
             found.add("plan")
         if state.objective is not None and state.objective.extracted_requirements:
             found.add("vitals")
