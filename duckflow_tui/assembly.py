@@ -106,6 +106,7 @@ def build(
         settings.shell.undo_bytes,
         store,
     )
+    copies.redact = choice.redact
     shell = Shell(runner, background, named, random_id, store, copies)
     registry.add(*shell.operations())
     desk = (

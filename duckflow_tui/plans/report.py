@@ -123,7 +123,11 @@ def has_done_some(log: Sequence[OperationMessage], specs: Sequence[OperationSpec
 
 def changed_files(log: Sequence[OperationMessage]) -> tuple[str, ...]:
     """Paths that the calls changed, in the order of their first change."""
-    paths = (change.target or change.path for m in log for change in m.result.changes)
+    paths = (
+        change.target or change.path
+        for m in log
+        for change in (m.result.changes or m.result.touched)
+    )
     return tuple(dict.fromkeys(paths))
 
 

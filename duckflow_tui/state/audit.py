@@ -196,6 +196,7 @@ def _kind_of(call: OperationMessage) -> AuditKind | None:
 
 def _call_entry(call: OperationMessage, kind: AuditKind) -> AuditEntry:
     previews = call.gate.previews if call.gate is not None else call.previews
+    previews = () if call.result.touched else previews  # a command is its own subject
     paths = dict.fromkeys(preview.target or preview.path for preview in previews)
     answer = call.answer
     return AuditEntry(

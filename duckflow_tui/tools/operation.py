@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import JsonObject, brief, one_line, plain_schema
+from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.operations import Effect, FileChange, Need, OperationSpec, Outcome, Weight
 from duckflow_tui.tools.changes import PlannedChange
 
@@ -84,6 +85,7 @@ class Touched(NamedTuple):
     changes: tuple[FileChange, ...] = ()
     uncovered: tuple[str, ...] = ()  # paths that changed and cannot be put back
     whole: bool = False  # there is nothing else that changed; ignored files are not looked at
+    previews: tuple[FilePreview, ...] = ()  # the changes as differences, as far as they are shown
 
 
 @dataclass(frozen=True, slots=True)

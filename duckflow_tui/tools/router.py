@@ -578,7 +578,7 @@ class ToolRouter:
             **call.asked(),
             gate=call.gate,
             answer=call.answer,
-            previews=() if call.gate is not None else call.previews,
+            previews=touched.previews or (() if call.gate is not None else call.previews),
             allowed="" if call.gate is not None else call.allowed,
             ruling=call.ruling,
             result=OperationResult(

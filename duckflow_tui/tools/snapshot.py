@@ -10,7 +10,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Final, NamedTuple
@@ -19,10 +19,12 @@ from duckflow_tui.safety.names import obeyed
 from duckflow_tui.safety.paths import DirectoryEntry, FileKind, WorkspaceError
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import digest
+from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.operations import FileChange, Zone
 from duckflow_tui.state.rewind import all_calls
 from duckflow_tui.state.store import Store
-from duckflow_tui.tools.diffs import compare
+from duckflow_tui.tools.changes import ChangeKind, PlannedChange
+from duckflow_tui.tools.diffs import FileDiff, compare
 from duckflow_tui.tools.listing import walk_parts
 from duckflow_tui.tools.operation import RUN, Blobs, Touched
 from duckflow_tui.tools.undo import place_of
@@ -33,6 +35,10 @@ MAX_FILES: Final = 20_000  # that are looked at
 MAX_SECONDS: Final = 3.0  # that one look may take; what it did not come to is not covered
 MOST: Final = 500  # changes of one command that are covered
 _COUNTED: Final = 64_000  # bytes of both sides, up to which lines are counted
+SHOWN: Final = 2_000  # lines of the differences of one command that are kept to be shown
+_TOO_MANY: Final = "too much to show"
+_TAKEN: Final = "something else lies there now"
+_SECRET: Final = "not shown: it may hold a secret"
 #: Nanoseconds. What changed so short before it was copied may change again without another time:
 #: the clocks of file systems go in steps of up to 10 ms.
 _JUST_NOW: Final = 50_000_000
@@ -84,6 +90,14 @@ class Before(NamedTuple):
     whole: bool  # everything was looked at
 
 
+class _Found(NamedTuple):
+    """A change, the copy from before it, and the difference; None where it is too large."""
+
+    change: FileChange
+    copy: _Copy | None
+    diff: FileDiff | None
+
+
 class FileCopies:
     """Copies of the files of a workspace, each made once and anew only when it changed.
 
@@ -115,6 +129,7 @@ class FileCopies:
         mask = os.umask(0o077)
         os.umask(mask)
         self._usual = _MODE & ~mask  # the mode of a folder that an undo makes
+        self.redact: Callable[[str], str] = str  # takes secrets out of a text
 
     async def look(self) -> Before | None:
         """How files are now; None where that cannot be known or nothing is to be covered."""
@@ -137,16 +152,26 @@ class FileCopies:
         except (OSError, WorkspaceError):
             return Touched()
         changes, left = list[FileChange](), list[FileChange]()
-        for change, copy in found:
+        previews: list[FilePreview] = []
+        room = SHOWN
+        for change, copy, diff in found:
             try:
                 if copy is not None and len(changes) < MOST:
                     await self._keep.put(self._kept(copy))
             except OSError:
                 uncovered.append(change.path)
             else:
-                (changes if len(changes) < MOST else left).append(change)
+                if len(changes) >= MOST:
+                    left.append(change)
+                    continue
+                changes.append(change)
+                with contextlib.suppress(OSError, WorkspaceError):
+                    preview = self._preview(change, diff, room)
+                    room -= sum(len(hunk.lines) for hunk in preview.hunks)
+                    previews.append(preview)
         uncovered += [change.path for change in left]
-        return Touched(tuple(changes), tuple(sorted(uncovered)), whole and before.whole)
+        paths = tuple(sorted(uncovered))
+        return Touched(tuple(changes), paths, whole and before.whole, tuple(previews))
 
     async def obeyed_files(self) -> Mapping[str, object]:
         """By path, what tells whether a file that builds, tests or agents obey was touched since;
@@ -286,9 +311,9 @@ class FileCopies:
 
     def _compared(
         self, before: Before, entries: Iterable[DirectoryEntry]
-    ) -> tuple[list[tuple[FileChange, _Copy | None]], list[str]]:
+    ) -> tuple[list[_Found], list[str]]:
         """Each change with the copy from before it, and the paths that changed and have none."""
-        found: list[tuple[FileChange, _Copy | None]] = []
+        found: list[_Found] = []
         uncovered: list[str] = []
         now = {path: (readable, stamp) for path, readable, stamp in self._stamped(entries)}
         for path, was in before.files.items():
@@ -305,16 +330,16 @@ class FileCopies:
             if stamp is not None and after is None:
                 uncovered.append(path)
             elif stamp is None or after != data or stamp.mode != was.mode:
-                change = _change(path, data, was, after, stamp)
+                change, diff = _change(path, data, was, after, stamp)
                 gone = () if stamp is not None else self._gone(path)
                 if stamp is None and not self._has_room(path):
                     uncovered.append(path)
                     continue
-                found.append((change.replace(directories=gone), copy))
+                found.append(_Found(change.replace(directories=gone), copy, diff))
                 if not was.goes_back or (stamp is not None and not stamp.goes_back):
                     uncovered.append(path)
         rules = any(path.rpartition("/")[2] == _IGNORE_FILE for path in uncovered)
-        rules = rules or any(c.path.rpartition("/")[2] == _IGNORE_FILE for c, _ in found)
+        rules = rules or any(f.change.path.rpartition("/")[2] == _IGNORE_FILE for f in found)
         for path, was in before.others.items():
             info = self._workspace.status(path)
             if info is None or _Stamp.of(info) != was:
@@ -330,10 +355,31 @@ class FileCopies:
                 uncovered.append(path)
                 continue
             made = tuple(f for f in _parents(path) if f not in before.folders)
-            change = _change(path, None, None, after, stamp)
-            found.append((change.replace(directories=made), None))
-        uncovered += self._folders_changed(before.folders, [change for change, _ in found])
-        return sorted(found, key=lambda pair: pair[0].path), uncovered
+            change, diff = _change(path, None, None, after, stamp)
+            found.append(_Found(change.replace(directories=made), None, diff))
+        uncovered += self._folders_changed(before.folders, [one.change for one in found])
+        return sorted(found, key=lambda one: one.change.path), uncovered
+
+    def _preview(self, change: FileChange, diff: FileDiff | None, room: int) -> FilePreview:
+        """The change as a difference of at most ``room`` lines; else only what it did is said."""
+        place, shown = place_of(self._workspace, change.path), diff or compare(None, None)
+        if place is None:
+            return FilePreview(path=change.path, kind=change.kind, note=_TAKEN)
+        kind: ChangeKind = "modify"
+        if not (change.before and change.after):
+            kind = "create" if change.after else "delete"
+        preview = PlannedChange(kind, place, shown, change.before, change.after).preview()
+        lines = [line.text for hunk in preview.hunks for line in hunk.lines]
+        text = "\n".join(lines)
+        if diff is None or len(lines) > room:
+            return preview.replace(hunks=(), note=_TOO_MANY)
+        if self.redact(text) != text:
+            return preview.replace(hunks=(), note=_SECRET)
+        was, now = change.before_mode, change.after_mode
+        if was is None or now is None or was == now:
+            return preview
+        modes = f"permissions {was:03o} → {now:03o}"
+        return preview.replace(note=", ".join(filter(None, (preview.note, modes))))
 
     def _folders_changed(
         self, before: Mapping[str, int], changes: Iterable[FileChange]
@@ -370,13 +416,11 @@ def _change(
     was: _Stamp | None,
     after: bytes | None,
     stamp: _Stamp | None,
-) -> FileChange:
+) -> tuple[FileChange, FileDiff | None]:
     kind = "create" if before is None else "delete" if after is None else "modify"
-    added = removed = 0
-    if len(before or b"") + len(after or b"") <= _COUNTED:
-        diff = compare(before, after)
-        added, removed = diff.added, diff.removed
-    return FileChange(
+    countable = len(before or b"") + len(after or b"") <= _COUNTED
+    diff = compare(before, after) if countable else None
+    change = FileChange(
         path=path,
         kind=kind,
         before="" if before is None else digest(before),
@@ -385,9 +429,10 @@ def _change(
         after_mode=stamp.mode if stamp is not None else None,
         before_size=len(before or b""),
         after_size=len(after or b""),
-        added=added,
-        removed=removed,
+        added=diff.added if diff else 0,
+        removed=diff.removed if diff else 0,
     )
+    return change, diff
 
 
 def _is_folder(entry: DirectoryEntry) -> bool:

@@ -15,6 +15,7 @@ from support.session import action, decision, script, session
 from support.session import done as ended
 from support.shell import ShellBench
 
+from duckflow_tui.plans.report import changed_files
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
@@ -71,6 +72,12 @@ async def test_what_a_command_changed_goes_back_and_comes_again(
     message = await run(bench, CHANGES)
     after = tree(root)
     assert message.result.covered
+    assert changed_files([message]) == tuple(c.path for c in message.result.touched)
+    shown = {preview.path: preview for preview in message.previews}
+    lines = [line for hunk in shown["a.txt"].hunks for line in hunk.lines]
+    assert [(line.mark, line.text) for line in lines] == [("-", "one")]
+    assert shown["new/er/d.bin"].kind == "create"
+    assert shown["run.sh"].note == "permissions 640 → 755"
     assert "undo does not cover" not in message.result.text
     assert after != before
     assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
@@ -80,6 +87,20 @@ async def test_what_a_command_changed_goes_back_and_comes_again(
     assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
     assert tree(root) == before
     assert (await bench.router.undoing.undo_last()).key == "operations.undo.nothing"
+
+
+async def test_what_a_command_changed_is_shown_but_no_secret_and_no_book(
+    bench: ShellBench,
+) -> None:
+    bench.copies.redact = lambda text: text.replace("s3cr3t-key", "[redacted]")
+    message = await run(bench, "echo key=s3cr3t-key > a.txt; seq 3000 > many.txt; echo x > z")
+    notes = {preview.path: (len(preview.hunks), preview.note) for preview in message.previews}
+    assert notes == {
+        "a.txt": (0, "not shown: it may hold a secret"),
+        "many.txt": (0, "too much to show"),
+        "z": (1, ""),
+    }
+    assert all(preview.added for preview in message.previews)
 
 
 async def test_the_gate_says_of_a_command_whether_undo_can_take_it_back(

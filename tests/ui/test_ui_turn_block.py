@@ -54,7 +54,7 @@ def said(app: ChatApp) -> list[str]:
 
 FOLDED = [
     "› mend the total",
-    "▸ 6 operations, 1 not allowed, 1 edit  pricing.py +3 −2       1.8 s",
+    "▸ 5 operations, 1 not allowed, 1 edit  pricing.py +3 −2       1.8 s",
     "◆ They are applied one after the other now.",
     "3 calls",
 ]
@@ -73,7 +73,7 @@ async def test_work_that_has_ended_is_one_row_between_request_and_answer() -> No
         app.chat.focus()
         await pilot.press("up", "enter")
         unfolded = said(app)
-        assert unfolded[1].startswith("▾ 6 operations")
+        assert unfolded[1].startswith("▾ 5 operations")
         assert unfolded.index("◆ I look at the code.") < unfolded.index(FOLDED[2])
         assert any("+3 −2" in line for line in unfolded[2:])
         await pilot.press("enter")
@@ -108,12 +108,42 @@ async def test_the_next_turn_has_a_row_of_its_own_and_a_resumed_chat_is_the_same
         second = lines.index("› and the tests?")
         assert (
             lines[second + 1]
-            == "▸ 2 files read, 1 folder listed, 2 commands, 1 failed         0.2 s"
+            == "▸ 1 file read, 1 folder listed, 1 command, 1 read failed      0.2 s"
         )
         assert lines[second + 2].startswith("! Note:")  # a warning is never folded
         assert "◆ They pass." in lines
         assert lines[-2].startswith("▸ read   a.py")  # one row is no shorter as a count
         assert not any("0.0 s" in line for line in lines)
+
+
+async def test_what_failed_is_not_counted_as_done_and_files_of_commands_are_named() -> None:
+    state = AgentState()
+    gone = [
+        operation("file_ops.read_file", {"path": "gone"}, Outcome.ERROR, seconds=0.0)
+        for _ in range(7)
+    ]
+    refused = operation("file_ops.read_file", {"path": ".env"}, Outcome.REJECTED, seconds=0.0)
+    cut = operation("shell.run", {"command": "make"}, Outcome.STOPPED, seconds=0.0)
+    touched = tuple(
+        FileChange(path=path, kind="modify", added=1) for path in ("README.md", "made.txt")
+    )
+    wrote = operation("shell.run", {"command": "fmt"}, seconds=0.0)
+    wrote = wrote.replace(result=wrote.result.replace(touched=touched, exit_code=0))
+    for number, calls in enumerate(([*gone, refused], [cut, cut], [wrote, *gone[:1]]), 1):
+        state.messages += [user(f"turn {number}", number), *calls, assistant("So it is.", number)]
+        ended(state)
+    app = ChatApp(state)
+    async with app.run_test(size=(90, 50)) as pilot:
+        rows = [line for line in said(app) if line.startswith("▸")]
+        assert rows == [
+            "▸ 1 read not allowed, 7 reads failed",
+            "▸ 2 commands cut off",
+            "▸ 1 command, 1 read failed  README.md +1  made.txt +1",
+        ]
+        row = next(n for n, line in enumerate(app.lines()) if "README.md" in line)
+        await pilot.click(app.chat, offset=(6, row))
+        await pilot.pause()
+        assert any("change" in line and "README.md +1" in line for line in said(app))
 
 
 async def test_a_step_is_folded_with_its_report_which_says_nothing_twice() -> None:

@@ -44,7 +44,8 @@ class FinishedCall:
     @property
     def stands(self) -> bool:
         """Whether the files are as the diff shows them."""
-        return self.message.result.outcome is Outcome.OK and not self.undone
+        result = self.message.result
+        return (result.outcome is Outcome.OK or bool(result.touched)) and not self.undone
 
 
 def ending_of(

@@ -13,7 +13,7 @@ from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.base import JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import DiffLine, FilePreview, GateChoice
-from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.operations import FileChange, Outcome
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.blocks import (
     SHORTEST,
@@ -78,6 +78,7 @@ HEAD_ROWS: Final = 24  # of a result that is too long to show, from its beginnin
 TAIL_ROWS: Final = 8  # and from its end
 VALUE_ROWS: Final = 8  # of one argument
 EXIT_CELLS: Final = 14  # of the figures, kept before the target: "終了コード 127"
+_NAMED: Final = 2  # changed files that are named; of more there is only the count
 CHANGE_ROWS: Final = 60  # of a change; the pane beside the chat has the whole of it
 
 #: Arguments that say what an operation works on, the first that is there.
@@ -189,9 +190,10 @@ class OperationBlock(Block):
             rows += _labelled(words("transcript.label.operation"), message.operation, look, width)
         rows += _labelled(words("transcript.label.intent"), message.intent, look, width)
         rows += _labelled(words("transcript.label.why"), message.reasoning, look, width)
-        previews = message.gate.previews if message.gate is not None else message.previews
+        gate, touched = message.gate, message.result.touched
+        previews = message.previews or (gate.previews if gate is not None else ())
         for name, value in message.args.items():
-            if previews and name not in _TARGETS:
+            if previews and not touched and name not in _TARGETS:
                 continue  # the change below says it better
             text = _in_words(value)
             rows += _labelled(visible_line(name), text, look, width)
@@ -201,7 +203,7 @@ class OperationBlock(Block):
             said = words(f"transcript.answer.{answer.choice}")
         if said:
             rows += _labelled(words("transcript.label.answer"), said, look, width)
-        for change in message.result.changes:
+        for change in message.result.undoable:
             target = f" → {change.target}" if change.target else ""
             kind = words(f"rewind.kind.{change.kind}")
             text = f"{kind} {change.path}{target} +{change.added} −{change.removed}"
@@ -231,6 +233,32 @@ class OperationBlock(Block):
         parts = (message.operation, *values, message.intent, message.reasoning)
         answer = message.answer.written if message.answer else ""
         return "\n".join((*parts, answer, message.result.summary, message.result.text))
+
+
+def count_words(kind: str, count: int, look: Look) -> str:
+    """``3 files read``, as the words of the ended work say each kind."""
+    return look.words(f"work.{kind}.{'one' if count == 1 else 'many'}", count=f"{count:,}")
+
+
+def file_pieces(changes: list[FileChange], look: Look) -> list[Piece]:
+    """The changed files, each with its lines; where there are many, all in one figure."""
+    palette = look.palette
+    lines: dict[str, tuple[int, int]] = {}
+    for change in changes:
+        name = (change.target or change.path).rpartition("/")[2]
+        added, removed = lines.get(name, (0, 0))
+        lines[name] = added + change.added, removed + change.removed
+    if len(lines) > _NAMED:
+        added, removed = (sum(figures) for figures in zip(*lines.values(), strict=True))
+        lines = {count_words("file", len(lines), look): (added, removed)}
+    pieces: list[Piece] = []
+    for name, (added, removed) in lines.items():
+        pieces.append((f"  {visible_line(name)}", ink(palette.text)))
+        if added or not removed:
+            pieces.append((f" +{added}", ink(palette.good)))
+        if removed:
+            pieces.append((f" −{removed}", ink(palette.bad)))
+    return pieces
 
 
 def own_mark(look: Look) -> Piece:
@@ -451,9 +479,12 @@ class CommandBlock(OperationBlock):
         lines, width = self._lines, look.text_width - 4
         hidden = len(lines) - FIRST_LINES - LAST_LINES
         quiet = ink(look.palette.quiet)
-        if lines == [""]:
-            return []
         rows: list[Row] = []
+        touched = self.message.result.touched
+        label: Piece = (look.words("transcript.label.change"), ink(look.palette.faint))
+        changed = rows_of([label, *file_pieces(list(touched), look)], width) if touched else []
+        if lines == [""]:
+            return barred(changed, look) if changed else []
         shown = lines if hidden <= 1 else [*lines[:FIRST_LINES], *lines[-LAST_LINES:]]
         for line in shown:
             rows.append([Segment(fit(visible(line[: 4 * width]), width), quiet)])
@@ -462,7 +493,7 @@ class CommandBlock(OperationBlock):
             rows.insert(FIRST_LINES, [Segment(fit(said, width), quiet)])
         if left_out := self.left_out(look):
             rows += rows_of([(left_out, quiet)], width)
-        return barred(rows, look)
+        return barred(rows + changed, look)
 
     def output(self) -> str:
         return "\n".join(self._lines)

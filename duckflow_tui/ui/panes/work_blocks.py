@@ -8,11 +8,10 @@ from typing import Final
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.goal import AttemptMessage, ReviewMessage
-from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.state.operations import Outcome
 from duckflow_tui.ui.panes.blocks import (
     SHORTEST,
     Block,
@@ -25,7 +24,13 @@ from duckflow_tui.ui.panes.blocks import (
     seconds_text,
 )
 from duckflow_tui.ui.panes.card_blocks import AttemptBlock, ReviewBlock
-from duckflow_tui.ui.panes.operation_blocks import OperationBlock, is_unasked, target_of
+from duckflow_tui.ui.panes.operation_blocks import (
+    OperationBlock,
+    count_words,
+    file_pieces,
+    is_unasked,
+    target_of,
+)
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, ink, prefixed, row_cells, rows_of
 
 #: How operations are counted where none changed a file, in this order; all others are the last.
@@ -37,8 +42,14 @@ _KINDS: Final = {
     "shell.run": "command",
 }
 _OTHER: Final = "operation"
-_NAMED: Final = 2  # changed files that are named; of more there is only the count
-_REFUSED: Final = (Outcome.REJECTED, Outcome.DENIED)
+_APART: Final = ("refused", "cut_off", "not_run", "failed")  # what did not end well, in this order
+_NOT_RUN: Final[dict[Outcome, str]] = {
+    Outcome.REJECTED: "refused",
+    Outcome.DENIED: "refused",
+    Outcome.STOPPED: "cut_off",
+    Outcome.SKIPPED: "not_run",
+    Outcome.DECLINED: "not_run",
+}
 
 
 class WorkBlock(Block):
@@ -95,63 +106,59 @@ class WorkBlock(Block):
         """What is counted: all operations and the edits, or where there are none, each kind."""
         palette, calls = look.palette, self.calls
         edits = [call for call in calls if call.result.changes]
-        kinds = Counter(_KINDS.get(call.operation, _OTHER) for call in calls)
-        if edits:
-            kinds = Counter({_OTHER: len(calls)})
+        ended = Counter(
+            (how, _OTHER if edits else _KINDS.get(call.operation, _OTHER))
+            for call, how in zip(calls, _ways_of_ending(calls), strict=True)
+        )
+        kinds = tuple(dict.fromkeys((*_KINDS.values(), _OTHER)))
         attempts = sum(isinstance(block, AttemptBlock) for block in self.members)
-        counts = {kind: kinds[kind] for kind in (*_KINDS.values(), _OTHER)}
+        counts = {kind: ended["well", kind] for kind in kinds}
         counts["attempt"] = attempts + 1 if attempts else 0
-        counts["refused"] = sum(call.result.outcome in _REFUSED for call in calls)
         counts["unasked"] = sum(is_unasked(call) for call in calls)
-        counts["failed"] = _failed(calls)
-        counts["edit"] = len(edits)
+        said = [(count_words(kind, n, look), "well") for kind, n in counts.items() if n]
+        for how in _APART:
+            for kind in kinds:
+                n = ended[how, kind]
+                if n and edits:
+                    said.append((count_words(how, n, look), how))
+                elif n:
+                    what = count_words(f"kind.{kind}", n, look)
+                    said.append((look.words(f"work.of.{how}", what=what), how))
+        if edits:
+            said.append((count_words("edit", len(edits), look), "well"))
         pieces: list[Piece] = []
-        for kind, count in counts.items():
-            if count:
-                lead = look.words("work.joined") if pieces else ""
-                colour = palette.bad if kind == "failed" else palette.quiet
-                pieces.append((lead + _count(kind, count, look), ink(colour)))
-        return pieces + _files([c for call in edits for c in call.result.changes], look)
+        for text, how in said:
+            lead = look.words("work.joined") if pieces else ""
+            pieces.append((lead + text, ink(palette.bad if how == "failed" else palette.quiet)))
+        return pieces + file_pieces([c for call in calls for c in call.result.undoable], look)
 
     @property
     def said(self) -> str:
         return ""  # what it counts is said by its members
 
 
-def _failed(calls: list[OperationMessage]) -> int:
-    """How many calls failed and were not made again with success: tests that are red before the
-    change and green after it are no failure.
+def _ways_of_ending(calls: list[OperationMessage]) -> list[str]:
+    """How each call ended: ``well`` or one of ``_APART``; empty for one that could not run and was
+    made again with success. Tests that are red before the change and green after it went well.
     """
     last: dict[str, bool] = {}
     for call in calls:
-        if call.result.outcome not in _REFUSED and call.result.outcome is not Outcome.DECLINED:
-            last[f"{call.operation} {target_of(call.args)[0]}"] = call.result.went_well
-    return sum(not went_well for went_well in last.values())
+        if call.result.outcome not in _NOT_RUN:
+            last[_same(call)] = call.result.went_well
+    ways: list[str] = []
+    for call in calls:
+        outcome = call.result.outcome
+        if outcome in _NOT_RUN:
+            ways.append(_NOT_RUN[outcome])
+        elif not (call.result.went_well or last[_same(call)]):
+            ways.append("failed")
+        else:
+            ways.append("well" if outcome is Outcome.OK else "")
+    return ways
 
 
-def _count(kind: str, count: int, look: Look) -> str:
-    return look.words(f"work.{kind}.{'one' if count == 1 else 'many'}", count=f"{count:,}")
-
-
-def _files(changes: list[FileChange], look: Look) -> list[Piece]:
-    """The changed files, each with its lines; where there are many, all in one figure."""
-    palette = look.palette
-    lines: dict[str, tuple[int, int]] = {}
-    for change in changes:
-        name = (change.target or change.path).rpartition("/")[2]
-        added, removed = lines.get(name, (0, 0))
-        lines[name] = added + change.added, removed + change.removed
-    if len(lines) > _NAMED:
-        added, removed = (sum(figures) for figures in zip(*lines.values(), strict=True))
-        lines = {_count("file", len(lines), look): (added, removed)}
-    pieces: list[Piece] = []
-    for name, (added, removed) in lines.items():
-        pieces.append((f"  {visible_line(name)}", ink(palette.text)))
-        if added or not removed:
-            pieces.append((f" +{added}", ink(palette.good)))
-        if removed:
-            pieces.append((f" −{removed}", ink(palette.bad)))
-    return pieces
+def _same(call: OperationMessage) -> str:
+    return f"{call.operation} {target_of(call.args)[0]}"
 
 
 class WorkFolds:
