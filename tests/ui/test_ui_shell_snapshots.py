@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from support import goals
 from support.app_states import FakeEngine, app_with, settled, store_with
 from support.conversations import REPLY, REPLY_JA, START, answer, assistant, live, operation, user
 from support.gates import gate
@@ -224,3 +225,11 @@ def test_the_stories_of_the_demo(
     fake.suggestion = fake.stories["bug"]
     app = app_with(fake, language=language, theme=theme)
     assert snap_compare(app, terminal_size=size, run_before=stands)
+
+
+def test_where_there_is_much_room(snap_compare: Any) -> None:
+    """Beside a gate all requirements stand, where a smaller screen shows the open one."""
+    store = store_in(at_the_gate, "en")
+    goals.set_objective(store, items=goals.requirements())
+    app = app_with(FakeEngine(store))
+    assert snap_compare(app, terminal_size=(200, 60), run_before=stands)
