@@ -89,6 +89,7 @@ class AlsoAsked(Frozen):
     call_id: str
     operation: str
     args_hash: str
+    intent: str = ""  # of this call; earlier versions did not keep it
 
 
 class GateChoice(StrEnum):

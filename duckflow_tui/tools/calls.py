@@ -165,6 +165,10 @@ def part_of(gate: Gate, answer: GateAnswer, index: int, action: Action) -> tuple
     )
 
 
+def _intent(action: Action) -> str:
+    return action.intent or one_line(action.reasoning, 100)
+
+
 class Renewed(Exception):
     """What the gate showed is no longer so: it must be shown again."""
 
@@ -208,7 +212,7 @@ class GateQuestion(NamedTuple):
             args=self.args,
             args_hash=bound,
             effect=self.effect,
-            intent=action.intent or one_line(action.reasoning, 100),
+            intent=_intent(action),
             why=action.reasoning,
             impact=Impact(
                 files=len(changes) or (0 if runs else len(self.places)),
@@ -281,6 +285,7 @@ class GateKeeper:
                 call_id=other.call.action.call_id,
                 operation=other.call.action.operation,
                 args_hash=other.call.action.args_hash,
+                intent=_intent(other.call.action),
             )
             for other in others
         )

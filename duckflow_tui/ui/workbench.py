@@ -302,12 +302,15 @@ class Workbench(Screen[None], inherit_bindings=False):
         elif state.gates or state.cards:
             if self.talk.open_question is not None:
                 self.set_focus(self.talk.open_question)
+                self.talk.open_question.missed(self.composer.text)
         elif engine and ((state.turn and state.turn.pause != "running") or state.queue):
             engine.resume()
 
     def on_text_area_changed(self) -> None:
         """Keep what is being written, a moment later: a key waits for nothing."""
         self.status.written = self.composer.written
+        if self.talk.open_question is not None and self.focused is self.talk.open_question:
+            self.talk.open_question.missed(self.composer.text)
         self.talk.typed(self.composer.text)
         if self._drafting is None:
             self._drafting = self.set_timer(DRAFT_AFTER, self._keep_draft)

@@ -357,3 +357,29 @@ async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen() -> None:
         app.card.gates = ()
         await drawn(pilot)
         assert len(app.screen_stack) == 1
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+async def test_the_whole_screen_keeps_the_hunk_at_hand_and_says_how_to_leave(
+    size: tuple[int, int],
+) -> None:
+    """Covers S4-60. What is left out there is what was marked, and what was seen there is counted
+    in the gate; keys that decide say where they do.
+    """
+    app = GateApp(gate([changes(3, 30, 90, count=100)]), beside=size == WIDE)
+    async with app.run_test(size=size) as pilot:
+        await at_gate(pilot)
+        await press(pilot, "]", "z")
+        whole = app.screen.query_one(DiffView)
+        assert whole.heading.hunk == 2
+        assert "z Esc back" in app.text()
+        await press(pilot, "y")
+        assert "nothing is decided here" in app.text()
+        assert app.answers == []
+        await press(pilot, "space", "]", "end", "z")
+        assert app.card._document.left_out == {(0, 1)}  # pyright: ignore[reportPrivateUsage]
+        view = app.card._view  # pyright: ignore[reportPrivateUsage]
+        assert view.heading.hunk == 3
+        left = app.card._document.unseen  # pyright: ignore[reportPrivateUsage]
+        total = sum(view.document.weights)
+        assert (f"seen {total - left} of {total}" in app.text()) is bool(left)

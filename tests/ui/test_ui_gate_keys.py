@@ -19,7 +19,7 @@ from duckflow_tui.ui.screens.edit_proposal import EditProposal
 from duckflow_tui.words.catalogue import Catalogue
 
 WIDE = (120, 40)
-LETTERS = ("y", "s", "n", "e", "1", "2", "space", "enter")
+LETTERS = ("y", "s", "n", "e", "1", "2", "enter")
 
 
 def second() -> Gate:
@@ -64,6 +64,58 @@ async def test_keys_in_the_first_300_ms_are_ignored() -> None:
         assert not isinstance(app.screen, EditProposal)
         assert app.diff is not None
         assert app.diff.view.document.left_out == set()
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_keys_that_decide_nothing_act_at_once_and_y_asks_about_one_that_did_not(
+    language: str,
+) -> None:
+    """Covers S4-60. What was chosen right after the focus came is what is applied, and a key that
+    did nothing is named before anything is.
+    """
+    app = GateApp(gate([scattered()]), language=language)
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        app.card.focus()
+        await press(pilot, "]", "space", "]", "space", "i", "i", "w", "down", "end")
+        assert app.diff is not None
+        assert app.diff.view.document.left_out == {(0, 1), (0, 2)}
+        await press(pilot, "y")
+        app.clock.advance(SILENCE)
+        await press(pilot, "y")
+        assert app.answers == []
+        assert app.words("gate.unread.missed", count=1, keys="y") in app.text()
+        assert app.words("gate.unread.allow_some", count=1, total=3) in app.text()
+        await press(pilot, "y")  # nobody has read that yet
+        assert app.answers == []
+        app.clock.advance(SETTLE)
+        await press(pilot, "y")
+        assert app.answers[0].left_out == ((0, 1), (0, 2))
+
+
+async def test_a_key_that_did_nothing_after_y_asked_is_asked_about_anew() -> None:
+    """Covers S4-60."""
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        app.card.focus()
+        await press(pilot, "n")
+        app.clock.advance(SETTLE)
+        await press(pilot, "y")
+        assert "1 key was not taken: n." in app.text()
+        app.clock.advance(SETTLE)
+        await press(pilot, "h", "n")
+        app.clock.advance(SETTLE)
+        await press(pilot, "y")
+        assert app.answers == []
+        assert "2 keys were not taken: n n." in app.text()
+        app.clock.advance(SETTLE)
+        await press(pilot, "escape")  # who leaves begins anew
+        app.card.focus()
+        await drawn(pilot)
+        app.clock.advance(SETTLE)
+        await press(pilot, "y")
+        assert len(app.answers) == 1
 
 
 async def test_y_acts_as_soon_as_300_ms_are_over() -> None:

@@ -40,6 +40,26 @@ async def test_each_file_is_shown_and_can_be_left_out(size: tuple[int, int]) -> 
         assert (answer.choice, answer.left_out) == (GateChoice.ONCE, ((0, 0), (4, 0)))
 
 
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_what_is_said_of_several_files_is_of_all_and_names_how_to_leave_one_out(
+    language: str,
+) -> None:
+    """Covers S4-110. The reason of one file is not told as that of all; ``i`` shows each."""
+    asked = wide()
+    also = [part.model_copy(update={"intent": f"purpose {n}"}) for n, part in enumerate(asked.also)]
+    app = GateApp(asked.model_copy(update={"also": tuple(also)}), language=language)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await at_gate(pilot)
+        text = app.text()
+        assert app.words("gate.each_its_reason", count=5) in text
+        assert "discounts" not in text.lower()
+        assert app.words("gate.leaves_files") in text
+        foot = next(line for line in text.split("\n") if "] [" in line)
+        assert foot.index("space") < foot.index("] [")
+        await press(pilot, "i")
+        assert all(f"urpose {n}" in app.text() for n in range(4))
+
+
 async def test_with_every_file_left_out_there_is_nothing_to_allow() -> None:
     app = GateApp(wide())
     async with app.run_test(size=(120, 60)) as pilot:

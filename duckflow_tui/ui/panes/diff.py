@@ -145,7 +145,7 @@ class DiffView(LineView, can_focus=True):
         self._measured: DiffLayout | None = None  # at a width that was only asked about
         self._renderer_now: DiffRenderer | None = None
         self._search = DiffSearch()
-        self._at = 0  # the hunk at hand, an index of document.hunks
+        self.at = 0  # the hunk at hand, an index of document.hunks
         self._finding = False  # the first change is yet to be scrolled to
         self.refused = ""  # why the last key did nothing: a key of the catalogue
         self.changing = False  # a Changed is on its way
@@ -155,15 +155,17 @@ class DiffView(LineView, can_focus=True):
 
     # what it shows
 
-    def show(self, document: DiffDocument, *, at_change: bool = False) -> None:
-        """Show another document from its start, or from its first change where room is short."""
+    def show(self, document: DiffDocument, *, at_change: bool = False, at: int = 0) -> None:
+        """Show another document from its start or this hunk, or from its first change where room
+        is short.
+        """
         self.document = document
-        self._at, self.refused = 0, ""
+        self.at, self.refused = at, ""
         self._search = DiffSearch()
         self.invalidate()
         self.scroll_to(0, 0, animate=False)
-        self._finding = at_change
-        if at_change:
+        self._finding = at_change or at > 0
+        if self._finding:
             self.call_after_refresh(self._find_change)
 
     def invalidate(self, *, layout: bool = True) -> None:
@@ -192,14 +194,14 @@ class DiffView(LineView, can_focus=True):
         document = self.document
         if not document.previews:
             return DiffHeading()
-        hunk = document.hunks[self._at] if document.hunks else None
+        hunk = document.hunks[self.at] if document.hunks else None
         file = hunk.hunk_id[0] if hunk else 0
         added, removed = document.figures(file)
         return DiffHeading(
             path=shown_path(document.previews[file]),
             added=added,
             removed=removed,
-            hunk=self._at + 1 if hunk else 0,
+            hunk=self.at + 1 if hunk else 0,
             hunks=len(document.hunks),
             files=len(document.previews),
             left_out=hunk is not None and hunk.hunk_id in document.left_out,
@@ -210,7 +212,7 @@ class DiffView(LineView, can_focus=True):
     def whole(self) -> Whole | None:
         """Why the hunk at hand cannot be left out; None where it can."""
         hunks = self.document.hunks
-        return self.document.whole(hunks[self._at].hunk_id if hunks else None)
+        return self.document.whole(hunks[self.at].hunk_id if hunks else None)
 
     @property
     def off_screen(self) -> OffScreen:
@@ -307,10 +309,20 @@ class DiffView(LineView, can_focus=True):
         if row < 0:
             return
         hunks = enumerate(self.document.hunks)
-        self._at = next((n for n, hunk in hunks if hunk.first <= row <= hunk.last), self._at)
+        self.at = next((n for n, hunk in hunks if hunk.first <= row <= hunk.last), self.at)
         self.redraw()
         self.reveal(*self._lines_of(row))
         self._changed()
+
+    def go_on_at(self, index: int) -> None:
+        """Have this hunk at hand, and in sight: at the cursor, if that is in it."""
+        if self.document.hunks:
+            hunk = self.document.hunks[index]
+            if hunk.first <= self.document.cursor <= hunk.last:
+                self.point(self.document.cursor)
+            elif index != self.at:
+                self._to_hunk(index)
+        self._changed()  # more may have been seen, in another view
 
     def line_at_hand(self, *, last: bool = False) -> int:
         """The row at the cursor while that is in sight; else the first change that is, or the
@@ -330,10 +342,10 @@ class DiffView(LineView, can_focus=True):
         self._changed()
 
     def action_next_hunk(self) -> None:
-        self._to_hunk(self._at + 1)
+        self._to_hunk(self.at + 1)
 
     def action_previous_hunk(self) -> None:
-        self._to_hunk(self._at - 1)
+        self._to_hunk(self.at - 1)
 
     def action_toggle_hunk(self) -> None:
         self._choose(self.document.toggle)
@@ -344,7 +356,7 @@ class DiffView(LineView, can_focus=True):
     def _choose(self, change: Callable[[HunkId], bool]) -> None:
         whole = self.whole
         self.refused = f"diff.whole.{whole}" if whole else ""
-        if whole is None and change(self.document.hunks[self._at].hunk_id):
+        if whole is None and change(self.document.hunks[self.at].hunk_id):
             self.invalidate()
         self._changed()
 
@@ -477,11 +489,11 @@ class DiffView(LineView, can_focus=True):
             return
         top = self.scroll_offset.y
         bottom = top + self.scrollable_content_region.height
-        first, last = self._extent(self._at)
+        first, last = self._extent(self.at)
         if first < bottom and last >= top:
             return
         count = len(self.document.hunks)
-        self._at = next((n for n in range(count) if self._extent(n)[1] >= top), count - 1)
+        self.at = next((n for n in range(count) if self._extent(n)[1] >= top), count - 1)
         self._strips.clear()
 
     def _extent(self, index: int) -> tuple[int, int]:
@@ -509,15 +521,15 @@ class DiffView(LineView, can_focus=True):
     def _to_hunk(self, index: int) -> None:
         if not self.document.hunks:
             return
-        self._at = min(max(index, 0), len(self.document.hunks) - 1)
+        self.at = min(max(index, 0), len(self.document.hunks) - 1)
         if self.document.cursor >= 0:
-            hunk = self.document.hunks[self._at]
+            hunk = self.document.hunks[self.at]
             within = (n for n in range(hunk.first + 1, hunk.last + 1))
             changed = (n for n in within if self.document.rows[n].mark != " ")
             self.document.cursor = next(changed, self.document.cursor)
         self.refused = ""
         self.redraw()
-        self.scroll_to(y=self._extent(self._at)[0], animate=False)
+        self.scroll_to(y=self._extent(self.at)[0], animate=False)
         self._changed()
 
     def _find_change(self) -> None:
@@ -526,6 +538,11 @@ class DiffView(LineView, can_focus=True):
         if not self._finding or height <= 0:
             return
         self._finding = False
+        if self.at:
+            at, self.at = self.at, 0
+            self.go_on_at(at)
+            self.refresh()
+            return
         changed = (n for n, row in enumerate(self.document.rows) if row.mark != " ")
         line = self._laid_out.top_of(next(changed, 0))
         if line > height // 2:
@@ -561,7 +578,7 @@ class DiffView(LineView, can_focus=True):
         parts = layout.parts(line)
         left = 0  # characters of the text that are scrolled out
         if layout.is_caption(parts[0].row):
-            row, fill = renderer.caption_row(parts[0], width, self._at)
+            row, fill = renderer.caption_row(parts[0], width, self.at)
         elif layout.split:
             scrolled = 0 if layout.wraps else self.scroll_offset.x
             row, fill = renderer.both_sides(layout, parts, width, scrolled), renderer.blank

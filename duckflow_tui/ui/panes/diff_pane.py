@@ -151,6 +151,7 @@ class DiffPane(Vertical):
         self.newest = NewestChange()
         self._since: tuple[object, ...] | None = None  # how files stood at the session's diff
         self._titled = titled
+        self.leads_back = False  # it is on the whole screen, and z and Esc lead back
         self._ending: FinishedCall | None = None
         self._verdict = Static(classes="diff-verdict", markup=False)
         self._foot = Static(classes="diff-foot", markup=False)
@@ -244,12 +245,12 @@ class DiffPane(Vertical):
         known = any(running.call_id == self.call_id for running in state.running)
         return bool(self.call_id) and not known and state.rewound is not None
 
-    def open(self, document: DiffDocument, call_id: str = "") -> None:
-        """Show another document from its start: what the call would change."""
+    def open(self, document: DiffDocument, call_id: str = "", *, at: int = 0) -> None:
+        """Show another document from its start or this hunk: what the call would change."""
         self.stop_writing()
         self.call_id = call_id
         self._since = self._ending = None
-        self.view.show(document, at_change=not self._titled)
+        self.view.show(document, at_change=not self._titled, at=at)
         self._refresh_verdict()
 
     def open_session(self, previews: Sequence[FilePreview], state: AgentState) -> None:
@@ -391,13 +392,16 @@ class DiffPane(Vertical):
     def _hints(self, room: int) -> str:
         """The keys that act here, as many as fit whole."""
         heading = self.view.heading
-        hints: list[str] = []
+        hints: list[str] = [self.words("diff.hint_back")] if self.leads_back else []
         labels = {key.action: key.label for key in keys_of("diff")}
+        leave = f"{labels['toggle_hunk']} {self.words('diff.hint_toggle')}"
+        if heading.can_leave and heading.files > 1:  # among many files that is what matters most
+            hints.append(leave)
         if heading.hunks > 1:
             pair = f"{labels['next_hunk']} {labels['previous_hunk']}"
             hints.append(f"{pair} {self.words('diff.hint_hunks')}")
-        if heading.can_leave:
-            hints.append(f"{labels['toggle_hunk']} {self.words('diff.hint_toggle')}")
+        if heading.can_leave and heading.files == 1:
+            hints.append(leave)
         if heading.can_leave and heading.hunks > 1:
             hints.append(f"{labels['only_hunk']} {self.words('diff.hint_only')}")
         if self.view.has_focus and self.view.document.choosing:  # else the gate's keys say so

@@ -43,6 +43,13 @@ def gate_bindings() -> list[BindingType]:
     return found
 
 
+_FREE: Final = frozenset(
+    name
+    for key in KEYS
+    if key.surface == "diff" or (key.surface == "gate" and key.action in ("details", "whole_diff"))
+    for name in key.keys
+) | {binding.key for binding in cast("list[Binding]", ScrollableContainer.BINDINGS)}
+
 #: Seconds that an answered gate keeps the focus at most while its reply may ask again.
 STAY: Final = 2.0
 
@@ -57,8 +64,8 @@ Alike = Callable[[Gate], Sequence[OperationMessage]]
 class GatePane(GateView):
     """The oldest open gate: what, why, with what consequences, and the keys (S4-60…62, S4-65).
 
-    While part of the request was not on screen, or remarks are written that would be lost, a key
-    that consents asks once, naming how much, and the same key then decides (R14). An answer carries
+    While part of the request was not on screen, keys did nothing, or remarks would be lost, a key
+    that consents asks once, naming what, and the same key then decides (R14). An answer carries
     the hashes of exactly what was shown.
 
     Once answered by a key it keeps the focus, and says so, while the same reply may ask again:
@@ -68,10 +75,10 @@ class GatePane(GateView):
 
     BINDINGS: ClassVar[list[BindingType]] = gate_bindings()
     LETTERS = frozenset(key for keys in keys_of("gate", "diff") for key in keys.keys)
-    #: All but those that answer, or lead to an answer. To refuse is always possible.
-    IN_BURSTS = LETTERS - {
-        key for keys in keys_of("gate") if keys.action != "reject" for key in keys.keys
-    }
+    #: All but those that answer, or lead to an answer; those that scroll too.
+    FREE = _FREE
+    #: To refuse is always possible.
+    IN_BURSTS = FREE | {"n"}
 
     class Answered(Message):
         """The user pressed a key of the gate."""
@@ -102,6 +109,7 @@ class GatePane(GateView):
         self._proposed = proposed
         self._alike = alike
         self._whole: WholeDiff | None = None  # it shows the diff of the gate at hand
+        self._asked_missed = 0  # keys that had done nothing when it was last asked about them
         self._stayed_until = float("-inf")  # keys from before were typed between two gates
         self._stay_timer: Timer | None = None
 
@@ -129,6 +137,7 @@ class GatePane(GateView):
         typing = self._line is not None and self._line.has_focus
         had_focus = self.has_focus or typing
         self._sent = False
+        self._guard.forget()
         self._close_field()
         self.show_gate(gate)
         if had_focus and gate is None:
@@ -229,7 +238,7 @@ class GatePane(GateView):
             self._show_hint("gate.takes_nothing")
         else:
             self.show_rule(self._alike(gate) if self._alike else ())
-            self._guard.begin()  # nobody has read it yet
+            self._guard.begin(twice=True)  # nobody has read it yet
 
     def action_escape(self) -> None:
         if self._rule.display and self._line is None:
@@ -241,16 +250,23 @@ class GatePane(GateView):
 
     def action_details(self) -> None:
         """Everything about it, or no more than what decides."""
-        if self._open_gate() is not None:
+        if self._is_here:
             self.show_details(shown=not self._details.display)
 
     def action_whole_diff(self) -> None:
         """The diff on the whole screen; nothing is answered there."""
-        gate = self._open_gate()
-        if gate is not None and gate.previews:
+        gate = self._gate
+        if self._is_here and gate is not None and gate.previews:
             self._guard.end()  # what comes until the screen has the keys answers nothing
-            self._whole = WholeDiff(self.words, self._document)
-            host_of(self).push_screen(self._whole, lambda _: self._guard.begin())
+            self._whole = WholeDiff(self.words, self._document, self._view.at)
+            host_of(self).push_screen(self._whole, lambda _: self._back_from(gate))
+
+    def _back_from(self, gate: Gate) -> None:
+        """The whole screen is left: go on with the hunk that was at hand there."""
+        self._guard.begin()
+        if self._whole is not None and gate == self._gate:
+            self._view.go_on_at(self._whole.at)
+        self._whole = None
 
     def action_reject(self) -> None:
         """With remarks at once: they are the reason. Else ask for one."""
@@ -298,11 +314,13 @@ class GatePane(GateView):
 
     def action_remark(self) -> None:
         """Write on the line at the cursor."""
-        gate = self._open_gate()
-        if gate is not None and gate.previews and self._over is None:
+        gate = self._gate
+        if not self._is_here or gate is None:
+            return
+        if gate.previews and self._over is None:
             self._pane.write(self)
             self._refresh_frame()
-        elif gate is not None:
+        else:
             self._show_hint("diff.no_line")
 
     def action_next_hunk(self) -> None:
@@ -318,7 +336,7 @@ class GatePane(GateView):
         self._choose(self._view.action_only_hunk)
 
     def _choose(self, change: Callable[[], None]) -> None:
-        if self._open_gate() is None:
+        if not self._is_here:
             return
         whole = self._view.whole
         if whole is None:
@@ -352,7 +370,10 @@ class GatePane(GateView):
         if self._document.takes_nothing:
             self._show_hint("gate.takes_nothing")
             return
-        why = bool(self.unseen() or self._document.remarks)  # which would be lost
+        missed = len(self._guard.missed)
+        if missed != self._asked_missed:  # more of them than were named
+            self._asked_missed, self._unread_for = missed, ""
+        why = bool(missed or self.unseen() or self._document.remarks)  # these would be lost
         if self._asks_first(choice, why=why):
             return
         left_out = tuple(sorted(self._document.left_out))

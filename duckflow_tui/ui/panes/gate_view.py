@@ -283,10 +283,10 @@ class GateView(QuestionWidget):
             hints = (KeyHint("✓", self.words("gate.answered_hint")),)
         else:
             unread = self._unread() if self._unread_for else ""
-            remarks = len(self._document.remarks)
-            if (unread or remarks) and self._unread_for:
+            remarks, missed = len(self._document.remarks), self._guard.missed
+            if (unread or remarks or missed) and self._unread_for:
                 choice = GateChoice(self._unread_for)
-                hints = unread_hints(gate, self.words, choice, unread, remarks)
+                hints = unread_hints(gate, self.words, choice, self._document, unread, missed)
             else:
                 hints = key_hints(
                     gate,

@@ -48,8 +48,11 @@ def sentence_rows(
     if with_path:
         paths = ", ".join(shown_path(preview) for preview in gate.previews) or subject(gate, words)
         rows.append(QuestionRow("", paths, wide=True))
-    says = not gate.checks
+    apart = any(other.intent != gate.intent for other in gate.also)
+    says = not gate.checks and not apart
     text = f"{AI_MARK} {_sentence(gate, words)}" if says else _sentence(gate, words)
+    if apart:  # the reason of one file is not that of all
+        text = words("gate.each_its_reason", count=len(gate.previews))
     mark: Tone | None = "ai" if says else None
     rows.append(QuestionRow("", SafeText(text), says=says, mark=mark, wide=True))
     rows.extend(_deviations(gate, words, document))
@@ -118,6 +121,8 @@ def _deviations(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterato
         usual.append(words("gate.zone.inside"))
     if impact.reversible and held not in BARE and (held or not bad):
         usual.append(_undo_words(gate, words))
+    if gate.also:
+        usual.append(words("gate.leaves_files"))
     if usual:
         text = _first_up(words("gate.list").join(usual))
         yield QuestionRow("", SafeText(text), tone="quiet", wide=True)
@@ -151,7 +156,8 @@ def _alternatives_row(gate: Gate) -> QuestionRow:
 def point_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[QuestionRow]:
     """Everything about a gate, each point with its name and where it is from (S4-61, S4-65)."""
     rows = [QuestionRow("", text, tone="notice") for text in _notices(gate, words)]
-    paths = ", ".join(shown_path(preview) for preview in gate.previews) or subject(gate, words)
+    named = gate.previews[:1] if gate.also else gate.previews
+    paths = ", ".join(shown_path(preview) for preview in named) or subject(gate, words)
     rows.append(QuestionRow(words("gate.file" if gate.previews else "gate.what"), paths))
     if gate.checks:
         wanted = shown_line(gate.checks.strip())
@@ -162,6 +168,9 @@ def point_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[Que
     else:
         rows.append(_said(words("gate.intent"), gate.intent, words))
         rows.append(_said(words("gate.why"), gate.why, words))
+        for preview, other in zip(gate.previews[1:], gate.also, strict=False):
+            rows.append(QuestionRow(words("gate.file"), shown_path(preview)))
+            rows.append(_said(words("gate.intent"), other.intent, words))
     rows.append(QuestionRow(words("gate.impact"), impact_words(gate, words, document)))
     rows.extend(QuestionRow("", text, tone="warning") for text in _real_places(gate, words))
     high = gate.impact.risk.rank >= Risk.HIGH.rank
@@ -388,6 +397,7 @@ def _argument(name: str, value: Any, words: Catalogue) -> Iterator[tuple[str, bo
 
 
 _LETTERS: Final = {key.action: key.label for key in keys_of("gate")}
+_MISSED: Final = 6  # keys that did nothing and are named
 _REMARK: Final = next(key.label for key in keys_of("diff") if key.action == "remark")
 
 
@@ -514,19 +524,33 @@ def _session_hint(gate: Gate, words: Catalogue) -> KeyHint:
 
 
 def unread_hints(
-    gate: Gate, words: Catalogue, choice: GateChoice, unread: str, remarks: int
+    gate: Gate,
+    words: Catalogue,
+    choice: GateChoice,
+    document: DiffDocument,
+    unread: str,
+    missed: Sequence[str],
 ) -> tuple[KeyHint, ...]:
-    """The question before this answer to a gate of which part was not on screen (R14), or where
-    remarks would be lost. The same key then decides.
+    """The question before this answer to a gate where keys did nothing, part was not on screen
+    (R14), or remarks would be lost. The same key then decides.
     """
     scope = _session_hint(gate, words).text if choice is GateChoice.SESSION else ""
-    asks = [words("gate.unread.asks", what=unread)] if unread else []
+    remarks, asks, allow = len(document.remarks), list[str](), words("gate.unread.allow")
+    if missed:
+        some = " ".join(missed[:_MISSED]) + (" …" if len(missed) > _MISSED else "")
+        asks.append(words("gate.unread.missed", count=len(missed), keys=some))
+        total, out = len(document.hunks), len(document.left_out)
+        if total > 1:
+            key = "gate.unread.allow_some" if out else "gate.unread.allow_all"
+            allow = words(key, count=total - out, total=total)
+    if unread:
+        asks.append(words("gate.unread.asks", what=unread))
     if remarks:
         asks.append(words("gate.unread.remarks", count=remarks))
     show = KeyHint(words("gate.unread.scroll"), words("gate.unread.show"))
     return (
         KeyHint("", words("gate.unread.joint").join(asks), asks=True),
-        KeyHint(_LETTERS[choice][:1], words("gate.unread.allow"), scope),
+        KeyHint(_LETTERS[choice][:1], allow, scope),
         _reject_hint(words, remarks),
         *((show,) if unread else ()),
     )

@@ -14,12 +14,16 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
 
+from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.base import Clock
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.textual_private import bindings_of, pump_above
 
 #: Keys beside characters that a message is written with; they follow what was typed before them.
 COMPOSED: Final = frozenset({"enter", "backspace"})
+
+#: What is printed on keys that write nothing to be seen.
+_PRINTED: Final = {"escape": "Esc", "enter": "Enter", "backspace": "Backspace"}
 
 #: Seconds that keys are held back at most, should what they wait for never come.
 _LONGEST: Final = 0.5
@@ -175,10 +179,13 @@ class KeyGuard:
         self._since: float | None = None
         self._settles = SETTLE  # seconds that this takes, from then on
         self._unasked = False  # the focus is about to come by itself
+        self._twice = False  # a key was pressed once, and is to be pressed again
         self._idle: float | None = None  # when a key did nothing last
         self._last = float("-inf")
         self._held: _Held | None = None
         self._timer: Timer | None = None
+        self._missed: list[str] = []  # keys that did nothing since the focus came
+        self._before = ""  # typed right before it came, and meant for here
 
     # --- the focus ---------------------------------------------------------------------------
 
@@ -186,10 +193,11 @@ class KeyGuard:
         """The focus is about to come, and not because the user wants it here."""
         self._unasked = True
 
-    def begin(self, *, unasked: bool = False) -> None:
+    def begin(self, *, unasked: bool = False, twice: bool = False) -> None:
         """What the user looks at is new, or the focus is: keys are ignored for ``SETTLE``, or for
-        ``SETTLE_UNASKED`` where the user did not go there.
+        ``SETTLE_UNASKED`` where the user did not go there. ``twice``: a key is to be pressed again.
         """
+        self._twice = twice
         self._settles = SETTLE_UNASKED if unasked or self._unasked else SETTLE
         self._unasked = False
         self._since = self._clock.monotonic()
@@ -202,8 +210,13 @@ class KeyGuard:
         self._drop()
 
     @property
+    def on(self) -> bool:
+        """Whether keys are meant for this; those that decide nothing act then."""
+        return self._since is not None
+
+    @property
     def settled(self) -> bool:
-        """Whether keys act."""
+        """Whether every key acts."""
         return self._since is not None and self._passed(self._since) >= self._settles
 
     @property
@@ -214,6 +227,28 @@ class KeyGuard:
     def idle(self) -> None:
         """A key did nothing here: what follows it without a pause does nothing either."""
         self._idle = self._clock.monotonic()
+
+    def miss(self, event: events.Key) -> None:
+        """The key did nothing, and who pressed it may believe that it did."""
+        self.idle()
+        if not self.settled and (self._twice or self.came_by_itself):
+            return  # what is to be read then says so
+        name = visible_line(event.character) if writes(event) and event.character else ""
+        self._missed.append(name if name.strip() else _PRINTED.get(event.key, event.key))
+
+    def came_before(self, text: str) -> None:
+        """All of this was typed behind the key that led here, and went to another place."""
+        self._before = visible_line(text)
+
+    @property
+    def missed(self) -> list[str]:
+        """The keys that did nothing here, as they are printed."""
+        return [*self._before.replace(" ", ""), *self._missed]
+
+    def forget(self) -> None:
+        """Count keys that do nothing anew."""
+        self._missed.clear()
+        self._before = ""
 
     @property
     def goes_on(self) -> bool:
@@ -256,7 +291,10 @@ class KeyGuard:
             await self._act(held)
             return None
         self._drop()
-        return held.event if writes(event) or composes(event) else None
+        if writes(event) or composes(event):
+            return held.event
+        self.miss(held.event)
+        return None
 
     def _due(self) -> None:
         """Behind the keys that were read already and are on their way, through app and owner."""

@@ -184,13 +184,14 @@ class OptionRows(KeyRow):
 class QuestionWidget(Vertical, can_focus=True):
     """A question that waits for the user's key: what a gate and a card have in common.
 
-    It never takes the focus by itself, and keys within ``SETTLE`` seconds of the focus arriving
-    do nothing. A key that consents acts alone: with others right behind it, it is the beginning
-    of a text, and all of it goes to the composer.
+    It never takes the focus by itself. Within ``SETTLE`` seconds of the focus arriving, and in a
+    text, only keys act that decide nothing. A key that consents acts alone: with others right
+    behind it, it is the beginning of a text, and all of it goes to the composer.
     """
 
     LETTERS: ClassVar[frozenset[str]] = frozenset()  # keys that do something here
     IN_BURSTS: ClassVar[frozenset[str]] = frozenset()  # those that act right behind others too
+    FREE: ClassVar[frozenset[str]] = frozenset()  # keys that decide nothing: they always act
 
     words: var[Catalogue] = var(Catalogue)
     yields: var[bool] = var(False)  # some room to the chat, where something was said
@@ -291,7 +292,12 @@ class QuestionWidget(Vertical, can_focus=True):
     def on_blur(self) -> None:
         self._guard.end()
         self._hint, self._unread_for, self._leaving = "", "", False
+        self._guard.forget()
         self._refresh_frame()
+
+    def missed(self, text: str) -> None:
+        """All of this was typed right behind the key that led here, and went to the composer."""
+        self._guard.came_before(text)
 
     def _leave(
         self, typed: events.Key | events.Paste | None = None, *, pending: bool = False
@@ -314,10 +320,15 @@ class QuestionWidget(Vertical, can_focus=True):
         return self._guard.holding
 
     @property
+    def _is_here(self) -> bool:
+        """Whether a key that decides nothing may act now."""
+        here = self.has_focus and self._guard.on
+        return here and not self._sent and self._line is None
+
+    @property
     def _ready(self) -> bool:
         """Whether a key may answer now."""
-        settled = self.has_focus and self._guard.settled
-        return settled and not self._sent and self._line is None
+        return self._is_here and self._guard.settled
 
     async def on_paste(self, event: events.Paste) -> None:
         if self._line is not None:
@@ -346,7 +357,7 @@ class QuestionWidget(Vertical, can_focus=True):
         elif key in self.LETTERS:
             _stop(event)
             if not begins and (key not in self.IN_BURSTS or self._consents(key)):
-                self._guard.idle()
+                self._guard.miss(event)
             elif self._ready and self._consents(key):
                 self._guard.hold(event, lambda: self._act(key))
             else:
@@ -372,16 +383,22 @@ class QuestionWidget(Vertical, can_focus=True):
         return True
 
     def _does_nothing(self, event: events.Key) -> bool:
-        """Whether it came too soon, or goes on with keys that did; so does what follows it."""
+        """Whether it came too soon, or goes on with keys that did; so does what follows it.
+        A key that decides nothing acts all the same.
+        """
         own = bool(bindings_of(self, event.key)) or event.key == "enter"
         soon = not self._guard.settled and (own or event.is_printable)
         text = self._guard.goes_on and (writes(event) or composes(event))
+        if self._guard.on and half_width_key(event).key in self.FREE:
+            if text:
+                self._guard.idle()
+            return False
         if self._guard.came_by_itself and soon:
             self._show_hint("gate.came_by_itself")
         elif text and not soon:
             self._show_hint("gate.goes_on")
         if soon or text:
-            self._guard.idle()
+            self._guard.miss(event)
         return soon or text
 
     async def _act(self, key: str) -> None:
