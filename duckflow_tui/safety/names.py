@@ -53,23 +53,43 @@ _SECRET: Final = re.compile("|".join(map(fnmatch.translate, SECRET_GLOBS)))
 
 # What starts by itself, or is obeyed by other programs, once it lies there: S4-63 calls such
 # files system files. Directories with everything below them, then single files.
-_ACTING_DIRS: Final = frozenset({".husky", ".githooks", ".devcontainer", ".circleci", ".vscode"})
-_ACTING_PATHS: Final = frozenset({(".github", "workflows"), (".github", "actions")})
+_ACTING_DIRS: Final = words_of(
+    ".husky .githooks .devcontainer .circleci .vscode .idea .zed .woodpecker .buildkite"
+)
+_ACTING_PATHS: Final = frozenset(
+    {(".github", "workflows"), (".github", "actions")}
+    | {(".forgejo", "workflows"), (".gitea", "workflows")}
+)
 _ACTING_FILES: Final = words_of(
     ".envrc .pre-commit-config.yaml .gitlab-ci.yml jenkinsfile .mcp.json .gitmodules "
-    ".gitattributes .gitconfig .bashrc .zshrc .profile .bash_profile crontab"
+    ".gitattributes .gitconfig .bashrc .zshrc .profile .bash_profile crontab "
+    ".nvim.lua .exrc .vimrc .dir-locals.el .rprofile mise.toml .mise.toml lefthook.yml "
+    "lefthook.yaml .travis.yml azure-pipelines.yml .drone.yml bitbucket-pipelines.yml "
+    "cloudbuild.yaml .woodpecker.yml .woodpecker.yaml"
 )
 
 # What runs code, or tells other agents what to do, once somebody builds, tests or asks there.
-_LATER_DIRS: Final = frozenset({".claude", ".cursor", ".codex", ".gemini", ".cargo"})
-_LATER_PATHS: Final = frozenset({(".venv", "bin"), ("venv", "bin"), ("node_modules", ".bin")})
+_LATER_DIRS: Final = words_of(
+    ".claude .cursor .codex .gemini .cargo .windsurf .clinerules .roo .opencode .continue .kiro "
+    ".junie .amazonq node_modules site-packages"
+)
+_LATER_PATHS: Final = frozenset(
+    {(".venv", "bin"), ("venv", "bin"), (".yarn", "releases"), (".yarn", "plugins")}
+    | {(".github", "instructions"), (".github", "prompts")}
+)
 _LATER_GLOBS: Final = words_of(
-    "agents.md claude.md gemini.md copilot-instructions.md .cursorrules .windsurfrules makefile "
-    "gnumakefile *.mk justfile package.json *.config.[cm]js *.config.js *.config.ts deno.json "
-    "pyproject.toml setup.py setup.cfg tox.ini pytest.ini .pytest.ini noxfile.py conftest.py "
+    "agents.md claude.md gemini.md qwen.md warp.md copilot-instructions.md .cursorrules "
+    ".windsurfrules .clinerules .roomodes .goosehints .rules .aider.conf.yml makefile "
+    "gnumakefile *.mk justfile .justfile taskfile.y*ml package.json *.config.[cm][jt]s "
+    "*.config.js *.config.ts .*rc.[cm]js .*rc.js .*rc.ts gulpfile.* gruntfile.* .pnpmfile.cjs "
+    "bunfig.toml deno.json pyproject.toml setup.py setup.cfg tox.ini pytest.ini .pytest.ini "
+    "mypy.ini .mypy.ini .pylintrc .flake8 .coveragerc noxfile.py fabfile.py conftest.py "
     "sitecustomize.py usercustomize.py *.pth build.rs cargo.toml dockerfile *.dockerfile "
-    "docker-compose*.y*ml compose.y*ml .gdbinit .lldbinit rakefile gemfile *.gradle *.gradle.kts "
-    "pom.xml cmakelists.txt"
+    "docker-compose*.y*ml compose.y*ml docker-bake.hcl vagrantfile .gdbinit .lldbinit .irbrc "
+    ".pryrc .rspec rakefile gemfile *.gradle *.gradle.kts gradlew gradlew.bat mvnw mvnw.cmd "
+    "pom.xml build.xml build.sbt mix.exs package.swift build.zig *.csproj directory.build.* "
+    "cmakelists.txt *.cmake configure meson.build build.bazel flake.nix shell.nix snakefile "
+    ".pre-commit-hooks.yaml"
 )
 _LATER: Final = re.compile("|".join(map(fnmatch.translate, _LATER_GLOBS)))
 

@@ -67,6 +67,17 @@ def test_the_scripts_of_the_requirements() -> None:
         "sub/.envrc",
         ".husky/pre-commit",
         ".pre-commit-config.yaml",
+        # what an editor or a shell obeys in the folder it is opened in
+        *words_of(
+            ".idea/workspace.xml sub/.zed/tasks.json .nvim.lua .exrc .vimrc .dir-locals.el "
+            ".Rprofile mise.toml .mise.toml lefthook.yml"
+        ),
+        # and a server that builds
+        *words_of(
+            ".travis.yml azure-pipelines.yml .drone.yml bitbucket-pipelines.yml cloudbuild.yaml "
+            ".woodpecker.yml .woodpecker/a.yml .buildkite/pipeline.yml .forgejo/workflows/x.yml "
+            ".gitea/workflows/x.yml"
+        ),
     ],
 )
 def test_what_other_programs_obey(path: str) -> None:
@@ -107,7 +118,17 @@ def test_what_only_sounds_like_a_secret(path: str) -> None:
             "sub/package.json "
             "pyproject.toml setup.py tests/conftest.py sitecustomize.py evil.pth build.rs "
             ".cargo/config.toml Dockerfile .gdbinit .venv/bin/python node_modules/.bin/jest "
-            "vite.config.ts"
+            "vite.config.ts vite.config.mts next.config.mjs .eslintrc.js .eslintrc.cjs .babelrc.js "
+            ".lintstagedrc.mjs gulpfile.js Gruntfile.ts .pnpmfile.cjs .yarn/releases/yarn.cjs "
+            "flake.nix shell.nix Vagrantfile Taskfile.yml .justfile configure gradlew gradlew.bat "
+            "mvnw build.sbt mix.exs Package.swift build.zig meson.build rules.cmake BUILD.bazel "
+            "Directory.Build.props src/app.csproj build.xml Snakefile fabfile.py bunfig.toml "
+            "docker-bake.hcl .pre-commit-hooks.yaml .irbrc .pryrc .rspec mypy.ini .mypy.ini "
+            ".pylintrc .flake8 .coveragerc node_modules/x/index.js "
+            ".venv/lib/python3.11/site-packages/json.py .clinerules .clinerules/a.md .roomodes "
+            ".roo/rules/a.md .goosehints QWEN.md WARP.md .opencode/x.md .continue/config.json "
+            ".kiro/x.md .aider.conf.yml .windsurf/rules/x.md .amazonq/rules/x.md .rules "
+            ".junie/guidelines.md .github/instructions/a.md .github/prompts/a.md"
         )
     ),
 )
@@ -115,7 +136,15 @@ def test_what_runs_or_steers_later(path: str) -> None:
     assert obeyed(path.split("/")) == "runs_later"
 
 
-@pytest.mark.parametrize("path", ["agents.py", "bin/tool", "package.md", "src/build.py", "a.py"])
+@pytest.mark.parametrize(
+    "path",
+    words_of(
+        "agents.py bin/tool package.md src/build.py a.py src/config.ts src/rc.js rules.py "
+        "rules/a.md docs/configure.md src/configure.py .github/dependabot.yml tsconfig.json "
+        "src/releases/a.js src/idea/x.xml kiro.md travis.yml prettierrc.js default.nix.md "
+        ".prettierrc .eslintrc.json .yarn/cache/a.zip requirements.txt manage.py"
+    ),
+)
 def test_what_does_not(path: str) -> None:
     assert obeyed(path.split("/")) == ""
 
