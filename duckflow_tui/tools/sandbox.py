@@ -14,6 +14,7 @@ import os
 import secrets
 import shutil
 import socket
+import stat
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -28,6 +29,7 @@ from duckflow_tui.state.session import SandboxLevel
 from duckflow_tui.tools.commands import SandboxChoice, find_program, locked
 from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.process_group import Program
+from duckflow_tui.tools.seccomp import filter_for
 
 log = logging.getLogger("duckflow.sandbox")
 
@@ -322,8 +324,15 @@ class Sandbox:
             "readable": self._readable(),
             "network": network,
             "channel": channel,
+            "filter": self._filter(rung, network).hex(),
         }
         return Held((*self._python(self._source), "hold", json.dumps(plan), *argv), _KEEPERS[rung])
+
+    def _filter(self, rung: Rung, network: bool) -> bytes:
+        shared = False
+        with contextlib.suppress(OSError):  # a folder that is gone lets no command run
+            shared = bool(os.stat(self._workspace.root).st_mode & stat.S_ISGID)
+        return filter_for(network=network, alone=rung == "landlock", shared=shared)
 
     def _python(self, text: str) -> tuple[str, ...]:
         """A program of ours, as text: no command can change what the next one runs."""

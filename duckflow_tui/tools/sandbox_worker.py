@@ -40,10 +40,7 @@ _READ_ONLY, _NO_SETUID, _NO_DEVICES, _NO_PROGRAMS = 1, 2, 4, 8
 _PRIVATE, _WHOLE_TREE = 1 << 18, 1 << 14
 
 _NEW_MOUNTS, _NEW_CGROUP, _NEW_HOST, _NEW_IPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
-_NEW_USER, _NEW_PIDS, _NEW_NET, _NEW_TIME = 0x10000000, 0x20000000, 0x40000000, 0x80
-_NEW_ANY = (
-    _NEW_MOUNTS | _NEW_CGROUP | _NEW_HOST | _NEW_IPC | _NEW_USER | _NEW_PIDS | _NEW_NET | _NEW_TIME
-)
+_NEW_USER, _NEW_PIDS, _NEW_NET = 0x10000000, 0x20000000, 0x40000000
 
 _DROP_FROM_BOUNDING, _SET_SECCOMP, _NO_NEW_PRIVILEGES, _AMBIENT, _CLEAR = 24, 22, 38, 47, 4
 _CAPABILITY_VERSION = 0x20080522
@@ -336,98 +333,10 @@ def landlock(plan: dict[str, Any]) -> None:
 # --- every rung: no rights, fewer calls ------------------------------------------------------
 
 
-class Machine(NamedTuple):
-    """An architecture as seccomp names it, and the numbers of its system calls."""
-
-    audit: int
-    clone: int
-    unshare: int
-    ioctl: int
-    socket: int
-    denied: tuple[int, ...]  # whoever asks
-    others: tuple[int, ...]  # that reach into other processes
-
-
-_NEWER = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443, 467)  # the same everywhere
-
-#: From the kernel's own tables: io_uring, mounts and namespaces, keyrings, bpf, perf events,
-#: userfaultfd, modules, kexec, file handles, clocks, swap, quotas, accounting, reboot, raw ports.
-MACHINES = {
-    "x86_64": Machine(
-        audit=0xC000003E,
-        clone=56,
-        unshare=272,
-        ioctl=16,
-        socket=41,
-        denied=(
-            *(155, 161, 165, 166, 308, 248, 249, 250, 321, 298, 323, 175, 176, 313, 246, 320),
-            *(304, 159, 163, 167, 168, 169, 170, 179, 227, 305, 103, 172, 173, 153),
-            *_NEWER,
-        ),
-        others=(101, 310, 311, 438),
-    ),
-    "aarch64": Machine(
-        audit=0xC00000B7,
-        clone=220,
-        unshare=97,
-        ioctl=29,
-        socket=198,
-        denied=(
-            *(41, 51, 40, 39, 268, 217, 218, 219, 280, 241, 282, 105, 106, 273, 104, 294),
-            *(265, 171, 89, 224, 225, 142, 170, 60, 112, 266, 116, 58),
-            *_NEWER,
-        ),
-        others=(117, 270, 271, 438),
-    ),
-}
-
-_CLONE3 = 435  # its flags are behind a pointer: programs fall back to clone
-_TO_TERMINAL = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX type into a terminal
-_LOAD, _IS, _AT_LEAST, _HAS, _ANSWER = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # where they stand in what is judged
-_ALLOW, _KILL, _FAIL = 0x7FFF0000, 0x80000000, 0x00050000
-_LINUX_X32 = 0x40000000
-
-
-def seccomp_program(machine: Machine, families: tuple[int, ...], *, alone: bool) -> bytes:
-    """The filter: what it does not name is allowed. ``families``: of sockets that may be made;
-    ``alone``: there is no namespace that keeps it from other processes.
-    """
-    steps: list[tuple[int, int, int, int]] = []
-
-    def answer(code: int, value: int, given: int) -> None:
-        """Give this answer where the loaded value fits."""
-        steps.extend(((code, 0, 1, value), (_ANSWER, 0, 0, given)))
-
-    steps += [(_LOAD, 0, 0, _ARCHITECTURE), (_IS, 1, 0, machine.audit)]
-    steps += [(_ANSWER, 0, 0, _KILL), (_LOAD, 0, 0, _NUMBER)]
-    answer(_AT_LEAST, _LINUX_X32, _FAIL | errno.ENOSYS)
-    answer(_IS, _CLONE3, _FAIL | errno.ENOSYS)
-    for number in machine.denied + (machine.others if alone else ()):
-        answer(_IS, number, _FAIL | errno.EPERM)
-    for number in (machine.clone, machine.unshare):
-        steps += [(_IS, 0, 4, number), (_LOAD, 0, 0, _FIRST)]
-        answer(_HAS, _NEW_ANY, _FAIL | errno.EPERM)
-        steps.append((_LOAD, 0, 0, _NUMBER))
-    steps += [(_IS, 0, 6, machine.ioctl), (_LOAD, 0, 0, _SECOND)]
-    for request in _TO_TERMINAL:
-        answer(_IS, request, _FAIL | errno.EPERM)
-    steps.append((_LOAD, 0, 0, _NUMBER))
-    steps += [(_IS, 0, 2 + 2 * len(families), machine.socket), (_LOAD, 0, 0, _FIRST)]
-    for family in families:
-        answer(_IS, family, _ALLOW)
-    steps += [(_ANSWER, 0, 0, _FAIL | errno.EACCES), (_ANSWER, 0, 0, _ALLOW)]
-    return b"".join(struct.pack("=HBBI", *step) for step in steps)
-
-
 def confine(plan: dict[str, Any]) -> None:
     """Give up every right, for ever, and the system calls that no command of a project needs."""
-    alone = plan["rung"] == "landlock"
-    families = (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
-    if not plan["network"]:  # with a network of its own there is nobody to talk to but itself
-        families = () if alone else (socket.AF_UNIX, *families)
-    machine = MACHINES.get(platform.machine())
-    if machine is None:
+    program = bytes.fromhex(plan["filter"])
+    if not program:
         raise OSError(errno.EOPNOTSUPP, f"no system calls are known for {platform.machine()}")
     _prctl("no_new_privs", _NO_NEW_PRIVILEGES, 1)
     _prctl("ambient capabilities", _AMBIENT, _CLEAR)
@@ -438,7 +347,6 @@ def confine(plan: dict[str, Any]) -> None:
             if _libc.prctl(23, ctypes.c_ulong(capability), 0, 0, 0) >= 0:  # PR_CAPBSET_READ
                 _prctl("bounding capabilities", _DROP_FROM_BOUNDING, capability)
     _done(_libc.capset(header, struct.pack("=6I", *(0,) * 6)), "capset")
-    program = seccomp_program(machine, tuple(map(int, families)), alone=alone)
     kept = ctypes.create_string_buffer(program, len(program))
     filter_ = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(kept))
     _prctl("seccomp", _SET_SECCOMP, 2, filter_)

@@ -23,7 +23,7 @@ import pytest
 from support.shell import no_full_sandbox
 
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.tools import sandbox_worker
+from duckflow_tui.tools import sandbox_worker, seccomp
 from duckflow_tui.tools.commands import SandboxChoice
 from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.sandbox import LINKED, Rung, Sandbox, seatbelt_profile
@@ -325,6 +325,40 @@ tried("path", socket.AF_UNIX, socket.SOCK_STREAM, "NAME.socket")
 tried("vsock", 40, socket.SOCK_STREAM, (2, 1))
 print(reached)
 """
+
+
+SET_ID: Final = """
+import os, stat
+flags = os.O_CREAT | os.O_WRONLY
+tries = {
+    "chmod": lambda: os.chmod("made", 0o4755),
+    "group": lambda: os.chmod("made", 0o2755),
+    "fchmod": lambda: os.fchmod(os.open("made", os.O_WRONLY), 0o4755),
+    "fchmodat": lambda: os.chmod("made", 0o4755, dir_fd=os.open(".", os.O_RDONLY)),
+    "open": lambda: os.open("opened", flags, 0o4755),
+    "mknod": lambda: os.mknod("node", stat.S_IFREG | 0o4755),
+}
+open("made", "w").close()
+for name, attack in tries.items():
+    try:
+        attack()
+    except PermissionError:
+        continue
+    print(name)
+os.chmod("made", 0o755)
+os.close(os.open("plain", flags, 0o640))
+"""
+
+
+def test_no_program_is_made_that_runs_as_another_user(made: Made) -> None:
+    found = made.python(SET_ID)
+    assert (found.stdout, found.returncode) == ("", 0), found.stderr
+    modes = {path.name: path.stat().st_mode & 0o7777 for path in made.root.iterdir()}
+    assert (modes["made"], modes["plain"]) == (0o755, 0o640)
+    assert all(not mode & 0o6000 for mode in modes.values())
+    made.root.chmod(0o2775)  # a folder that a group shares
+    assert made.run("mkdir -p a/b && chmod 2775 a && cp -a a c").returncode == 0
+    assert made.run("chmod 4755 made").returncode != 0
 
 
 def test_no_socket_of_anybody_else_is_reached(made: Made) -> None:
@@ -663,9 +697,9 @@ def test_in_the_home_folder_no_sandbox_lets_a_command_run_unasked(
 
 def test_the_filter_of_both_architectures_is_whole() -> None:
     """Every jump lands in the program, and its last step lets pass what no step named."""
-    for machine in sandbox_worker.MACHINES.values():
+    for machine in seccomp.MACHINES.values():
         for families in ((), (1, 2, 10, 16)):
-            program = sandbox_worker.seccomp_program(machine, families, alone=True)
+            program = seccomp.seccomp_program(machine, families, alone=True)
             steps = [program[at : at + 8] for at in range(0, len(program), 8)]
             assert len(program) % 8 == 0
             assert len(steps) < 4096

@@ -1,0 +1,133 @@
+"""Which system calls a command of the model may make: the filter of seccomp for its sandbox."""
+
+from __future__ import annotations
+
+import errno
+import platform
+import socket
+import struct
+from typing import NamedTuple
+
+#: Flags of clone and unshare: mounts, cgroup, host, IPC, user, processes, network, time.
+_NEW_ANY = 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 | 0x40000000 | 0x80
+
+
+class Machine(NamedTuple):
+    """An architecture as seccomp names it, and the numbers of its system calls. ``modes``: those
+    that give a file its mode, with the place of the mode among what they are given, from 0, and
+    that of the flags which tell whether a file is made, 0 where one always is.
+    """
+
+    audit: int
+    clone: int
+    unshare: int
+    ioctl: int
+    socket: int
+    modes: tuple[tuple[int, int, int], ...]
+    denied: tuple[int, ...]  # whoever asks
+    others: tuple[int, ...]  # that reach into other processes
+
+
+_NEWER = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443, 467)  # the same everywhere
+
+#: From the kernel's own tables: io_uring, mounts and namespaces, keyrings, bpf, perf events,
+#: userfaultfd, modules, kexec, file handles, clocks, swap, quotas, accounting, reboot, raw ports.
+MACHINES = {
+    "x86_64": Machine(
+        audit=0xC000003E,
+        clone=56,
+        unshare=272,
+        ioctl=16,
+        socket=41,
+        # chmod, fchmod, fchmodat, fchmodat2, creat, mknod, mknodat, open, openat
+        modes=(
+            *((90, 1, 0), (91, 1, 0), (268, 2, 0), (452, 2, 0), (85, 1, 0), (133, 1, 0)),
+            *((259, 2, 0), (2, 2, 1), (257, 3, 2)),
+        ),
+        denied=(
+            *(155, 161, 165, 166, 308, 248, 249, 250, 321, 298, 323, 175, 176, 313, 246, 320),
+            *(304, 159, 163, 167, 168, 169, 170, 179, 227, 305, 103, 172, 173, 153),
+            *_NEWER,
+        ),
+        others=(101, 310, 311, 438),
+    ),
+    "aarch64": Machine(
+        audit=0xC00000B7,
+        clone=220,
+        unshare=97,
+        ioctl=29,
+        socket=198,
+        modes=((52, 1, 0), (53, 2, 0), (452, 2, 0), (33, 2, 0), (56, 3, 2)),
+        denied=(
+            *(41, 51, 40, 39, 268, 217, 218, 219, 280, 241, 282, 105, 106, 273, 104, 294),
+            *(265, 171, 89, 224, 225, 142, 170, 60, 112, 266, 116, 58),
+            *_NEWER,
+        ),
+        others=(117, 270, 271, 438),
+    ),
+}
+
+#: clone3 and openat2: what they are asked is behind a pointer. Programs fall back to older ones.
+_HIDDEN = (435, 437)
+_MAKES = 0o100 | 0o20000000  # O_CREAT and O_TMPFILE
+_SET_USER, _SET_GROUP = 0o4000, 0o2000
+_TO_TERMINAL = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX type into a terminal
+_LOAD, _IS, _AT_LEAST, _HAS, _ANSWER = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # where they stand in what is judged
+_ALLOW, _KILL, _FAIL = 0x7FFF0000, 0x80000000, 0x00050000
+_LINUX_X32 = 0x40000000
+
+
+def seccomp_program(
+    machine: Machine, families: tuple[int, ...], *, alone: bool, shared: bool = False
+) -> bytes:
+    """The filter: what it does not name is allowed. ``families``: of sockets that may be made;
+    ``alone``: there is no namespace that keeps it from other processes. No file can be made to run
+    as its owner or its group, but for the latter where the folder is ``shared`` by a group: there
+    the bit is on folders, and copying them sets it.
+    """
+    bits = _SET_USER if shared else _SET_USER | _SET_GROUP
+    steps: list[tuple[int, int, int, int]] = []
+
+    def answer(code: int, value: int, given: int) -> None:
+        """Give this answer where the loaded value fits."""
+        steps.extend(((code, 0, 1, value), (_ANSWER, 0, 0, given)))
+
+    steps += [(_LOAD, 0, 0, _ARCHITECTURE), (_IS, 1, 0, machine.audit)]
+    steps += [(_ANSWER, 0, 0, _KILL), (_LOAD, 0, 0, _NUMBER)]
+    answer(_AT_LEAST, _LINUX_X32, _FAIL | errno.ENOSYS)
+    for number in _HIDDEN:
+        answer(_IS, number, _FAIL | errno.ENOSYS)
+    for number in machine.denied + (machine.others if alone else ()):
+        answer(_IS, number, _FAIL | errno.EPERM)
+    for number in (machine.clone, machine.unshare):
+        steps += [(_IS, 0, 4, number), (_LOAD, 0, 0, _FIRST)]
+        answer(_HAS, _NEW_ANY, _FAIL | errno.EPERM)
+        steps.append((_LOAD, 0, 0, _NUMBER))
+    for number, mode, flags in machine.modes:
+        asked = [(_LOAD, 0, 0, _FIRST + 8 * flags), (_HAS, 0, 3, _MAKES)] if flags else []
+        asked += [(_LOAD, 0, 0, _FIRST + 8 * mode), (_HAS, 0, 1, bits)]
+        asked += [(_ANSWER, 0, 0, _FAIL | errno.EPERM), (_LOAD, 0, 0, _NUMBER)]
+        steps += [(_IS, 0, len(asked), number), *asked]
+    steps += [(_IS, 0, 6, machine.ioctl), (_LOAD, 0, 0, _SECOND)]
+    for request in _TO_TERMINAL:
+        answer(_IS, request, _FAIL | errno.EPERM)
+    steps.append((_LOAD, 0, 0, _NUMBER))
+    steps += [(_IS, 0, 2 + 2 * len(families), machine.socket), (_LOAD, 0, 0, _FIRST)]
+    for family in families:
+        answer(_IS, family, _ALLOW)
+    steps += [(_ANSWER, 0, 0, _FAIL | errno.EACCES), (_ANSWER, 0, 0, _ALLOW)]
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+def filter_for(*, network: bool, alone: bool, shared: bool) -> bytes:
+    """The filter for this machine, as ``seccomp_program`` says; empty where its system calls are
+    not known. Without ``network``, in one of its own, there is nobody to talk to but itself.
+    """
+    machine = MACHINES.get(platform.machine())
+    if machine is None:
+        return b""
+    families = (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
+    if not network:
+        families = () if alone else (socket.AF_UNIX, *families)
+    return seccomp_program(machine, tuple(map(int, families)), alone=alone, shared=shared)
