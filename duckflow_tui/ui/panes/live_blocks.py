@@ -223,8 +223,12 @@ def live_blocks(
     ``opened`` shows reasoning as it comes and more output, ``queue`` messages that wait.
     """
     blocks: list[Block] = []
+    asked = bool(state.gates or state.cards)
+    works = _is_at_work(state) and not asked and (not state.turn or state.turn.pause == "running")
+    said_below = _main_call(state) if works else None  # the line of status says why it waits
     for live in state.live.values():
-        parts = _reply(live, replies, look, moment, opened=opened, alone=not _is_at_work(state))
+        alone, waits = not _is_at_work(state), live is not said_below
+        parts = _reply(live, replies, look, moment, opened=opened, alone=alone, waits=waits)
         for part in parts:
             part.step_id = live.step_id
         blocks.extend(parts)
@@ -240,7 +244,7 @@ def live_blocks(
         blocks.append(block)
     if state.turn is not None and state.turn.pause != "running":
         blocks.append(_paused(state, look))
-    elif _is_at_work(state) and not state.gates and not state.cards:
+    elif works:
         blocks.append(_working(state, replies, look, moment))
     if queue:
         blocks.extend(_queued(message, look) for message in state.queue)
@@ -255,8 +259,11 @@ def _reply(
     *,
     opened: bool,
     alone: bool,
+    waits: bool,
 ) -> list[Block]:
-    """``alone`` where no turn runs: what it shows is an answer beside work that has ended."""
+    """``alone`` where no turn runs: what it shows is an answer beside work that has ended;
+    ``waits``: a line of its own says why it does not move.
+    """
     blocks: list[Block] = []
     spoken = live.purpose in _SPOKEN
     reply: LiveReplyBlock | None = None
@@ -270,7 +277,7 @@ def _reply(
             blocks.append(_thought(live, reply, opened=opened))
     if reply is not None and reply.height:
         blocks.append(reply)
-    if live.waiting is not None:
+    if live.waiting is not None and waits:
         said = waiting_text(live.waiting, look, moment)
         blocks.append(_moving(said, "", look, moment, look.palette.accent))
     elif live.aside and not blocks:
@@ -286,6 +293,11 @@ def _is_at_work(state: AgentState) -> bool:
     return state.turn is not None or any(not live.aside for live in state.live.values())
 
 
+def _main_call(state: AgentState) -> LiveReply | None:
+    """The call to a model that the work waits for."""
+    return next((live for live in state.live.values() if not live.aside), None)
+
+
 def _working(
     state: AgentState, replies: dict[str, LiveReplyBlock], look: Look, moment: Moment
 ) -> ReadyBlock:
@@ -293,7 +305,13 @@ def _working(
     stands.
     """
     words, turn = look.words, state.turn
-    live = next((live for live in state.live.values() if not live.aside), None)
+    live = _main_call(state)
+    if live is not None and live.waiting is not None:
+        said = waiting_text(live.waiting, look, moment)
+        said = f"{said[:1].upper()}{said[1:]} · {words('transcript.esc_pauses')}"
+        block = _moving(said, "", look, moment, look.palette.accent)
+        block.group = "text"
+        return block
     key = "transcript.working"
     if live is not None:
         reply = replies.get(live.llm_id)
