@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
+
+from rich.style import Style
+from textual import events
 
 if TYPE_CHECKING:
     from textual.dom import DOMNode
@@ -13,3 +16,22 @@ if TYPE_CHECKING:
 def host_of(node: DOMNode) -> DuckflowApp:
     """The app of this widget or screen."""
     return cast("DuckflowApp", node.app)  # pyright: ignore[reportUnknownMemberType]  # App[Unknown]
+
+
+def names_key(style: Style, key: str) -> Style:
+    """The style of the printed name of a key, which can be clicked."""
+    return style + Style(meta={"key": key})
+
+
+def press(node: DOMNode, key: str) -> None:
+    """The key comes as if it was pressed: to who has the focus, with all that holds for keys."""
+    host_of(node).post_message(events.Key(key, key if len(key) == 1 else None))
+
+
+def press_clicked(node: DOMNode, event: events.Click) -> None:
+    """Where the name of a key was clicked, press it."""
+    meta: dict[str, Any] = event.style.meta
+    key = meta.get("key")
+    if isinstance(key, str):
+        event.stop()
+        press(node, key)

@@ -274,6 +274,30 @@ async def test_click_gives_the_focus_and_approves_nothing() -> None:
         assert app.answers == []
 
 
+async def click_on(pilot: Pilot[None], app: GateApp, name: str) -> None:
+    """Click the name of a key where it stands on the screen."""
+    found = [(y, line.find(name)) for y, line in enumerate(app.text().split("\n"))]
+    y, x = next((y, x) for y, x in found if x >= 0)
+    await pilot.click(offset=(x + 1, y))
+    await drawn(pilot)
+
+
+@pytest.mark.parametrize(("name", "choice"), [(" y  ", "once"), (" 2 change", "alternative")])
+async def test_a_letter_can_be_clicked_and_is_the_key(name: str, choice: str) -> None:
+    """The click that brings the focus answers nothing, nor does another within 300 ms."""
+    app = GateApp(gate())
+    async with app.run_test(size=WIDE) as pilot:
+        await drawn(pilot)
+        await click_on(pilot, app, name)
+        assert app.focused is app.card
+        app.clock.advance(SETTLE - 0.001)
+        await click_on(pilot, app, name)
+        assert app.answers == []
+        app.clock.advance(SETTLE)
+        await click_on(pilot, app, name)
+        assert [answer.choice for answer in app.answers] == [choice]
+
+
 async def test_one_gate_is_answered_once() -> None:
     """The card stays until the state says that the gate is closed; a second y is not sent."""
     app = GateApp(gate(), second())

@@ -40,6 +40,7 @@ from duckflow_tui.state.plan import Step, WorkStatus
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE, SETTLE_UNASKED
+from duckflow_tui.ui.screens.keys_help import KeysHelp
 from duckflow_tui.words.catalogue import Catalogue
 
 SAYS = Catalogue("en")("gate.says")  # before the words of a model
@@ -570,3 +571,22 @@ async def test_a_text_that_begins_with_an_answer_chooses_nothing(text: str) -> N
         await pilot.pause(2 * HOLD)
         assert fake.card_answers == []
         assert app.bench.focused is app.bench.composer
+
+
+async def test_letters_of_a_card_and_keys_of_the_footer_can_be_clicked() -> None:
+    fake = FakeEngine(drafted())
+    app = app_with(fake)
+
+    async def click_on(pilot: Pilot[int], name: str) -> None:
+        found = [(y, line.find(name)) for y, line in enumerate(screen_text(app).split("\n"))]
+        y, x = next((y, x) for y, x in found if x >= 0)
+        await pilot.click(offset=(x + 1, y))
+
+    async with standing(app) as pilot:
+        await click_on(pilot, "F1 keys")
+        await settled(pilot, lambda: isinstance(app.screen, KeysHelp), "the keys")
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.screen is app.bench)
+        await at_question(pilot)
+        await click_on(pilot, " o  step by step")
+        assert await answered(fake, pilot) == ("run_steps", "")

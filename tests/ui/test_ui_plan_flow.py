@@ -67,7 +67,7 @@ async def seat(tmp_path: Path, server: ScriptedEndpoint) -> AsyncGenerator[Seat]
 
 def groups(app: DuckflowApp) -> list[str]:
     """Those of the workers that run, without what only reads and loads."""
-    aside = ("watch", "warm", "preview", "completion")
+    aside = ("watch", "warm", "preview", "completion", "branch", "recent")
     return sorted(w.group for w in app.workers if w.is_running and w.group not in aside)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from rich.cells import cell_len
+from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.containers import Vertical
@@ -16,9 +17,10 @@ from textual.reactive import reactive, var
 from textual.widget import Widget
 
 from duckflow_tui.state.base import Clock
+from duckflow_tui.ui.host import names_key, press_clicked
 from duckflow_tui.ui.panes.key_guard import SETTLE, InlineField, KeyGuard, anew, composes, writes
 from duckflow_tui.ui.panes.rows import palette_of
-from duckflow_tui.ui.panes.strips import fit, wrap
+from duckflow_tui.ui.panes.strips import fit, ink, wrap
 from duckflow_tui.ui.textual_private import bindings_of, half_width_key
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -52,8 +54,17 @@ class KeyHint:
         return f"{self.text} {self.to_what}" if self.to_what else self.text
 
 
+def _key_of(letter: str) -> str:
+    """What a key that is printed like this is called."""
+    if letter.startswith("↓"):
+        return "pagedown"
+    return {"Esc": "escape"}.get(letter, letter)
+
+
 class KeyRow(Widget, can_focus=False):
-    """Letters on the accent while ``lit``, quiet otherwise: only lit letters act."""
+    """Letters on the accent while ``lit``, quiet otherwise: only lit letters act, pressed or
+    clicked.
+    """
 
     lit: reactive[bool] = reactive(False)
     hints: reactive[tuple[KeyHint, ...]] = reactive((), layout=True)
@@ -68,9 +79,19 @@ class KeyRow(Widget, can_focus=False):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self.height_for(width, container.height)
 
+    def on_click(self, event: events.Click) -> None:
+        press_clicked(self, event)
+
+    def _letter(self, letter: str) -> tuple[str, Style]:
+        """A letter as it is drawn, with the key that a click on it stands for."""
+        palette = palette_of(self)
+        style = ink(palette.quiet)
+        if self.lit:
+            style = ink(palette.on_accent, on=palette.accent, bold=True)
+        return f" {letter} ", names_key(style, _key_of(letter))
+
     def render(self) -> Text:
         palette = palette_of(self)
-        letter = f"bold {palette.on_accent} on {palette.accent}" if self.lit else palette.quiet
         text = Text(no_wrap=True, end="")
         gap, lines = self._packed(self.size.width)
         for number, line in enumerate(lines):
@@ -80,8 +101,7 @@ class KeyRow(Widget, can_focus=False):
                 if index:
                     text.append(" " * gap)
                 if hint.letter:
-                    text.append(f" {hint.letter} ", style=letter)
-                    text.append(" ")
+                    text.append(*self._letter(hint.letter)).append(" ")
                 tone = palette.text if self.lit else palette.quiet
                 text.append(hint.text, style=f"bold {palette.accent}" if hint.asks else tone)
                 if hint.to_what:
@@ -163,7 +183,6 @@ class OptionRows(KeyRow):
 
     def _listed(self, width: int) -> Text:
         palette = palette_of(self)
-        letter = f"bold {palette.on_accent} on {palette.accent}" if self.lit else palette.quiet
         names = max((cell_len(hint.text) for hint in self.hints), default=0)
         room = width - _KEY - names - _GAP
         effects = [self.effects.get(hint.letter, "") for hint in self.hints]
@@ -172,7 +191,7 @@ class OptionRows(KeyRow):
         for hint, effect in zip(self.hints, effects, strict=True):
             if text:
                 text.append("\n")
-            text.append(f" {hint.letter} ", style=letter).append(" ")
+            text.append(*self._letter(hint.letter)).append(" ")
             name = fit(hint.text, width - _KEY)
             text.append(name, style=palette.text if self.lit else palette.quiet)
             if tells and effect:

@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.reactive import var
 
 from duckflow_tui.state.base import ELLIPSIS
+from duckflow_tui.ui.host import names_key, press_clicked
 from duckflow_tui.ui.panes.diff_paint import Layer, painted
 from duckflow_tui.ui.panes.rows import LineView, Seen, palette_of, whole_spans
 from duckflow_tui.ui.panes.strips import (
@@ -210,6 +211,9 @@ class RequestView(LineView, can_focus=False):
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self._allot(container)
 
+    def on_click(self, event: events.Click) -> None:
+        press_clicked(self, event)
+
     def watch_lit(self) -> None:
         self.redraw()
 
@@ -322,7 +326,7 @@ class RequestView(LineView, can_focus=False):
         elif lead or not column:
             head.append(Segment(" " * (column + cell_len(said) if column else 1), ground))
         key = ink(palette.accent, bold=True) if self.lit else ink(palette.quiet)
-        layers: list[Layer] = [(span, key) for span in row.keys]
+        layers: list[Layer] = [(span, names_key(key, row.text[slice(*span)])) for span in row.keys]
         if row.mark is not None:
             layers.append(((0, 1), tones[row.mark]))
         tone = tones[row.tone]
@@ -403,6 +407,7 @@ class CardView(RequestView):
         self.redraw()
 
     def on_click(self, event: events.Click) -> None:
+        press_clicked(self, event)
         line = self.scroll_offset.y + event.y
         if not 0 <= line < len(self._lines):
             return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from rich.cells import cell_len
+from textual import events
 from textual.reactive import reactive, var
 from textual.timer import Timer
 
@@ -14,6 +16,7 @@ from duckflow_tui.state.phase import Status
 from duckflow_tui.state.session import SessionInfo
 from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.state.usage import UsageTotals
+from duckflow_tui.ui.host import press
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.composer import Written
 from duckflow_tui.ui.panes.rows import BarPart, Rows, arranged
@@ -199,28 +202,33 @@ class StatusLine(Rows):
         return self.words("status.context_of", percent=percent)
 
     def _keys(self, palette: Palette) -> list[BarPart]:
-        quiet = ink(palette.quiet)
-        parts = [
-            BarPart(self.words("status.key_commands"), quiet, weight=2),
-            BarPart(self.words("status.key_keys"), quiet, weight=4),
-        ]
-        if self.over:
-            return parts
+        style = ink(palette.quiet)
+        return [BarPart(text, style, weight=weight) for text, _, weight in self._helping()]
+
+    def _helping(self) -> list[tuple[str, str, int]]:
+        """The keys that help now: what is printed, the key, its weight."""
+        names = [("commands", "ctrl+p", 2), ("keys", "f1", 4)]
         if self._turn is None:
             if self._own:
-                parts.append(BarPart(self.words("status.key_stop"), quiet, weight=7))
-            return parts
-        if self._turn.pause == "running":
-            if self.tight:
-                parts.append(BarPart(self.words("status.key_now"), quiet, weight=5))
-                parts.append(BarPart(self.words("status.key_next"), quiet, weight=5))
-            return parts
-        if self.written == "message":
-            parts.append(BarPart(self.words("status.key_redirect"), quiet, weight=6))
-        elif self.written == "nothing" and not self._waiting:
-            parts.append(BarPart(self.words("status.key_resume"), quiet, weight=6))
-        parts.append(BarPart(self.words("status.key_stop"), quiet, weight=7))
-        return parts
+                names.append(("stop", "escape", 7))
+        elif self._turn.pause != "running":
+            if self.written == "message":
+                names.append(("redirect", "enter", 6))
+            elif self.written == "nothing" and not self._waiting:
+                names.append(("resume", "enter", 6))
+            names.append(("stop", "escape", 7))
+        elif self.tight:
+            names += [("now", "enter", 5), ("next", "tab", 5)]
+        shown = names[:2] if self.over else names
+        return [(self.words(f"status.key_{name}"), key, weight) for name, key, weight in shown]
+
+    def on_click(self, event: events.Click) -> None:
+        """A click on a key is the key."""
+        line = "".join(segment.text for segment in self.lines(self.size.width)[0])
+        for text, key, _ in self._helping():
+            at = line.rfind(text)
+            if at >= 0 and 0 <= event.x - cell_len(line[:at]) < cell_len(text):
+                press(self, key)
 
 
 def short_count(count: int) -> str:
