@@ -11,7 +11,7 @@ from textual._compositor import ChopsUpdate, Compositor
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
-from textual.geometry import Region
+from textual.geometry import Offset, Region
 from textual.keys import _character_to_key
 from textual.strip import Strip
 from textual.widgets import Input, TextArea
@@ -53,7 +53,8 @@ class HostedApp(App[int], inherit_bindings=False):
         """
         field = screen.focused
         if isinstance(field, Input | TextArea):
-            self.cursor_position = field.cursor_screen_offset
+            at_end = isinstance(field, Input) and field.cursor_at_end  # told one cell too far
+            self.cursor_position = field.cursor_screen_offset - Offset(at_end, 0)
         super()._display(screen, renderable)  # pyright: ignore[reportUnknownMemberType]  # Screen[Unknown]
 
     def _fatal_error(self) -> None:

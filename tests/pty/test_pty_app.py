@@ -236,6 +236,38 @@ def test_alt_and_a_digit_from_a_plain_terminal_shows_a_pane(tmp_path: Path) -> N
         assert "¢" not in terminal.text
 
 
+def test_the_terminals_cursor_is_where_the_next_letter_comes(tmp_path: Path) -> None:
+    """There an input method opens its window: before the first key, after a long draft was put
+    away, and in a field that opens, too.
+    """
+    with program(tmp_path, "--base-url", "http://127.0.0.1:9/v1", "--model", "m") as terminal:
+
+        def at(text: str, behind: int = 0) -> None:
+            """The cursor is at the beginning of the text, or so many cells behind it."""
+
+            def there() -> bool:
+                rows = (y for y, line in enumerate(terminal.lines) if text in line)
+                y = next(rows, None)
+                cursor = terminal.screen.cursor
+                if y is None:
+                    return False
+                return (cursor.x, cursor.y) == (terminal.lines[y].index(text) + behind, y)
+
+            terminal.until(there, f"the cursor at {text!r}")
+
+        at("Message   @ file")
+        terminal.type("hello\nto all\nof you")
+        at("of you", behind=6)
+        terminal.type("\x03")
+        at("Message   @ file")
+        terminal.type("\x06")
+        at("in the chat or the diff")
+        terminal.type("needle")
+        at("needle", behind=6)
+        terminal.type("\x1b[D")
+        at("needle", behind=5)
+
+
 def test_idle_writes_nothing(tmp_path: Path) -> None:
     with program(tmp_path) as terminal:
         terminal.sees("the demo")
