@@ -5,6 +5,7 @@ The screen's words for a code stand in ``words/<language>/llm.toml``.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -40,6 +41,7 @@ ErrorCode = Literal[
 
 DETAIL: Final = 300  # characters of an answer that an error shows
 MASK: Final = "•••"
+_TOLD_APART: Final = 16  # letters and digits; fewer may stand in a text by chance
 
 
 @dataclass(eq=False)
@@ -104,12 +106,39 @@ def escaped(text: str, secrets: Iterable[str] = (), limit: int = DETAIL) -> str:
 
 
 def masked(text: str, secret: str) -> str:
-    """The text without the secret, also where only its beginning made it to the end."""
-    text = text.replace(secret, MASK)
+    """The text without the secret, also where only its beginning made it to the end; a long one
+    also in other letters, spaced out, backwards, in base64 or as hexadecimal digits.
+    """
+    text = _without_forms(text.replace(secret, MASK), secret)
     for length in range(min(len(secret) - 1, len(text)), 3, -1):
         if text.endswith(secret[:length]):
             return text[:-length] + MASK
     return text
+
+
+def _without_forms(text: str, secret: str) -> str:
+    """The text without what is the secret when only letters and digits count, and no capitals."""
+    if len(secret) > 2 * len(text):
+        return text
+    raw = secret.encode("utf-8", "replace")
+    forms = {secret, raw.hex()}
+    for before in range(3):  # of other bytes; the characters that hold some of them are left
+        coded = base64.b64encode(b"\0" * before + raw).decode().rstrip("=")
+        forms.add(coded[(0, 2, 3)[before] : len(coded) - ((before + len(raw)) % 3 > 0)])
+    flat = [(c, at) for at, char in enumerate(text) if char.isalnum() for c in char.lower()]
+    letters, places = "".join(c for c, _ in flat), [at for _, at in flat]
+    gone = set[int]()
+    for form in forms:
+        wanted = "".join(filter(str.isalnum, form)).lower()
+        for way in (wanted, wanted[::-1]) if len(wanted) >= _TOLD_APART else ():
+            at = letters.find(way)
+            while at >= 0:
+                gone |= set(range(places[at], places[at + len(way) - 1] + 1))
+                at = letters.find(way, at + len(way))
+    kept = (
+        char if at not in gone else "" if at - 1 in gone else MASK for at, char in enumerate(text)
+    )
+    return "".join(kept)
 
 
 _RETRIED: Final = frozenset({408, 429, 500, 502, 503, 504, 529})

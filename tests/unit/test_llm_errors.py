@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import string
 import time
 import tomllib
@@ -64,6 +65,32 @@ def test_a_key_that_the_cut_would_split_is_masked_too() -> None:
     for before in range(DETAIL - len(KEY) - 2, DETAIL + 2):
         assert "sk-very" not in escaped("x" * before + KEY, (KEY,))
     assert "sk-very" not in escaped(" " * (DETAIL * 8 - 10) + KEY, (KEY,))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        KEY[::-1],
+        KEY.upper(),
+        f"{KEY[:9]} {KEY[9:]}",
+        " ".join(KEY),
+        "|".join(KEY[at : at + 4] for at in range(0, len(KEY), 4)),
+        KEY.encode().hex(" "),
+        *(base64.b64encode(f"{'x' * n}{KEY}:".encode()).decode() for n in range(3)),
+        base64.urlsafe_b64encode(KEY.encode()).decode()[::-1],
+    ],
+)
+def test_a_key_in_another_form_is_masked_too(told: str) -> None:
+    shown = escaped(f"bad key {told} of yours", (KEY,))
+    assert (shown[:8], shown[-8:]) == ("bad key ", "of yours")
+    left = "".join(filter(str.isalnum, shown[8:-8]))
+    assert len(left) < 8  # what base64 has of other bytes
+
+
+def test_what_only_looks_a_little_like_a_key_stays() -> None:
+    for key in ("sk-very", "secret-word-one", KEY):
+        said = "very secret words 0123456789: the word one of your keys, " + KEY[4:18]
+        assert escaped(said, (key,)) == said
 
 
 def test_a_text_pasted_for_a_key_costs_no_time_for_being_long() -> None:
