@@ -31,7 +31,7 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.bindings import KEYS
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
 from duckflow_tui.ui.screens.context import ContextBoard
 from duckflow_tui.ui.screens.pick_list import PickList
 from duckflow_tui.ui.screens.rewind import RewindBoard
@@ -77,6 +77,10 @@ async def test_ways_to_the_open_gate(key: str) -> None:
         await settled(pilot, lambda: app.bench.focused is app.bench.gate)
         await pilot.press("y")
         assert fake.answers == []  # too soon: it was meant for another place
+        clock_of(fake).advance(SETTLE)
+        await pilot.press("y")
+        await pilot.pause(2 * HOLD)
+        assert fake.answers == []  # it asks about the one that did nothing
         clock_of(fake).advance(SETTLE)
         await pilot.press("y")
         await settled(pilot, lambda: bool(fake.answers))
