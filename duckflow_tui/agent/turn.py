@@ -401,7 +401,9 @@ class TurnEnding:
         return wanted
 
     def _worked_on(self, plan: Plan) -> bool:
-        """Whether this turn did something of the plan."""
+        """Whether this turn did something of the plan; of a rejected one nothing is done."""
+        if plan.status is PlanStatus.REJECTED:
+            return False
         for m in self._store.state.messages[self._messages_before :]:
             match m:
                 case ReportMessage(report=report) if report.plan_id == plan.plan_id:

@@ -103,7 +103,12 @@ class PlanDesk:
     async def revise(
         self, plan_id: str, changes: list[StepEdit], end: Literal["", "close", "delete"] = ""
     ) -> Output:
-        """Change a draft at once; put a change of an approved plan, or its end, before the user."""
+        """Change a draft at once; put a change of an approved plan, or its end, before the user.
+        Without an id it is the newest where the user has just rejected that, else the one in hand.
+        """
+        newest = self._parts.store.state.plans[-1:]
+        if not plan_id and newest and newest[0].status is PlanStatus.REJECTED:
+            plan_id = newest[0].plan_id
         plan = self._plan(plan_id)
         if bool(end) == bool(changes):
             raise ToolFault("Either change steps or end the plan.", Outcome.INVALID)

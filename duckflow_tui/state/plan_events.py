@@ -34,6 +34,7 @@ class PlanState:
 
     plans: tuple[Plan, ...] = ()
     active_plan_id: str | None = None
+    plan_before_id: str | None = None  # in hand when the newest was proposed
 
     @property
     def active_plan(self) -> Plan | None:
@@ -67,6 +68,7 @@ class PlanProposed(Event, kind="plan_proposed"):
             raise StateError(f"plan {state.work.plan_id} is being worked on")
         _check(self.plan)
         state.plans = (*state.plans, self.plan)
+        state.plan_before_id = state.active_plan_id
         state.active_plan_id = self.plan.plan_id
 
 
@@ -96,12 +98,16 @@ class PlanRevised(Event, kind="plan_revised"):
             approved, status = new.fingerprint, old.status
         if approved and status in (PlanStatus.COMPLETED, PlanStatus.FAILED):
             status = PlanStatus.IN_PROGRESS
+        if old.status is PlanStatus.REJECTED:
+            state.active_plan_id = old.plan_id
         kept = {"run": old.run, "rejection": "", "created_at": old.created_at}
         _replace(state, new.replace(status=status, approved=approved, **kept))
 
 
 class PlanAnswered(Event, kind="plan_answered"):
-    """The user approved or rejected a plan exactly as it was shown; approved, it is worked on."""
+    """The user approved or rejected a plan exactly as it was shown; approved, it is worked on.
+    Rejected, the one before it is in hand again, where there is one to go on with or look at.
+    """
 
     plan_id: str
     fingerprint: str
@@ -115,6 +121,10 @@ class PlanAnswered(Event, kind="plan_answered"):
         update: dict[str, object] = {"rejection": self.reason, "approved": "", "run": None}
         if self.run is None:
             update["status"] = PlanStatus.REJECTED
+            ended = (PlanStatus.REJECTED, PlanStatus.CLOSED, PlanStatus.DELETED)
+            before = [p for p in state.plans if p.plan_id == state.plan_before_id]
+            if before and before[0].status not in ended and plan.plan_id == state.active_plan_id:
+                state.active_plan_id = state.plan_before_id
         else:
             begun = any(s.status is not WorkStatus.PENDING for s in plan.steps)
             update = {

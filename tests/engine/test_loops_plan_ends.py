@@ -20,6 +20,7 @@ from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import CardKind
+from duckflow_tui.state.goal import ReviewMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import PlanStatus, ReportMessage, WorkStatus
 
@@ -131,6 +132,26 @@ async def test_a_way_back_takes_a_closing_with_it_only_where_that_came_later(
         assert await s.engine.rewind.back(mine[-2]) == ""
         assert s.state.plans[0].status is PlanStatus.IN_PROGRESS
         assert s.state.active_plan is not None
+
+
+async def test_a_turn_whose_second_plan_was_rejected_ends_with_a_verdict(tmp_path: Path) -> None:
+    """The plan that was done is in hand again, and the turn is judged by its work."""
+    whole = decision("I run it.", action("task_loop.run"))
+    script = story(PROPOSE, whole, PROPOSE, done("Both notes are there."), plans=2)
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("two notes please")
+        await asked(s, CardKind.PLAN)
+        await answer(s, "run_steps")
+        await asked(s, CardKind.REPORT)
+        await answer(s, "go_on")
+        await s.until(lambda state: len(state.plans) == 2 and bool(state.cards))
+        await answer(s, "reject", text="no")
+        end = await s.ended()
+        first, second = s.state.plans
+        assert (first.status, second.status) == (PlanStatus.COMPLETED, PlanStatus.REJECTED)
+        assert s.state.active_plan == first
+        assert end.outcome == "done"
+        assert any(isinstance(m, ReviewMessage) for m in s.state.messages)
 
 
 async def test_of_several_plans_one_is_in_hand_and_a_key_takes_another(tmp_path: Path) -> None:

@@ -145,6 +145,22 @@ def test_a_changed_plan_goes_on_where_the_user_wants_the_change(
     assert now.approved == ("" if after is PlanStatus.DRAFT else now.fingerprint)
 
 
+def test_after_a_rejected_plan_the_one_before_it_is_in_hand_again() -> None:
+    state = AgentState()
+    for number in (1, 2, 3):
+        made = plan(step("a"), step("b")).model_copy(update={"plan_id": f"plan_{number}"})
+        PlanProposed(plan=made).apply(state)
+        mark = made.fingerprint
+        run = RunMode.ALL if number == 1 else None
+        PlanAnswered(plan_id=made.plan_id, fingerprint=mark, run=run).apply(state)
+        assert state.active_plan_id == "plan_1"
+    changed = state.plans[2].model_copy(update={"version": 2, "name": "other"})
+    PlanRevised(plan=changed, by="model").apply(state)
+    assert state.active_plan_id == "plan_3"  # it is put before the user once more
+    PlanAnswered(plan_id="plan_3", fingerprint=changed.fingerprint, run=None).apply(state)
+    assert state.active_plan_id == "plan_1"
+
+
 def test_an_answer_makes_its_plan_the_active_one() -> None:
     state = AgentState()
     for number in (1, 2):

@@ -11,7 +11,7 @@ from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.base import Told
-from duckflow_tui.state.plan import Plan
+from duckflow_tui.state.plan import Plan, PlanStatus
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.plan_rows import MARKS, status_words
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
@@ -72,7 +72,8 @@ class PlansBoard(StateBoard):
     def item(self, name: str, width: int) -> Row:
         palette, plan = palette_of(self), self._plan(name)
         done, total = plan.progress
-        active = plan.plan_id == self.state.active_plan_id
+        rejected = plan.status is PlanStatus.REJECTED
+        active = plan.plan_id == self.state.active_plan_id and not rejected
         said: list[str] = [self.words("plans.in_hand")] if active else []
         said.append(status_words(plan, self.words) or self.words("plans.in_progress"))
         said.append(self.words("plans.progress", done=done, total=total))
