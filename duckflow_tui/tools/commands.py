@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import signal
+import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -50,7 +51,10 @@ class CommandLimits(NamedTuple):
 class SandboxChoice(NamedTuple):
     """What the user wants of the sandbox.
 
-    ``folder``: where the app may keep the commands' private files; ``own``: the app's own folders.
+    ``folder``: where the app may keep the commands' private files; ``own``: the app's own folders;
+    ``runs_from``: the environment of Python that the app is installed in. All of that is closed
+    where the workspace holds it, since a new ``.pth`` file or another ``python`` in it runs with
+    the next start; so a command installs no package there without the user's consent.
     ``rungs``: the kinds to try, empty for all there are.
     """
 
@@ -58,6 +62,7 @@ class SandboxChoice(NamedTuple):
     read: tuple[str, ...] = ()  # more places that commands can read
     folder: Path = Path("/nonexistent")
     own: tuple[Path, ...] = ()
+    runs_from: Path = Path(sys.prefix)
     rungs: tuple[str, ...] = ()
 
 

@@ -356,7 +356,8 @@ class Sandbox:
         return made if made.is_dir() else self._folder()
 
     def _closed(self) -> list[str]:
-        return [str(path) for path in self._workspace.closed if os.path.lexists(path)]
+        places = (*self._workspace.closed, self._choice.runs_from)
+        return [str(path) for path in places if os.path.lexists(path)]
 
     def _hidden(self) -> list[str]:
         home = Path.home()

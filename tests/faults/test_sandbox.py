@@ -530,6 +530,29 @@ def test_the_apps_own_folders_in_the_workspace_are_neither_read_nor_written(made
     again.sandbox.close()
 
 
+def test_the_environment_that_the_app_runs_from_cannot_be_changed(made: Made) -> None:
+    full_only(made)
+    code = made.root / ".venv/lib/app.py"
+    (made.root / ".venv/bin").mkdir(parents=True)
+    code.parent.mkdir()
+    code.write_text("print('ours')")
+    made.sandbox._choice = made.sandbox._choice._replace(  # pyright: ignore[reportPrivateUsage]
+        runs_from=made.root / ".venv"
+    )
+    if made.who == "nobody":
+        open_for(made.root)
+    for attack in (
+        "echo evil > .venv/lib/app.py",
+        "echo evil > .venv/lib/evil.pth",
+        "ln -sf /bin/sh .venv/bin/python",
+        "mv .venv old",
+    ):
+        found = made.run(attack)
+        assert re.search("Read-only file system|busy", found.stderr), (attack, found.stderr)
+    assert made.run(f"{interpreter(made.who)} -I .venv/lib/app.py").stdout == "ours\n"
+    assert contents(made.root / ".venv") == {"lib/app.py": "print('ours')"}
+
+
 def test_what_is_kept_from_a_command_cannot_be_replaced_with_a_folder_around_it(made: Made) -> None:
     """Not the app's own folders that are not there yet either."""
     real = made.root / "deep" / "down" / "real"
