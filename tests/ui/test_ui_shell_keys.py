@@ -77,6 +77,7 @@ async def test_ways_to_the_open_gate(key: str) -> None:
         await settled(pilot, lambda: app.bench.focused is app.bench.gate)
         await pilot.press("y")
         assert fake.answers == []  # too soon: it was meant for another place
+        await settled(pilot, lambda: not app.bench.gate.unseen(), "all of it on the screen")
         clock_of(fake).advance(SETTLE)
         await pilot.press("y")
         await pilot.pause(2 * HOLD)
