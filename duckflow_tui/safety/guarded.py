@@ -27,6 +27,7 @@ from duckflow_tui.state.operations import Zone
 MAX_NAMES: Final = 500_000  # that are looked at; 50,000 take 0.05 s
 MAX_SECONDS: Final = 10.0
 MAX_PLACES: Final = 200  # bubblewrap takes 0.8 s for these, and four times that for twice as many
+MAX_NEAR: Final = 50  # secret files of a home
 MAX_TEXT: Final = 60_000  # characters of all paths as JSON: an argument has at most 131,072 bytes
 
 #: What makes a folder a repository, whatever its name: git obeys it for whoever works in it.
@@ -112,6 +113,31 @@ def guarded(workspace: Workspace) -> Guarded:
         whole = whole and not (many or seen > MAX_NAMES or time.monotonic() > until)
     unknown = _unknown_to_git(workspace.root, tuple(secret))
     return Guarded(closed, unknown, whole, tuple(links))
+
+
+def secrets_near(home: Path) -> list[str]:
+    """Secret files, by the names that are secret in a workspace too, in a folder and in those right
+    in it. Blocking; raises nothing. At most MAX_NEAR of them, among 20,000 names, in half a second:
+    each costs the start of a command some time.
+    """
+    found: list[str] = []
+    until, left, pending = time.monotonic() + 0.5, 20_000, [str(home)]
+    for folder in pending:  # grows by the folders of the first
+        try:
+            with os.scandir(folder) as names:
+                for entry in islice(names, left):
+                    left -= 1
+                    if _secret(entry.name, os.path.basename(folder)):
+                        path = os.path.realpath(entry.path)
+                        if entry.is_dir() or _is_secret(path):
+                            found.append(path)
+                    elif folder == str(home) and entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+        except OSError:
+            continue
+        if not left or len(found) >= MAX_NEAR or time.monotonic() > until:
+            break
+    return found[:MAX_NEAR]
 
 
 def _listed(workspace: Workspace, folder: str) -> tuple[set[str], list[str], list[str]]:

@@ -22,7 +22,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from duckflow_tui.safety.guarded import Guarded, guarded
+from duckflow_tui.safety.guarded import Guarded, guarded, secrets_near
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.session import SandboxLevel
@@ -55,13 +55,17 @@ _TEST_S: Final = 15.0  # seconds that the self-test of one kind may take
 
 #: What a home holds that lets whoever reads it act as the user, below it.
 HIDDEN: Final = words_of(
-    ".1password .ICEauthority .Xauthority .aws .azure .bash_history .bitcoin .boto "
-    ".cargo/credentials .cargo/credentials.toml .claude .claude.json .codex .config .docker "
-    ".electrum .gem/credentials .gemini .git-credentials .gnupg .gradle/gradle.properties .kube "
-    ".local/share/keyrings .local/share/kwalletd .local/state .m2/settings-security.xml "
-    ".m2/settings.xml .mozilla .my.cnf .mysql_history .netrc .npmrc .oci .password-store .pgpass "
-    ".pki .psql_history .pypirc .python_history .s3cfg .ssh .terraform.d .thunderbird "
-    ".vault-token .zsh_history Library/Cookies Library/Keychains"
+    ".1password .ICEauthority .Xauthority .authinfo .authinfo.gpg .aws .azure .bash_history "
+    ".bitcoin .boto .cache/huggingface/token .cargo/credentials .cargo/credentials.toml "
+    ".claude .claude.json .codex .composer/auth.json .config .curlrc .cursor/mcp.json "
+    ".databrickscfg .docker .electrum .fly/config.yml .gem/credentials .gemini "
+    ".git-credentials .gnupg .gradle/gradle.properties .huggingface .kaggle .kube .lesshst "
+    ".local/share/code-server .local/share/fish .local/share/keyrings .local/share/kwalletd "
+    ".local/state .m2/settings-security.xml .m2/settings.xml .mozilla .msmtprc .my.cnf "
+    ".mysql_history .netrc .npmrc .oci .passwd-s3fs .password-store .pgpass .pki "
+    ".psql_history .pypirc .python_history .s3cfg .smbcredentials .snowflake .ssh "
+    ".subversion/auth .supabase .terraform.d .thunderbird .var/app .vault-token .wgetrc "
+    ".zsh_history .zshenv Library/Cookies Library/Keychains"
 )
 
 
@@ -130,10 +134,13 @@ class Sandbox:
         await self.level()
         if self._rung is not None:
             below = await self._below()
+            named = tuple(named)
             shown = (*named, *map(str, self._listed()))
             secret = tuple(path for path in below.secret if not _is_one_of(path, shown))
             below = below._replace(secret=secret)
-            held = self._held(self._rung, argv, network=network, below=below, channel=channel)
+            held = self._held(
+                self._rung, argv, network=network, below=below, channel=channel, named=named
+            )
             return held._replace(unread=secret)
         wanted = self._choice.level
         if wanted in ("full", "partial"):
@@ -294,6 +301,7 @@ class Sandbox:
         network: bool,
         below: Guarded = _NOTHING,
         channel: int = 0,
+        named: tuple[str, ...] = (),
     ) -> Held:
         for path in map(os.path.realpath, self._choice.own):
             # What is not there could not be closed: a command would make it for us.
@@ -305,7 +313,7 @@ class Sandbox:
                 str(self._workspace.root),
                 str(self._folder()),
                 [*self._closed(), *below.closed, *below.secret],
-                [*self._hidden(), *below.secret],
+                [*self._hidden(named), *below.secret],
                 self._readable(),
                 network=network,
             )
@@ -320,7 +328,7 @@ class Sandbox:
             "below": below.closed,
             "blank": [path for path in below.secret if self._is_inside(path)],
             # What a link leads to elsewhere
-            "hidden": [*self._hidden(), *(p for p in below.secret if not self._is_inside(p))],
+            "hidden": [*self._hidden(named), *(p for p in below.secret if not self._is_inside(p))],
             "readable": self._readable(),
             "network": network,
             "channel": channel,
@@ -359,9 +367,11 @@ class Sandbox:
         places = (*self._workspace.closed, self._choice.runs_from)
         return [str(path) for path in places if os.path.lexists(path)]
 
-    def _hidden(self) -> list[str]:
+    def _hidden(self, named: tuple[str, ...]) -> list[str]:
         home = Path.home()
-        names = (home / name for name in sorted(HIDDEN))
+        names = [home / name for name in sorted(HIDDEN)]
+        near = (path for path in secrets_near(home) if not _is_one_of(path, named))
+        names += [Path(path) for path in near if not self._is_inside(path)]
         own = (path for path in self._choice.own if not self._workspace.root.is_relative_to(path))
         listed = self._listed()
         return [

@@ -440,14 +440,32 @@ def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.Monke
     if made.rung == "landlock":
         pytest.skip("partial: it reads what the user can read")
     home = made.root / "home"  # inside of the workspace: what is there can be seen but for these
-    (home / ".ssh").mkdir(parents=True)
-    (home / ".ssh" / "id_ed25519").write_text("a private key")
-    (home / ".netrc").write_text("a password")
+    near = made.root.parent / "near"  # elsewhere, where other names are hidden too
+    for path in (
+        home / ".ssh/id_ed25519",
+        home / ".netrc",
+        near / ".env",
+        near / ".node_repl_history",
+        near / "other/.env",
+        near / "other/id_rsa",
+        near / ".subversion/auth/key",
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("a secret")
+    (near / "other/ca.pem").write_text("public\n")
     if made.who == "nobody":
-        open_for(home)
+        open_for(made.root.parent)
     monkeypatch.setenv("HOME", str(home))
-    found = made.run(f"cat {home}/.ssh/* {home}/.netrc; true")
-    assert found.stdout == ""
+    assert made.run(f"cat {home}/.ssh/* {home}/.netrc; true").stdout == ""
+    monkeypatch.setenv("HOME", str(near))
+    held = asyncio.run(made.sandbox.hold(("/bin/true",), network=False))
+    hidden = set(json.loads(held.argv[6])["hidden"])
+    names = (".env", ".node_repl_history", "other/.env", "other/id_rsa", ".subversion/auth")
+    assert {str(near / name) for name in names} <= hidden
+    assert str(near / "other/ca.pem") not in hidden
+    named = [str(near / "other/.env")]  # by a line that the user agreed to
+    held = asyncio.run(made.sandbox.hold(("/bin/true",), network=False, named=named))
+    assert hidden - {*json.loads(held.argv[6])["hidden"]} == {*named}
 
 
 def test_secret_files_of_the_workspace_are_kept_from_a_command_that_does_not_name_them(
