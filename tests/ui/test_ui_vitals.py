@@ -24,6 +24,7 @@ from duckflow_tui.state.pace import (
     VitalsChanged,
 )
 from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.vitals import spark
 from duckflow_tui.ui.panes.vitals_words import limit_blocks, limit_summary
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -202,6 +203,13 @@ async def test_a_gauge_says_a_word_and_the_newest_cause() -> None:
     assert re.search(r"mood .*confident", text)
     assert re.search(r"focus .*2 repeats", text)
     assert re.search(r"stamina .*fresh", text)
+
+
+def test_a_curve_rises_with_its_values_and_leaves_room_above() -> None:
+    """A whole block would touch the curve in the row above."""
+    drawn = "".join(spark(value / 100) for value in range(101))
+    assert "".join(dict.fromkeys(drawn)) == "▁▂▃▄▅▆▇"
+    assert list(drawn) == sorted(drawn)
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])

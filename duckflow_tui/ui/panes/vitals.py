@@ -37,7 +37,7 @@ from duckflow_tui.ui.panes.vitals_words import (
     limit_summary,
 )
 
-SPARKS: Final = "▁▂▃▄▅▆▇█"
+SPARKS: Final = "▁▂▃▄▅▆▇"  # no whole block: the curve in the row below would touch it
 POINTS: Final = 5  # of the sparkline
 SHOWN_CHANGES: Final = 4  # of each vital, where they are explained
 LIMIT: Final = "limit"  # what is explained below the three
@@ -63,8 +63,8 @@ def sparkline(name: str, vitals: Vitals) -> str:
 
 
 def spark(value: float) -> str:
-    """A value as one cell, eight heights."""
-    return SPARKS[min(7, int(value * 8))]
+    """A value as one cell, seven heights."""
+    return SPARKS[min(len(SPARKS) - 1, int(value * len(SPARKS)))]
 
 
 def level_colour(name: str, value: float, palette: Palette) -> str:
