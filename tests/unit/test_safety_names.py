@@ -25,6 +25,11 @@ from duckflow_tui.safety.names import (
 DISGUISES = st.sampled_from(["", ".", " ", ". .", "...", "\u200d", "\ufeff", "::$DATA", ":x"])
 
 
+def sorted_words(text: str) -> list[str]:
+    """The words in an order that each process of a run has."""
+    return sorted(words_of(text))
+
+
 @given(st.sampled_from(sorted(PROTECTED)), st.data(), DISGUISES)
 def test_no_disguise_of_a_protected_name(name: str, data: st.DataObject, tail: str) -> None:
     """R09: any case, trailing dots and spaces, invisible characters, streams."""
@@ -68,12 +73,12 @@ def test_the_scripts_of_the_requirements() -> None:
         ".husky/pre-commit",
         ".pre-commit-config.yaml",
         # what an editor or a shell obeys in the folder it is opened in
-        *words_of(
+        *sorted_words(
             ".idea/workspace.xml sub/.zed/tasks.json .nvim.lua .exrc .vimrc .dir-locals.el "
             ".Rprofile mise.toml .mise.toml lefthook.yml"
         ),
         # and a server that builds
-        *words_of(
+        *sorted_words(
             ".travis.yml azure-pipelines.yml .drone.yml bitbucket-pipelines.yml cloudbuild.yaml "
             ".woodpecker.yml .woodpecker/a.yml .buildkite/pipeline.yml .forgejo/workflows/x.yml "
             ".gitea/workflows/x.yml"
@@ -138,7 +143,7 @@ def test_what_runs_or_steers_later(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    words_of(
+    sorted_words(
         "agents.py bin/tool package.md src/build.py a.py src/config.ts src/rc.js rules.py "
         "rules/a.md docs/configure.md src/configure.py .github/dependabot.yml tsconfig.json "
         "src/releases/a.js src/idea/x.xml kiro.md travis.yml prettierrc.js default.nix.md "
