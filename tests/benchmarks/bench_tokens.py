@@ -46,7 +46,8 @@ async def first_request(protocol: str) -> Request:
     """The first request of a new session on an empty folder, all operations on offer."""
     answer = Reply(decision=decision("Greet", "the greeting", "Hello.", ends("PLANNING")))
     script = Script(models=(MODEL,))
-    with tempfile.TemporaryDirectory(prefix="duckflow-tokens-") as folder:
+    # The request names the folder: what is counted must not hang on where others are made.
+    with tempfile.TemporaryDirectory(prefix="duckflow-tokens-", dir="/tmp") as folder:
         workspace, home = Path(folder) / "project", Path(folder) / "home"
         workspace.mkdir()
         async with ScriptedEndpoint(script, author=lambda request: answer) as server:

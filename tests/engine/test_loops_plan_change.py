@@ -383,6 +383,7 @@ async def test_another_plan_that_is_rejected_leaves_the_older_one(tmp_path: Path
         replies={
             "main": (PROPOSE, again, done("As you like.")),
             "plan": (plan_reply("first note"), plan_reply("the only note")),
+            "task": (writes("a.txt"),),
         }
     )
     async with session(tmp_path, replies) as running:
@@ -391,9 +392,10 @@ async def test_another_plan_that_is_rejected_leaves_the_older_one(tmp_path: Path
         await running.until(lambda s: bool(s.cards) and s.cards[0].card_id != first.card_id)
         assert (await card(running)).kind is CardKind.PLAN
         await answer(running, "reject")
-        await running.ended()
+        await running.gate()  # the older one is in hand again, and the user let it run
         older, newer = running.state.plans
-        assert (older.status, newer.status) == (PlanStatus.APPROVED, PlanStatus.REJECTED)
+        assert (older.status, newer.status) == (PlanStatus.IN_PROGRESS, PlanStatus.REJECTED)
+        assert running.state.active_plan is older
 
 
 async def test_another_plan_that_is_approved_takes_back_what_the_older_one_asks(

@@ -161,7 +161,7 @@ def test_a_disk_that_is_full_is_said_and_what_was_said_meanwhile_is_kept_at_the_
         terminal.type("\r")
         terminal.listen(GATE_DEAF)
         terminal.type("y")
-        terminal.sees("Written.", "1 file", "applied")
+        terminal.sees("Written.", "a.txt +1", "applied")
         assert (tmp_path / "work" / "a.txt").read_text() == "one\n"
         (home / "ballast").unlink()
         said = left(terminal)

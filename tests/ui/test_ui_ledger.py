@@ -103,7 +103,7 @@ async def test_while_a_gate_is_open_it_is_one_line_unless_there_is_room_for_all(
         await settled(pilot, lambda: app.bench.goal.ledger.size.height == 1, "one line")
         first = foremost(goals.requirements(), 1)[0].requirement
         assert first[:20] in shown(app.bench.goal.ledger)
-        assert "Goal  1/4" in screen_text(app)
+        await settled(pilot, lambda: "Goal  1/4" in screen_text(app), "the figures")
         await pilot.resize_terminal(200, 60)
         await settled(pilot, lambda: app.bench.goal.ledger.size.height == 5, "all of them")
 

@@ -125,9 +125,9 @@ class LedgerPane(Rows, can_focus=True):
 
     @property
     def progress(self) -> str:
-        """``2/3``; empty without requirements, and in one line, which says so itself."""
-        one_line = self.folded or self.room == 1
-        return f"{self._met[0]}/{self._met[1]}" if self._items and not one_line else ""
+        """``2/3``; empty without requirements, and where one line says so itself."""
+        said = self.titled and (self.folded or self.room == 1)
+        return f"{self._met[0]}/{self._met[1]}" if self._items and not said else ""
 
     def watch_has_focus(self, has_focus: bool) -> None:
         self.invalidate()
