@@ -385,9 +385,14 @@ async def test_the_report_says_what_was_collected_in_100_characters() -> None:
     """Covers S1-32."""
     card = escalation(collected=(("log", "x" * 300),))
     app = app_with(FakeEngine(at_work("en", card)))
-    async with standing(app, 300, 60):
-        text = "".join(screen_text(app).replace("│", " ").split())  # a long word is broken anywhere
-        assert f"log:{'x' * 100}…" in text
+
+    def said() -> str:
+        """Without spaces: a long word is broken anywhere."""
+        return "".join(screen_text(app).replace("│", " ").split())
+
+    async with standing(app, 300, 60) as pilot:
+        await settled(pilot, lambda: f"log:{'x' * 100}…" in said(), "what was collected")
+        text = said()
         assert "x" * 101 not in text
         assert "3of3attemptsmade·0.62of1reached" in text
 
