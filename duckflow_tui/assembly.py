@@ -113,8 +113,8 @@ def build(
         UnattendedDesk(store, random_id, choice.mode) if choice.headless else Desk(store, random_id)
     )
 
-    def facts(operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
-        found = named.facts(operation, args) | servers.facts(operation.name)
+    async def facts(operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
+        found = await named.facts(operation, args) | servers.facts(operation.name)
         return found - {Fact.NAMED} if Fact.CHANGED in found else found
 
     router = ToolRouter(

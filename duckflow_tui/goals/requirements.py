@@ -285,7 +285,7 @@ async def hear(
         await store.commit(RequirementsFound(objective_id=objective.objective_id, items=items))
         for item in items if store.state.session.headless else ():
             command = item.check.value.strip() if item.check.kind == "command" else ""
-            if command and not parts.router.runs_unasked(command):
+            if command and not await parts.router.runs_unasked(command):
                 named, said = item.requirement_id, one_line(command, 200)
                 parts.notices.warn(
                     "judging.cannot_check",

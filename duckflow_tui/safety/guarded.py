@@ -229,7 +229,7 @@ def _secret(name: str, parent: str) -> bool:
 _STREAMS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 
 
-def shown_by(line: CommandLine, workspace: Workspace, cwd: str) -> frozenset[str]:
+def exposed_by(line: CommandLine, workspace: Workspace, cwd: str) -> frozenset[str]:
     """What the programs of a line that only read would show beyond the plain files of the folder:
     ``secret``, ``outside``, ``protected``. Each word that leads anywhere from ``cwd``, or from the
     root, is judged with all its links (R02), and so are the folders that are looked through.

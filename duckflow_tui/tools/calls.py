@@ -96,7 +96,7 @@ class Call:
         return {**asked, "args": self.args, "step_id": self.step_id, "by_user": self.by_user}
 
 
-def no_facts(operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
+async def no_facts(operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
     """Nothing else is known about a call."""
     return frozenset()
 

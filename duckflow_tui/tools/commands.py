@@ -373,7 +373,7 @@ class CommandRunner:
         reading, writing = os.pipe()  # one for both outputs, in the order of their writing
         try:
             if not (own or outside or self._choice.level in ("none", "external")):
-                channel = sum(passed)
+                channel = proxy.channel if proxy else 0
                 argv, keepers, unread = await self.sandbox.hold(
                     argv, network=network, named=named, channel=channel
                 )

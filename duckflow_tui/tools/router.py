@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
@@ -126,7 +126,7 @@ class ToolRouter:
     blobs: Blobs
     ids: IdSource
     rules: PolicyRules = field(default_factory=PolicyRules)
-    facts: Callable[[AnyOperation, Arguments], frozenset[Fact]] = no_facts
+    facts: Callable[[AnyOperation, Arguments], Awaitable[frozenset[Fact]]] = no_facts
     retry_after_s: float = field(default=0.2, init=False)
     redact: Callable[[str], str] = field(default=str, init=False)  # takes keys out of results
     own_writes: OwnWrites = field(default_factory=OwnWrites, init=False)
@@ -235,7 +235,7 @@ class ToolRouter:
         said = f"{text}\n\nThe user let it run once more, outside the sandbox:\n{again.text}"
         return replace(again, text=said)
 
-    def runs_unasked(self, command: str) -> bool:
+    async def runs_unasked(self, command: str) -> bool:
         """Whether a command line would run in the workspace as things are, without a question."""
         operation = self.registry.get(RUN)
         if operation is None:
@@ -245,7 +245,7 @@ class ToolRouter:
             RUN,
             operation.effect,
             (self.workspace.locate("."),),
-            facts=self.facts(operation, args),
+            facts=await self.facts(operation, args),
             command=command,
             root=self.workspace.root,
         )
@@ -290,7 +290,7 @@ class ToolRouter:
             operation.name,
             operation.effect,
             places,
-            facts=self.facts(operation, args) | known_facts,
+            facts=await self.facts(operation, args) | known_facts,
             command=None if operation.command is None else operation.command(args),
             root=self.workspace.root,
             version=operation.version,
@@ -486,10 +486,10 @@ class ToolRouter:
 
     async def _start(self, call: Call, expects: tuple[FileChange, ...] = ()) -> None:
         """Record that it runs; raises JudgedAnew where nothing allows it after its wait."""
-        unasked = call.unasked
-        if unasked and call.meant:  # a rule may have been revoked meanwhile
-            unasked = replace(unasked, facts=unasked.facts - BY_CONSENT | self.facts(*call.meant))
-            if self._judge(unasked, call.step_id).kind is not Decision.ALLOW:
+        first = call.unasked
+        if first and call.meant:  # a rule may have been revoked meanwhile
+            now = replace(first, facts=first.facts - BY_CONSENT | await self.facts(*call.meant))
+            if self._judge(now, call.step_id).kind is not Decision.ALLOW:
                 raise JudgedAnew
         clock = self.store.clock
         event = OperationStarted(call_id=call.action.call_id, at=clock.now(), expects=expects)

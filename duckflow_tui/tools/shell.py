@@ -117,7 +117,7 @@ class NamedCommands:
         self.given = tuple(given for given in self.given if given != rule)
         self._rules = AllowRules.of(self.given)
 
-    def facts(self, operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
+    async def facts(self, operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
         """``Fact.NAMED`` where every part of a command, or the operation, was named; of a command
         also what holds it.
         """
@@ -132,9 +132,10 @@ class NamedCommands:
         facts = frozenset(fact for fact, holds in said.items() if holds)
         if held or not any(only_reads(part.argv) for part in read_command(args.command).parts):
             return facts
-        from duckflow_tui.safety.guarded import shown_by
+        from duckflow_tui.safety.guarded import exposed_by
 
-        shown = shown_by(read_command(args.command), self._workspace, args.cwd)
+        line = read_command(args.command)
+        shown = await asyncio.to_thread(exposed_by, line, self._workspace, args.cwd)
         return facts.union(map(Fact, shown))
 
     def why_not(self, args: Run) -> str:

@@ -350,34 +350,34 @@ async def test_a_rule_is_void_once_the_ai_wrote_what_it_runs(
 ) -> None:
     """Where no sandbox holds it; what it wrote is the user's again once it was undone."""
     async with opened(root, "none", ApprovalMode.TRUSTED, allowed=(rule, "true")) as bench:
-        assert bench.router.runs_unasked(line)
+        assert await bench.router.runs_unasked(line)
         task = bench.begin("file_ops.write_file", path=path, content="echo written\n")
         await bench.until(lambda state: bool(state.gates or state.messages))
         if bench.store.state.gates:
             await bench.answer(await bench.gate(), GateChoice.ONCE)
         assert (await done(task)).result.outcome is Outcome.OK
-        assert not bench.router.runs_unasked(line)
+        assert not await bench.router.runs_unasked(line)
         gate, _ = await asked(bench, GateChoice.REJECT, line)
         assert "ai_wrote" in gate.impact.reasons
         assert gate.facts["rule"] == "ai_wrote"
         assert not gate.can_grant_session
         bench.store.state.session = bench.store.state.session.replace(sandbox="full")
-        assert bench.router.runs_unasked(line)
+        assert await bench.router.runs_unasked(line)
         gate, _ = await asked(bench, GateChoice.REJECT, line, outside=True)
         assert "ai_wrote" in gate.impact.reasons
         bench.store.state.session = bench.store.state.session.replace(sandbox="none")
         await bench.router.undoing.undo_last()
-        assert bench.router.runs_unasked(line)
+        assert await bench.router.runs_unasked(line)
 
 
 async def test_a_rule_is_void_once_a_command_of_the_ai_wrote_what_it_runs(root: Path) -> None:
     async with opened(root, "none", ApprovalMode.TRUSTED, allowed=("./check", "ls")) as bench:
-        assert bench.router.runs_unasked("./check")
+        assert await bench.router.runs_unasked("./check")
         _, message = await asked(bench, GateChoice.ONCE, "echo 'echo 1' > check")
         assert [change.path for change in message.result.touched] == ["check"]
         gate, _ = await asked(bench, GateChoice.REJECT, "./check")
         assert gate.facts["rule"] == "ai_wrote"
-        assert bench.router.runs_unasked("ls")
+        assert await bench.router.runs_unasked("ls")
 
 
 async def test_tests_and_what_they_test_may_be_written_and_run_by_a_rule(root: Path) -> None:
@@ -387,7 +387,7 @@ async def test_tests_and_what_they_test_may_be_written_and_run_by_a_rule(root: P
         for path in ("src/a.py", "tests/test_a.py", "README.md"):
             await bench.call("file_ops.write_file", path=path, content="x = 1\n")
         for line in ("pytest -q tests/test_a.py", *rules[1:]):
-            assert bench.router.runs_unasked(line), line
+            assert await bench.router.runs_unasked(line), line
 
 
 async def test_a_grant_for_what_reads_leaves_secrets_and_what_lies_outside_to_a_question(
@@ -418,7 +418,7 @@ async def test_a_grant_for_what_reads_leaves_secrets_and_what_lies_outside_to_a_
             **dict.fromkeys(("rg x", "rg --hidden x hidden", "rg -g .env x hidden"), "secret"),
             **dict.fromkeys(("grep -R x linked", "diff linked src"), "outside"),
         }.items():
-            assert not bench.router.runs_unasked(line), line
+            assert not await bench.router.runs_unasked(line), line
             gate, _ = await asked(bench, GateChoice.REJECT, line)
             assert (gate.can_grant_session, reason in gate.impact.reasons) == (False, True), line
         for line in (
@@ -427,10 +427,13 @@ async def test_a_grant_for_what_reads_leaves_secrets_and_what_lies_outside_to_a_
             *("grep -r x linked", "rg -n DB src", "rg DB hidden", "diff -u a.py linked/a.py"),
             *("grep DB a.py /dev/null", "grep DB .", "rg -nC 2 DB src linked"),
         ):
-            assert bench.router.runs_unasked(line), line
+            assert await bench.router.runs_unasked(line), line
         (root / ".env").unlink()
         (root / "app/deploy.key").unlink()
-        assert bench.router.runs_unasked("rg x")
+        answered: list[bool] = []
+        asyncio.get_running_loop().call_soon(answered.append, True)
+        assert await bench.router.runs_unasked("rg x")
+        assert answered, "the loop stood still while the folder was looked through"
 
 
 async def test_a_rule_is_bound_to_the_folder_it_was_given_for(root: Path) -> None:
