@@ -16,6 +16,7 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from duckflow_tui.safety.paths import (
@@ -504,3 +505,46 @@ def _renamer() -> Callable[..., int] | None:
     if number is None:
         return None
     return functools.partial(libc().syscall, ctypes.c_long(number))
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder that no process uses any more, with all that is in it, however deep that
+    is; what cannot be removed stays. Links are not followed. Blocking; raises nothing.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        here = os.open(folder, flags)
+    except OSError:
+        return
+    names = list[str]()  # of the folders from the first one on
+    left = [os.listdir(here)]  # of each, what is still to be removed
+    try:
+        while True:
+            while left[-1]:
+                name = left[-1].pop()
+                try:
+                    os.unlink(name, dir_fd=here)
+                    continue
+                except OSError:
+                    pass
+                below = -1
+                with contextlib.suppress(OSError):
+                    below = os.open(name, flags, dir_fd=here)
+                    left.append(os.listdir(below))
+                    names.append(name)
+                    here, below = below, here
+                if below >= 0:
+                    os.close(below)
+            left.pop()
+            if not left:
+                break
+            above = os.open("..", flags, dir_fd=here)
+            os.close(here)
+            here = above
+            with contextlib.suppress(OSError):
+                os.rmdir(names.pop(), dir_fd=here)
+        os.rmdir(folder)
+    except OSError:
+        pass
+    finally:
+        os.close(here)

@@ -12,7 +12,7 @@ import re
 import struct
 import time
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,7 +20,7 @@ from duckflow_tui.safety.command_risk import looked_through, only_reads
 from duckflow_tui.safety.commands import CommandLine
 from duckflow_tui.safety.names import holds_secrets, is_protected, is_secret_name
 from duckflow_tui.safety.paths import Identity, Place, WorkspaceError
-from duckflow_tui.safety.risk import git_dirs
+from duckflow_tui.safety.risk import git_dirs, tree_below
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.operations import Zone
 
@@ -73,9 +73,11 @@ def guarded(workspace: Workspace) -> Guarded:
     secret: dict[str, None] = {}
     links = list[str]()
     until, seen, whole = time.monotonic() + MAX_SECONDS, 0, True
-    pending = [("", False)]  # and whether that lies in something closed
+    # Folders by the one they lie in, no path being kept twice; and whether that is closed.
+    pending = [("", "", False)]
     while pending and whole:
-        folder, shut = pending.pop()
+        above, own_name, shut = pending.pop()
+        folder = f"{above}/{own_name}" if above else own_name
         here = f"{root}/{folder}" if folder else root
         try:
             names, folders, files = _listed(workspace, folder)
@@ -101,9 +103,10 @@ def guarded(workspace: Workspace) -> Guarded:
             if holds_secrets(name, parent):
                 secret[f"{here}/{name}"] = None
             else:
-                below = f"{folder}/{name}" if folder else name
-                pending.append((below, shut or _protected(name)))
+                pending.append((folder, name, shut or _protected(name)))
         for name in files:
+            if len(secret) > MAX_PLACES:
+                break
             if _secret(name, parent):
                 path = os.path.realpath(f"{here}/{name}")
                 if _is_secret(path) and not (shut and _is_branch(path)):
@@ -273,5 +276,4 @@ def _leads_on(folder: Place, words: tuple[str, ...]) -> bool:
     """Whether links below the folder are followed, wherever they lead."""
     if words[0] != "diff" and not any(re.match("-[^-]*R|--de", word) for word in words):
         return False
-    tree = islice(os.walk(folder.real), MAX_NAMES)
-    return any(os.path.islink(f"{at}/{name}") for at, *names in tree for name in chain(*names))
+    return any(entry.is_symlink() for entry in islice(tree_below(str(folder.real)), MAX_NAMES))

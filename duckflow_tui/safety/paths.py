@@ -204,6 +204,7 @@ class DirectoryEntry(NamedTuple):
     zone: Zone
     size: int = 0  # bytes, of a file
     depth: int = 1  # 1 for what lies in the scanned directory itself
+    deep: bool = False  # a directory that is not entered: see ``scan_below``
 
 
 class WorkspaceError(Exception):

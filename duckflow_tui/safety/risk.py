@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from dataclasses import dataclass
 from itertools import compress
 from pathlib import Path
@@ -285,16 +286,33 @@ def git_dirs(root: Path) -> Iterator[Path]:
 
 def _files_below(trees: Iterable[Path]) -> Iterator[Identity]:
     for tree in trees:
-        for directory, below, files in os.walk(tree):
-            if directory == str(tree) or directory.endswith("/.git"):
-                below[:] = [name for name in below if name not in _LEFT_OUT]
-            for name in files:
-                try:
-                    info = os.lstat(os.path.join(directory, name))
-                except OSError:
-                    continue
-                yield info.st_dev, info.st_ino
+        for entry in tree_below(str(tree), _LEFT_OUT):
+            with contextlib.suppress(OSError):
+                if not entry.is_dir(follow_symlinks=False):
+                    info = entry.stat(follow_symlinks=False)
+                    yield info.st_dev, info.st_ino
 
+
+def tree_below(tree: str, leave_out: Set[str] = frozenset()) -> Iterator[os.DirEntry[str]]:
+    """Everything below a folder, however deep, down to paths of MAX_PATH bytes; links are not
+    followed, what cannot be listed is passed over. Not entered: the names to ``leave_out`` right
+    in the folder, or in a ``.git``. Blocking; raises nothing.
+    """
+    pending = [("", tree)]  # a folder's own folder and its name: no path is kept twice
+    while pending:
+        directory = "/".join(filter(None, pending.pop()))
+        passed = leave_out if directory == tree or directory.endswith("/.git") else ()
+        with contextlib.suppress(OSError), os.scandir(directory) as found:
+            for entry in found:
+                yield entry
+                if entry.is_dir(follow_symlinks=False) and entry.name not in passed:
+                    pending.append((directory, entry.name))
+
+
+#: Levels of folders that a scan goes down, each of which costs it an open descriptor: of these a
+#: process has 1,024 or, on macOS, 256. Trees that people make have 30.
+MAX_DEPTH: Final = 100
+_LONGEST_NAME: Final = 255  # bytes
 
 #: Our own unfinished files; never listed.
 TEMP_PREFIX = ".duckflow-"
@@ -322,7 +340,9 @@ def scan_below(
     sizes: bool,
     zones: ZoneMap,
 ) -> Generator[DirectoryEntry]:
-    """The entries below an open directory, which is closed at the end."""
+    """The entries below an open directory, which is closed at the end. A directory is marked as
+    ``deep`` and not entered at MAX_DEPTH, and where a path in it could be longer than MAX_PATH.
+    """
     outside = place.zone is Zone.OUTSIDE
     secret = lies_in_secrets(place.resolved.split("/"))
     levels = [_level(directory, place.real.name, place.prefix, secret)]
@@ -337,7 +357,7 @@ def scan_below(
             if entry is None:
                 continue
             yield entry
-            if entry.kind is not FileKind.DIR or entry.zone is Zone.PROTECTED:
+            if entry.kind is not FileKind.DIR or entry.zone is Zone.PROTECTED or entry.deep:
                 continue
             if (depth is not None and len(levels) >= depth) or (enter and not enter(entry)):
                 continue
@@ -405,4 +425,8 @@ def _entry(
         zone = Zone.SECRET
     else:
         zone = Zone.INSIDE
-    return DirectoryEntry(path, name, kind, zone, size, depth)
+    deep = kind is FileKind.DIR and (
+        depth >= MAX_DEPTH
+        or sum(len(os.fsencode(part)) + 1 for part in names) + _LONGEST_NAME >= MAX_PATH
+    )
+    return DirectoryEntry(path, name, kind, zone, size, depth, deep)

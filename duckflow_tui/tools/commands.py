@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple
 
 from duckflow_tui.safety.allow_rules import only_shows
-from duckflow_tui.safety.changing import settled
+from duckflow_tui.safety.changing import remove_tree, settled
 from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place
@@ -115,7 +115,7 @@ def remove_left(folder: Path) -> None:
         with contextlib.suppress(OSError):
             descriptor = locked(folder / name)
             if descriptor is not None:
-                shutil.rmtree(folder / name, ignore_errors=True)
+                remove_tree(folder / name)
                 os.close(descriptor)
 
 

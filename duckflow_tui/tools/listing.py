@@ -15,7 +15,14 @@ from pydantic import Field
 from re2 import error as Re2Error  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from duckflow_tui.safety.names import words_of
-from duckflow_tui.safety.paths import DirectoryEntry, FileKind, Place, WorkspaceError
+from duckflow_tui.safety.paths import (
+    MAX_PATH,
+    DirectoryEntry,
+    FileKind,
+    Place,
+    WorkspaceError,
+)
+from duckflow_tui.safety.risk import MAX_DEPTH
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import brief
 from duckflow_tui.state.operations import Effect, Outcome, Zone
@@ -26,8 +33,14 @@ from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolConte
 MAX_LISTED: Final = 1_000
 MAX_FOUND: Final = 500
 MAX_WALKED: Final = 200_000  # names looked at for one answer
+MAX_TEXT: Final = 32_000_000  # characters of their paths: 160 each
 MAX_PATTERN: Final = 1_000  # characters of a glob, and of a line of an ignore file
 MAX_PICKED: Final = 100_000
+#: What the model is told where not all was looked at.
+DEEPER: Final = (
+    f"[deeper than {MAX_DEPTH} levels, or with paths of more than {MAX_PATH:,} bytes: not looked "
+    "at; give a path further down]"
+)
 _NAMED: Final = 20  # names of a directory in the overview
 _TOPS: Final = 30  # directories in it
 _PART: Final = 1_000  # names handed over at once
@@ -56,20 +69,24 @@ class Listing(NamedTuple):
     entries: list[DirectoryEntry]
     ignored: int = 0
     cut: bool = False  # there are more than were looked at
+    deep: int = 0  # directories that lie too deep to be entered
 
 
 async def walk(
     workspace: Workspace, place: Place, *, depth: int | None, sizes: bool = False
 ) -> Listing:
-    """Everything below a directory but what is ignored, at most MAX_WALKED names."""
+    """Everything below a directory but what is ignored, at most MAX_WALKED names with MAX_TEXT
+    characters, and no deeper than a scan goes.
+    """
     entries: list[DirectoryEntry] = []
-    ignored = 0
+    ignored = deep = 0
     cut = False
     async for part in walk_parts(workspace, place, depth=depth, sizes=sizes):
         entries.extend(part.entries)
         ignored += part.ignored
+        deep += part.deep
         cut = part.cut
-    return Listing(entries, ignored, cut)
+    return Listing(entries, ignored, cut, deep)
 
 
 async def walk_parts(
@@ -96,7 +113,7 @@ async def walk_parts(
 
     def collect() -> None:
         entries: list[DirectoryEntry] = []
-        ignored = count = 0
+        ignored = count = text = deep = 0
         shut: set[str] = set()  # ignored directories, which the scan asks about next
         for entry in workspace.scan(
             place, depth=depth, enter=lambda entry: entry.path not in shut, sizes=sizes
@@ -108,12 +125,16 @@ async def walk_parts(
                 continue
             entries.append(entry)
             count += 1
-            if stopped.is_set() or count >= MAX_WALKED:
+            text += len(path)
+            # What is not to be entered because it was not asked for is not too deep.
+            deep += entry.deep and (depth is None or entry.depth < depth)
+            if stopped.is_set() or count >= MAX_WALKED or text >= MAX_TEXT:
                 break
             if len(entries) >= _PART:
-                send(Listing(entries, ignored))
-                entries, ignored = [], 0
-        send(Listing(entries, ignored, cut=count >= MAX_WALKED))
+                send(Listing(entries, ignored, deep=deep))
+                entries, ignored, deep = [], 0, 0
+        cut = count >= MAX_WALKED or text >= MAX_TEXT
+        send(Listing(entries, ignored, cut, deep))
 
     walking = asyncio.create_task(asyncio.to_thread(collect))
     walking.add_done_callback(lambda _: parts.put_nowait(None))
@@ -194,6 +215,7 @@ async def _prepare_list(args: ListDir, places: tuple[Place, ...], context: ToolC
         if len(found.entries) > len(shown) or found.cut:
             more = len(found.entries) - len(shown)
             lines.append(f"[{more} more{' at least' if found.cut else ''}; list a folder of it]")
+        lines += [DEEPER] if found.deep else []
         return Output("\n".join([header, *lines]), str(len(found.entries)))
 
     return Work(run)
@@ -219,7 +241,9 @@ async def _prepare_find(args: FindFiles, places: tuple[Place, ...], context: Too
         if len(paths) > MAX_FOUND:
             lines.append(f"[{len(paths) - MAX_FOUND} more; narrow the pattern]")
         if found.cut:
-            lines.append(f"[only the first {MAX_WALKED:,} names were looked at; give a path]")
+            looked = f"{len(found.entries) + found.ignored:,}"
+            lines.append(f"[only the first {looked} names were looked at; give a path]")
+        lines += [DEEPER] if found.deep else []
         return Output("\n".join([header, *lines]), str(len(paths)))
 
     return Work(run)
@@ -263,8 +287,8 @@ def quoted(path: str) -> str:
 async def iter_files(
     workspace: Workspace, limit: int = MAX_PICKED
 ) -> AsyncGenerator[list[str], None]:
-    """Files of the workspace in batches as they are found, at most ``limit``, ignored ones not. The
-    order is not fixed. A program does the walking where there is one; else a thread.
+    """Files of the workspace in batches as they are found, at most ``limit`` and MAX_TEXT, ignored
+    ones not. The order is not fixed. A program does the walking where there is one; else a thread.
     """
     program = find_program("rg", workspace.root)
     if program is None or not workspace.intact():
@@ -276,10 +300,11 @@ async def iter_files(
             if not left:
                 return
         return
-    left = limit
+    left, room = limit, MAX_TEXT
     async with running([program, *RG_OPTIONS, "--files", "--null"], workspace.root) as process:
         tail = b""
-        while left > 0 and (chunk := await process.read(process.stdout)):
+        while left > 0 < room and (chunk := await process.read(process.stdout)):
+            room -= len(chunk)
             *names, tail = (tail + chunk).split(b"\0")
             batch = [os.fsdecode(name) for name in names[:left]]
             left -= len(batch)

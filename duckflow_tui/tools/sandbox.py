@@ -12,7 +12,6 @@ import json
 import logging
 import os
 import secrets
-import shutil
 import socket
 import stat
 import sys
@@ -22,6 +21,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
+from duckflow_tui.safety.changing import remove_tree
 from duckflow_tui.safety.guarded import Guarded, guarded, secrets_near
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.workspace import Workspace
@@ -154,7 +154,7 @@ class Sandbox:
         """Remove what the commands kept for themselves; blocking."""
         private, self._private = self._private, None
         if private is not None:
-            shutil.rmtree(private, ignore_errors=True)
+            remove_tree(private)
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -51,6 +51,7 @@ class Matches:
     count: int = 0
     full: bool = False
     timed_out: bool = False
+    partly: bool = False  # some places could not be read, or lie too deep
 
 
 class _Search(NamedTuple):
@@ -96,7 +97,7 @@ async def _prepare(args: SearchText, places: tuple[Place, ...], context: ToolCon
             raise ToolFault("The workspace directory is gone.")
         program = find_program("rg", context.workspace.root)
         found = Matches()
-        lines = _by_program(program, search) if program else _by_worker(search)
+        lines = _by_program(program, search, found) if program else _by_worker(search, found)
         try:
             async with asyncio.timeout(TIME_LIMIT):
                 await _collect(lines, search, found, context)
@@ -130,7 +131,9 @@ async def _collect(
             context.progress(str(found.count))
 
 
-async def _by_program(program: str, search: _Search) -> AsyncGenerator[tuple[str, str, bool], None]:
+async def _by_program(
+    program: str, search: _Search, found: Matches
+) -> AsyncGenerator[tuple[str, str, bool], None]:
     args = search.args
     argv = [program, "--color=never", "--no-heading", "--with-filename", "--line-number", "--null"]
     argv.append("--sort=path")
@@ -148,14 +151,19 @@ async def _by_program(program: str, search: _Search) -> AsyncGenerator[tuple[str
         async for row in _rows(rg):
             yield row
         words = (await rg.read(rg.stderr)).decode("utf-8", "replace")
-        if words and await rg.wait() == 2:
-            raise ToolFault(_pattern_words(words, args), Outcome.INVALID)
+        if await rg.wait() == 2:
+            if words:
+                raise ToolFault(_pattern_words(words, args), Outcome.INVALID)
+            found.partly = True
 
 
-async def _by_worker(search: _Search) -> AsyncGenerator[tuple[str, str, bool], None]:
+async def _by_worker(
+    search: _Search, found: Matches
+) -> AsyncGenerator[tuple[str, str, bool], None]:
     args = search.args
     if search.place.is_dir:
         walked = await walk(search.workspace, search.place, depth=None)
+        found.partly = walked.cut or walked.deep > 0
         names = name_filter(args.glob) if args.glob else None
         paths = [
             entry.path
@@ -229,6 +237,8 @@ def _answer(args: SearchText, place: Place, found: Matches) -> Output:
         lines.extend(f"  {row}" for row in rows)
     if found.full:
         lines.append(f"[only the first {MAX_MATCHES} matches; narrow the pattern or the path]")
+    if found.partly:
+        lines.append("[some places lie too deep or could not be read; they were not searched]")
     if found.timed_out:
         lines.append(
             f"[stopped after {TIME_LIMIT:.0f} seconds, not everything was searched; narrow the "

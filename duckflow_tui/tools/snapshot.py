@@ -224,19 +224,21 @@ class FileCopies:
         whether that is all there is. ``rules`` are taken for the content of ignore files.
         """
         entries: list[DirectoryEntry] = []
+        deep = False
         until = time.monotonic() + MAX_SECONDS
         root = self._workspace.locate(".")
         walked = walk_parts(self._workspace, root, depth=None, instead=rules)
         async with contextlib.aclosing(walked):
             async for part in walked:
                 entries += part.entries
+                deep |= part.deep > 0
                 if part.cut or len(entries) > MAX_FILES or time.monotonic() > until:
                     return entries[:MAX_FILES], False
         if self._seen:
             found = {entry.path for entry in entries}
             there = self._workspace.status
             entries += [e for path, e in self._seen.items() if path not in found and there(path)]
-        return entries[:MAX_FILES], len(entries) <= MAX_FILES
+        return entries[:MAX_FILES], len(entries) <= MAX_FILES and not deep
 
     def _copied(self, entries: Iterable[DirectoryEntry], whole: bool) -> Before:
         """The look in its thread; copies what has no copy."""
