@@ -10,9 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from pathspec import GitIgnoreSpec
 from pydantic import Field
-from re2 import error as Re2Error  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import (
@@ -255,6 +253,9 @@ class Patterns:
     """
 
     def __init__(self, lines: Sequence[str]) -> None:
+        from pathspec import GitIgnoreSpec  # 3 MB of memory, which a start does without
+        from re2 import error as Re2Error  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
+
         starts = range(0, len(lines), _LINES_AT_ONCE)
         parts = [lines[start : start + _LINES_AT_ONCE] for start in starts]
         try:
