@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.goals import situations, vitals
 from duckflow_tui.goals.pacemaker import ProfileGuess, chosen, guess, note
-from duckflow_tui.goals.progress import ProgressWatch, same_action
+from duckflow_tui.goals.progress import ProgressWatch, Repeat, same_action
 from duckflow_tui.goals.requirements import change_objective
 from duckflow_tui.goals.vitals import ConsultCause, ProgressKind, VitalCause, reason
 from duckflow_tui.state.base import one_line
@@ -19,6 +19,8 @@ from duckflow_tui.state.goal import RequirementState, Review, TaskObjective
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, target
 from duckflow_tui.state.pace import (
     MORE_LOOPS,
+    NEUTRAL_FOCUS,
+    NEUTRAL_MOOD,
     LimitExtended,
     LoopLimit,
     Pattern,
@@ -88,6 +90,7 @@ class PaceKeeper:
         self._judged: dict[str, float] = {}  # what the newest mood was made of
         self._low_moods = 0
         self._stuck: Reason | None = None  # what comes again and again
+        self._repeat: Repeat | None = None  # the newest, since the user's newest word
         self._since_asked: int | None = None  # loops since the newest consultation
         self._fruitless = False  # the newest loop brought nothing
         self._failed = 0  # changes and commands, since the last progress
@@ -118,13 +121,17 @@ class PaceKeeper:
 
     def begin(self, text: str, *, fresh: bool) -> None:
         """A turn on ``text``; the limit is that of the rules until the model has said what it
-        is. ``fresh``: with a new objective, which has all of its stamina.
+        is. ``fresh``: with a new objective, which has all of its stamina. Repeats are counted anew
+        with each message, so a focus that earlier ones left low is no evidence on this one.
         """
         self._rules = guess(text)
         if fresh:
             self.fresh()
         else:
             self._take_failures()
+        if self._store.state.vitals.focus < NEUTRAL_FOCUS:
+            self._move("focus", VitalCause.NEW_OBJECTIVE, {})
+            self._focus = [NEUTRAL_FOCUS]
         if not fresh and (objective := self._store.state.objective) is not None:
             self._said_profile = objective.profile
         self._set_limit(fresh=fresh)
@@ -145,8 +152,10 @@ class PaceKeeper:
             self._step_limit = own.replace(max_loops=limit, extended=more)
 
     def fresh(self) -> None:
-        """A new objective has all of its stamina."""
+        """A new objective has all of its stamina, and a mood that is neutral at the least."""
         self._move("stamina", VitalCause.NEW_OBJECTIVE, {})
+        if self._store.state.vitals.mood < NEUTRAL_MOOD:
+            self._move("mood", VitalCause.NEW_OBJECTIVE, {})
 
     def resume(self, text: str, loop: int, decisions: int = 0) -> None:
         """Work on ``text`` goes on that an earlier process had brought to this loop, with so many
@@ -231,6 +240,7 @@ class PaceKeeper:
         if (again := signs.repeat) is not None:
             params = {"operation": again.operation, "what": again.what, "times": str(again.times)}
             self._shift(VitalCause.REPEAT, params, again.refs)
+            self._repeat = again
         elif signs.fruitless:
             last = ran[-1]
             params = {"operation": last.operation, "what": target(last.args)}
@@ -323,7 +333,7 @@ class PaceKeeper:
     def forgive(self) -> None:
         """Count repeats anew: there is a new word of the user, or another way."""
         self._watch.forgive()
-        self._stuck = None
+        self._stuck = self._repeat = None
         self._low_moods = 0
         self._focus = [self._store.state.vitals.focus]
         self._lowered = [frozenset()]
@@ -366,6 +376,7 @@ class PaceKeeper:
             stamina=state.vitals.stamina,
             focus=tuple(self._focus),
             stuck=self._stuck,
+            repeat=self._repeat,
             low_moods=self._low_moods,
             fruitless=self._fruitless,
             moved=bool(self._moving) and self._moving[-1],

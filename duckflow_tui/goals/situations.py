@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.goals.progress import RAN
+from duckflow_tui.goals.progress import RAN, Repeat
 from duckflow_tui.goals.vitals import ConsultCause, Hypothesis, Sign, VitalCause, reason
 from duckflow_tui.state.base import canonical_json, one_line
 from duckflow_tui.state.goal import RequirementState
@@ -77,6 +77,7 @@ class Signals:
     since_asked: int | None = None  # loops since the last consultation
     failed: int = 0  # operations that failed, since the last progress
     moving: bool = False  # one of the last loops made progress
+    repeat: Repeat | None = None  # the newest, since the user's newest word
     lowered: Sequence[frozenset[VitalCause]] = ()  # the focus, loop by loop as in ``focus``
     confidence: float | None = None  # of the newest decision
     share: float | None = None  # of the newest outcomes that went well
@@ -139,10 +140,12 @@ def _confused(signals: Signals) -> Reason | None:
     if not low and before - now < FOCUS_FALL - _TOLERANCE:
         return None
     seen = {cause.value for loop in signals.lowered[0 if low else -FALL_LOOPS :] for cause in loop}
-    signs = " ".join(sign.value for sign in Sign if sign.value in seen)
+    params = {"signs": " ".join(sign.value for sign in Sign if sign.value in seen)}
+    if signals.repeat is not None and Sign.REPEAT.value in seen:
+        params |= {"operation": signals.repeat.operation, "what": signals.repeat.what}
     if low:
-        return reason(ConsultCause.FOCUS_LOW, value=f"{now:.2f}", signs=signs)
-    return reason(ConsultCause.FOCUS_FELL, old=f"{before:.2f}", new=f"{now:.2f}", signs=signs)
+        return reason(ConsultCause.FOCUS_LOW, value=f"{now:.2f}", **params)
+    return reason(ConsultCause.FOCUS_FELL, old=f"{before:.2f}", new=f"{now:.2f}", **params)
 
 
 def hypothesis(cause: Reason, signals: Signals) -> Reason:

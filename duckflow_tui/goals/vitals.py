@@ -10,13 +10,19 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from duckflow_tui.state.pace import FRESH_STAMINA, Reason, Vital
+from duckflow_tui.state.pace import (
+    FRESH_STAMINA,
+    NEUTRAL_FOCUS,
+    NEUTRAL_MOOD,
+    Reason,
+    Vital,
+)
 
 
 class VitalCause(StrEnum):
     """What moved a vital: keys below ``vitals.cause``. ``inputs`` stand in brackets."""
 
-    NEW_OBJECTIVE = "new_objective"  # stamina is fresh again
+    NEW_OBJECTIVE = "new_objective"  # what was low is as at the start: the user's new message
     DECISION = "decision"  # mood [confidence?, good, outcomes, share, fruitless?, old]
     PROGRESS = "progress"  # focus: kind (read, diff, check, requirement, step), what [old, by]
     REPEAT = "repeat"  # focus: operation, what, times [old, by]
@@ -38,8 +44,8 @@ class ConsultCause(StrEnum):
     NOTHING_NEW = "nothing_new"  # times
     CHECKS_NO = "checks_no"  # reason
     NO_ACTION = "no_action"
-    FOCUS_LOW = "focus_low"  # value, signs
-    FOCUS_FELL = "focus_fell"  # old, new, signs
+    FOCUS_LOW = "focus_low"  # value, signs, operation, what (of the newest repeat)
+    FOCUS_FELL = "focus_fell"  # old, new, signs, operation, what
     MOOD_LOW = "mood_low"  # value, signs
     STAMINA_LOW = "stamina_low"  # value, signs
     STAMINA_OUT = "stamina_out"  # value, signs
@@ -143,7 +149,11 @@ def mood_inputs(
 
 
 def computed(vital: Vital, inputs: Mapping[str, float]) -> float:
-    """The new value of a vital, from the inputs of its change alone (``VitalChange.inputs``)."""
+    """The new value of a vital, from the inputs of its change alone (``VitalChange.inputs``);
+    without any it is the one that work starts with.
+    """
+    if not inputs:
+        return {"mood": NEUTRAL_MOOD, "focus": NEUTRAL_FOCUS, "stamina": FRESH_STAMINA}[vital]
     match vital:
         case "mood":
             share = _share(inputs["good"], inputs["outcomes"])
@@ -155,12 +165,10 @@ def computed(vital: Vital, inputs: Mapping[str, float]) -> float:
         case "focus":
             value = inputs["old"] + inputs["by"]
         case "stamina":
-            value = FRESH_STAMINA
-            if inputs:
-                value -= LOOP_WEIGHT * inputs["loops"] / inputs["limit"]
-                value -= FAILED_WEIGHT * inputs["failed"]
-                value -= FAILED_READ_WEIGHT * inputs.get("failed_reads", 0)
-                value -= ATTEMPT_WEIGHT * (inputs["attempt"] - 1)
+            value = FRESH_STAMINA - LOOP_WEIGHT * inputs["loops"] / inputs["limit"]
+            value -= FAILED_WEIGHT * inputs["failed"]
+            value -= FAILED_READ_WEIGHT * inputs.get("failed_reads", 0)
+            value -= ATTEMPT_WEIGHT * (inputs["attempt"] - 1)
     return round(min(max(value, 0.0), 1.0), _DIGITS)
 
 

@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from support.pace_talk import consulted
-from support.plan_talk import PROPOSE, plan_reply
+from support.pace_talk import LONG, consultations, consulted, files, reads
+from support.plan_talk import PROPOSE, answer, plan_reply
 from support.reviews import believes, claim, found, judged, lacks, next_plan
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply, Script, ScriptedCall
 from duckflow_tui.goals.review import TO_CHANGE
+from duckflow_tui.goals.situations import LOW_FOCUS
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.decision import Judgement
+from duckflow_tui.ui.panes.card_words import reason_words
+from duckflow_tui.words.catalogue import Catalogue
 
 OK = {"ok": True, "reason": "it is what was asked for"}
 JUDGED = {
@@ -851,3 +854,49 @@ async def test_of_a_list_what_no_call_names_is_not_done_whatever_judge_and_model
 def test_only_a_file_that_has_to_be_changed_is_looked_for(text: str, file: str) -> None:
     found = TO_CHANGE.search(text)
     assert (found is not None and (found[1] or found[2])) == (file or False)
+
+
+TWICE = decision("I read it twice.", *[action("file_ops.read_file", path="f01.py")] * 2)
+
+
+@pytest.mark.parametrize("text", ["look at f01.py", "go on"])
+@pytest.mark.parametrize(
+    "calls_made",
+    [
+        (reads("f01.py"), reads("f01.py")),  # exact: it looks once more before it answers
+        (TWICE, Reply(text='{"rationale": '), TWICE),  # sloppy
+        tuple(reads(f"f0{n}.py") for n in (1, 2, 1, 2, 1)),  # stubborn
+    ],
+    ids=["exact", "sloppy", "stubborn"],
+)
+async def test_what_was_stuck_before_does_not_make_the_next_message_lose_the_thread(
+    tmp_path: Path, calls_made: tuple[Reply, ...], text: str
+) -> None:
+    """Only what is repeated on this message lowers its focus, and the card names it."""
+    files(tmp_path / "work", 3)
+    before = [reads("f00.py") for _ in range(10)]
+    replies = script(*before, *calls_made, done("Read."))
+    async with session(tmp_path, replies, environ=LONG) as s:
+        await s.engine.send("look at f00.py")
+        for choice in ("keep_going", "keep_going", "stop_work"):
+            await consulted(s)
+            await answer(s, choice)
+            await s.until(lambda state: not state.cards)
+        await s.ended()
+        assert s.state.vitals.focus < LOW_FOCUS
+        shown = len(consultations(s))
+        await s.engine.send(text)
+        if len(calls_made) < 5:
+            assert (await s.ended(2)).outcome == "done"
+            assert consultations(s)[shown:] == []
+            return
+        _, situation = await consulted(s)
+        cause = situation.cause
+        assert (cause.code, situation.loop) == ("focus_fell", 5)
+        assert cause.params["what"] == "f01.py"
+        assert not any("f00.py" in tried.text for tried in situation.tried)
+        for lang in ("en", "ja"):
+            said = reason_words("consult.cause", cause, Catalogue(lang), loop="5")
+            assert "f01.py" in said
+        s.engine.stop()
+        await s.ended()

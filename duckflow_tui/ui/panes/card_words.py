@@ -114,9 +114,12 @@ def reason_words(prefix: str, reason: Reason, words: Catalogue, **more: str) -> 
     if "operation" in params:
         params["operation"] = words.plain(params["operation"])
     if "signs" in params:
-        keys = [f"consult.sign.{sign}" for sign in params["signs"].split()]
-        signs = [words(key) for key in keys if words.has(key)]
-        params["signs"] = words("consult.sign.join").join(signs)
+        keys = {sign: f"consult.sign.{sign}" for sign in params["signs"].split()}
+        signs = {sign: words(key) for sign, key in keys.items() if words.has(key)}
+        if "repeat" in signs and "operation" in params:
+            again = f"{params['operation']} {params.get('what', '')}".rstrip()
+            signs["repeat"] = words("consult.sign.repeat_of", what=again)
+        params["signs"] = words("consult.sign.join").join(signs.values())
     return words(key, **(more | params))
 
 

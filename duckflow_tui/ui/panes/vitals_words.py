@@ -187,6 +187,8 @@ def given_words(change: VitalChange, words: Catalogue) -> list[str]:
 def calculation(change: VitalChange, words: Catalogue) -> list[str]:
     """The formula with its figures, one equation a line; the last gives the new value."""
     inputs = change.inputs
+    if change.cause == "new_objective":
+        return []
     if change.vital == "mood" and "share" in inputs:
         share = inputs["share"]
         sure = inputs.get("confidence")
@@ -220,8 +222,6 @@ def calculation(change: VitalChange, words: Catalogue) -> list[str]:
         by = inputs.get("by", change.new - old)
         sign = "+" if by >= 0 else "−"
         return _kept(f"{figure(old)} {sign} {figure(abs(by))}", old + by, change, words)
-    if change.cause == "new_objective":
-        return []
     return [f"{figure(change.old)} → {figure(change.new)}"]
 
 
