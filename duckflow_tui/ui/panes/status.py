@@ -21,7 +21,7 @@ from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.composer import Written
 from duckflow_tui.ui.panes.rows import BarPart, Rows, arranged
 from duckflow_tui.ui.panes.strips import Row, ink
-from duckflow_tui.ui.panes.vitals_words import moved_words
+from duckflow_tui.ui.panes.vitals_words import Moved, moved_words
 
 MESSAGE_FOR = 6.0  # seconds that a word of the app stays, unless a key comes first
 
@@ -65,6 +65,7 @@ class StatusLine(Rows):
         self._own = False  # a command of the user's own runs
         self._session = SessionInfo()
         self._vitals = Vitals()
+        self._went_well = False  # nothing runs, and the last turn did what it was to do
         self._failing = False  # the last request could not be worked on
         self._background = 0  # commands that run there
         self._failed: tuple[str, ...] = ()  # names of servers
@@ -77,7 +78,7 @@ class StatusLine(Rows):
         asks = (state.gates, state.cards)
         runs = (state.processes, state.servers, state.running)
         held = (state.session, state.vitals, state.status)
-        return state.usage, state.turn, state.unkept, *held, *asks, *runs
+        return state.usage, state.turn, state.last_turn, state.unkept, *held, *asks, *runs
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
@@ -86,6 +87,8 @@ class StatusLine(Rows):
         self._own = any(running.by_user for running in state.running)
         self._session = state.session
         self._vitals, self._failing = state.vitals, state.status is Status.ERROR
+        last = state.last_turn
+        self._went_well = state.turn is None and last is not None and last.outcome == "done"
         self._background = sum(process.runs for process in state.processes)
         self._failed = tuple(s.name for s in state.servers if s.status == "failed")
         self._unkept = bool(state.unkept)
@@ -146,6 +149,8 @@ class StatusLine(Rows):
         if not self._session.session_id:
             return []
         moved = moved_words(self._vitals, self.words)
+        if self._went_well and moved.level != "high":  # it is over, and came to a good end
+            moved = Moved("", "high")
         parts: list[BarPart] = []
         if self.duck:
             mood = self._mood(moved.level)

@@ -97,7 +97,8 @@ class Moved:
 
 def moved_words(vitals: Vitals, words: Catalogue) -> Moved:
     """``steady``; or ``focus falling: 2 repeats``, of the vital that is lowest of those that are
-    not fine. Stamina only falls: half used is fine. Empty before there is any evidence.
+    not fine, and what lowered it last. Stamina only falls: half used is fine. Empty before there
+    is any evidence.
     """
     known = [name for name in NAMES if changes_of(name, vitals)]
     levels = {name: level(getattr(vitals, name), name) for name in known}
@@ -109,7 +110,9 @@ def moved_words(vitals: Vitals, words: Catalogue) -> Moved:
     changes = changes_of(name, vitals)
     falls = changes[-1].new < changes[-1].old
     how = words("vitals.falling" if falls else f"vitals.word.{name}.{levels[name]}")
-    cause, said = _short(changes, words), f"{words(f'vitals.{name}')} {how}"
+    lowered = [at for at, change in enumerate(changes, 1) if change.new < change.old]
+    cause = _short(changes[: lowered[-1]], words) if lowered else ""
+    said = f"{words(f'vitals.{name}')} {how}"
     return Moved(words("vitals.moved", said=said, cause=cause) if cause else said, levels[name])
 
 
