@@ -9,8 +9,10 @@ import errno
 import json
 import os
 import re
+import stat
 import struct
 import time
+from collections.abc import Container, Iterable
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -47,6 +49,7 @@ _MAX_INDEX: Final = 100_000_000  # bytes; of a larger one nothing counts as know
 _SAID: Final = 2_000_000
 
 _GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_NAME_ONLY: Final[int] = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)  # without the content
 
 
 class Guarded(NamedTuple):
@@ -58,7 +61,61 @@ class Guarded(NamedTuple):
     links: tuple[str, ...] = ()  # that stand for a repository, the root's own too
 
 
-def guarded(workspace: Workspace) -> Guarded:
+class KnownSecrets:
+    """Secret files and folders that were found in this session, at most MAX_PLACES. Each is held
+    open, so that its number is given to no other file as long as it is known.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[Identity, tuple[int, str]] = {}
+
+    def __contains__(self, identity: object) -> bool:
+        return identity in self._open
+
+    def add(self, paths: Iterable[str]) -> tuple[bool, bool]:
+        """Keep them, and forget what was deleted; raises nothing. Whether there was room for all,
+        and whether a new one has more than one name.
+        """
+        for identity, (file, _) in list(self._open.items()):
+            if not os.fstat(file).st_nlink:
+                os.close(self._open.pop(identity)[0])
+        linked = False
+        for path in paths:
+            try:
+                file = os.open(path, _NAME_ONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError as error:
+                if error.errno in _GONE:
+                    continue
+                return False, linked
+            info = os.fstat(file)
+            identity = info.st_dev, info.st_ino
+            if identity in self._open:
+                os.close(file)
+            elif len(self._open) >= MAX_PLACES:
+                os.close(file)
+                return False, linked
+            else:
+                self._open[identity] = file, path
+                linked |= stat.S_ISREG(info.st_mode) and info.st_nlink > 1
+        return True, linked
+
+    def outside(self, root: Path) -> list[str]:
+        """Those to which a link of the workspace led, as far as they are still there."""
+        found: list[str] = []
+        for identity, (_, path) in self._open.items():
+            with contextlib.suppress(OSError):
+                info = os.lstat(path)
+                if not Path(path).is_relative_to(root) and identity == (info.st_dev, info.st_ino):
+                    found.append(path)
+        return found
+
+    def close(self) -> None:
+        """Forget all."""
+        while self._open:
+            os.close(self._open.popitem()[1][0])
+
+
+def guarded(workspace: Workspace, known: KnownSecrets | None = None) -> Guarded:
     """Look through the workspace by descriptors, following no link. Blocking; raises nothing.
 
     Found are: each ``.git`` below the root with the places that it leads to, folders that are
@@ -66,7 +123,20 @@ def guarded(workspace: Workspace) -> Guarded:
     those that plainly hold none, and those that git has as they are, since any command can ask it
     for them. No name of a folder and nothing beside a file makes it less of a secret: a command can
     move it there. What the root itself holds for git and the app is not among them, but for links.
+
+    What is ``known`` is secret under any name: a command can rename the folder that made it one, or
+    remove the link that led to it. What is found comes to it.
     """
+    if known is None:
+        return _looked(workspace, ())
+    found = _looked(workspace, known)
+    room, linked = known.add(found.secret)
+    found = _looked(workspace, known) if linked else found  # its other name may have come first
+    beside = (path for path in known.outside(workspace.root) if path not in found.secret)
+    return found._replace(secret=(*found.secret, *beside), whole=found.whole and room)
+
+
+def _looked(workspace: Workspace, known: Container[Identity]) -> Guarded:
     root = str(workspace.root).rstrip("/")
     own = {*map(str, workspace.closed)}
     closed: dict[str, Identity] = {}
@@ -80,7 +150,7 @@ def guarded(workspace: Workspace) -> Guarded:
         folder = f"{above}/{own_name}" if above else own_name
         here = f"{root}/{folder}" if folder else root
         try:
-            names, folders, files = _listed(workspace, folder)
+            names, folders, files, met = _listed(workspace, folder, known)
         except OSError as error:
             if error.errno not in _GONE:
                 whole = error.errno == errno.EACCES and bool(folder) and _close(here, closed)
@@ -100,14 +170,16 @@ def guarded(workspace: Workspace) -> Guarded:
         for name in folders:
             if f"{here}/{name}" in own:
                 continue
-            if holds_secrets(name, parent):
+            if name in met or holds_secrets(name, parent):
                 secret[f"{here}/{name}"] = None
             else:
                 pending.append((folder, name, shut or _protected(name)))
         for name in files:
             if len(secret) > MAX_PLACES:
                 break
-            if _secret(name, parent):
+            if name in met:
+                secret[f"{here}/{name}"] = None
+            elif _secret(name, parent):
                 path = os.path.realpath(f"{here}/{name}")
                 if _is_secret(path) and not (shut and _is_branch(path)):
                     secret[path] = None
@@ -143,20 +215,25 @@ def secrets_near(home: Path) -> list[str]:
     return found[:MAX_NEAR]
 
 
-def _listed(workspace: Workspace, folder: str) -> tuple[set[str], list[str], list[str]]:
-    """The names in a folder, those of folders, and the rest; of too many only the first. Raises
-    OSError.
+def _listed(
+    workspace: Workspace, folder: str, known: Container[Identity]
+) -> tuple[set[str], list[str], list[str], set[str]]:
+    """The names in a folder, those of folders, the rest, and those of what is ``known``; of too
+    many only the first. Raises OSError.
     """
-    names, folders, files = set[str](), list[str](), list[str]()
+    names, folders, files, met = set[str](), list[str](), list[str](), set[str]()
     descriptor = workspace.open_below(folder, folder=True)
     try:
+        device = os.fstat(descriptor).st_dev
         with os.scandir(descriptor) as found:
             for entry in islice(found, MAX_NAMES + 1):
                 names.add(entry.name)
                 (folders if entry.is_dir(follow_symlinks=False) else files).append(entry.name)
+                if (device, entry.inode()) in known:
+                    met.add(entry.name)
     finally:
         os.close(descriptor)
-    return names, folders, files
+    return names, folders, files, met
 
 
 def _close(path: str, closed: dict[str, Identity]) -> bool:

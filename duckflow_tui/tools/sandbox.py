@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from duckflow_tui.safety.changing import remove_tree
-from duckflow_tui.safety.guarded import Guarded, guarded, secrets_near
+from duckflow_tui.safety.guarded import Guarded, KnownSecrets, guarded, secrets_near
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.session import SandboxLevel
@@ -99,6 +99,7 @@ class Sandbox:
         self._lock: int | None = None  # of that folder
         self._rung: Rung | None = None
         self._found: asyncio.Task[SandboxLevel] | None = None
+        self._known = KnownSecrets()
         self._crowded = False  # there is more in the workspace than can be looked through
         self.why: list[str] = []  # what each kind that was tried lacks
         self._source = _text_of("sandbox_worker.py")
@@ -151,7 +152,11 @@ class Sandbox:
         return Held(tuple(argv))
 
     def close(self) -> None:
-        """Remove what the commands kept for themselves; blocking."""
+        """Remove what the commands kept for themselves, and forget their secrets; blocking."""
+        self._known.close()
+        self._leave_folder()
+
+    def _leave_folder(self) -> None:
         private, self._private = self._private, None
         if private is not None:
             remove_tree(private)
@@ -165,7 +170,7 @@ class Sandbox:
         """
         if self._rung == "landlock":
             return _NOTHING
-        below = await asyncio.to_thread(guarded, self._workspace)
+        below = await asyncio.to_thread(guarded, self._workspace, self._known)
         linked = self._rung == "bwrap" and below.links
         if (linked or not below.whole) and not self._crowded:
             self._crowded = True
@@ -197,7 +202,7 @@ class Sandbox:
             lacks = await self._lacks(rung)
             below = _NOTHING
             if not lacks and rung != "landlock":
-                below = await asyncio.to_thread(guarded, self._workspace)
+                below = await asyncio.to_thread(guarded, self._workspace, self._known)
                 lacks = LINKED if rung == "bwrap" and below.links else ""
             if not lacks:
                 self._rung = rung
@@ -355,7 +360,7 @@ class Sandbox:
         """What the commands have for ``/tmp``: a folder for this session, nobody else's."""
         if self._private is not None and self._private.is_dir():
             return self._private
-        self.close()
+        self._leave_folder()
         self._choice.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         made = self._private = Path(tempfile.mkdtemp(dir=self._choice.folder))
         with contextlib.suppress(FileNotFoundError):

@@ -517,9 +517,50 @@ def test_secret_files_of_the_workspace_are_kept_from_a_command_that_does_not_nam
     line = ("/bin/cat", ".env", "linked.env")
     named = [str(made.root / name) for name in (".env", "linked.env", "conf/.aws/x", "conf/s*.pem")]
     held = asyncio.run(made.sandbox.hold(line, network=False, named=named))
-    assert made.started(held.argv).stdout == "KEY=a secretKEY=a secret too"
+    found = made.started(held.argv)
+    assert found.stdout == "KEY=a secretKEY=a secret too", found.stderr
     assert {".npmrc", "secrets.toml"} < {Path(path).name for path in held.unread}
     assert not {str(made.root / ".env"), str(made.root / "conf/led-to")} & {*held.unread}
+
+
+def test_what_was_found_as_a_secret_stays_hidden_under_any_name(made: Made) -> None:
+    """A command can rename the folder that makes a file one, or remove the link that leads to it;
+    another name of the same file is none the less it.
+    """
+    full_only(made)
+    away = made.beside / "led-to"
+    for path in (
+        made.root / ".docker/config.json",
+        made.root / "conf/gh/hosts.yml",
+        made.root / "led-to",
+        made.root / "a/again",
+        away,
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("a secret")
+    (made.root / ".config/gcloud").mkdir(parents=True)
+    (made.root / ".config/gcloud/token").write_text("a secret")
+    (made.root / "one.env").symlink_to("led-to")
+    (made.root / "two.env").symlink_to(away)
+    (made.root / "b.env").hardlink_to(made.root / "a/again")
+    if made.who == "nobody":
+        open_for(made.root.parent)
+    read = f"cat {made.root}/* {made.root}/*/* {made.root}/*/*/* {away}"
+    assert "secret" not in made.run(read).stdout
+    found = made.run("mv .docker docker; mv conf/gh gh; mv .config config; rm one.env two.env")
+    assert found.returncode == 0, found.stderr
+    assert made.run(read).stdout == ""
+    held = asyncio.run(made.sandbox.hold(("/bin/true",), network=False))
+    assert str(away) in json.loads(held.argv[6])["hidden"]  # it lies where nothing is shown anyway
+    assert made.run("mkdir more && mv docker gh config more").returncode == 0
+    assert made.run(f"{read} {made.root}/more/*/*/*").stdout == ""
+    shutil.rmtree(made.root / "more/docker")  # by the user
+    (made.root / "led-to").unlink()
+    made.run("true")
+    (made.root / "led-to").write_text("another")
+    if made.who == "nobody":
+        open_for(made.root)
+    assert made.run(read).stdout == "another"
 
 
 def own_folders(made: Made, *own: Path, repositories: tuple[Path, ...] = ()) -> Made:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from duckflow_tui.safety import guarded as module
-from duckflow_tui.safety.guarded import guarded
+from duckflow_tui.safety.guarded import KnownSecrets, guarded
 from duckflow_tui.safety.paths import best_opener
 from duckflow_tui.safety.workspace import Workspace
 
@@ -91,3 +91,24 @@ def test_what_passes_a_limit_is_told(
     assert guarded(workspace).whole
     monkeypatch.setattr(module, limit, most)
     assert not guarded(workspace).whole
+
+
+def test_a_known_secret_is_known_until_it_is_deleted_and_too_many_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number may then be that of another file."""
+    secret, known, workspace = tmp_path / ".env", KnownSecrets(), Workspace(tmp_path)
+    secret.write_text("KEY=1")
+    assert guarded(workspace, known).whole
+    info = secret.stat()
+    assert (info.st_dev, info.st_ino) in known
+    secret.unlink()
+    assert guarded(workspace, known).secret == ()
+    assert (info.st_dev, info.st_ino) not in known
+    monkeypatch.setattr(module, "MAX_PLACES", 2)
+    for number in range(3):
+        (tmp_path / f"{number}.env").touch()
+        found = guarded(workspace, known)
+        assert found.whole == (number < 2)
+        (tmp_path / f"{number}.env").rename(tmp_path.parent / f"{number}.env")  # still somewhere
+    known.close()
