@@ -319,6 +319,36 @@ async def test_after_undo_nothing_is_shown_as_met_or_done_and_going_on_brings_it
         assert not objective(s).reopened
 
 
+@pytest.mark.parametrize("alone", [True, False])
+async def test_what_a_file_shows_is_looked_at_again_after_undo_and_redo(
+    tmp_path: Path, alone: bool
+) -> None:
+    """Without a call to a model; what only a model can judge stays open, and so does the request
+    then.
+    """
+    there = claim(NOTES, kind="file_contains", value="notes.txt: half")
+    script = story(
+        works(there, *([] if alone else [claim("they are clear")])),
+        decision("", action("file_ops.write_file", path="other.txt", content="x\n")),
+        done("Done."),
+        satisfaction=(good("r1", "r2"),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes")
+        assert objective(s).met[0] == len(ledger(s))
+        calls = len(s.server.requests)
+        await s.engine.undo()  # of the other file: not all is as it was
+        assert (ledger(s)["r1"][1], objective(s).reopened) == (MET, True)
+        await s.engine.undo()
+        assert ledger(s)["r1"][1] is RequirementState.REFUTED
+        await s.engine.redo(whole=True)
+        assert ledger(s)["r1"][1] is MET
+        assert [e.supports for e in objective(s).extracted_requirements[0].evidence] == [True]
+        assert (objective(s).met, objective(s).reopened) == ((1, len(ledger(s))), not alone)
+        assert alone or ledger(s)["r2"][1] is OPEN
+        assert len(s.server.requests) == calls
+
+
 async def test_what_was_undone_is_kept_as_unfinished_when_another_request_comes(
     tmp_path: Path,
 ) -> None:
