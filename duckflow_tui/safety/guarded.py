@@ -59,6 +59,7 @@ class Guarded(NamedTuple):
     secret: tuple[str, ...]  # files, and folders that hold nothing else
     whole: bool = True
     links: tuple[str, ...] = ()  # that stand for a repository, the root's own too
+    near: tuple[str, ...] = ()  # secret files of the home, as ``secrets_near`` finds them
 
 
 class KnownSecrets:

@@ -139,9 +139,9 @@ class Sandbox:
             shown = (*named, *map(str, self._listed()))
             secret = tuple(path for path in below.secret if not _is_one_of(path, shown))
             below = below._replace(secret=secret)
-            held = self._held(
-                self._rung, argv, network=network, below=below, channel=channel, named=named
-            )
+            near = await asyncio.to_thread(secrets_near, Path.home())
+            below = below._replace(near=tuple(path for path in near if not _is_one_of(path, named)))
+            held = self._held(self._rung, argv, network=network, below=below, channel=channel)
             return held._replace(unread=secret)
         wanted = self._choice.level
         if wanted in ("full", "partial"):
@@ -306,7 +306,6 @@ class Sandbox:
         network: bool,
         below: Guarded = _NOTHING,
         channel: int = 0,
-        named: tuple[str, ...] = (),
     ) -> Held:
         for path in map(os.path.realpath, self._choice.own):
             # What is not there could not be closed: a command would make it for us.
@@ -318,7 +317,7 @@ class Sandbox:
                 str(self._workspace.root),
                 str(self._folder()),
                 [*self._closed(), *below.closed, *below.secret],
-                [*self._hidden(named), *below.secret],
+                [*self._hidden(below.near), *below.secret],
                 self._readable(),
                 network=network,
             )
@@ -333,7 +332,10 @@ class Sandbox:
             "below": below.closed,
             "blank": [path for path in below.secret if self._is_inside(path)],
             # What a link leads to elsewhere
-            "hidden": [*self._hidden(named), *(p for p in below.secret if not self._is_inside(p))],
+            "hidden": [
+                *self._hidden(below.near),
+                *(p for p in below.secret if not self._is_inside(p)),
+            ],
             "readable": self._readable(),
             "network": network,
             "channel": channel,
@@ -372,10 +374,9 @@ class Sandbox:
         places = (*self._workspace.closed, self._choice.runs_from)
         return [str(path) for path in places if os.path.lexists(path)]
 
-    def _hidden(self, named: tuple[str, ...]) -> list[str]:
+    def _hidden(self, near: tuple[str, ...]) -> list[str]:
         home = Path.home()
         names = [home / name for name in sorted(HIDDEN)]
-        near = (path for path in secrets_near(home) if not _is_one_of(path, named))
         names += [Path(path) for path in near if not self._is_inside(path)]
         own = (path for path in self._choice.own if not self._workspace.root.is_relative_to(path))
         listed = self._listed()

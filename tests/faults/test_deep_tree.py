@@ -15,7 +15,7 @@ from support.bench import Bench
 
 from duckflow_tui.safety.changing import remove_tree
 from duckflow_tui.safety.commands import read_command
-from duckflow_tui.safety.guarded import guarded, shown_by
+from duckflow_tui.safety.guarded import exposed_by, guarded
 from duckflow_tui.safety.risk import ZoneMap
 from duckflow_tui.session.blobs import MemoryBlobs
 from duckflow_tui.state.operations import Outcome
@@ -128,6 +128,6 @@ def test_what_is_judged_and_removed_may_be_deep(deep: Path) -> None:
     zones = ZoneMap(deep, (info.st_dev, info.st_ino), [deep / "tree"])
     assert not zones.shares_protected_inode((0, 0))
     line = read_command("grep -R word tree")
-    assert shown_by(line, Bench(deep).workspace, ".") == {"secret"}
+    assert exposed_by(line, Bench(deep).workspace, ".") == {"secret"}
     remove_tree(deep)
     assert not deep.exists()

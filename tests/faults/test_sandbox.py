@@ -14,8 +14,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Generator
+from contextlib import closing
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
@@ -23,6 +25,7 @@ import pytest
 from support.shell import no_full_sandbox
 
 from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.tools import sandbox as sandbox_module
 from duckflow_tui.tools import sandbox_worker, seccomp
 from duckflow_tui.tools.commands import SandboxChoice
 from duckflow_tui.tools.operation import ToolFault
@@ -466,6 +469,28 @@ def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.Monke
     named = [str(near / "other/.env")]  # by a line that the user agreed to
     held = asyncio.run(made.sandbox.hold(("/bin/true",), network=False, named=named))
     assert hidden - {*json.loads(held.argv[6])["hidden"]} == {*named}
+
+
+def test_nobody_waits_while_the_home_is_looked_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may take half a second, with each command."""
+    went_on = threading.Event()
+
+    def near(home: Path) -> list[str]:
+        assert went_on.wait(5), "the loop stood still"
+        return [str(home / "near.env")]
+
+    async def held() -> str:
+        choice = SandboxChoice("auto", folder=tmp_path / "kept")
+        with closing(Sandbox(choice, Workspace(tmp_path), os.environ)) as sandbox:
+            if await sandbox.level() == "none":
+                pytest.skip("; ".join(sandbox.why))
+            asyncio.get_running_loop().call_later(0.1, went_on.set)
+            return (await sandbox.hold(("/bin/true",), network=False)).argv[6]
+
+    monkeypatch.setattr(sandbox_module, "secrets_near", near)
+    assert str(Path.home() / "near.env") in json.loads(asyncio.run(held()))["hidden"]
 
 
 def test_secret_files_of_the_workspace_are_kept_from_a_command_that_does_not_name_them(
