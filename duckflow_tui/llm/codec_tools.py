@@ -170,10 +170,10 @@ class ToolsDecoder:
     ) -> Decoded:
         """The decision of the calls; no ``decide``: not stated, continue; content alone: done."""
         text = wire_text(completion.text).strip()
-        raw = completion.text.strip()
+        raws = [completion.text.strip()]
         for call in completion.calls:
-            raw += f"\n{call.name}({call.argument_text})"
-        raw = wire_text(raw.removeprefix("\n"))
+            raws.append(f"{call.name}({call.argument_text})")
+        raw = wire_text("\n".join(raws).removeprefix("\n"))
         if completion.finish == "length":
             return Decoded(None, text, raw, (CUT_BY_LIMIT,))
         reading = reading_of(
@@ -203,7 +203,7 @@ class ToolsDecoder:
         why = judgement.get("rationale") if judgement else before and before.rationale
         reading.why = str(why or text)
         actions: tuple[Action, ...] = ()
-        if reading.count_allowed(len(others)):
+        if reading.count_allowed(len(others) + completion.more_calls):
             actions = _actions(others, reading, _ids_in(prompt), about)
         decision = reading.decision(
             decision_id,

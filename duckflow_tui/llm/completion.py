@@ -22,11 +22,13 @@ from duckflow_tui.llm.wire import (
 )
 from duckflow_tui.state.base import Clock, JsonObject, canonical_json
 from duckflow_tui.state.conversation import Thought, call_key
+from duckflow_tui.state.decision import MAX_ACTIONS
 
 _OPEN: Final = "<think>"
 _CLOSE: Final = "</think>"
 _GROWING: Final = ("text", "summary", "data")  # fields of a detail that come in pieces
 _MOST_THOUGHT: Final = 256 * 1024  # characters of JSON
+MOST_CALLS: Final = MAX_ACTIONS + 1  # kept of one reply: the actions, and the one that judges
 _LEAD: Final = 64  # characters of blank space and half a tag that are held back
 
 Hear = Callable[[str], None]
@@ -81,7 +83,9 @@ class Completion:
         self._reasoning_name = ""  # the field that reasoning came in, empty for ``<think>``
         self._details: list[JsonObject] = []
         self._extra: JsonObject = {}
-        self.calls: list[NativeCall] = []
+        self._last: NativeCall | None = None
+        self.calls: list[NativeCall] = []  # at most MOST_CALLS
+        self.more_calls = 0  # that came behind these and are not kept
         self.finish = ""  # finish_reason, empty while it has not come
         self.ended = False  # the server said [DONE] or sent a plain completion
         self.streamed = False  # it came as a stream of events
@@ -209,19 +213,20 @@ class Completion:
         function = piece.function
         name = ((function and function.name) or "").partition("<|")[0]
         name = wire_text(name.removeprefix("functions."))
-        if piece.index is None:
-            call = self.calls[-1] if self.calls else None
-        else:
-            call = self._by_index.get(piece.index)
+        call = self._last if piece.index is None else self._by_index.get(piece.index)
         if call and name and call.name:
             is_known = piece.id == call.wire_id if piece.id else name == call.name
             if not is_known or (not piece.id and call.is_whole):
                 call = None
         if call is None:
             call = NativeCall()
-            self.calls.append(call)
+            if len(self.calls) < MOST_CALLS:
+                self.calls.append(call)
+            else:
+                self.more_calls += 1
             if piece.index is not None:
                 self._by_index[piece.index] = call
+            self._last = call
         call.wire_id = call.wire_id or wire_text(piece.id or "")
         call.name = call.name or name
         call.extra |= piece.extra_content or {}

@@ -52,7 +52,7 @@ _CLOSERS: Final = re.compile(
     r"\s*(?:```\s*)?(?:<｜tool▁call▁end｜>|<\|tool_call_end\|>|<\|call\|>|</function>)?"
 )
 _CLOSING: Final = re.compile(r"</|\[/|<\|eo|.*[_▁]?end")
-_MOST_FAILED: Final = 20  # calls that cannot be read, after which no more are looked for
+_MOST_FAILED: Final = 20  # calls that cannot be read, or fences without an end; then it stops
 #: Marks, of which the end of the reply may have left the beginning.
 _MARKS: Final = (
     "<tool_call>", "<function=", "<function_calls>", "<invoke name=", "[TOOL_CALLS]",
@@ -138,6 +138,7 @@ class _Reader:
         self.unread = False
         self._opened = False  # a mark was read, and no call behind it yet
         self._failed = 0  # calls that could not be read
+        self._unclosed = 0  # fences without an end
 
     def read(self) -> None:
         text = self._text
@@ -162,6 +163,10 @@ class _Reader:
         """Calls where it holds nothing else; else it is passed over whole."""
         closing = re.compile(rf"^{found['fence']}[ \t]*$", re.M).search(self._text, self._at)
         if closing is None:
+            self._unclosed += 1
+            if self._unclosed > _MOST_FAILED:  # each look goes to the end of the text
+                self._failed = _MOST_FAILED
+                return
             inside = self._text[self._at :]
             if calls := _of_json(inside.strip("` \t\r\n"), self._known):
                 self.calls += calls

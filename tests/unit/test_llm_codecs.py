@@ -15,7 +15,7 @@ from duckflow_tui.llm.completion import Completion, NativeCall
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
-from duckflow_tui.state.decision import Action, Judgement, NextStep, TurnDecision
+from duckflow_tui.state.decision import MAX_ACTIONS, Action, Judgement, NextStep, TurnDecision
 from duckflow_tui.state.operations import Effect, OperationResult, OperationSpec, Outcome
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import Prompt
@@ -288,6 +288,30 @@ def test_one_malformed_call_is_a_problem_of_the_whole_reply(
     read = decoded(prompt(), judged(), READ, *calls)
     assert any(words in problem for problem in read.problems)
     assert [a.operation for a in read.decision.actions] == ["file_ops.read_file"]
+
+
+@pytest.mark.parametrize("index", ["own", "always 0", "none"])
+def test_of_a_flood_of_calls_few_are_kept_and_the_model_is_told_how_many_came(
+    index: str,
+) -> None:
+    from duckflow_tui.llm.wire import WireChunk
+
+    completion, most, flood = completion_of(), MAX_ACTIONS + 1, 2_000
+    for number in range(flood):
+        for name, text in (("file_ops__read_file", '{"path": '), (None, '"a"}')):
+            function = {"name": name, "arguments": text}
+            at = {"own": number, "always 0": 0}.get(index)
+            call = {"index": at, "id": f"c{number}", "function": function}
+            delta = {"delta": {"tool_calls": [call]}}
+            completion.add(WireChunk.model_validate({"choices": [delta]}))
+    assert [call.wire_id for call in completion.calls] == [f"c{n}" for n in range(most)]
+    assert {call.argument_text for call in completion.calls} == {'{"path": "a"}'}
+    decoder = codec_tools.ToolsDecoder(lambda piece: None)
+    read = decoder.decode(completion, prompt(), CountingIds(), "llm_9")
+    assert read.decision is not None
+    assert read.decision.actions == ()
+    assert read.problems[0].startswith(f"{flood} actions in one reply")
+    assert len(read.raw) < 2_000
 
 
 def test_a_reply_cut_at_the_limit_executes_nothing() -> None:

@@ -241,12 +241,20 @@ def test_no_shape_of_a_call_ends_as_an_answer(
     ), (paths, text)
 
 
+def test_ends_of_fences_are_looked_for_only_so_often() -> None:
+    """Each look goes to the end of the text; what nobody looked at is no answer."""
+    found = read_calls("```json\n" * 20, KNOWN)
+    assert (found.calls, found.unread) == ((), False)
+    found = read_calls("```json\n" * 21, KNOWN)
+    assert (found.calls, found.unread) == ((), True)
+
+
 @pytest.mark.whole
 def test_a_hostile_reply_costs_little_time() -> None:
     begin = time.process_time()
     pieces = (
         "<function=decide><parameter=", "<tool_call>{", "[TOOL_CALLS]", "```\n", '{"a":',
-        '<invoke name="decide">', "*** Begin Patch\n", "<｜tool▁call▁begin｜>",
+        "```json\n", '<invoke name="decide">', "*** Begin Patch\n", "<｜tool▁call▁begin｜>",
         '{"name": "decide", "args": {}},', '\n{"name":', '\n{"name": "decide"}', "<|channel|> to=",
     )  # fmt: skip
     for piece in pieces:
