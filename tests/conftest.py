@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,6 +76,9 @@ time.tzset()
 #: Of a test with more cases, so many run without ``DUCKFLOW_TEST_WHOLE=1``.
 CASES = 1
 
+#: So many tests are compiled by who runs them.
+FEW = 20
+
 _DRAWS = re.compile(
     "bursts|card|compositor|consult|decisions|demo|diff|full_width|gate|plan|replay|shell|vitals"
 )
@@ -104,6 +108,35 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_configure_node(node: Any) -> None:
     """Tell a process of ``xdist`` what only the first one knows."""
     node.workerinput["sampled"] = _is_sampled(node.config)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the tests once where that was not done, half of them on each of two cores: each
+    process of ``xdist`` would compile all of them, which takes it ten seconds.
+    """
+    if session.config.getoption("dist", "no") == "no" or hasattr(session.config, "workerinput"):
+        return
+    tests = sorted(Path(__file__).parent.glob("*/test_*.py"))
+    new = [str(test) for test in tests if not _is_compiled(test)]
+    started: list[int] = []
+    for half in (new[::2], new[1::2]) if len(new) > FEW else ():
+        if (pid := os.fork()) == 0:
+            with open(os.devnull, "r+b") as nothing:
+                os.dup2(nothing.fileno(), 1)
+                os.dup2(nothing.fileno(), 2)
+            try:
+                session.perform_collect(half)
+            finally:
+                os._exit(0)  # what is wrong with a test is told by who runs it
+        started.append(pid)
+    for pid in started:
+        os.waitpid(pid, 0)
+
+
+def _is_compiled(test: Path) -> bool:
+    """Whether pytest has compiled this version of the file, or a newer one."""
+    made = [path.stat().st_mtime for path in test.parent.glob(f"__pycache__/{test.stem}.*-pytest*")]
+    return bool(made) and max(made) > test.stat().st_mtime
 
 
 def _is_sampled(config: pytest.Config) -> bool:

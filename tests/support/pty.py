@@ -19,12 +19,15 @@ from typing import Final
 
 import pyte
 from support.prepared import UNTOUCHED, PreparedProcess, is_prepared
+from wcwidth import wcwidth
 
 DEADLINE: Final = 40.0  # seconds until a wait has failed
 TERM: Final = "xterm-256color"
 
 #: Sequences with a private mark that the parser would take for others, or print in part.
 _PRIVATE: Final = re.compile(rb"\x1b\[[<>=][0-9;]*[A-Za-z]")
+#: No character before it is two cells wide.
+_FIRST_WIDE: Final = "\u1100"
 _UNFINISHED: Final = re.compile(rb"\x1b(\[[<>=]?[0-9;]*)?\Z")
 
 
@@ -60,6 +63,7 @@ class Terminal:
         self.screen = pyte.Screen(width, height)
         self._stream = pyte.ByteStream(self.screen) if parse else None
         self._unparsed = b""
+        self._rows: list[str] = []  # as ``lines`` told them last
         self._cwd = cwd
         self._command = list(command)
         self._environ = _environment(environ or {})
@@ -134,7 +138,22 @@ class Terminal:
     def lines(self) -> list[str]:
         """The rows of the screen without what pads them."""
         self.drain()
-        return [line.rstrip() for line in self.screen.display]
+        dirty, old = self.screen.dirty, self._rows
+        self._rows = [
+            self._row(row) if row in dirty or row >= len(old) else old[row]
+            for row in range(self.screen.lines)
+        ]
+        dirty.clear()
+        return list(self._rows)
+
+    def _row(self, number: int) -> str:
+        """A row of the screen, without what lies behind a character that is two cells wide."""
+        cells, row, wide = self.screen.buffer[number], "", False
+        for column in range(self.screen.columns):
+            text = "" if wide else cells[column].data
+            wide = text >= _FIRST_WIDE and wcwidth(text[0]) == 2
+            row += text
+        return row.rstrip()
 
     @property
     def text(self) -> str:
