@@ -67,9 +67,10 @@ class SandboxChoice(NamedTuple):
 
 
 def git_obeys(workspace: Workspace) -> dict[str, str]:
-    """Digests of what git obeys in this workspace, by path: each repository, its ``config``,
-    ``HEAD`` and hooks, or the file that stands for such a place. A file of more than ``_WINDOW``
-    bytes counts by its first ones and its size. Blocking; raises nothing.
+    """Digests of what git and this app obey in this workspace, by path: each repository, its
+    ``config``, ``HEAD`` and hooks, or the file that stands for such a place; the settings of the
+    folder. A file of more than ``_WINDOW`` bytes counts by its first ones and its size. Blocking;
+    raises nothing.
     """
     from duckflow_tui.safety.guarded import guarded
 
@@ -79,7 +80,8 @@ def git_obeys(workspace: Workspace) -> dict[str, str]:
         with contextlib.suppress(OSError):
             hooks = place / "hooks"
             names = os.listdir(hooks) if hooks.is_dir() else ()
-            files = (place, place / "config", place / "HEAD", *(hooks / name for name in names))
+            files = [hooks / name for name in names if not name.endswith(".sample")]
+            files += [place, place / "config", place / "HEAD", place / "settings.toml"]
             for path in files:
                 told = os.readlink(path) if path.is_symlink() else ""
                 if path.is_file():

@@ -62,6 +62,8 @@ _REFUSED: Final = (
     "Operation not permitted|Permission denied|許可されていない操作です|許可がありません"
 )
 
+_OBEYED_NOW: Final = "git or this app obeys what this wrote, so the user was told of it"
+
 _REFERENCE: Final = re.compile(PLACEHOLDER, re.IGNORECASE)  # ``${…}`` is the shell's own
 
 
@@ -348,7 +350,7 @@ class Shell:
                 **self._network(args, level),
             )
             started.append(running)
-            in_time = await running.done(seconds)
+            in_time, obeyed_now = await running.done(seconds), ""
         finally:
             if reads:
                 seen.append(Touched(whole=True))
@@ -358,13 +360,13 @@ class Shell:
                 there = (path for path in sorted(wrote) if context.workspace.status(path))
                 self._warn("obeyed_written", args, [p for p in there if obeyed(p.split("/"))])
             if git is not None and started and not _hurried():
-                await self._tell_git(args, context.workspace, git)
+                obeyed_now = await self._tell_git(args, context.workspace, git)
         if not in_time:
             output = running.output()
             raise ToolFault(
                 f"It was ended after {seconds:g} s, with all it started. Give a longer timeout_s, "
                 f"or background: true for a command that stays. Its output until then:\n"
-                f"{output.text}",
+                f"{output.text}{obeyed_now}",
                 summary=f"time-out · {running.duration:.1f}s",
                 output=_touching(output, seen),
             )
@@ -372,7 +374,7 @@ class Shell:
         held_back = "" if args.outside else held_back_by(level, output, running.unread)
         if held_back == "network" and args.hosts:
             held_back = ""  # what it may not reach is said, and the AI can ask for it
-        return replace(output, held_back=held_back)
+        return replace(output, text=output.text + obeyed_now, held_back=held_back)
 
     def _network(self, args: Run, level: SandboxLevel) -> dict[str, Any]:
         """What the user agreed to of the network, as the runner takes it."""
@@ -386,11 +388,16 @@ class Shell:
         held = level in ("full", "seatbelt") and not (reads or args.outside)
         return await asyncio.to_thread(git_obeys, workspace) if held or level == "partial" else None
 
-    async def _tell_git(self, args: Run, workspace: Workspace, git: dict[str, str]) -> None:
+    async def _tell_git(self, args: Run, workspace: Workspace, git: dict[str, str]) -> str:
+        """Tell the user what it changed of what git or this app obeys; returns it for the model."""
         now = await asyncio.to_thread(git_obeys, workspace)
         changed = sorted(path for path in {*git, *now} if git.get(path) != now.get(path))
         changed = [p for p in changed if not any(p.startswith(f"{o}/") for o in changed)]
-        self._warn("git_changed", args, changed)
+        own = [path for path in changed if path.startswith(".duckflow")]
+        self._warn("settings_changed", args, own)
+        self._warn("git_changed", args, [path for path in changed if path not in own])
+        said = f"{_OBEYED_NOW}: {_some(tuple(changed))}"
+        return f"\n[{said}]" if changed else ""
 
     async def _tell_obeyed(
         self, args: Run, workspace: Workspace, before: Mapping[str, object]

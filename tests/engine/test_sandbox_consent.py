@@ -547,15 +547,25 @@ async def test_a_secret_file_that_is_kept_from_a_command_is_told_and_its_name_as
 async def test_a_repository_that_a_command_makes_is_said_and_closed_to_the_next(
     root: Path, tmp_path: Path
 ) -> None:
-    """Where there is too much to be closed or hidden, the sandbox counts as partial: each asks."""
+    """So are settings of this app, in a folder that had none, to the user and to the model. Where
+    there is too much to be closed or hidden, the sandbox counts as partial: each asks.
+    """
     choice = SandboxChoice("auto", folder=tmp_path / "private")
     bench = ShellBench(root, mode=ApprovalMode.TRUSTED, sandbox=choice)
     try:
-        await bench.call(RUN, command="g=.g; mkdir -p sub/${g}it; echo '[core]' >sub/${g}it/config")
+        line = "g=.g; d=.d; mkdir -p sub/${g}it ${g}it/hooks ${d}uckflow; touch ${g}it/HEAD "
+        line += "${g}it/hooks/pre-commit ${g}it/hooks/a.sample ${d}uckflow/settings.toml; "
+        made = await bench.call(RUN, command=line + "echo '[core]' >sub/${g}it/config")
         if bench.store.state.session.sandbox != "full":
             no_full_sandbox("; ".join(bench.runner.sandbox.why))
         said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
-        assert [(m.key, m.params["paths"]) for m in said] == [("processes.git_changed", "sub/.git")]
+        git = [".git/HEAD", ".git/hooks/pre-commit", "sub/.git"]
+        assert [(m.key, m.params["paths"]) for m in said] == [
+            ("processes.settings_changed", ".duckflow/settings.toml"),
+            ("processes.git_changed", ", ".join(git)),
+        ]
+        obeyed = ", ".join([".duckflow/settings.toml", *git])
+        assert f"obeys what this wrote, so the user was told of it: {obeyed}]" in made.result.text
         task = bench.begin(RUN, command="g=.g; echo evil >>sub/${g}it/config")
         gate = await bench.gate()
         assert "failed_write" in gate.impact.reasons
