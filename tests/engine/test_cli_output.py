@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.prepared import UNTOUCHED
+from support.prepared import UNTOUCHED, run_program
 
 from duckflow_tui.cli import UNREAD
 from duckflow_tui.models_cli import UNUSABLE
@@ -57,16 +57,7 @@ def test_a_command_may_stand_behind_the_language(
     tmp_path: Path, command: str, before: list[str]
 ) -> None:
     def said(*arguments: str) -> str:
-        ended = subprocess.run(
-            [*PROGRAM, *arguments],
-            cwd=tmp_path,
-            env=environ(tmp_path),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        ended = run_program(arguments, cwd=tmp_path, environ=environ(tmp_path))
         assert ended.returncode != UNUSABLE
         assert not {"usage:", "使い方:"} & {*ended.stderr.split()}
         return (ended.stdout + ended.stderr).partition("\n")[0]

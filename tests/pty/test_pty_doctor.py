@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.prepared import UNTOUCHED
+from support.prepared import run_program
 from support.pty import Terminal
 from support.serving import served
 
@@ -30,15 +30,10 @@ def checks(
     tmp_path: Path, *arguments: str, environ: Mapping[str, str] | None = None
 ) -> tuple[int, dict[str, Any]]:
     """The exit status, and each check by its name."""
-    run = subprocess.run(
-        [*PROGRAM, "--json", *arguments],
+    run = run_program(
+        ["doctor", "--json", *arguments],
         cwd=tmp_path,
-        env={**UNTOUCHED, "DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
-        | dict(environ or {}),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        environ={"DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8", **(environ or {})},
     )
     assert run.stderr == ""
     return run.returncode, {check["name"]: check for check in json.loads(run.stdout)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.prepared import UNTOUCHED
+from support.prepared import run_program
 
 KEY = "sk-duck-0123456789abcdef"
 LISTED = [
@@ -53,16 +52,8 @@ def listing(status: int = 200) -> Generator[tuple[str, list[str]]]:
 
 
 def models(tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environ = {**UNTOUCHED, "DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
-    return subprocess.run(
-        [sys.executable, "-m", "duckflow_tui", "models", *arguments],
-        cwd=tmp_path,
-        env={**environ, "DUCK_KEY": KEY},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    environ = {"DUCKFLOW_HOME": str(tmp_path / "home"), "LANG": "C.UTF-8", "DUCK_KEY": KEY}
+    return run_program(["models", *arguments], cwd=tmp_path, environ=environ)
 
 
 def test_what_an_endpoint_says_is_kept_with_its_date_when_it_is_asked_for(tmp_path: Path) -> None:

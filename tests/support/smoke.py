@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from support.prepared import is_prepared, run_program
 from support.pty import Terminal
 
 REQUEST: Final = "The total is wrong when two discounts apply. Find out why and fix it."
@@ -52,7 +53,11 @@ class Program:
         return sorted((self.folder / "temporary").glob("duckflow-demo-*/little-shop"))
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """A run without a terminal."""
+        """A run without a terminal. An interpreter is started only for the installed program: how
+        that of this tree starts is seen in the terminal.
+        """
+        if is_prepared(self.command):
+            return run_program(arguments, cwd=self.workspace, environ=dict(self.environ))
         return subprocess.run(
             [*self.command, *arguments],
             cwd=self.workspace,
