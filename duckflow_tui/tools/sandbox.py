@@ -22,7 +22,13 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from duckflow_tui.safety.changing import remove_tree
-from duckflow_tui.safety.guarded import Guarded, KnownSecrets, guarded, secrets_near
+from duckflow_tui.safety.guarded import (
+    Guarded,
+    KnownSecrets,
+    guarded,
+    linked_elsewhere,
+    secrets_near,
+)
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.session import SandboxLevel
@@ -101,6 +107,7 @@ class Sandbox:
         self._found: asyncio.Task[SandboxLevel] | None = None
         self._known = KnownSecrets()
         self._crowded = False  # there is more in the workspace than can be looked through
+        self.linked = 0  # files of the workspace that are files elsewhere too, when it was tested
         self.why: list[str] = []  # what each kind that was tried lacks
         self._source = _text_of("sandbox_worker.py")
 
@@ -206,6 +213,7 @@ class Sandbox:
                 lacks = LINKED if rung == "bwrap" and below.links else ""
             if not lacks:
                 self._rung = rung
+                self.linked = await asyncio.to_thread(linked_elsewhere, self._workspace)
                 if self._holds_home():
                     # What starts by itself for the user can be written there, so each command asks.
                     self.why.append("the workspace holds the home folder")

@@ -278,6 +278,8 @@ class Shell:
         known, level = self._store.state.session.sandbox, await self._runner.level()
         if known == "untested" or (known in HOLDS and level == "partial"):
             await self._store.commit(SandboxTested(level=level))
+            if level != "none" and known == "untested" and (count := self._runner.sandbox.linked):
+                self._background.notices.warn("processes.linked", count=f"{count:,}")
 
     async def _prepare(self, args: Run, places: tuple[Place, ...], context: ToolContext) -> Work:
         place = places[0]
@@ -396,8 +398,7 @@ class Shell:
         own = [path for path in changed if path.startswith(".duckflow")]
         self._warn("settings_changed", args, own)
         self._warn("git_changed", args, [path for path in changed if path not in own])
-        said = f"{_OBEYED_NOW}: {_some(tuple(changed))}"
-        return f"\n[{said}]" if changed else ""
+        return f"\n[{_OBEYED_NOW}: {_some(tuple(changed))}]" if changed else ""
 
     async def _tell_obeyed(
         self, args: Run, workspace: Workspace, before: Mapping[str, object]

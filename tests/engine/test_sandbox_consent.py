@@ -548,8 +548,11 @@ async def test_a_repository_that_a_command_makes_is_said_and_closed_to_the_next(
     root: Path, tmp_path: Path
 ) -> None:
     """So are settings of this app, in a folder that had none, to the user and to the model. Where
-    there is too much to be closed or hidden, the sandbox counts as partial: each asks.
+    there is too much to be closed or hidden, the sandbox counts as partial: each asks, and what
+    was said of hard links is not said again.
     """
+    (root / "linked").touch()
+    (tmp_path / "linked").hardlink_to(root / "linked")
     choice = SandboxChoice("auto", folder=tmp_path / "private")
     bench = ShellBench(root, mode=ApprovalMode.TRUSTED, sandbox=choice)
     try:
@@ -558,7 +561,7 @@ async def test_a_repository_that_a_command_makes_is_said_and_closed_to_the_next(
         made = await bench.call(RUN, command=line + "echo '[core]' >sub/${g}it/config")
         if bench.store.state.session.sandbox != "full":
             no_full_sandbox("; ".join(bench.runner.sandbox.why))
-        said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
+        _, *said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
         git = [".git/HEAD", ".git/hooks/pre-commit", "sub/.git"]
         assert [(m.key, m.params["paths"]) for m in said] == [
             ("processes.settings_changed", ".duckflow/settings.toml"),
@@ -578,7 +581,46 @@ async def test_a_repository_that_a_command_makes_is_said_and_closed_to_the_next(
         assert "Nothing was run; call it again" in refused.result.text
         gate, _ = await asked(bench, GateChoice.ONCE, "echo ran >made")
         assert gate.facts["sandbox"] == bench.store.state.session.sandbox == "partial"
+        notices = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
+        assert [m.key for m in notices].count("processes.linked") == 1
         assert (root / "made").read_text() == "ran\n"
+    finally:
+        await bench.end_commands()
+
+
+async def test_a_file_that_is_one_elsewhere_too_is_said_once_and_changed_by_commands_alone(
+    root: Path, tmp_path: Path
+) -> None:
+    """As the stores of package managers make them. An edit and its undo replace the file here."""
+    choice = SandboxChoice("auto", folder=tmp_path / "private")
+    for name in ("one", "two", "three"):
+        (root / name).write_text("as it was\n")
+    (root / "again").hardlink_to(root / "three")  # both names are here
+    (root / ".git").mkdir()
+    (root / ".git/object").write_text("what no command can write")
+    (tmp_path / "object").hardlink_to(root / ".git/object")
+    for name in ("one", "two"):
+        (tmp_path / name).hardlink_to(root / name)
+    bench = ShellBench(root, mode=ApprovalMode.TRUSTED, sandbox=choice)
+    try:
+        await bench.call(RUN, command="true")
+        await bench.call(RUN, command="true")
+        if bench.store.state.session.sandbox != "full":
+            no_full_sandbox("; ".join(bench.runner.sandbox.why))
+        said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
+        assert [(m.key, m.params["count"]) for m in said] == [("processes.linked", "2")]
+        edit = [{"old": "as it was", "new": "edited"}]
+        await bench.call("file_ops.edit_file", path="one", edits=edit)
+        assert (root / "one").read_text() == "edited\n"
+        assert (tmp_path / "one").read_text() == "as it was\n"
+        await bench.call(RUN, command="echo changed >> two")
+        outside = "as it was\nchanged\n"  # as was said
+        assert (tmp_path / "two").read_text() == outside
+        assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
+        assert ((root / "two").read_text(), (tmp_path / "two").read_text()) == (
+            "as it was\n",
+            outside,
+        )
     finally:
         await bench.end_commands()
 
