@@ -33,7 +33,7 @@ from duckflow_tui.state.gates import (
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.store import Record, Store
 
-_LASTING: Final = (GateChoice.SESSION, GateChoice.STEP, GateChoice.PROJECT)
+_LASTING: Final = (GateChoice.SESSION, GateChoice.STEP, GateChoice.ONLY, GateChoice.PROJECT)
 
 
 class Unanswered(Exception):

@@ -129,6 +129,7 @@ class Verdict:
     grant_pattern: str = (
         ""  # of the gate: operation, space, path; ``*#`` and a hash for a tool of a server
     )
+    grant_only: str = ""  # of the gate: this command alone, as long as the sandbox holds it
     ruling: Ruling | None = None  # what decided, for the record
 
     def joined(self, other: Verdict) -> Verdict:
@@ -221,10 +222,11 @@ def judge(
 def grant_for(
     gate: Gate, grant_id: str, choice: GateChoice = GateChoice.SESSION, at: float = 0.0
 ) -> Grant:
-    """The grant that ``s``, ``t`` or ``p`` in this gate gives, at that time; raises ValueError when
-    it can give none.
+    """The grant that ``s``, ``t``, ``x`` or ``p`` in this gate gives, at that time; raises
+    ValueError when it can give none.
     """
-    operation, _, path = gate.grant_pattern.partition(" ")
+    only = choice is GateChoice.ONLY
+    operation, _, path = (gate.grant_only if only else gate.grant_pattern).partition(" ")
     step_id = gate.step_id if choice is GateChoice.STEP else ""
     can = gate.can_grant_session
     if choice is GateChoice.STEP:
@@ -253,7 +255,9 @@ def _asked(
     step_id: str,
 ) -> Verdict:
     """The question, or its answer where a grant gives one before."""
-    subjects = _subjects(access, verdict.risk)
+    subjects, only = _subjects(access, verdict.risk), tuple[str, ...]()
+    if subjects == (IN_SANDBOX,):
+        only = tuple(f"{IN_SANDBOX} {text}" for text in _commands(access))
     if mode not in row.grantable or not subjects:
         return verdict
     given = {
@@ -261,8 +265,10 @@ def _asked(
         for grant in reversed(tuple(grants))
         if grant.operation == access.operation
         and grant.step_id in ("", step_id)
-        and (grant.source != "project" or (row.in_step and grant.path != IN_SANDBOX))
+        and (grant.source != "project" or (row.in_step and not grant.path.startswith(IN_SANDBOX)))
     }  # whatever a file of rules may say
+    if only and given.keys() >= set(only) and IN_SANDBOX not in given:
+        subjects = only
     if given.keys() >= set(subjects):
         rules = tuple(dict.fromkeys(given[subject] for subject in subjects))
         ruling = Ruling(said="allow", mode=mode, row=row.name, code="granted", rules=rules)
@@ -276,6 +282,7 @@ def _asked(
         can_grant_session=True,
         can_grant_step=row.in_step and bool(step_id),
         grant_pattern=f"{access.operation} {subject}",
+        grant_only=f"{access.operation} {only[0]}" if len(only) == 1 else "",
     )
 
 
@@ -291,16 +298,21 @@ def _subjects(access: Access, risk: Risk) -> tuple[str, ...]:
             return (IN_SANDBOX,)
         if risk.rank >= Risk.HIGH.rank or Fact.AI_WROTE in access.facts:
             return ()
-        found = granted_as(read_command(access.command), access.root)
-        folder = access.places[0] if access.places else None
-        if folder is None or folder.real == access.root:
-            return found
-        return tuple(f"{text} (in {folder.resolved})" for text in found)
+        return _commands(access)
     if len(access.places) == 1:
         return (access.places[0].resolved,)
     if access.places or not access.operation.startswith("mcp."):
         return ()
     return (any_call(access.version),)
+
+
+def _commands(access: Access) -> tuple[str, ...]:
+    """Each command of a line as a grant names it, with its folder where that is another one."""
+    found = granted_as(read_command(access.command or ""), access.root)
+    folder = access.places[0] if access.places else None
+    if folder is None or folder.real == access.root:
+        return found
+    return tuple(f"{text} (in {folder.resolved})" for text in found)
 
 
 def _for_hosts(access: Access, grants: Iterable[Grant], step_id: str) -> tuple[str, ...] | None:

@@ -62,7 +62,12 @@ def granted_words(what: str, words: Catalogue) -> str:
     if what.startswith(ON_NETWORK):
         hosts = ", ".join(what.removeprefix(ON_NETWORK).split())
         return words("rules.on_network", hosts=visible_line(hosts))
-    return words("rules.in_sandbox") if what == IN_SANDBOX else ""
+    if what == IN_SANDBOX:
+        return words("rules.in_sandbox")
+    head, _, command = what.partition(" ")
+    return (
+        words("rules.only_in_sandbox", command=visible_line(command)) if head == IN_SANDBOX else ""
+    )
 
 
 def operation_words(operation: str, words: Catalogue) -> str:

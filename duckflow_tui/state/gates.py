@@ -98,6 +98,7 @@ class GateChoice(StrEnum):
     ONCE = "once"  # y
     SESSION = "session"  # s
     STEP = "step"  # t
+    ONLY = "only"  # x
     PROJECT = "project"  # p
     REJECT = "reject"  # n
     EDIT = "edit"  # e
@@ -127,6 +128,7 @@ class Gate(Frozen):
     step_id: str = ""  # the plan's step that asks
     can_edit: bool = False
     grant_pattern: str = ""  # what ``s`` and ``p`` would allow: "file_ops.edit_file src/a.py"
+    grant_only: str = ""  # what ``x`` would allow: this command alone, as long as it is held
     edited_by_user: bool = False
     checks: str = ""  # the requirement whose check this is: the app asks, in a review
     renewed: bool = False  # the file changed outside since the last preview
@@ -198,7 +200,8 @@ class GateAnswer(Frozen):
         return self.choice not in (GateChoice.REJECT, GateChoice.EDIT, GateChoice.ALTERNATIVE)
 
 
-#: The path of a grant for all that runs in the sandbox; no command is written like this.
+#: The path of a grant for all that runs in the sandbox, and the beginning of one for a command
+#: only there; no command is written like this.
 IN_SANDBOX: Final = "*sandbox"
 
 
@@ -435,6 +438,7 @@ class GateAnswered(Event, kind="gate_answered"):
         can = {
             GateChoice.SESSION: gate.can_grant_session,
             GateChoice.STEP: gate.can_grant_step,
+            GateChoice.ONLY: bool(gate.grant_only),
             GateChoice.PROJECT: gate.can_grant_project,
         }
         if not can.get(self.answer.choice, True):

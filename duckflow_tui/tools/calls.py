@@ -234,6 +234,7 @@ class GateQuestion(NamedTuple):
             step_id=call.step_id,
             can_edit=can_edit,
             grant_pattern=self.verdict.grant_pattern,
+            grant_only=self.verdict.grant_only,
             edited_by_user=call.edited is not None,
             renewed=call.renewed,
             checks=action.intent if call.for_requirement else "",

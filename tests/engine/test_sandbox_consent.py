@@ -18,13 +18,15 @@ from support.session import action, decision, script, session
 from support.session import done as finished
 from support.shell import ShellBench, no_full_sandbox
 
-from duckflow_tui.safety.policy import PolicyRules
+from duckflow_tui.safety.policy import PolicyRules, grant_for
+from duckflow_tui.session.decisions import rule_words
 from duckflow_tui.state.calls import OperationMessage, OperationStarted
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import Gate, GateChoice, Grant, GrantAdded, GrantRevoked
 from duckflow_tui.state.operations import ApprovalMode, Outcome, Risk
 from duckflow_tui.state.session import ModeChanged, SandboxLevel, SandboxTested, end_with_process
 from duckflow_tui.tools.commands import SandboxChoice
+from duckflow_tui.words.catalogue import Catalogue
 
 RUN = "shell.run"
 HELD: tuple[SandboxLevel, ...] = ("full", "seatbelt", "external")
@@ -59,6 +61,32 @@ async def asked(
     gate = await bench.gate()
     await bench.answer(gate, choice)
     return gate, await done(task)
+
+
+async def test_a_key_allows_only_this_command_as_long_as_the_sandbox_holds_it(root: Path) -> None:
+    """Narrower than all that the sandbox holds, and no consent to a run without it."""
+    (root / "sub").mkdir()
+    async with opened(root, "full") as bench:
+        gate, _ = await asked(bench, GateChoice.ONLY, "pwd")
+        assert gate.grant_only == "shell.run *sandbox pwd …"
+        again = await bench.call(RUN, command="pwd")
+        assert (again.gate, again.allowed) == (None, "sandbox")
+        for command, cwd in (("echo two", "."), ("pwd", "sub")):
+            gate, _ = await asked(bench, GateChoice.ONCE, command, cwd=cwd)
+            assert gate.grant_pattern == "shell.run *sandbox"
+        gate, _ = await asked(bench, GateChoice.ONCE, "echo one > a.txt")
+        assert gate.grant_only == ""  # a line that no rule can name
+        bench.store.state.session = bench.store.state.session.replace(sandbox="none")
+        gate, _ = await asked(bench, GateChoice.ONCE, "pwd")
+        assert (gate.grant_pattern, gate.grant_only) == ("shell.run pwd …", "")
+        bench.store.state.session = bench.store.state.session.replace(sandbox="full")
+        (rule,) = bench.store.state.grants
+        assert rule_words(rule, Catalogue("en")) == "only pwd …, in the sandbox"
+        bench.store.dispatch(GrantRevoked(grant=rule, at=1.0))
+        gate, _ = await asked(bench, GateChoice.REJECT, "pwd")
+        assert gate.grant_only == "shell.run *sandbox pwd …"
+        with pytest.raises(ValueError, match="cannot be granted"):
+            grant_for(gate.replace(grant_only=""), "grant_1", GateChoice.ONLY)
 
 
 @pytest.mark.parametrize("level", HELD)

@@ -423,11 +423,12 @@ async def test_a_gate_shows_the_figures_of_the_app() -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "key", "held", "outside", "means"),
+    ("language", "key", "only", "held", "outside", "means"),
     [
         (
             "en",
             "s  allow commands in the sandbox this session",
+            "x  allow only pytest … this session",
             "sandbox full, unasked",
             "OUTSIDE the sandbox: nothing holds this command",
             "With s, commands run in it unasked",
@@ -435,6 +436,7 @@ async def test_a_gate_shows_the_figures_of_the_app() -> None:
         (
             "ja",
             "s  セッション中はサンドボックス内のコマンドすべて",
+            "x  セッション中は pytest … だけ許可",
             "サンドボックス 完全・確認なし",
             "サンドボックスの外: ",  # the rest stands on the next row
             "s を押すと、",
@@ -442,25 +444,27 @@ async def test_a_gate_shows_the_figures_of_the_app() -> None:
     ],
 )
 async def test_the_consent_for_the_sandbox_is_named_and_stays_in_sight(
-    language: str, key: str, held: str, outside: str, means: str
+    language: str, key: str, only: str, held: str, outside: str, means: str
 ) -> None:
     """In the key, with what it means, in the status line while it counts, and not for what would
-    run outside.
+    run outside. Another key allows this command alone.
     """
     store = working()
     store.state.session = store.state.session.replace(sandbox="full")
-    once = command(can_grant_session=True, grant_pattern="shell.run *sandbox")
+    narrow = {"grant_only": "shell.run *sandbox pytest …"}
+    once = command(can_grant_session=True, grant_pattern="shell.run *sandbox", **narrow)
     store.state.gates = (once.replace(facts={**once.facts, "sandbox": "full"}),)
     fake = FakeEngine(store)
     app = app_with(fake, language=language)
     async with standing(app, 120, 50) as pilot:
         assert held not in screen_text(app)
         await at_question(pilot)
-        assert key in screen_text(app)
-        assert means in screen_text(app)
-        await pilot.press("s")
+        for said in (key, only, means):
+            assert said in screen_text(app)
+        choice = GateChoice.SESSION if language == "en" else GateChoice.ONLY
+        await pilot.press("s" if language == "en" else "x")
         await settled(pilot, lambda: bool(fake.answers))
-        assert fake.answers[0].choice is GateChoice.SESSION
+        assert fake.answers[0].choice is choice
         grant = Grant(grant_id="g", operation="shell.run", path="*sandbox", gate_id=once.gate_id)
         store.dispatch(GrantAdded(grant=grant))
         await settled(pilot, lambda: held in screen_text(app))
@@ -469,9 +473,7 @@ async def test_the_consent_for_the_sandbox_is_named_and_stays_in_sight(
         store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED))
         await settled(pilot, lambda: held in screen_text(app))
     store = working()
-    store.state.gates = (
-        once.replace(facts={**once.facts, "sandbox": "outside"}, can_grant_session=False),
-    )
+    store.state.gates = (command().replace(facts={**once.facts, "sandbox": "outside"}),)
     app = app_with(FakeEngine(store), language=language)
     async with standing(app, 120, 50):
         assert outside in screen_text(app)

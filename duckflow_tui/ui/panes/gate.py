@@ -203,6 +203,8 @@ class GatePane(GateView):
                 return gate is not None and gate.can_grant_session
             case "step":
                 return gate is not None and gate.can_grant_step
+            case "only":
+                return gate is not None and bool(gate.grant_only)
             case "project":
                 return gate is not None and gate.can_grant_project
             case "reject":
@@ -226,6 +228,10 @@ class GatePane(GateView):
     def action_step(self) -> None:
         if self._gate is not None and self._gate.can_grant_step:
             self._approve(GateChoice.STEP)
+
+    def action_only(self) -> None:
+        if self._gate is not None and self._gate.grant_only:
+            self._approve(GateChoice.ONLY)
 
     def action_project(self) -> None:
         """The first time show the rule, with what it would have allowed; then keep it."""

@@ -483,6 +483,8 @@ def key_hints(
     scopes: list[KeyHint] = []
     if gate.can_grant_session:
         scopes.append(_session_hint(gate, words))
+    if gate.grant_only:
+        scopes.append(_only_hint(gate, words))
     if gate.can_grant_step:
         scopes.append(KeyHint(_LETTERS["step"], words("gate.key.step")))
     if gate.can_grant_project:
@@ -523,6 +525,12 @@ def _session_hint(gate: Gate, words: Catalogue) -> KeyHint:
     )
 
 
+def _only_hint(gate: Gate, words: Catalogue) -> KeyHint:
+    """The command that ``x`` would allow."""
+    what = gate.grant_only.partition(f" {IN_SANDBOX} ")[2]
+    return KeyHint(_LETTERS["only"], words("gate.key.only", what=visible_line(what)))
+
+
 def unread_hints(
     gate: Gate,
     words: Catalogue,
@@ -535,6 +543,7 @@ def unread_hints(
     (R14), or remarks would be lost. The same key then decides.
     """
     scope = _session_hint(gate, words).text if choice is GateChoice.SESSION else ""
+    scope = _only_hint(gate, words).text if choice is GateChoice.ONLY else scope
     remarks, asks, allow = len(document.remarks), list[str](), words("gate.unread.allow")
     if missed:
         some = " ".join(missed[:_MISSED]) + (" …" if len(missed) > _MISSED else "")

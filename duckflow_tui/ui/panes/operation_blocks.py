@@ -344,7 +344,7 @@ def decision_text(message: OperationMessage, words: Catalogue) -> str:
             return words("transcript.alternative", label=label)
         case GateChoice.EDIT:
             return words("transcript.edited")
-        case GateChoice.ONCE | GateChoice.SESSION | GateChoice.STEP | GateChoice.PROJECT:
+        case _:  # it was allowed, once or for longer
             if answer.left_out:
                 return words("transcript.hunks_left_out", count=len(answer.left_out))
             return ""
