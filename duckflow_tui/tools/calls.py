@@ -58,6 +58,7 @@ SANDBOX: Final = "sandbox"  # what lets a command run that a sandbox holds
 HELD_BACK: Final = {
     "write": "[Probably the sandbox: this writes where commands may not write.]",
     "network": "[Probably the sandbox: this needs the network; hosts names what to reach.]",
+    "limit": "[Probably the sandbox: a file in it has at most 32 GB, and so many processes run.]",
     "secret": "[Probably the sandbox: this names a file of secrets, which it keeps from commands.]",
 }
 

@@ -106,6 +106,7 @@ class Sandbox:
         self._rung: Rung | None = None
         self._found: asyncio.Task[SandboxLevel] | None = None
         self._known = KnownSecrets()
+        self._sized = False  # this bubblewrap can bound what is kept in memory
         self._crowded = False  # there is more in the workspace than can be looked through
         self.linked = 0  # files of the workspace that are files elsewhere too, when it was tested
         self.why: list[str] = []  # what each kind that was tried lacks
@@ -268,6 +269,9 @@ class Sandbox:
                 "abstract": abstract,
             }
             test = (*self._python(_text_of("sandbox_probe.py")), json.dumps(asked))
+            if rung == "bwrap":
+                said, _ = await self._run([self._bwrap() or _BWRAP, "--help"])
+                self._sized = b"--size" in said
             # The test has no network, whatever the commands have.
             held = self._held(rung, test, network=False)
             said, status = await self._run(held.argv)
@@ -348,6 +352,7 @@ class Sandbox:
             "network": network,
             "channel": channel,
             "filter": self._filter(rung, network).hex(),
+            "sized": self._sized,
         }
         return Held((*self._python(self._source), "hold", json.dumps(plan), *argv), _KEEPERS[rung])
 

@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import platform
+import re
 import resource
 import signal
 import socket
@@ -26,6 +27,14 @@ NOT_SET_UP = 125  # exit status of a command that was not started
 PROXY = ("127.0.0.1", 3128)  # where a command with hosts finds its proxy, in a network of its own
 _SETTLE = 0.15  # seconds in which what a command started may still end with it
 _LOOK = 0.005  # seconds between two looks at it
+
+# What a command may take: far above what builds and tests need, below what stops the machine.
+MOST_FILE = 32 << 30  # bytes of one file; a write beyond ends its program with SIGXFSZ
+MOST_SHARED = 4 << 30  # bytes in /dev/shm, or half of the memory where that is less
+MOST_EMPTY = 256 << 20  # bytes in each other folder that is memory, such as /run
+MOST_PROCESSES = 4_096  # with threads, or for each processor
+EACH_PROCESSOR = 512
+
 _ASKED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # answered by the command, reported here
 
 # --- the kernel ------------------------------------------------------------------------------
@@ -208,9 +217,14 @@ def bubblewrap(plan: dict[str, Any], mounts: list[Mount], inside: list[str]) -> 
     argv += ["--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", "--as-pid-1"]
     argv += [] if plan["network"] else ["--unshare-net"]
     argv += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--remount-ro", "/proc"]
+    shared, empty = (
+        ["--size", str(size)] if plan["sized"] else [] for size in (shared_memory(), MOST_EMPTY)
+    )
+    argv += [*shared, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     ways = {"write": "--bind", "empty": "--tmpfs", "sealed": "--tmpfs"}
     for mount in (mount for mount in mounts if mount.kind != "link"):  # it follows each link
         source = [] if mount.kind in ("empty", "sealed") else [mount.source or "/dev/null"]
+        argv += [] if source else empty
         argv += [ways.get(mount.kind, "--ro-bind"), *source, mount.target]
     for mount in mounts:
         argv += ["--remount-ro", mount.target] if mount.kind == "sealed" else []
@@ -254,18 +268,21 @@ def enter(plan: dict[str, Any], mounts: list[Mount]) -> None:
     _mount("devpts", "/dev/pts", _NO_SETUID | _NO_PROGRAMS, "newinstance,ptmxmode=0666,mode=620")
     os.symlink("pts/ptmx", "/dev/ptmx")
     os.mkdir("/dev/shm")
-    _mount("tmpfs", "/dev/shm", _NO_SETUID | _NO_DEVICES, "mode=1777")
+    size = f"size={shared_memory()}"
+    _mount("tmpfs", "/dev/shm", _NO_SETUID | _NO_DEVICES, f"mode=1777,{size}")
     for mount in mounts:
         _make_room(mount, trees)
         if mount.source:
             _attach(trees[mount.target], mount.target)
         elif mount.kind in ("empty", "sealed"):
-            _mount("tmpfs", mount.target, _NO_SETUID | _NO_DEVICES, "mode=755")
+            size = f"size={MOST_EMPTY}"
+            _mount("tmpfs", mount.target, _NO_SETUID | _NO_DEVICES, f"mode=755,{size}")
         else:
             _attach(blanks.pop(), mount.target)
     for mount in mounts:
         if mount.kind == "sealed":
             _set_attributes(_AT_FDCWD, os.fsencode(mount.target), 0, _READ_ONLY)
+    _set_attributes(_AT_FDCWD, b"/dev", 0, _READ_ONLY)
     _mount("proc", "/proc", _NO_SETUID | _NO_DEVICES | _NO_PROGRAMS | _READ_ONLY)
     if not plan["network"]:
         _loopback_up()
@@ -350,6 +367,33 @@ def confine(plan: dict[str, Any]) -> None:
     kept = ctypes.create_string_buffer(program, len(program))
     filter_ = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(kept))
     _prctl("seccomp", _SET_SECCOMP, 2, filter_)
+
+
+def shared_memory() -> int:
+    """Bytes that /dev/shm may hold."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min(memory // 2, MOST_SHARED)
+
+
+def limit(plan: dict[str, Any]) -> None:
+    """Bound what the command may take. Memory of a process is not bounded: Node, Go and Java
+    reserve far more addresses than they use (RLIMIT_AS), and so do sanitizers, in a way that
+    RLIMIT_DATA counts too.
+
+    The kernel counts processes for each user in a namespace of users since 5.14, and never those
+    of root. Before, and by Landlock alone, it counts all that the user runs: no limit then.
+    """
+    wanted = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: MOST_FILE}
+    release = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    if plan["rung"] != "landlock" and release and tuple(map(int, release.groups())) >= (5, 14):
+        processors = os.cpu_count() or 1
+        wanted[resource.RLIMIT_NPROC] = max(MOST_PROCESSES, EACH_PROCESSOR * processors)
+    for kind, most in wanted.items():
+        soft, hard = resource.getrlimit(kind)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(
+            kind, (most if soft == resource.RLIM_INFINITY else min(soft, most), most)
+        )
 
 
 # --- the way of a command --------------------------------------------------------------------
@@ -460,6 +504,7 @@ def _become(plan: dict[str, Any], command: list[str]) -> NoReturn:
     """The command itself, with the signals that a program expects, and places to write."""
     for name in (*_ASKED, "SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
+    limit(plan)
     private = plan["private"] if plan["rung"] == "landlock" else "/tmp"
     environ = {n: v for n, v in os.environ.items() if n not in ("TMP", "TEMP", "TEMPDIR")}
     environ |= {"TMPDIR": private, "XDG_CACHE_HOME": f"{private}/.cache"}

@@ -57,6 +57,10 @@ _HELD_BACK: Final = {
     "network": "Network is (?:unreachable|down)|ENETUNREACH|ENETDOWN|EAI_AGAIN|ENOTFOUND"
     "|[Cc]ould not resolve|Temporary failure in name resolution|Name or service not known"
     "|nodename nor servname|Failed to resolve|dial tcp: lookup|ネットワークに届きません",
+    "limit": "^SIGXFSZ|^exit 153|File size limit exceeded|File too large|EFBIG"
+    "|ファイルが大きすぎます|can't start new thread"
+    "|fork: (?:retry: )?Resource temporarily unavailable"
+    "|fork: (?:retry: )?リソースが一時的に利用できません",
 }
 _REFUSED: Final = (
     "Operation not permitted|Permission denied|許可されていない操作です|許可がありません"
@@ -499,15 +503,15 @@ class Shell:
 
 
 def held_back_by(level: SandboxLevel, output: Output, unread: tuple[str, ...] = ()) -> str:
-    """What a failed command probably failed by: ``write``, ``network`` or ``secret``, as far as a
-    sandbox of this level keeps commands from it; empty where nothing says so. ``unread``: paths of
-    files that it could not read; one that is named counts.
+    """What a failed command probably failed by: ``write``, ``network``, ``limit`` or ``secret``, as
+    far as a sandbox of this level keeps commands from it; empty where nothing says so. ``unread``:
+    paths of files that it could not read; one that is named counts.
     """
     if not output.exit_code or level in ("none", "external"):
         return ""
     text = output.text[-_TAIL:]
     for what, said in _HELD_BACK.items():
-        if re.search(said, text):
+        if re.search(said, text) and not (what == "limit" and level == "seatbelt"):
             return what
     names = "|".join(re.escape(os.path.basename(path)) for path in unread)
     if names and re.search(rf"(?<!\w)(?:{names})(?![\w-]|\.\w)", text):

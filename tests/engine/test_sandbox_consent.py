@@ -281,6 +281,8 @@ async def test_without_a_key_or_a_rule_no_host_is_reached_and_no_other_way_in_as
         ("curl: (6) Could not resolve host: example.org", "failed_network"),
         ("touch: cannot touch '/opt/x': Read-only file system", "failed_write"),
         ("fatal: Unable to create '.git/index.lock': Read-only file system", "failed_write"),
+        ("bash: line 1: 7 File size limit exceeded", "failed_limit"),
+        ("bash: fork: retry: Resource temporarily unavailable", "failed_limit"),
     ],
 )
 async def test_a_command_that_the_sandbox_held_back_is_offered_outside_once(

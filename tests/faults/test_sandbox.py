@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -162,6 +163,31 @@ def test_nothing_beside_the_workspace_is_changed(made: Made) -> None:
     if made.rung != "landlock":  # it has no say in modes
         made.run(f"chmod 666 {theirs}; chmod 777 {made.beside}")
         assert theirs.stat().st_mode & 0o777 == 0o600
+
+
+def test_what_a_command_takes_has_limits(made: Made) -> None:
+    done = made.run("truncate -s 1G some && truncate -s 33G more")
+    assert done.returncode == -signal.SIGXFSZ, done.stderr
+    assert (made.root / "some").stat().st_size == 1 << 30
+    assert made.run("ulimit -c; ulimit -Hc").stdout.split() == ["0", "0"]
+    source = made.sandbox._source  # pyright: ignore[reportPrivateUsage]
+    for name, value in (("SHARED", 10 << 20), ("EMPTY", 5 << 20), ("PROCESSES", 30)):
+        source = re.sub(rf"^MOST_{name} = .*?(?=  #)", f"MOST_{name} = {value}", source, flags=re.M)
+    source = re.sub("^EACH_PROCESSOR = .*", "EACH_PROCESSOR = 1", source, flags=re.M)
+    made.sandbox._source = source  # pyright: ignore[reportPrivateUsage]
+    many = made.run("for n in {1..60}; do sleep 1 & done; wait")
+    if made.rung == "landlock":  # it has no folder in memory of its own
+        return
+    if made.who == "nobody":  # the kernel never counts those of root
+        assert "Resource temporarily unavailable" in many.stderr
+    for folder, room in (("/dev/shm", 10), ("/run", 5)):
+        fill = "head -c {0}M /dev/zero >{1}/new; echo $?; rm -f {1}/new"
+        sizes = (room - 1, room + 1)
+        said = made.run("; ".join(fill.format(size, folder) for size in sizes)).stdout.split()
+        assert said == ["0", "1"], folder
+    assert made.run("touch /dev/new").returncode != 0
+    everyday = "echo x >/dev/null && head -c 9 /dev/zero >/dev/shm/y && test -c /dev/ptmx && :|cat"
+    assert made.run(everyday).returncode == 0
 
 
 def test_what_git_obeys_stays_as_it_is(made: Made) -> None:
