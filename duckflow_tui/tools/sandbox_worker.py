@@ -319,7 +319,11 @@ LEAST_ABI = 3  # from which on a file cannot be cut either
 
 
 def landlock(plan: dict[str, Any]) -> None:
-    """From now on nothing is changed but in the workspace and the private folder."""
+    """From now on nothing is written, made, moved or removed but in the workspace and the private
+    folder. Landlock has no right for modes, times, extended attributes and groups: those of the
+    user's files can be changed anywhere. A filter of system calls sees no paths, and without these
+    calls no build works.
+    """
     abi = _syscall("landlock", _LANDLOCK_CREATE, 0, 0, 1)
     if abi < LEAST_ABI:
         raise OSError(errno.EOPNOTSUPP, f"landlock has ABI {abi}, {LEAST_ABI} is needed")
