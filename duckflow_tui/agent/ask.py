@@ -382,7 +382,7 @@ class ModelAccess:
             )
 
             async with accounted(self.store, self.service, started) as accounts:
-                self.requests.question(asked, started, role)
+                self.requests.question(asked, started, role, shape)
                 reply = await self.service.ask(purpose, role, asked, shape, llm_id=llm_id)
                 accounts.append(reply.call)
             problems = reply.problems

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.llm.codec_json import RESULTS
+from duckflow_tui.llm.codec_json import RESULTS, response_format
+from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import estimated_tokens
 from duckflow_tui.state.base import JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
@@ -21,6 +23,8 @@ from duckflow_tui.state.usage import (
 )
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from duckflow_tui.llm.service import LLMService
     from duckflow_tui.state.prompt import ChatMessage, Prompt
     from duckflow_tui.state.store import Store
@@ -70,8 +74,14 @@ class RequestLog:
         self._asked[call.llm_id] = prompt
         self._keep(call, role, prompt.parts, shared)
 
-    def question(self, messages: Sequence[ChatMessage], call: LlmCallStarted, role: Role) -> None:
-        """Another question is about to be asked."""
+    def question(
+        self,
+        messages: Sequence[ChatMessage],
+        call: LlmCallStarted,
+        role: Role,
+        shape: type[BaseModel],
+    ) -> None:
+        """Another question is about to be asked, whose answer has this shape."""
         before = self._questions.get(call.purpose, ())
         self._questions[call.purpose] = messages
         total = base = shared = 0
@@ -81,8 +91,17 @@ class RequestLog:
                 shared += size
             total += size
             base += size if message.role == "system" else 0
+        size = 0  # of how the server is told to answer, as far as is known of it now
+        with suppress(LlmError):  # the call will say it
+            endpoint, model = self._models.endpoint_of(role)
+            learned = self._models.learned.models[f"{endpoint.origin} {model}"]
+            rung = learned.rung(endpoint.protocol, calls=False)
+            if rung == "json_schema" or rung == "json_object":
+                form = response_format(rung, call.purpose, shape.model_json_schema())
+                size = estimated_tokens(canonical_json(form))
         self._asked[call.llm_id] = None  # of a question its text on the wire is all
-        self._keep(call, role, PromptParts(base=base, tail=total - base), shared)
+        parts = PromptParts(base=base, operations=size, tail=total - base)
+        self._keep(call, role, parts, shared)
 
     def parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
         """What was sent, part by part; None where this run no longer has it."""

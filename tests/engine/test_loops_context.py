@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from support.session import Session, action, decision, done, script, session
@@ -339,6 +339,29 @@ async def test_what_was_sent_can_be_read_part_by_part_without_keys(tmp_path: Pat
         sent = s.server.of("main")[-1].json["messages"]
         assert parts[-1].text == sent[-1]["content"]
         assert s.engine.context.sent("llm_0") is None
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_a_question_is_listed_with_the_parts_that_were_sent(
+    tmp_path: Path, protocol: Literal["tools", "json"]
+) -> None:
+    """The form of the reply is one of them, also where the endpoint counted the whole."""
+    (tmp_path / "work").mkdir()
+    write = action("file_ops.write_file", path="a.txt", content="x\n")
+    replies = script(decision("I write.", write, task_profile="FILE_OPERATION"), done())
+    async with session(tmp_path, replies, protocol=protocol, mode="trusted") as s:
+        await s.turn("write a.txt")
+        asked = next(f for f in s.state.requests if f.purpose == "satisfaction")
+        parts = s.engine.context.sent(asked.llm_id)
+        assert parts is not None
+        listed = {name: getattr(asked.parts, name) for name in type(asked.parts).model_fields}
+        listed = {name: size for name, size in listed.items() if size}
+        assert set(listed) == {part.part for part in parts} == {"base", "operations", "tail"}
+        sizes = dict.fromkeys(listed, 0)
+        for part in parts:
+            sizes[part.part] += part.tokens
+        share = asked.tokens / sum(sizes.values())
+        assert all(abs(listed[name] - sizes[name] * share) <= len(parts) for name in sizes)
 
 
 async def test_texts_of_the_last_requests_are_kept_and_figures_of_more(tmp_path: Path) -> None:
