@@ -390,6 +390,8 @@ class Sandbox:
     def _hidden(self, near: tuple[str, ...]) -> list[str]:
         home = Path.home()
         names = [home / name for name in sorted(HIDDEN)]
+        run = Path(os.environ.get("XDG_RUNTIME_DIR", "/run"))  # sockets and FIFOs of the desktop
+        names += [run] if run.is_absolute() and not home.is_relative_to(run) else []
         names += [Path(path) for path in near if not self._is_inside(path)]
         own = (path for path in self._choice.own if not self._workspace.root.is_relative_to(path))
         listed = self._listed()

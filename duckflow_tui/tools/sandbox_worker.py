@@ -7,6 +7,7 @@ of the sandbox cannot be made, the command is not started.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple, NoReturn
 NOT_SET_UP = 125  # exit status of a command that was not started
 PROXY = ("127.0.0.1", 3128)  # where a command with hosts finds its proxy, in a network of its own
 _SETTLE = 0.15  # seconds in which what a command started may still end with it
+_SEARCH = 0.3  # seconds of work for which the files that programs have open are looked through
 _LOOK = 0.005  # seconds between two looks at it
 
 # What a command may take: far above what builds and tests need, below what stops the machine.
@@ -124,9 +126,9 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
     """What is shown in place of what, parents before what lies in them.
 
     The workspace can be changed, but for what is closed in it; around that, folders keep their
-    names. Hidden are the places of secrets, the folders of sockets and every socket that listens
-    elsewhere. What is readable is shown again where it lies in something hidden. Nothing is named
-    that would have to be made in the tree.
+    names. Hidden are the places of secrets, the folders of sockets, and every socket and FIFO that
+    a program elsewhere has. What is readable is shown again where it lies in something hidden.
+    Nothing is named that would have to be made in the tree.
     """
     found: dict[str, Mount] = {}
     root, private = str(plan["root"]), str(plan["private"])
@@ -149,7 +151,7 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
     names = os.path.realpath("/etc/resolv.conf")
     if plan["network"] and os.path.exists(names) and _is_below(names, *away):
         found[names] = Mount(names, "read", names)
-    for path in _listening():
+    for path in _reachable(root):
         found.setdefault(path, Mount(path, "blank"))
     seen = (root, *shown)  # in what is hidden, nothing else needs to be hidden once more
     found = {
@@ -183,24 +185,48 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
     return sorted(usual, key=lambda mount: mount.target.rstrip("/").count("/"))
 
 
-def _listening() -> list[str]:
-    """Files of this system's sockets."""
-    try:
-        with open("/proc/net/unix", "rb") as file:
-            lines = file.read().splitlines()[1:]
-    except OSError:
-        return []
+def _reachable(root: str) -> list[str]:
+    """Files of this system's sockets, and the FIFOs outside of ``root`` that a program has open.
+
+    Not found is what is made, bound or opened later; a socket whose file was renamed, or whose
+    program works in another folder by now; what other users' programs or a container's have.
+    """
+    lines: list[bytes] = []
+    with contextlib.suppress(OSError), open("/proc/net/unix", "rb") as file:
+        lines = file.read().splitlines()[1:]
+    bound = [words for words in (line.split(maxsplit=7) for line in lines) if len(words) == 8]
+    names = {words[6].decode(): os.fsdecode(words[7]) for words in bound}
+    led = [name for name in names.values() if name.startswith("/")]
+    led += _opened({inode: name for inode, name in names.items() if not name.startswith("/")})
     found: dict[str, None] = {}
-    for line in lines:
-        words = line.split(maxsplit=7)
-        if len(words) == 8 and words[7].startswith(b"/"):
-            path = os.path.realpath(os.fsdecode(words[7]))
-            try:
-                if stat.S_ISSOCK(os.stat(path).st_mode):
-                    found[path] = None
-            except OSError:
-                continue
+    for path in map(os.path.realpath, led):
+        with contextlib.suppress(OSError):
+            mode = os.stat(path).st_mode
+            if stat.S_ISSOCK(mode) or (stat.S_ISFIFO(mode) and not _is_below(path, root)):
+                found[path] = None
     return list(found)
+
+
+def _opened(sockets: dict[str, str]) -> list[str]:
+    """Paths of the FIFOs that programs have open, and of sockets by their inodes, whose names are
+    relative to the folder that the program works in.
+    """
+    found: list[str] = []
+    until = time.process_time() + _SEARCH
+    for process in (f"/proc/{name}" for name in os.listdir("/proc") if name.isdigit()):
+        if time.process_time() > until:
+            break
+        files: list[str] = []
+        with contextlib.suppress(OSError):
+            files = os.listdir(f"{process}/fd")
+        for file in (f"{process}/fd/{name}" for name in files):
+            with contextlib.suppress(OSError):
+                what = os.readlink(file)
+                if name := sockets.get(what.removeprefix("socket:[").removesuffix("]")):
+                    found.append(os.path.join(os.readlink(f"{process}/cwd"), name))
+                elif what.startswith("/") and stat.S_ISFIFO(os.stat(file).st_mode):
+                    found.append(what)
+    return found
 
 
 def _check_same(found: os.stat_result, expected: list[int], what: str) -> None:

@@ -417,6 +417,54 @@ def test_no_socket_of_anybody_else_is_reached(made: Made) -> None:
             udp.recv(1)
 
 
+SERVES: Final = """
+import os, socket, sys
+by_name = socket.socket(socket.AF_UNIX)
+by_name.bind("relative")
+by_name.listen()
+os.mkfifo("fifo")
+heard = os.open("fifo", os.O_RDONLY | os.O_NONBLOCK)
+print("ready", flush=True)
+sys.stdin.read()
+print(os.read(heard, 9))
+"""
+
+SPEAKS: Final = """
+import os, socket
+for name, attack in {
+    "socket": lambda: socket.socket(socket.AF_UNIX).connect("relative"),
+    "fifo": lambda: os.write(os.open("fifo", os.O_WRONLY | os.O_NONBLOCK), b"evil"),
+}.items():
+    try:
+        attack()
+    except OSError:
+        continue
+    print(name)
+"""
+
+
+def test_neither_a_socket_by_a_relative_name_nor_a_fifo_of_a_program_outside_is_reached(
+    made: Made,
+) -> None:
+    full_only(made)
+    made.sandbox._choice = made.sandbox._choice._replace(  # pyright: ignore[reportPrivateUsage]
+        read=(str(made.beside),)  # else nothing of it could be seen
+    )
+    argv = as_user(made.who, (interpreter(made.who), "-I", "-S", "-c", SERVES))
+    pipe = subprocess.PIPE
+    with subprocess.Popen(argv, cwd=made.beside, stdin=pipe, stdout=pipe, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        assert server.stdout.readline() == "ready\n"
+        (made.root / "attack.py").write_text(SPEAKS)
+        line = (
+            f"cd {made.beside} && cat theirs && {interpreter(made.who)} -I -S {made.root}/attack.py"
+        )
+        assert made.run(line).stdout == "as it was"
+        server.stdin.close()
+        assert server.stdout.read() == "b''\n"
+
+
 FORBIDDEN = """
 import ctypes, os, platform
 libc = ctypes.CDLL(None, use_errno=True)
@@ -487,9 +535,17 @@ def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.Monke
     monkeypatch.setenv("HOME", str(home))
     assert made.run(f"cat {home}/.ssh/* {home}/.netrc; true").stdout == ""
     monkeypatch.setenv("HOME", str(near))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(near / "runtime"))
     held = asyncio.run(made.sandbox.hold(("/bin/true",), network=False))
     hidden = set(json.loads(held.argv[6])["hidden"])
-    names = (".env", ".node_repl_history", "other/.env", "other/id_rsa", ".subversion/auth")
+    names = (
+        ".env",
+        ".node_repl_history",
+        "other/.env",
+        "other/id_rsa",
+        ".subversion/auth",
+        "runtime",
+    )
     assert {str(near / name) for name in names} <= hidden
     assert str(near / "other/ca.pem") not in hidden
     named = [str(near / "other/.env")]  # by a line that the user agreed to
