@@ -305,6 +305,8 @@ class Workbench(Screen[None], inherit_bindings=False):
                 self.talk.open_question.missed(self.composer.text)
         elif engine and ((state.turn and state.turn.pause != "running") or state.queue):
             engine.resume()
+        elif engine and state.turn:
+            self.status.show_notice("shell.nothing_to_send")
 
     def on_text_area_changed(self) -> None:
         """Keep what is being written, a moment later: a key waits for nothing."""

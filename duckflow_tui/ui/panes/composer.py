@@ -125,6 +125,7 @@ class Composer(TextArea, inherit_bindings=False):
 
     words: var[Catalogue] = var(Catalogue)
     work: var[WorkNow] = var[WorkNow]("none")  # what Enter and Tab mean depends on it
+    asked: var[bool] = var(False)  # a question is open: Enter with nothing written goes there
     own: var[bool] = var(False)  # what is written is a command of the user's own
     written: var[Written] = var[Written]("nothing")
     suggested: var[str] = var("")  # a first request: Enter sends it, Tab takes it, typing hides it
@@ -168,12 +169,13 @@ class Composer(TextArea, inherit_bindings=False):
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
-        return (state.turn,)
+        return state.turn, bool(state.gates or state.cards)
 
     def show(self, state: AgentState) -> None:
         """What Enter and Tab mean depends on the work; what is about to halt still runs."""
         pause = state.turn.pause if state.turn is not None else None
         self.work = "none" if pause is None else "paused" if pause == "paused" else "running"
+        self.asked = bool(state.gates or state.cards)
 
     # what it holds
 
@@ -254,6 +256,13 @@ class Composer(TextArea, inherit_bindings=False):
         self._hint()
 
     def watch_work(self) -> None:
+        self._hint()
+
+    def watch_asked(self) -> None:
+        self._hint()
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        super().watch_has_focus(has_focus)
         self._hint()
 
     def watch_own(self) -> None:
@@ -365,6 +374,8 @@ class Composer(TextArea, inherit_bindings=False):
     def action_take_or_queue(self) -> None:
         if self._completions.is_open:
             self.take(self._chosen())
+        elif not self.text and not self.suggested and self.work == "running":
+            host_of(self).status.show_notice("shell.nothing_to_send")
         elif not self.text:
             self._write_suggested()
         elif self.work != "none":
@@ -459,6 +470,8 @@ class Composer(TextArea, inherit_bindings=False):
         key = "runs" if self.own else _HINTS[self.work]
         if self.work == "paused" and self.written != "message":
             key = "runs" if self.own else "would_redirect" if self.written == "nothing" else ""
+        elif not self.has_focus or (self.asked and self.written == "nothing"):
+            key = ""  # the keys are those of another place
         self.border_subtitle = Content(self.words(f"composer.{key}")) if key else ""
 
     # editing

@@ -273,8 +273,6 @@ class GateView(QuestionWidget):
             hint = self._hint or self.words(writes)
         elif self._rule.display:
             hint = self._hint or self.words("gate.rule.hint")
-        elif self._details.display:
-            hint = self._hint or self.words("gate.hint_details")
         self.border_title = self._title().text
         room = max(0, self.size.width - 2)
         self.border_subtitle = Text(fit(hint, room), style=palette.accent, no_wrap=True)

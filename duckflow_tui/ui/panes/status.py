@@ -95,7 +95,7 @@ class StatusLine(Rows):
         self.invalidate()
 
     def watch_written(self) -> None:
-        if self._turn is not None and self._turn.pause != "running":  # else no word rests on it
+        if self._turn is not None:  # else no word rests on it
             self.invalidate()
 
     def show_notice(self, key: str, *, stays: bool = False, **params: object) -> None:
@@ -222,7 +222,7 @@ class StatusLine(Rows):
             elif self.written == "nothing" and not self._waiting:
                 names.append(("resume", "enter", 6))
             names.append(("stop", "escape", 7))
-        elif self.tight:
+        elif self.tight and not (self._waiting and self.written == "nothing"):
             names += [("now", "enter", 5), ("next", "tab", 5)]
         shown = names[:2] if self.over else names
         return [(self.words(f"status.key_{name}"), key, weight) for name, key, weight in shown]

@@ -131,6 +131,10 @@ class Board(Dialog[T], Generic[T]):
         said = (f"✗ {visible_line(self._said)}", ink(self._page.palette.bad))
         return rows_of([said], width) if self._said else []
 
+    def acts_alone(self, action: str) -> bool:
+        """Whether a key that does this needs no item."""
+        return action == "leave"
+
     # --- the choice --------------------------------------------------------------------------
 
     @property
@@ -160,7 +164,9 @@ class Board(Dialog[T], Generic[T]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         own = {key.action.partition("(")[0] for key in keys_of(self.SURFACE)} - WALKS
-        return action not in own or (self.settled and bool(self.chosen))
+        return action not in own or (
+            self.settled and (bool(self.chosen) or self.acts_alone(action))
+        )
 
     # --- Textual -----------------------------------------------------------------------------
 
@@ -238,8 +244,11 @@ class Board(Dialog[T], Generic[T]):
         return shown
 
     def foot(self, width: int) -> list[Row]:
-        """The keys."""
-        return foot_rows(keys_of(self.SURFACE), width, self._page.palette, self.words)
+        """The keys that something here answers to."""
+        keys = keys_of(self.SURFACE)
+        if not self.names():
+            keys = tuple(key for key in keys if self.acts_alone(key.action))
+        return foot_rows(keys, width, self._page.palette, self.words)
 
 
 class StateBoard(Board[None]):

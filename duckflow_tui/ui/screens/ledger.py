@@ -46,10 +46,8 @@ class LedgerBoard(StateBoard):
 
     # --- keys -------------------------------------------------------------------------------
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "add":
-            return self.settled and self.state.objective is not None
-        return super().check_action(action, parameters)
+    def acts_alone(self, action: str) -> bool:
+        return action == "leave" or (action == "add" and self.state.objective is not None)
 
     def action_edit(self, part: Part) -> None:
         item = self._own()

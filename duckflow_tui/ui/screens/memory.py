@@ -56,12 +56,10 @@ class MemoryBoard(StateBoard):
             self._said = fault_words(fault, self._path, self.words)
         self.invalidate()
 
-    # --- keys -------------------------------------------------------------------------------
+    def acts_alone(self, action: str) -> bool:
+        return action in ("leave", "open_file")
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "open_file":
-            return self.settled
-        return super().check_action(action, parameters)
+    # --- keys -------------------------------------------------------------------------------
 
     def choose(self, name: str) -> None:
         self._doomed = ""

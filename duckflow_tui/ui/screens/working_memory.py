@@ -91,10 +91,10 @@ class WorkingMemoryBoard(StateBoard):
 
     def action_go_to(self) -> None:
         message = self._message(self.chosen)
-        if message is None or message.decision is None:
-            return
-        calls = (action.call_id for action in message.decision.actions)
-        if self.host.bench.go_to((message.message_id, *calls)):
+        calls: list[str] = []
+        if message is not None and message.decision is not None:
+            calls = [message.message_id, *(a.call_id for a in message.decision.actions)]
+        if self.host.bench.go_to(calls):
             self.dismiss(None)
         else:
             self.report(self.words("ledger.no_place"))
