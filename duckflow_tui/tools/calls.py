@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
@@ -25,6 +27,7 @@ from duckflow_tui.state.gates import (
     remarks_for_model,
 )
 from duckflow_tui.state.operations import Effect, FileChange, Outcome, Ruling, Zone
+from duckflow_tui.state.session import SandboxLevel
 from duckflow_tui.state.store import Record, Store
 from duckflow_tui.tools.changes import PlannedChange, left_out
 from duckflow_tui.tools.operation import (
@@ -61,6 +64,38 @@ HELD_BACK: Final = {
     "limit": "[Probably the sandbox: a file in it has at most 32 GB, and so many processes run.]",
     "secret": "[Probably the sandbox: this names a file of secrets, which it keeps from commands.]",
 }
+_SAYS: Final = {
+    "write": "Read-only file system|EROFS|読み込み専用ファイルシステム"
+    "|Device or resource busy|EBUSY|デバイスもしくはリソースがビジー状態です",
+    "network": "Network is (?:unreachable|down)|ENETUNREACH|ENETDOWN|EAI_AGAIN|ENOTFOUND"
+    "|[Cc]ould not resolve|Temporary failure in name resolution|Name or service not known"
+    "|nodename nor servname|Failed to resolve|dial tcp: lookup|ネットワークに届きません",
+    "limit": "^SIGXFSZ|^exit 153|File size limit exceeded|File too large|EFBIG"
+    "|ファイルが大きすぎます|can't start new thread"
+    "|fork: (?:retry: )?Resource temporarily unavailable"
+    "|fork: (?:retry: )?リソースが一時的に利用できません",
+}
+_REFUSED: Final = (
+    "Operation not permitted|Permission denied|許可されていない操作です|許可がありません"
+)
+_TAIL: Final = 4_000  # characters in which a command says why it failed
+
+
+def held_back_by(level: SandboxLevel, output: Output, unread: tuple[str, ...] = ()) -> str:
+    """What a failed command probably failed by: ``write``, ``network``, ``limit`` or ``secret``, as
+    far as a sandbox of this level keeps commands from it; empty where nothing says so. ``unread``:
+    paths of files that it could not read; one that is named counts.
+    """
+    if not output.exit_code or level in ("none", "external"):
+        return ""
+    text = output.text[-_TAIL:]
+    for what, said in _SAYS.items():
+        if re.search(said, text) and not (what == "limit" and level == "seatbelt"):
+            return what
+    names = "|".join(re.escape(os.path.basename(path)) for path in unread)
+    if names and re.search(rf"(?<!\w)(?:{names})(?![\w-]|\.\w)", text):
+        return "secret"
+    return "write" if level != "full" and re.search(_REFUSED, text) else ""
 
 
 @dataclass(slots=True)

@@ -28,6 +28,7 @@ from duckflow_tui.state.operations import Effect, Need, Outcome, Risk
 from duckflow_tui.state.session import HOLDS, SandboxLevel, SandboxTested
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.background import BackgroundCommands
+from duckflow_tui.tools.calls import held_back_by
 from duckflow_tui.tools.commands import CommandRunner, RunningCommand, git_obeys
 from duckflow_tui.tools.operation import (
     PLACEHOLDER,
@@ -48,24 +49,8 @@ EARLY: Final = 1.0  # seconds in which a background command may fail at once
 MAX_COMMAND: Final = 20_000  # characters
 _NAMED: Final = 6  # files that undo does not cover, by name
 _DEFAULT_LINES: Final = 50
-_TAIL: Final = 4_000  # characters in which a command says why it failed
 
 #: What programs say where a sandbox keeps them from writing, and from the network.
-_HELD_BACK: Final = {
-    "write": "Read-only file system|EROFS|読み込み専用ファイルシステム"
-    "|Device or resource busy|EBUSY|デバイスもしくはリソースがビジー状態です",
-    "network": "Network is (?:unreachable|down)|ENETUNREACH|ENETDOWN|EAI_AGAIN|ENOTFOUND"
-    "|[Cc]ould not resolve|Temporary failure in name resolution|Name or service not known"
-    "|nodename nor servname|Failed to resolve|dial tcp: lookup|ネットワークに届きません",
-    "limit": "^SIGXFSZ|^exit 153|File size limit exceeded|File too large|EFBIG"
-    "|ファイルが大きすぎます|can't start new thread"
-    "|fork: (?:retry: )?Resource temporarily unavailable"
-    "|fork: (?:retry: )?リソースが一時的に利用できません",
-}
-_REFUSED: Final = (
-    "Operation not permitted|Permission denied|許可されていない操作です|許可がありません"
-)
-
 _OBEYED_NOW: Final = "git or this app obeys what this wrote, so the user was told of it"
 
 _REFERENCE: Final = re.compile(PLACEHOLDER, re.IGNORECASE)  # ``${…}`` is the shell's own
@@ -117,6 +102,7 @@ class NamedCommands:
         self._rules = AllowRules.of(self.given)
         self._workspace = workspace
         self._store = store
+        self._shows = set[str]()  # commands whose rule does not count, for what they would show
 
     def revoke(self, rule: str) -> None:
         """That rule names nothing any more."""
@@ -125,8 +111,10 @@ class NamedCommands:
 
     async def facts(self, operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
         """``Fact.NAMED`` where every part of a command, or the operation, was named; of a command
-        also what holds it.
+        also what holds it. A rule counts for a command that would show what is secret or outside
+        only where it names that word for word, and no link leads there.
         """
+        self._shows.discard(str(getattr(args, "command", "")))
         if not isinstance(args, Run):
             named = bool(self._rules.operations) and self._rules.names_operation(operation.name)
             return frozenset({Fact.NAMED}) if named else frozenset()
@@ -142,6 +130,12 @@ class NamedCommands:
 
         line = read_command(args.command)
         shown = await asyncio.to_thread(exposed_by, line, self._workspace, args.cwd)
+        root = self._workspace.root
+        exact = all(part.argv in self._rules.argvs for part in line.parts)
+        plain = assess_command(line, root, root).reasons if exact else ()
+        if shown.difference(plain):
+            facts -= {Fact.NAMED}
+            self._shows.add(args.command)
         return facts.union(map(Fact, shown))
 
     def why_not(self, args: Run) -> str:
@@ -154,7 +148,7 @@ class NamedCommands:
         if not code and not self._is_root(args.cwd, "."):
             return "cd"
         wrote = not code and not self._held(args) and self.written_by_ai(args)
-        return "ai_wrote" if wrote else code
+        return "ai_wrote" if wrote else code or ("shows" if args.command in self._shows else "")
 
     def hosts(self, args: Run) -> tuple[str, ...]:
         """The hosts that it wants to reach and that need consent: where nothing keeps commands from
@@ -500,23 +494,6 @@ class Shell:
             return Output(text if ended else f"It had ended already.\n{text}", args.process_id)
 
         return Work(run)
-
-
-def held_back_by(level: SandboxLevel, output: Output, unread: tuple[str, ...] = ()) -> str:
-    """What a failed command probably failed by: ``write``, ``network``, ``limit`` or ``secret``, as
-    far as a sandbox of this level keeps commands from it; empty where nothing says so. ``unread``:
-    paths of files that it could not read; one that is named counts.
-    """
-    if not output.exit_code or level in ("none", "external"):
-        return ""
-    text = output.text[-_TAIL:]
-    for what, said in _HELD_BACK.items():
-        if re.search(said, text) and not (what == "limit" and level == "seatbelt"):
-            return what
-    names = "|".join(re.escape(os.path.basename(path)) for path in unread)
-    if names and re.search(rf"(?<!\w)(?:{names})(?![\w-]|\.\w)", text):
-        return "secret"
-    return "write" if level != "full" and re.search(_REFUSED, text) else ""
 
 
 def _check(args: Run, place: Place, *, by_user: bool) -> None:

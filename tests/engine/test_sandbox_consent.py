@@ -466,6 +466,31 @@ async def test_a_grant_for_what_reads_leaves_secrets_and_what_lies_outside_to_a_
         assert answered, "the loop stood still while the folder was looked through"
 
 
+async def test_a_rule_for_what_reads_leaves_them_to_a_question_too_unless_it_names_them(
+    root: Path,
+) -> None:
+    """A rule with ``:*``, and one whose word is a link to somewhere else."""
+    (root / "src").mkdir()
+    for path in ("a.py", "src/a.py", ".env", "src/.env", "../key"):
+        (root / path).write_text("x = 1\n")
+    for path, leads in {"notes": "../key", "conf": ".env"}.items():
+        (root / path).symlink_to(leads)
+    rules = ("cat:*", "grep:*", "head .env", "head conf", "tail -n 1 ../key")
+    async with opened(root, "none", ApprovalMode.TRUSTED, allowed=rules) as bench:
+        for line, reason in {
+            **dict.fromkeys(("cat notes", "cat a.py && cat ../key", "grep x ../key"), "outside"),
+            **dict.fromkeys(("cat .env", "cat conf", "head conf", "grep -r x src"), "secret"),
+        }.items():
+            assert not await bench.router.runs_unasked(line), line
+            gate, _ = await asked(bench, GateChoice.REJECT, line)
+            assert reason in gate.impact.reasons, line
+            assert gate.facts["rule"] == "shows", line
+        for line in ("cat a.py", "grep -n x src/a.py", "head .env", "tail -n 1 ../key"):
+            assert await bench.router.runs_unasked(line), line
+        (root / "src/.env").unlink()
+        assert await bench.router.runs_unasked("grep -r x src")
+
+
 async def test_a_rule_is_bound_to_the_folder_it_was_given_for(root: Path) -> None:
     (root / "vendor/evil").mkdir(parents=True)
     async with opened(root, "none", ApprovalMode.TRUSTED, allowed=("touch made",)) as bench:
