@@ -39,6 +39,7 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.plan import Step, WorkStatus
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.card_words import card_rows
 from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE, SETTLE_UNASKED
 from duckflow_tui.ui.screens.keys_help import KeysHelp
 from duckflow_tui.words.catalogue import Catalogue
@@ -478,6 +479,29 @@ async def test_the_consent_for_the_sandbox_is_named_and_stays_in_sight(
     async with standing(app, 120, 50):
         assert outside in screen_text(app)
         assert means not in screen_text(app)
+
+
+MARKDOWN = """
+| a | b |
+|---|---|
+
+`calc.py` has **three** functions, *all* [short](x.md):
+
+- `add(a, b)` returns `2 * a * b`
+- __init__ stays
+"""
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_a_report_is_told_in_its_card_without_the_signs_of_its_source(language: str) -> None:
+    """The first line of what was done, all of what is offered as the next thing."""
+    told = report(summary=MARKDOWN, cause=MARKDOWN, next_action="1. Run `a_b` **now**\n2. __init__")
+    rows = [str(row.text) for row in card_rows(report_card(told), None, Catalogue(language))]
+    line = "calc.py has three functions, all short:…"
+    assert rows.count(line) == 2
+    assert "1 1. Run a_b now 2. __init__" in rows
+    table = report_card(report(summary="| a |\n|---|"))  # nothing else: it is shown as it came
+    assert "| a |␊|---|" in [str(row.text) for row in card_rows(table, None, Catalogue(language))]
 
 
 # --- the chat -------------------------------------------------------------------------------------

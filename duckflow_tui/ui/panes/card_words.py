@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.state.base import ELLIPSIS, one_line
 from duckflow_tui.state.gates import SKIP, SUGGESTED, Card, CardKind, CardOption, DiffMark
 from duckflow_tui.state.goal import FailureAnalysis, SituationReport
@@ -20,6 +21,10 @@ from duckflow_tui.words.catalogue import Catalogue
 DONE: Final = "✓"
 NOT_DONE: Final = "✗"
 COLLECTED: Final = 100  # characters of what was found (S1-32)
+_BEGINS: Final = re.compile(r"^\s*(?:#{1,6} |[-*+] |> )")  # a heading, an item, a quote
+_EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*]+)(?<=\S)\1(?![\w*])")
+_LINK: Final = re.compile(r"\[([^\]]+)\]\([^)\s]+\)")
+_NO_PROSE: Final = re.compile(r"\s*(?:\||```|~~~|[-*_=]{3,}\s*$)")
 _PARAM: Final = 60  # characters of what a cause names
 
 #: Cards that ask what should become of the work, rather than of a plan.
@@ -411,17 +416,35 @@ def _report(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
         files = ", ".join(visible_line(path) for path in report.files_changed)
         yield QuestionRow(words("card.made"), files)
     if report.summary.strip():
-        yield QuestionRow(words("card.summary"), shown_line(report.summary.strip()), says=True)
+        yield QuestionRow(words("card.summary"), _first_line(report.summary), says=True)
     if report.told is not None:
         yield QuestionRow(words("card.cause"), words.told(report.told))
     elif report.cause.strip():
-        yield QuestionRow(words("card.cause"), shown_line(report.cause.strip()), says=True)
+        yield QuestionRow(words("card.cause"), _first_line(report.cause), says=True)
     if report.next_action.strip():
-        text = shown_line(report.next_action.strip())
+        text = shown_line(" ".join(_prose(report.next_action)) or report.next_action.strip())
         offered = next((o for o in card.options if o.action == SUGGESTED.action), None)
         keys = ((0, 1),) if offered else ()
         text = f"{offered.key} {text}" if offered else text
         yield QuestionRow(words("card.next"), text, says=True, keys=keys)
+
+
+def _first_line(text: str) -> SafeText:
+    """The first line of prose in a model's Markdown; the text itself where it has none."""
+    lines = _prose(text)
+    if not lines:
+        return shown_line(text.strip())
+    return SafeText(f"{shown_line(lines[0])}{ELLIPSIS if len(lines) > 1 else ''}")
+
+
+def _prose(text: str) -> list[str]:
+    """The lines of Markdown without the signs of its source; tables, rules and fences left out."""
+    found: list[str] = []
+    for line in text.splitlines():
+        if not _NO_PROSE.match(line):
+            line = _LINK.sub(r"\1", _EMPHASIS.sub(r"\2", _BEGINS.sub("", line)))
+            found.append(line.replace("`", "").strip())
+    return [line for line in found if line]
 
 
 def _files(card: Card, words: Catalogue, *, whole: bool) -> Iterator[QuestionRow]:
