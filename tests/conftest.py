@@ -22,7 +22,7 @@ import textual.css.stylesheet as sheets
 import textual.screen
 from support.pictures import ScreenText, text_of
 from support.prepared import UNTOUCHED
-from support.whole import WHOLE, some_of
+from support.whole import WHOLE, rounds, some_of
 from textual._compositor import Compositor
 from textual.app import App
 from textual.css.model import RuleSet
@@ -87,13 +87,17 @@ _OPENS_FOLDERS = re.compile("test_(session_|tools_blobs)")
 
 
 def pytest_configure() -> None:
-    """Property tests have no clock. Their library is compiled when it is imported, a second of
+    """Property tests have no clock, and try fewer examples unless the whole is asked for, where
+    they do not say how many. Their library is compiled when it is imported, a second of
     work, and kept only from here on.
     """
     from hypothesis import HealthCheck, settings
 
     settings.register_profile(
-        "duckflow", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        "duckflow",
+        deadline=None,
+        max_examples=rounds(100, 40),
+        suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("duckflow")
 

@@ -159,6 +159,7 @@ def test_a_disk_that_is_full_is_said_and_what_was_said_meanwhile_is_kept_at_the_
             "The disk is full", "memory only", "cannot be recorded now", "Enter to decide"
         )
         terminal.type("\r")
+        terminal.sees("Esc back")  # the gate has the focus
         terminal.listen(GATE_DEAF)
         terminal.type("y")
         terminal.sees("Written.", "a.txt +1", "applied")

@@ -270,6 +270,7 @@ async def test_click_gives_the_focus_and_approves_nothing() -> None:
             if widget.display:
                 await pilot.click(widget)
                 app.clock.advance(SETTLE)
+        await drawn(pilot)
         assert app.focused is app.card
         assert app.answers == []
 
