@@ -423,7 +423,9 @@ async def test_tests_and_what_they_test_may_be_written_and_run_by_a_rule(root: P
 async def test_a_grant_for_what_reads_leaves_secrets_and_what_lies_outside_to_a_question(
     root: Path,
 ) -> None:
-    """As the same files ask of a file operation; a link counts with what it leads to."""
+    """As the same files ask of a file operation; a link counts with what it leads to. A rule of the
+    project allows no more than a key.
+    """
     for folder in ("src", "app", "linked", "hidden"):
         (root / folder).mkdir()
         (root / folder / "a.py").write_text("x = 1\n")
@@ -436,8 +438,13 @@ async def test_a_grant_for_what_reads_leaves_secrets_and_what_lies_outside_to_a_
     readers = ("cat a.py", "grep x a.py", "head a.py", "rg x src", "diff a.py src/a.py")
     async with opened(root, "none") as bench:
         for line in readers:
-            gate, _ = await asked(bench, GateChoice.SESSION, line)
+            choice = GateChoice.ONCE if line.startswith(("cat", "rg")) else GateChoice.SESSION
+            gate, _ = await asked(bench, choice, line)
             assert gate.can_grant_session, line
+            if choice is GateChoice.ONCE:
+                path = gate.grant_pattern.removeprefix(f"{RUN} ")
+                rule = Grant(grant_id=line, operation=RUN, path=path, gate_id="", source="project")
+                bench.store.dispatch(GrantAdded(grant=rule))
         for line, reason in {
             **dict.fromkeys(("cat notes", "cat ./notes", "head -2 -- notes"), "outside"),
             **dict.fromkeys(

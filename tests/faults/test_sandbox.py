@@ -190,6 +190,16 @@ def test_what_a_command_takes_has_limits(made: Made) -> None:
     assert made.run(everyday).returncode == 0
 
 
+def test_a_bubblewrap_that_cannot_bound_memory_is_not_told_to() -> None:
+    """One before 0.7 would not start."""
+    plan = {"bwrap": "bwrap", "network": False, "cwd": "/"}
+    mounts = [sandbox_worker.Mount("/run", "empty")]
+    for sized in (True, False):
+        argv = sandbox_worker.bubblewrap({**plan, "sized": sized}, mounts, ["true"])
+        assert argv.count("--size") == 2 * sized
+        assert argv.count("--tmpfs") == 2
+
+
 def test_what_git_obeys_stays_as_it_is(made: Made) -> None:
     full_only(made)
     made.run("echo evil > .git/hooks/pre-commit; echo evil >> .git/config; rm -rf .git")
