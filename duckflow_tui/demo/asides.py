@@ -31,6 +31,7 @@ _TASKS: Final = re.compile(
 )
 _ELAPSED: Final = re.compile(r"^(?:Running for|経過) ([\d:]+)", re.M)
 _PLAN: Final = re.compile(r"^\d+\. \[(\w+)\] (.+)$", re.M)
+_DRAFT: Final = re.compile(r"^.+ \[draft\]$", re.M)
 _WITH_ID: Final = re.compile(r"^\d+\. (step_\w+) \[\w+\] (.+)$", re.M)
 _WAITS: Final = re.compile(
     r"^(?:For their key in a gate|For their key on a card|承認画面でのキー操作|カードでのキー操作)",
@@ -60,6 +61,7 @@ class _Now:
     tasks: tuple[str, str] = ("", "")  # done, in all
     elapsed: str = ""
     waits: bool = False  # for a key of the user
+    draft: bool = False  # the plan was not approved yet
 
     @classmethod
     def read(cls, tail: str) -> _Now:
@@ -73,6 +75,7 @@ class _Now:
             tasks=_pair(_TASKS, tail),
             elapsed=elapsed[1] if elapsed else "",
             waits=_WAITS.search(tail) is not None,
+            draft=_DRAFT.search(tail) is not None,
         )
 
 
@@ -104,6 +107,8 @@ class AsideWriter:
         if _ASKS.search(said):
             if self._now.step:
                 return self._says("far")
+            if self._now.draft and self._now.waits:
+                return self._says("far_draft")
             of_plan = self._now.total and LOYALTY.search(self._scene.request)
             return self._says("far_between" if of_plan else "far_without_plan")
         if wanted in _ADDED and _ADDS.search(said):

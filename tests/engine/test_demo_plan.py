@@ -410,6 +410,22 @@ async def test_what_is_asked_before_the_next_decision_does_not_take_the_turn_ove
 
 
 @LANGUAGES
+async def test_asked_while_its_plan_waits_for_a_yes_it_says_so(
+    tmp_path: Path, language: str
+) -> None:
+    how_far = {"en": "How far are you?", "ja": "どこまで進んだ?"}[language]
+    answer = {"en": "waits for your yes", "ja": "承認を待っています"}[language]
+    async with play(tmp_path, language=language) as on:
+        await wait_for_plan(on, language)
+        await on.ask_beside(how_far)
+        await on.until(lambda _: bool(on.beside()))
+        assert answer in on.beside()[-1]
+        assert str(len(plan_of(on).steps)) in on.beside()[-1]
+        on.engine.stop()
+        await on.end()
+
+
+@LANGUAGES
 async def test_stop_ends_the_work_and_leaves_what_was_done(tmp_path: Path, language: str) -> None:
     async with play(tmp_path, language=language) as on:
         await begin(on, language)
