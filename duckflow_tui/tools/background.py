@@ -37,6 +37,7 @@ class _Entry:
     watcher: asyncio.Task[None]
     ended_by: Ender | Literal[""] = ""
     told: bool = False  # the model knows of its end from the result of its own call
+    later: set[str] = field(default_factory=set[str])  # secret files of which it was told
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -96,9 +97,10 @@ class BackgroundCommands:
             entry.told = entry.over.is_set()
         return True
 
-    def newest(self, process_id: str, lines: int) -> str:
+    async def newest(self, process_id: str, lines: int) -> str:
         """The newest lines of one, with how it is; raises ToolFault for an unknown id."""
         entry = self._entry(process_id)
+        await self._tell_later(entry)
         text = entry.running.last_lines(lines) or "(no output)"
         state = next(p for p in self._store.state.processes if p.process_id == process_id)
         how = "running" if state.runs else f"ended: {how_it_ended(state.exit_code)}"
@@ -131,6 +133,16 @@ class BackgroundCommands:
             for watcher in watchers:
                 watcher.cancel()
 
+    async def _tell_later(self, entry: _Entry) -> None:
+        """Say, once of each, which secret files it can read since they came after it began."""
+        found = await asyncio.to_thread(entry.running.later)
+        new = [path for path in found if path not in entry.later]
+        entry.later.update(new)
+        if new:
+            paths = ", ".join(one_line(path, 100) for path in new[:6])
+            command = one_line(entry.process.command, 60)
+            self.notices.warn("processes.secret_later", command=command, paths=paths)
+
     def _entry(self, process_id: str) -> _Entry:
         entry = self._entries.get(process_id)
         if entry is None:
@@ -157,6 +169,7 @@ class BackgroundCommands:
             for old in [old for old in self._entries if old not in listed]:
                 del self._entries[old]
             if by != "app":
+                await self._tell_later(entry)
                 await ended()
         finally:
             told = entry.told

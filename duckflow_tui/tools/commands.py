@@ -183,6 +183,7 @@ class RunningCommand:
         self._keepers = keepers
         self._proxy = proxy
         self.unread: tuple[str, ...] = ()  # paths of secret files that its sandbox keeps from it
+        self.later: Callable[[], tuple[str, ...]] = tuple  # those it does not; blocking
         self._began = time.monotonic()
         self._duration: float | None = None
         self._told_to_end = False
@@ -364,6 +365,7 @@ class CommandRunner:
         ends = ("-o", "pipefail") if shown else ()
         argv, keepers = (bash, "--noprofile", "--norc", *ends, "-c", "--", command), 0
         unread: tuple[str, ...] = ()
+        later: Callable[[], tuple[str, ...]] = tuple
         environ = users_own(self._environ) if own else scrubbed(self._environ, self._known)
         proxy, passed = None, ()
         if hosts:
@@ -376,7 +378,7 @@ class CommandRunner:
         try:
             if not (own or outside or self._choice.level in ("none", "external")):
                 channel = proxy.channel if proxy else 0
-                argv, keepers, unread = await self.sandbox.hold(
+                argv, keepers, unread, later = await self.sandbox.hold(
                     argv, network=network, named=named, channel=channel
                 )
             with self._workspace.opened_folder(place) as folder:
@@ -410,7 +412,7 @@ class CommandRunner:
             keepers=keepers,
             proxy=proxy,
         )
-        running.unread = unread
+        running.unread, running.later = unread, later
         self._live.add(running)
         running.over.add_done_callback(lambda _: self._live.discard(running))
         return running

@@ -16,8 +16,9 @@ import socket
 import stat
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
@@ -30,6 +31,7 @@ from duckflow_tui.safety.guarded import (
     secrets_near,
 )
 from duckflow_tui.safety.names import words_of
+from duckflow_tui.safety.paths import Identity
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.session import SandboxLevel
 from duckflow_tui.tools.commands import SandboxChoice, find_program, locked
@@ -84,12 +86,14 @@ _NOTHING: Final = Guarded({}, ())
 
 class Held(NamedTuple):
     """A command in its sandbox. ``keepers``: processes of the sandbox that are not its own.
-    ``unread``: paths of secret files that it can neither read nor write.
+    ``unread``: paths of secret files that it can neither read nor write. ``later`` looks which
+    came after it began, or were replaced: nothing hides those from it.
     """
 
     argv: tuple[str, ...]
     keepers: int = 0
     unread: tuple[str, ...] = ()
+    later: Callable[[], tuple[str, ...]] = tuple  # blocking
 
 
 class Sandbox:
@@ -145,12 +149,13 @@ class Sandbox:
             below = await self._below()
             named = tuple(named)
             shown = (*named, *map(str, self._listed()))
+            later = partial(self._came_later, _identities(below.secret), shown)
             secret = tuple(path for path in below.secret if not _is_one_of(path, shown))
             below = below._replace(secret=secret)
             near = await asyncio.to_thread(secrets_near, Path.home())
             below = below._replace(near=tuple(path for path in near if not _is_one_of(path, named)))
             held = self._held(self._rung, argv, network=network, below=below, channel=channel)
-            return held._replace(unread=secret)
+            return held if self._rung == "landlock" else held._replace(unread=secret, later=later)
         wanted = self._choice.level
         if wanted in ("full", "partial"):
             raise ToolFault(
@@ -193,6 +198,13 @@ class Sandbox:
                 closed={path: of for path, of in below.closed.items() if path not in below.links}
             )
         return below if below.whole else _NOTHING  # too much to be passed on to a command
+
+    def _came_later(self, met: dict[str, Identity], shown: tuple[str, ...]) -> tuple[str, ...]:
+        now = _identities(guarded(self._workspace, self._known).secret)
+        later = (path for path in now if met.get(path) != now[path])
+        seen = (path for path in later if not _is_one_of(path, shown))
+        root = self._workspace.root
+        return tuple(os.path.relpath(p, root) if self._is_inside(p) else p for p in seen)
 
     # --- finding -----------------------------------------------------------------------------
 
@@ -424,6 +436,16 @@ class Sandbox:
 
     def _is_inside(self, path: str) -> bool:
         return Path(path).is_relative_to(self._workspace.root)
+
+
+def _identities(paths: Iterable[str]) -> dict[str, Identity]:
+    """Device and inode of those that are there."""
+    found: dict[str, Identity] = {}
+    for path in paths:
+        with contextlib.suppress(OSError):
+            info = os.lstat(path)
+            found[path] = info.st_dev, info.st_ino
+    return found
 
 
 def _is_one_of(path: str, shown: Iterable[str]) -> bool:

@@ -481,7 +481,7 @@ class Shell:
         self, args: ReadOutput, places: tuple[Place, ...], context: ToolContext
     ) -> Work:
         async def run() -> Output:
-            return Output(self._background.newest(args.process_id, args.lines))
+            return Output(await self._background.newest(args.process_id, args.lines))
 
         return Work(run)
 
@@ -490,7 +490,7 @@ class Shell:
     ) -> Work:
         async def run() -> Output:
             ended = await self._background.end(args.process_id, "model")
-            text = self._background.newest(args.process_id, _DEFAULT_LINES)
+            text = await self._background.newest(args.process_id, _DEFAULT_LINES)
             return Output(text if ended else f"It had ended already.\n{text}", args.process_id)
 
         return Work(run)

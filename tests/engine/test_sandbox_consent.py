@@ -650,6 +650,35 @@ async def test_a_repository_that_a_command_makes_is_said_and_closed_to_the_next(
         await bench.end_commands()
 
 
+async def test_a_secret_that_comes_after_a_command_in_the_background_began_is_said_once(
+    root: Path, tmp_path: Path
+) -> None:
+    """As when an editor saves ``.env`` by putting another file in its place."""
+    (root / ".env").write_text("KEY=old\n")
+    choice = SandboxChoice("auto", folder=tmp_path / "private")
+    bench = ShellBench(root, mode=ApprovalMode.TRUSTED, sandbox=choice)
+    try:
+        line = "e=.e; until test -e go; do sleep 0.02; done; cat ${e}nv"
+        begun = await bench.call(RUN, command=line, background=True)
+        if bench.store.state.session.sandbox != "full":
+            no_full_sandbox("; ".join(bench.runner.sandbox.why))
+        process_id = begun.result.summary
+        await bench.call("shell.output", process_id=process_id)
+        assert [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)] == []
+        (root / "new").write_text("KEY=new\n")
+        (root / "new").rename(root / ".env")
+        (root / "b.env").write_text("KEY=more\n")
+        await bench.call("shell.output", process_id=process_id)
+        (root / "go").touch()
+        await bench.background.settled(process_id, 10)
+        assert "KEY=new" in (await bench.call("shell.output", process_id=process_id)).result.text
+        said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
+        said = [(m.key, {*m.params["paths"].split(", ")}) for m in said]
+        assert said == [("processes.secret_later", {".env", "b.env"})]
+    finally:
+        await bench.end_commands()
+
+
 async def test_a_file_that_is_one_elsewhere_too_is_said_once_and_changed_by_commands_alone(
     root: Path, tmp_path: Path
 ) -> None:

@@ -203,7 +203,7 @@ async def test_two_commands_at_once_have_each_their_hosts_and_a_proxy_ends_with_
         await bench.until(
             lambda state: not state.processes or not any(p.runs for p in state.processes)
         )
-        told = bench.background.newest(process_id, 50)
+        told = await bench.background.newest(process_id, 50)
         assert f"[network: {one.host} was refused" in told
         assert (len(one.heads), len(two.heads)) == (1, 1)
 

@@ -470,7 +470,8 @@ def test_neither_a_socket_by_a_relative_name_nor_a_fifo_of_a_program_outside_is_
         line = (
             f"cd {made.beside} && cat theirs && {interpreter(made.who)} -I -S {made.root}/attack.py"
         )
-        assert made.run(line).stdout == "as it was"
+        found = made.run(line)
+        assert found.stdout == "as it was", found.stderr
         server.stdin.close()
         assert server.stdout.read() == "b''\n"
 
