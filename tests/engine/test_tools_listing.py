@@ -14,6 +14,7 @@ from support.bench import DEADLINE, Bench
 
 from duckflow_tui.safety.paths import FileKind
 from duckflow_tui.state.operations import Outcome
+from duckflow_tui.tools import listing
 from duckflow_tui.tools.listing import iter_files, walk
 
 LIST = "file_ops.list_dir"
@@ -210,6 +211,20 @@ async def test_links_are_not_followed(bench: Bench, root: Path) -> None:
 async def test_the_picker_stops_at_its_limit(bench: Bench) -> None:
     batches = [batch async for batch in iter_files(bench.workspace, limit=3)]
     assert sum(len(batch) for batch in batches) == 3
+
+
+@pytest.mark.usefixtures("searcher")
+async def test_paths_take_only_so_much_room(
+    bench: Bench, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the names are: 200,000 paths of 4,000 characters would take 800 MB."""
+    for number in range(2_000):
+        (root / f"{number:04}{'n' * 100}").touch()
+    monkeypatch.setattr(listing, "MAX_TEXT", 50_000)
+    found = await bench.call(FIND, glob="*n")
+    assert "only the first" in found.result.text
+    assert int(found.result.summary) < 500
+    assert len(await _files(bench)) < 1_500
 
 
 @pytest.mark.whole

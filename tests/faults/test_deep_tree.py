@@ -24,7 +24,7 @@ from duckflow_tui.tools.snapshot import FileCopies
 
 SHORT = 1_100  # levels with names of one character: as paths they are within the system's limits
 LEVELS = 1_600  # in all; the others have long names
-DESCRIPTORS = 256  # that a process has on macOS
+DESCRIPTORS = 160  # more than are open; a process on macOS has 256 in all
 
 
 @pytest.fixture
@@ -69,7 +69,9 @@ def flat(tmp_path: Path) -> Path:
 @pytest.fixture
 def few_descriptors() -> Iterator[None]:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, limits[1]))
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (len(os.listdir("/dev/fd")) + DESCRIPTORS, limits[1])
+    )
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
@@ -111,7 +113,7 @@ async def test_a_deep_tree_costs_no_more_than_a_flat_one_and_is_said(
         assert whole == [root is flat] * 2
         said = ["deeper than 100 levels" in texts[0], *("too deep" in text for text in texts[1:])]
         assert said == [root is deep] * 3
-    assert peaks[1] < 3 * peaks[0]
+    assert peaks[1] < peaks[0]
 
 
 async def test_paths_that_are_too_long_are_said_too(made: Path, tmp_path: Path) -> None:
