@@ -99,8 +99,13 @@ async def test_only_a_second_b_undoes_files() -> None:
     app = app_with(engine)
     async with standing(app) as pilot:
         await opened(app, pilot)
-        await pilot.press("down", "b")
+        await pilot.press("down")
+        assert "Changed since; stays, unless" in page(app)
+        assert "This message leaves the conversation, with all" in page(app)
+        await pilot.press("b")
         assert "b again: back" in page(app)
+        assert "stays, unless" not in page(app)  # said in one way
+        assert "Changed since:" in page(app)
         await pilot.press("down")  # another message: the key has to be meant for it
         await pilot.press("b")
         assert engine.rewind.asked == []

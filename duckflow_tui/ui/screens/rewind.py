@@ -200,7 +200,7 @@ class RewindBoard(StateBoard):
             return rows_of([(self.words(key), ink(palette.quiet))], width)
         if point is None:
             return rows_of([(self.words("rewind.about_now"), ink(palette.quiet))], width)
-        said = self.words("rewind.leaves", count=point.messages)
+        said = self.words("rewind.leaves")
         if not point.files:
             said = f"{said} {self.words('rewind.no_files')}"
         return rows_of([(said, ink(palette.quiet))], width)
@@ -212,7 +212,9 @@ class RewindBoard(StateBoard):
             return []
         rows: list[Row] = []
         if point.files and not self._forks:
-            rows += rows_of([(self.words("rewind.files_stay"), ink(palette.text))], width)
+            asked = self._sure is not None and self._sure[0] == name  # then the row above says it
+            key = "rewind.files_listed" if asked else "rewind.files_stay"
+            rows += rows_of([(self.words(key), ink(palette.text))], width)
             rows += [self._file(path, changes, width) for path, changes in _by_file(point)]
             rows.append([])
         return rows + rows_of([(visible(point.text[:_SHOWN]), ink(palette.text))], width)
