@@ -80,6 +80,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._bridge = bridge
         self.layout_name: Layout = "wide"
         self._stands = False
+        self._whole = False  # the pane that is shown has all but the line at the foot
         self._knows_width = False  # of the column, as the user chose it last
         self._interrupted_at = float("-inf")
         self._escaped_at = float("-inf")
@@ -366,6 +367,9 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     def action_column(self) -> None:
         """The panes beside the chat: at their width, wide, hidden."""
+        if layout_for(*self.size) != "wide":
+            self.status.show_notice("shell.no_column")
+            return
         self.column = _NEXT_COLUMN[self.column]
         if self.column == "hidden" and self.shown != "chat":
             self.to_composer()
@@ -514,8 +518,10 @@ class Workbench(Screen[None], inherit_bindings=False):
     def _shape(self) -> None:
         """The classes, at once: each change of one styles the whole tree anew."""
         width, height = self.size
-        self.layout_name = "single" if self.zoomed else layout_for(width, height)
+        fits = layout_for(width, height)
+        self.layout_name = "single" if self.zoomed else fits
         wide, gates_open = self.layout_name == "wide", self.talk.gates_open
+        self._whole = self.zoomed and fits == "single" and self.talk.asks is None and not gates_open
         self.update_classes(
             {f"-{name}": self.layout_name == name for name in ("wide", "single")}
             | {
@@ -524,7 +530,7 @@ class Workbench(Screen[None], inherit_bindings=False):
                 "-gate": gates_open,
                 "-why": wide and self.goal.explained,
                 "-zoomed": self.zoomed,
-                "-apart": not wide and self.shown != "chat",
+                "-apart": not wide and self.shown != "chat" and not self._whole,
             }
         )
 
@@ -541,7 +547,10 @@ class Workbench(Screen[None], inherit_bindings=False):
             if self.goal.shows_vitals:
                 visible.add("vitals")
         self.query_one("#chat").display = "chat" in visible
-        self.query_one("#main").set_class("chat" not in visible, "-foot")
+        main = self.query_one("#main")
+        main.set_class("chat" not in visible, "-foot")
+        main.display = self.header.display = not self._whole
+        self.diff.leads_back = self._whole
         self.gate.alone = self.card.alone = "chat" not in visible
         self.pill.apart = "chat" in visible and "plan" not in visible
         self.side.show_panes(visible)

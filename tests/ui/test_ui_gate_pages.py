@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
 from textual import events
@@ -516,3 +518,19 @@ async def test_of_a_command_that_goes_on_nothing_is_said_to_be_undone() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await at_gate(pilot)
         assert "Cannot be undone" in app.text()
+
+
+async def test_without_a_line_of_the_diff_in_sight_only_what_was_seen_is_counted() -> None:
+    """``seen 4 of 14 … 14 more lines`` would be two counts of one thing."""
+    app = GateApp(gate([many_lines(14)]), beside=False)
+    squeezed = 0
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at_gate(pilot)
+        for height in range(22, 7, -1):
+            await pilot.resize_terminal(80, height)
+            await drawn(pilot)
+            text = app.text()
+            if "seen " in text and not re.search(r"^\W*\d+ \+ ", text, re.MULTILINE):
+                squeezed += 1
+                assert "more line" not in text, text
+    assert squeezed

@@ -22,6 +22,7 @@ from support.consults import consultation
 from support.conversations import answer, operation, user
 from support.gates import gate
 from support.plans import running, working
+from support.screens import screen_text
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.widget import Widget
 
@@ -272,6 +273,43 @@ async def test_where_room_is_short_a_pane_lies_over_the_chat_until_esc() -> None
         await pilot.press("escape")
         await settled(pilot, lambda: bench.query_one("#chat").display, "the chat")
         assert not bench.plan.is_on_screen
+
+
+async def test_where_room_is_short_z_gives_a_pane_what_the_composer_and_the_header_had() -> None:
+    """A character brings them back, and so does a question; what a key cannot do there it says."""
+    store = working()
+    edited(store)
+    app = app_with(FakeEngine(store))
+    async with standing(app, 80, 24) as pilot:
+        bench = app.bench
+        await pilot.press("f6")
+        await settled(pilot, lambda: bench.status.said == app.words("shell.no_column"), "a word")
+        for key, pane in (("alt+2", bench.plan), ("alt+3", bench.diff)):
+            await pilot.press(key)
+            await settled(pilot, lambda p=pane: p.is_on_screen, "the pane")
+            await settled(pilot, lambda: bench.focused is not bench.composer, "the focus")
+            before = pane.region.height
+            await pilot.press("z")
+            await settled(pilot, lambda p=pane: p.region.height >= 21, "the rows")
+            assert pane.region.height > before
+            assert not bench.header.is_on_screen
+            assert not bench.composer.is_on_screen
+            await pilot.press("z")
+            await settled(pilot, lambda p=pane, b=before: p.region.height == b, "the rows back")
+        await pilot.press("z")
+        await settled(pilot, lambda: not bench.composer.is_on_screen, "the rows")
+        assert "Esc back" in screen_text(app)
+        await pilot.press("h", "i")
+        await settled(pilot, lambda: bench.composer.has_focus, "the composer")
+        assert bench.composer.text == "hi"
+        assert bench.header.is_on_screen
+        await pilot.press("alt+3")
+        await settled(pilot, lambda: bench.focused is bench.diff.view, "the focus")
+        await pilot.press("z")
+        await settled(pilot, lambda: not bench.composer.is_on_screen, "the rows")
+        store.dispatch(GateOpened(gate=gate()))
+        await settled(pilot, lambda: bench.gate.is_on_screen, "the question")
+        assert bench.composer.is_on_screen
 
 
 async def test_at_a_gate_z_shows_its_diff_and_leaves_the_layout() -> None:

@@ -374,11 +374,13 @@ class DiffPane(Vertical):
             added, removed = self.view.document.figures()
             figures = figures_text(added, removed)
             text.append(f"{self.words('diff.title')} {figures}  ", style=palette.quiet)
-        if not self._titled and (seen := self._seen_words()):
+        seen = "" if self._titled else self._seen_words()
+        if seen:
             text.append(f"{seen}  ", style=palette.accent)
         if off.lines_above:
             counts.append(self.words("diff.above", lines=off.lines_above))
-        if off.lines_below:
+        # Without a line in sight, what is more than was seen is told by that alone.
+        if off.lines_below and not (seen and off.lines_below >= sum(self.view.document.weights)):
             counts.append(counted(self.words, "diff.more", off.lines_below))
         if off.files_below:
             counts.append(counted(self.words, "diff.more_files", off.files_below))
