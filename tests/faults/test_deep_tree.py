@@ -124,6 +124,22 @@ async def test_paths_that_are_too_long_are_said_too(made: Path, tmp_path: Path) 
     assert all("too deep" in text for text in texts[1:])
 
 
+def test_of_many_folders_below_a_long_path_it_is_kept_once(made: Path) -> None:
+    names = ["d" * 100] * 30
+    make_chain(made, *names)
+    below = os.open(made / "tree" / "/".join(names), os.O_RDONLY)
+    for number in range(2_000):
+        os.mkdir(f"{number}", dir_fd=below)
+        os.close(os.open(f"{number}.env", os.O_CREAT, dir_fd=below))
+    os.close(below)
+    workspace = Bench(made).workspace
+    tracemalloc.start()
+    guarded(workspace)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2_000 * 3_000 / 2
+
+
 def test_what_is_judged_and_removed_may_be_deep(deep: Path) -> None:
     """No limit of how deep calls may lie in each other is met."""
     info = deep.stat()
