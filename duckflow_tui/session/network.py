@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from duckflow_tui.llm.endpoints import CLI_ENDPOINT
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.session.decisions import table_text
 from duckflow_tui.session.records import Redact
@@ -22,7 +23,11 @@ _RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
 
 
 def use_words(host: HostContact, words: Catalogue) -> str:
-    """What it was contacted for: "model: openai"."""
+    """What it was contacted for: "model: openai"; of the one of the command line, which nobody gave
+    a name, "the model".
+    """
+    if host.use == "model" and host.name == CLI_ENDPOINT:
+        return words("network.use.model_given")
     return words(f"network.use.{host.use}", name=host.name)
 
 
