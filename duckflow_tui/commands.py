@@ -285,6 +285,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("new", "new_session", when=with_endpoint, also=("clear", "reset")),
     Command("settings", "settings", when=always, reads=True, also=("config",)),
     Command("sessions", "sessions", when=always, also=("resume", "continue")),
+    Command("stats", "stats", when=always),
     Command("doctor", "doctor", when=always),
     Command("rename", "rename", rename, takes="text"),
     Command("export", "export", takes="text", when=always),

@@ -21,7 +21,7 @@ from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.export import FORMATS, export_lines, exported_name, format_of, write_file
-from duckflow_tui.session.facts import SessionFacts
+from duckflow_tui.session.facts import SessionFacts, figures_by_month
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import SessionFolder, SessionPlace, find, places, segment_name
 from duckflow_tui.session.records import Redact
@@ -30,6 +30,7 @@ from duckflow_tui.state.base import one_line
 from duckflow_tui.ui.session_words import (
     described,
     fault_words,
+    figure_rows,
     full_time,
     named_rows,
     state_words,
@@ -78,6 +79,7 @@ def parser(say: Catalogue) -> CommandParser:
     add("--dir", metavar="D", default=".", help=say("cli.help.dir"))
     add("--all", action="store_true", help=say("sessions.cli.all"))
     add("--trash", action="store_true", help=say("sessions.cli.trash"))
+    add("--stats", action="store_true", help=say("sessions.cli.stats"))
     add("--json", action="store_true", help=say("sessions.cli.json"))
     add("--format", choices=FORMATS, help=say("sessions.cli.format"))
     add("-o", dest="output", metavar="FILE", help=say("sessions.cli.output"))
@@ -117,6 +119,8 @@ class _Sessions:
         args = self._args
         everything = self._catalog.list(None if args.all else self._workspace, trash_too=True)
         found = [facts for facts in everything if (facts.trashed_at is not None) == args.trash]
+        if args.stats:
+            return self._stats(found)
         if args.json:
             print(json.dumps([self._as_json(facts) for facts in found], indent=1))
             return 0
@@ -125,6 +129,16 @@ class _Sessions:
         total = self._counted("total", found)
         elsewhere = self._elsewhere(trashed=args.trash)
         print(" · ".join(filter(None, (total, elsewhere))), file=sys.stderr)
+        return 0
+
+    def _stats(self, found: Sequence[SessionFacts]) -> int:
+        """What came of the work, month by month."""
+        months = figures_by_month(found)
+        if self._args.json:
+            print(json.dumps({month: of._asdict() for month, of in months.items()}, indent=1))
+            return 0
+        for row in figure_rows(months, self._say):
+            print(row)
         return 0
 
     def _counted(self, key: str, found: Sequence[SessionFacts]) -> str:

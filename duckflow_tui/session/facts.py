@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from time import localtime, strftime
+from typing import Final, Literal, NamedTuple
 
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.faults import SessionFault
@@ -13,7 +14,7 @@ from duckflow_tui.state.base import Frozen, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.gates import CardMessage
-from duckflow_tui.state.goal import RequirementState, ReviewMessage
+from duckflow_tui.state.goal import AttemptMessage, RequirementState, ReviewMessage
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.turn import TurnOutcome
 
@@ -55,6 +56,12 @@ class SessionFacts(Frozen):
     plan_steps: int = 0
     met: int = 0
     requirements: int = 0  # that count
+    turns: int = 0  # that ended
+    done: int = 0  # of them, to the end
+    attempts: int = 0  # at them; the first of each is one
+    judged: int = 0  # messages of the user whose result was judged
+    score: float = 0.0  # of these together: 0.0 to 1.0 for each
+    undone: int = 0  # calls whose changes the user took back
     calls: int = 0
     cost: float | None = None
     tokens: int = 0
@@ -108,6 +115,8 @@ def facts_of(session_id: str, found: Restored) -> SessionFacts:
     plan = state.active_plan or next(reversed(state.listed_plans), None)
     done, steps = plan.progress if plan else (0, 0)
     met, counted = state.objective.met if state.objective else (0, 0)
+    scores = _scores(state.messages)
+    again = sum(isinstance(message, AttemptMessage) for message in state.messages)
     workspace = session.workspace or (header.workspace if header else "")
     started = session.started_at or (header.created_at if header else 0.0)
     return SessionFacts(
@@ -123,6 +132,12 @@ def facts_of(session_id: str, found: Restored) -> SessionFacts:
         plan_steps=steps,
         met=met,
         requirements=counted,
+        turns=len(state.turns),
+        done=sum(turn.outcome == "done" for turn in state.turns),
+        attempts=len(state.turns) + again,
+        judged=len(scores),
+        score=sum(scores),
+        undone=len(state.undone_calls),
         calls=state.usage.calls,
         cost=state.usage.cost,
         tokens=state.usage.tokens_in + state.usage.tokens_out,
@@ -140,6 +155,58 @@ def facts_of(session_id: str, found: Restored) -> SessionFacts:
         headless=session.headless,
         missing=found.missing,
     )
+
+
+class Figures(NamedTuple):
+    """What came of the work of some sessions, added up as ``SessionFacts`` has it."""
+
+    sessions: int
+    turns: int
+    done: int
+    attempts: int
+    judged: int
+    score: float
+    calls: int
+    undone: int
+
+
+def figures_by_month(found: Iterable[SessionFacts]) -> dict[str, Figures]:
+    """Under ``2026-11``, by the local time at which a session was last worked in, the newest month
+    first. Sessions of the demo, and those in which no turn ended, count for nothing.
+    """
+    months: dict[str, list[SessionFacts]] = {}
+    for facts in found:
+        if facts.turns and not facts.demo:
+            month = strftime("%Y-%m", localtime(facts.last_at))
+            months.setdefault(month, []).append(facts)
+    return {month: figures_of(months[month]) for month in sorted(months, reverse=True)}
+
+
+def figures_of(found: Sequence[SessionFacts]) -> Figures:
+    """The figures of these sessions together."""
+    return Figures(
+        sessions=len(found),
+        turns=sum(facts.turns for facts in found),
+        done=sum(facts.done for facts in found),
+        attempts=sum(facts.attempts for facts in found),
+        judged=sum(facts.judged for facts in found),
+        score=sum(facts.score for facts in found),
+        calls=sum(facts.calls for facts in found),
+        undone=sum(facts.undone for facts in found),
+    )
+
+
+def _scores(messages: Sequence[Message]) -> list[float]:
+    """How far each message of the user was met, by the last judgement before the next one."""
+    scores: list[float] = []
+    judged = False  # since the user's last message
+    for message in messages:
+        if isinstance(message, UserMessage) and not message.aside:
+            judged = False
+        elif isinstance(message, ReviewMessage):
+            scores[len(scores) - judged :] = [message.review.score]
+            judged = True
+    return scores
 
 
 def facts_of_unreadable(session_id: str, fault: SessionFault) -> SessionFacts:

@@ -30,7 +30,7 @@ from duckflow_tui.session.folders import FOLDER, TRASH, SessionFolder, SessionPl
 from duckflow_tui.session.records import SCHEMA, as_bytes
 
 FILE_NAME: Final = "sessions-index.sqlite3"
-_VERSION: Final = 1  # of the tables and of what is put in them
+_VERSION: Final = 2  # of the tables and of what is put in them
 _MADE_BY: Final = f"{__version__} {SCHEMA} {_VERSION}"
 _TRIGRAM: Final = 3  # characters of the shortest word that the index finds
 _BUSY_S: Final = 2.0  # seconds that another process may write

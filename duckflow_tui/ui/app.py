@@ -461,6 +461,13 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     def action_new_session(self) -> None:
         self.spawn(self.session.leave_for(), "sessions")
 
+    def action_stats(self) -> None:
+        from duckflow_tui.ui.screens.stats import StatsBoard
+
+        session = self.session
+        catalog = session.sources.catalog
+        self.push_screen(StatsBoard(self.words, self.clock, catalog, session.workspace))
+
     def action_doctor(self) -> None:
         from duckflow_tui.ui.screens.health import HealthBoard
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
+
+from pydantic import ValidationError
 
 from duckflow_tui.llm.connections import ModelConnection, ModelLine
 from duckflow_tui.llm.endpoints import (
@@ -37,8 +40,9 @@ if TYPE_CHECKING:
     from duckflow_tui.ui.screens.model_list import ModelList
     from duckflow_tui.words.catalogue import Catalogue
 
-SourceKind = Literal["server", "key", "kept", "form", "again", "demo"]
+SourceKind = Literal["server", "key", "kept", "form", "with_key", "again", "demo"]
 
+_KEY: Final = re.compile(r"[^\s.:/]{20,}")  # longer than names of machines without a dot
 #: Answers that do not tell a wrong address from a server that has no list of its models.
 UNLISTED: Final = ("not_found", "not_json", "html")
 REFUSED: Final = ("auth", "no_key_sent", "forbidden", "bad_key")
@@ -67,6 +71,18 @@ class Source(NamedTuple):
             place = say(f"connect.place.{self.kept.key_place}", variable=self.kept.variable)
             return self.kept.name, f"{host_of_url(self.kept.base_url)} · {place}"
         return say(f"connect.source.{self.kind}"), say(f"connect.about.{self.kind}")
+
+
+class NotTaken(Exception):
+    """Why a written address leads nowhere, as the user is told it: empty where they know it
+    already. ``code`` is that of the server's answer, empty without one, ``address`` what was asked.
+    """
+
+    def __init__(self, said: str, code: str = "", address: str = "") -> None:
+        super().__init__(said)
+        self.said = said
+        self.code = code
+        self.address = address
 
 
 def host_of_url(base_url: str) -> str:
@@ -115,6 +131,8 @@ class Connecting:
         self.chosen = False  # a model was chosen, and its session is not there yet
         self.failure = ""  # why no session could be opened
         self.said = ""  # what came of the last thing that was taken
+        self._trying = False  # a written address is being asked
+        self._unlisted = ""  # the address that is taken if it is sent once more
         self.changed: Callable[[], None] = lambda: None
 
     # --- what there is ------------------------------------------------------------------------
@@ -139,9 +157,9 @@ class Connecting:
     def first(self) -> list[Source]:
         """The lines of the first screen: while it looks only those that stay as they are."""
         if self.looking:
-            return [Source("form"), Source("demo")]
+            return [Source("with_key"), Source("demo")]
         again = () if self.servers or self.keys else (Source("again"),)
-        return [*self._found(()), Source("form"), *again, Source("demo")]
+        return [*self._found(()), Source("with_key"), *again, Source("demo")]
 
     def later(self, kept: Sequence[ModelConnection]) -> list[Source]:
         """The lines of ``/connect``: what is connected, then what else there is."""
@@ -180,7 +198,7 @@ class Connecting:
             await self._take_key(source.known)
         elif source.kept is not None:
             await self.choose_model(source.kept.name)
-        elif source.kind == "form":
+        elif source.kind in ("form", "with_key"):
             await self.write()
         elif source.kind == "again":
             await self.look()
@@ -235,11 +253,87 @@ class Connecting:
         written = await app.push_screen_wait(form)
         if written is None:
             return
-        wanted = (urlsplit(written.base_url).hostname or "server").removeprefix("api.")
-        connection = self._named(wanted.removesuffix(".com"), written.base_url)
         update = {"key_place": written.place, "variable": written.variable}
-        connection = connection.model_copy(update=update)
+        connection = self._at(written.base_url).model_copy(update=update)
         await self._offer(connection, written.secret, written.models)
+
+    async def try_address(self, typed: str) -> None:
+        """Ask the server at this address, without a key, and let the user choose one of its models;
+        the form for a key opens where it wants one. Anything else that it answers is said.
+        """
+        if self._trying:
+            return
+        self._trying = True
+        try:
+            address, models = await self.ask(typed, self.say)
+        except NotTaken as error:
+            if error.code in REFUSED:
+                self.say("")
+                await self.write(error.address, error.said)
+                return
+            if error.code not in UNLISTED or self._unlisted != error.address:
+                self._unlisted = error.address if error.code in UNLISTED else ""
+                self.say(error.said)
+                return
+            address, models = error.address, ()
+        finally:
+            self._trying = False
+        self.say("")
+        await self._offer(self._at(address), "", models)
+
+    async def ask(
+        self, typed: str, say: Callable[[str], None], secret: str = "", variable: str = ""
+    ) -> tuple[str, Sequence[ModelLine]]:
+        """The address that answers to what was typed, and the models there. ``say`` tells the user
+        meanwhile; ``variable`` is where the key ``secret`` came from. Raises NotTaken.
+        """
+        from duckflow_tui.llm.discovery import address_of, reach
+
+        words, sources = self._app.words, self._app.session.sources
+        if _KEY.fullmatch(typed.strip()):  # it would be asked for by name, in the clear
+            sources.choice.withhold([typed.strip()])
+            raise NotTaken(words("connect.form.a_key"))
+        address = address_of(typed, secret)
+        if not address:
+            raise NotTaken(words("connect.form.no_address"))
+        try:
+            endpoint = Endpoint(name="new", base_url=address, api_key_env=variable)
+        except ValidationError as error:
+            kind = error.errors(include_url=False, include_input=False)[0]["type"]
+            why = words(f"settings.why.{kind}")
+            raise NotTaken(words("connect.form.not_so", reason=why)) from None
+        if variable and not secret:
+            name = visible_line(variable)
+            raise NotTaken(words("connect.form.no_variable", variable=name))
+        if not await self._may_ask(endpoint):
+            raise NotTaken("")
+        say(words("connect.asking", host=host_of_url(address)))
+        try:
+            found = await reach(address, secret, variable)
+        except LlmError as error:
+            said = fault_words(error, words, variable)
+            if error.code in UNLISTED:
+                said = f"{said} {words('connect.form.unlisted')}"
+            raise NotTaken(said, error.code, address) from None
+        return found.base_url, found.models
+
+    async def _may_ask(self, endpoint: Endpoint) -> bool:
+        """Plain http to a private address is confirmed once (R11)."""
+        from duckflow_tui.ui.screens.confirm import Confirm
+
+        app, sources = self._app, self._app.session.sources
+        if not sources.needs_confirmation(endpoint):
+            return True
+        question = Confirm(app.words, app.clock, "origin", origin=endpoint.origin)
+        if await app.push_screen_wait(question) != "yes":
+            return False
+        sources.confirm_origin(endpoint.origin)
+        return True
+
+    def _at(self, base_url: str) -> ModelConnection:
+        """A connection to this address, named after its host."""
+        wanted = (urlsplit(base_url).hostname or "server").removeprefix("api.")
+        return self._named(wanted.removesuffix(".com"), base_url)
 
     # --- models -------------------------------------------------------------------------------
 

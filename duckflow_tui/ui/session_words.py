@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from rich.cells import cell_len
+
 from duckflow_tui.safety.safe_text import SafeText, visible_line
+from duckflow_tui.session.facts import Figures
 from duckflow_tui.session.faults import SessionFault, SessionInUse
 from duckflow_tui.state.base import calendar, one_line
 from duckflow_tui.words.catalogue import Catalogue
@@ -93,6 +96,37 @@ def spent_words(facts: SessionFacts, say: Catalogue) -> str:
         return ""
     said = say("export.calls", count=facts.calls, tokens=f"{facts.tokens:,}")
     return said if facts.cost is None else f"{said} · {money(facts.cost)}"
+
+
+def figure_words(of: Figures, say: Catalogue) -> dict[str, str]:
+    """What came of the work, by the name of each figure; shares of what ended or was judged."""
+    return {
+        "sessions": str(of.sessions),
+        "turns": str(of.turns),
+        "done": say("stats.share", percent=round(100 * of.done / of.turns)),
+        "attempts": f"{of.attempts / of.turns:.1f}",
+        "score": f"{of.score / of.judged:.2f}" if of.judged else "–",
+        "calls": str(of.calls),
+        "undone": str(of.undone),
+    }
+
+
+def figure_rows(months: Mapping[str, Figures], say: Catalogue) -> list[str]:
+    """A table of the months with their sum: heads, then a row for each; one line without any."""
+    if not months:
+        return [say("stats.none")]
+    total = Figures(*map(sum, zip(*months.values(), strict=True)))
+    shown = [figure_words(of, say) for of in (*months.values(), total)]
+    heads: list[str] = [say("stats.column.month"), *(say(f"stats.column.{n}") for n in shown[0])]
+    names = [*months, say("stats.all")]
+    rows = [heads, *([name, *of.values()] for name, of in zip(names, shown, strict=True))]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    lines: list[str] = []
+    for row in rows:
+        gaps = [wide - cell_len(text) for text, wide in zip(row, widths, strict=True)]
+        figures = [" " * gap + text for gap, text in zip(gaps[1:], row[1:], strict=True)]
+        lines.append("  ".join([row[0] + " " * gaps[0], *figures]))
+    return lines
 
 
 def money(cost: float) -> str:

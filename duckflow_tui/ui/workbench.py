@@ -142,7 +142,7 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     async def show_session(self, store: Store) -> None:
         """The chat of this session takes the place of whatever was there."""
-        at_welcome = self.focused is not None and self.focused is self.talk.welcome
+        at_welcome = self.talk.welcome is not None and self.talk.welcome in self._around()
         await self.talk.show_session(store)
         if at_welcome:
             self.set_focus(self.composer)

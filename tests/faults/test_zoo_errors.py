@@ -134,7 +134,7 @@ FAILS = {
         429, "Provider returned error", code=429, metadata={
             "raw": "x is temporarily rate-limited upstream. Please retry shortly",
             "provider_name": "x"}),) * 6, [1.0, 2.0, 4.0, 8.0, 16.0],
-        "takes no more requests for now: Provider returned error: x is temporarily rate-limited",
+        "accepts no more requests for now: Provider returned error: x is temporarily rate-limited",
         reason="rate_limited"),
     "DeepSeek without credit": Fails(DeepSeek, (error(
         402, "Insufficient Balance", type="unknown_error", code="invalid_request_error"),), [],
@@ -157,7 +157,7 @@ FAILS = {
         [7.66], reason="rate_limited"),
     "Groq for the day": Fails(Groq, (error(
         429, TPM.format("day (TPD):", "9m38.016s"), type="tokens", code="rate_limit_exceeded"),),
-        [], "takes no more requests for 578 s"),
+        [], "accepts no more requests for 578 s"),
     "Groq takes less in a minute": Fails(Groq, (error(
         413, "Request too large for model `llama-3.1-8b-instant` on tokens per minute (TPM): Limit "
         "6000, Requested 6294, please reduce your message size and try again.", type="tokens",

@@ -336,7 +336,7 @@ def test_an_editor_in_the_folder_that_is_worked_in_is_not_started(
         terminal.type("typed")
         terminal.sees("typed")
         terminal.type(b"\x07")
-        terminal.sees("is not started: it is found in")
+        terminal.sees("was not started: it lies in")
         terminal.type("!")
         terminal.sees("typed!")
     assert not (tmp_path / "ran").exists()

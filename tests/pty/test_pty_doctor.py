@@ -74,7 +74,7 @@ def test_a_sound_machine_with_a_model_has_nothing_in_the_way(tmp_path: Path) -> 
     assert "✓ Terminal: xterm-256color, 120×40" in shown
     assert "✓ Colours: 16 million" in shown
     assert "✓ Model: large at 127.0.0.1:" in shown
-    assert "Nothing is in the way." in shown
+    assert "Everything is fine." in shown
 
 
 def test_a_small_terminal_and_a_dumb_one_are_told(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_the_app_shows_the_same_page(tmp_path: Path, width: int, height: int) ->
             terminal.sees("Message")
             terminal.type("/doctor\r")
             model = ("✓ Model       large",) if height == 40 else ()
-            terminal.sees("✓ Terminal", "! Colours", "Nothing is in the way", *model)
+            terminal.sees("✓ Terminal", "! Colours", "Everything is fine", *model)
             assert height < 40 or re.search(
                 "Sandbox +(full, by|partial, by|none works)", terminal.text
             )

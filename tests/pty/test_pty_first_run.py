@@ -97,7 +97,7 @@ def test_with_nothing_found_the_demo_is_one_key_away(
     tmp_path: Path, key: str, language: str, title: str
 ) -> None:
     with start(tmp_path, "--lang", language, width=80, height=24) as terminal:
-        terminal.sees(f"› 0 {title}")
+        terminal.sees(f"› 0   {title}")
         terminal.type(key)
         terminal.sees("Enter: ", "NO SANDBOX" if language == "en" else "")
 
@@ -130,7 +130,7 @@ def test_to_look_again_puts_the_mark_on_the_server_that_is_found(tmp_path: Path)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Lists, bind_and_activate=False)
     server.server_bind()  # nobody listens yet
     with start(tmp_path, ports=f"[{server.server_port}]") as terminal:
-        terminal.sees("› 0 the demo", "2 look again")
+        terminal.sees("› 0   the demo", "2   look again")
         server.server_activate()
         serving = threading.Thread(target=server.serve_forever, daemon=True)
         serving.start()
@@ -189,7 +189,7 @@ def test_only_the_name_of_a_variable_can_be_kept(tmp_path: Path) -> None:
     """An address is written too; a variable that is empty is said at once."""
     with guarded() as base_url:
         with start(tmp_path, environ={"MY_OWN_KEY": KEY}) as terminal:
-            terminal.sees("another address or key")
+            terminal.sees("with its address")
             terminal.type("1")
             terminal.sees("Address, or the provider's name")
             terminal.type(base_url + "\t\t\x1b[C")

@@ -131,10 +131,12 @@ async def at_models(
     ports: str = "[]",
     settings: str = "",
     versioned: bool = True,
+    connected: bool = True,
 ) -> AsyncGenerator[ModelSeat]:
     """The app in a session with the model ``small`` of a scripted endpoint that also lists
     ``large``; ``shelf_url`` is connected as ``shelf``. In ``settings``, ``URL`` is its address;
-    without ``versioned`` that is given without its ``/v1``.
+    without ``versioned`` that is given without its ``/v1``. Without ``connected`` no server is
+    known, and the app stands at its first screen.
     """
     workspace, home = tmp_path / "little-shop", tmp_path / "home"
     workspace.mkdir(parents=True)
@@ -147,13 +149,14 @@ async def at_models(
     async with ScriptedEndpoint(scripted.model_copy(update=update), guard=guard) as server:
         kept, url = Connections(places.data), server.base_url
         url = url if versioned else url.removesuffix("/v1")
-        kept.add(ModelConnection(name="pond", base_url=url))
+        if connected:
+            kept.add(ModelConnection(name="pond", base_url=url))
         if shelf_url:
             kept.add(ModelConnection(name="shelf", base_url=shelf_url))
         if settings:
             places.config.mkdir(parents=True)
             places.settings_file.write_text(settings.replace("URL", url))
-        else:
+        elif connected:
             kept.choose(ModelRef("pond", "small"))
         flags = Flags(workspace=workspace)
         environ = {**UNTOUCHED, "DUCKFLOW_DISCOVERY__PORTS": ports}
@@ -168,8 +171,11 @@ async def at_models(
         app = DuckflowApp(sessions, options, clock=clock)
         try:
             async with app.run_test(size=size) as pilot:
-                await settled(pilot, lambda: app.session.engine is not None, "the session")
-                await settled(pilot, lambda: app.bench.composer.has_focus, "the composer")
+                if connected:
+                    await settled(pilot, lambda: app.session.engine is not None, "the session")
+                    await settled(pilot, lambda: app.bench.composer.has_focus, "the composer")
+                else:
+                    await settled(pilot, lambda: app.bench.talk.welcome is not None, "the screen")
                 seat = ModelSeat(app, pilot, clock)
                 seat.server, seat.sessions, seat.home = server, sessions, home
                 yield seat

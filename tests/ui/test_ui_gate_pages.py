@@ -255,7 +255,7 @@ async def test_what_deviates_is_said_and_nothing_else() -> None:
     for part in (
         "OUTSIDE the folder",
         "cannot be undone",
-        "sandbox NONE: nothing holds this command",
+        "sandbox NONE: nothing limits this command",
         "HIGH risk",
         "leads to /etc/hosts",
     ):

@@ -209,7 +209,7 @@ async def test_an_evidence_without_a_place_says_so_and_the_page_stays() -> None:
     async with standing(app) as pilot:
         await open_board(app, pilot)
         await pilot.press("2")  # a call that is not in this chat
-        await settled(pilot, lambda: "nothing of it in the chat" in page(app), "the word")
+        await settled(pilot, lambda: "Nothing about it is in the chat" in page(app), "the word")
         await pilot.press("down", "1")  # a judgement: no call at all
         await pilot.pause()
         assert isinstance(app.screen, LedgerBoard)

@@ -11,7 +11,7 @@ import pytest
 from support.app_states import settled
 from support.model_servers import KEY, ModelSeat, at_models, shelf
 from support.session import done
-from textual.widgets import OptionList
+from textual.widgets import Input, OptionList
 
 from duckflow_tui.demo.replies import Fault, Reply
 from duckflow_tui.llm.connections import ModelLine
@@ -331,6 +331,40 @@ async def test_asking_for_models_is_said_until_it_is_answered(
             await seat.sees("Which model at", "teal")
             assert "Asking" not in seat.app.bench.status.said
             assert KEY not in seat.screen
+
+
+async def test_an_address_on_the_first_screen_is_tried_there(tmp_path: Path) -> None:
+    """What it answers stands below, and a server that wants a key leads to its form. What
+    was sent before waits meanwhile, and goes to the model that is chosen.
+    """
+    with shelf() as (url, came), shelf(key=KEY) as (guarded, _):
+        async with at_models(tmp_path, connected=False, size=(80, 24)) as seat:
+            await seat.sees("Tab address")
+            await seat.pilot.press(*"hello", "enter")
+            await seat.sees("Your message is kept")
+            await seat.pilot.press("tab")
+            field = seat.app.bench.query_one("#welcome-address Input", Input)
+            await settled(seat.pilot, lambda: field.has_focus, "the field")
+            await seat.pilot.press(*"127.0.0.1:1/v1", "enter")
+            await seat.sees("No connection to 127.0.0.1:1")
+            await seat.pilot.press("ctrl+u", *KEY.replace("duck", "sk"), "enter")
+            await seat.sees("looks like a key")
+            assert came == []
+            await seat.pilot.press("ctrl+u", *guarded, "enter")
+            await seat.sees("Connect a server", "wants a key")
+            await seat.pilot.press("escape")
+            await settled(seat.pilot, lambda: field.has_focus, "the field again")
+            await seat.pilot.press("ctrl+u", *url.removeprefix("http://").removesuffix("/v1"))
+            await seat.pilot.press("up")  # a line, and back
+            assert not field.has_focus
+            await seat.pilot.press("down", "enter")
+            await seat.sees("mallard-small", "teal")
+            seat.clock.advance(1)
+            await seat.pilot.press(*"teal", "enter")
+            await settled(seat.pilot, lambda: seat.app.session.engine is not None, "the session")
+            await seat.sees("› hello")
+            assert now(seat).endswith("/teal")
+            assert [one.base_url for one in seat.connections.all] == [url]
 
 
 # --- keys -----------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ async def test_each_step_says_how_it_is_what_it_waits_for_and_what_it_took() -> 
         assert [task.split()[0] for task in tasks] == ["✓", "▶", "○"]
         assert "38 lines" in tasks[0]
         assert last.startswith("●○ 3 Test for stacked discounts")
-        assert last.split()[-4:] == ["needs", "2", "asks", "first"]
+        assert last.split()[-4:] == ["after", "2", "asks", "first"]
 
 
 async def test_time_goes_on_while_a_step_runs_and_no_timer_is_left_when_it_ends() -> None:
@@ -340,6 +340,8 @@ async def test_what_was_meant_for_a_turn_leaves_the_screen_with_it() -> None:
         store.dispatch(TurnFinished(turn_id="turn_00000001", outcome="done", reply="", llm_calls=1))
         await settled(pilot, lambda: "Provisional" not in screen_text(app), "the end")
         assert not app.bench.side.display
+        await pilot.press("f3")  # nor does it where the pane is asked for
+        await settled(pilot, lambda: rows(app) == [" There is no plan yet."], "no plan")
 
 
 async def test_a_provisional_plan_is_scrolled_to_its_end() -> None:

@@ -273,7 +273,7 @@ async def test_a_plan_that_changed_meanwhile_is_not_approved() -> None:
         other = draft(goal="something else")
         app.bench.card.ask(store.state.cards[0], other, 1)
         await pilot.press("y")
-        await settled(pilot, lambda: "the plan changed meanwhile" in screen_text(app))
+        await settled(pilot, lambda: "the plan has changed" in screen_text(app))
         assert fake.card_answers == []
 
 
@@ -337,9 +337,9 @@ async def test_a_difference_says_what_becomes_of_each_step() -> None:
     async with standing(app, 160):
         text = screen_text(app)
         assert "1 added, 1 changed" in text
-        assert "+ 3 Check the receipt too · needs 2" in text
-        assert "~ 4 Test combinations of discounts · needs 3" in text
-        assert "was: 3 Test for stacked discounts · needs 2" in text
+        assert "+ 3 Check the receipt too · after 2" in text
+        assert "~ 4 Test combinations of discounts · after 3" in text
+        assert "was: 3 Test for stacked discounts · after 2" in text
         assert f"{SAYS}  the receipt is wrong too" in text
 
 
@@ -419,7 +419,7 @@ async def test_a_gate_shows_the_figures_of_the_app() -> None:
         text = screen_text(app)
         assert "runs       pytest -q" in text
         assert "&& ls" in text
-        assert "NONE: nothing holds this command" in text
+        assert "NONE: nothing limits this command" in text
         assert "tool-made" in text
 
 
@@ -431,8 +431,8 @@ async def test_a_gate_shows_the_figures_of_the_app() -> None:
             "s  allow commands in the sandbox this session",
             "x  allow only pytest … this session",
             "sandbox full, unasked",
-            "OUTSIDE the sandbox: nothing holds this command",
-            "With s, commands run in it unasked",
+            "OUTSIDE the sandbox: nothing limits this command",
+            "With s, commands run in the sandbox without asking",
         ),
         (
             "ja",

@@ -97,7 +97,7 @@ async def test_the_thirteen_steps_of_a_plan_with_keys_alone(tmp_path: Path) -> N
         work = tmp_path / "work"
         await user.types("two notes please")
         await user.sees("› two notes please", "Plan  notes  0/2  draft", "○ 1 first note")
-        await user.sees("Enter to decide", "2 second note · needs 1", "step by step")
+        await user.sees("Enter to decide", "2 second note · after 1", "step by step")
         assert [r.purpose for r in server.requests] == ["main", "plan"]  # nothing goes on unasked
 
         await user.decides("o")

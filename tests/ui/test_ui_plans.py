@@ -32,7 +32,7 @@ def other(language: str = "en", **fields: Any) -> Plan:
 
 
 def listed(language: str = "en") -> FakeEngine:
-    """Two plans; the older one is in hand."""
+    """Two plans; the older one is active."""
     store = store_with()
     store.state.plans = (running(language), other(language, status=PlanStatus.CLOSED))
     store.state.active_plan_id = PLAN
@@ -60,7 +60,7 @@ async def test_each_plan_says_how_far_it_is_and_one_is_in_hand() -> None:
         await open_board(app, pilot)
         _, newest, older, *rest = page(app)
         assert " ".join(newest.split()) == "› a page on discounts closed · 0 of 3 done"
-        assert " ".join(older.split()) == "▶ discounts in hand · under way · 1 of 3 done"
+        assert " ".join(older.split()) == "▶ discounts active · under way · 1 of 3 done"
         assert said()["goal"] in " ".join(rest)
         assert any(line.split()[:2] == ["○", "1"] for line in rest)
         await pilot.press("down")
@@ -96,7 +96,7 @@ async def test_without_a_plan_the_list_says_so() -> None:
         assert any("There is no plan" in line for line in page(app))
 
 
-@pytest.mark.parametrize(("how", "means"), [("close", "opens it again"), ("delete", "no more")])
+@pytest.mark.parametrize(("how", "means"), [("close", "can reopen it"), ("delete", "no longer")])
 async def test_a_card_says_what_an_end_means_before_the_key(how: str, means: str) -> None:
     """Covers S2-26."""
     fake = FakeEngine(working(cards=(end_card(how),)))
@@ -104,7 +104,7 @@ async def test_a_card_says_what_an_end_means_before_the_key(how: str, means: str
     async with standing(app) as pilot:
         await at_question(pilot)
         text = " ".join(screen_text(app).split())
-        assert f"The AI would {how} this plan" in text
+        assert f"The AI wants to {how} this plan" in text
         assert means in text
         assert "yes, end it" in text
         await pilot.press("y")

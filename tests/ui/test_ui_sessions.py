@@ -20,7 +20,7 @@ from support.app_states import (
 )
 from support.conversations import assistant, user
 from support.pinned import ManualClock
-from support.screens import shown
+from support.screens import screen_text, shown
 from support.session_shelf import HOUR, NOW, WORKSPACE, asked, record, replied, shelf
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -510,3 +510,16 @@ async def test_a_session_that_is_nowhere_cannot_be_exported(tmp_path: Path) -> N
     async with standing(app) as pilot:
         await pilot.press(*"/export x.md", "enter")
         await settled(pilot, lambda: "lives in memory" in shown(app.bench.status), "the reason")
+
+
+async def test_the_figures_of_this_folder_are_a_page_of_their_own(tmp_path: Path) -> None:
+    """On a narrow screen too all of them can be read. Covers S1-51."""
+    app = with_shelf(tmp_path)
+    async with standing(app, 60, 20) as pilot:
+        await pilot.press(*"/stats", "enter")
+        await settled(pilot, lambda: "changes taken back" in screen_text(app), "all")
+        for said in ("Month    Sessions", "2025-05", "calls to models"):
+            assert said in screen_text(app), said
+        settle(app)
+        await pilot.press("escape")
+        assert app.screen is app.bench

@@ -22,7 +22,6 @@ from support.pinned import ManualClock
 from support.screens import screen_text
 from textual import events
 from textual.message import Message
-from textual.widgets import Static
 
 from duckflow_tui.settings import SettingProblem
 from duckflow_tui.ui.session_host import AppOptions
@@ -220,7 +219,7 @@ async def test_the_first_screen_shows_every_mistake_in_the_settings_whole() -> N
         for language in ("en", "ja"):
             app.action_language(language)
             await pilot.pause()
-            head = app.bench.query_one(".welcome-head", Static)
+            head = app.bench.query_one(".welcome-head")
             rows = [head.render_line(y).text for y in range(head.size.height)]
             shown = "".join("".join(rows).split())
             for problem in problems:

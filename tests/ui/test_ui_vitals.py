@@ -275,7 +275,7 @@ async def test_a_change_without_a_place_says_so() -> None:
         app.bench.vitals.action_walk(99)
         app.bench.vitals.action_walk(-3)  # past the limit, to a loop that nothing is behind
         await pilot.press("enter")
-        await settled(pilot, lambda: "nothing of it in the chat" in app.bench.status.said)
+        await settled(pilot, lambda: "Nothing about it is in the chat" in app.bench.status.said)
         assert app.bench.focused is app.bench.vitals
 
 

@@ -201,7 +201,7 @@ async def test_the_queue_may_empty_itself_while_it_is_open() -> None:
         await opened(pilot, app, "alt+up")
         for message in store.state.queue:
             store.dispatch(QueueItemRemoved(message_id=message.message_id))
-        await settled(pilot, lambda: "No message waits any more." in page(app))
+        await settled(pilot, lambda: "No messages are waiting any more." in page(app))
         await pilot.press("enter", "t", "J", "escape")
         await settled(pilot, lambda: app.screen is app.bench)
 
@@ -244,7 +244,7 @@ async def test_an_exclamation_mark_alone_stays() -> None:
     app = app_with(fake)
     async with standing(app) as pilot:
         await pilot.press("!", "enter")
-        await settled(pilot, lambda: "command behind the !" in app.bench.status.said)
+        await settled(pilot, lambda: "command after the !" in app.bench.status.said)
         assert app.bench.composer.text == "!"
         assert fake.commands == fake.sent == []
 

@@ -54,7 +54,7 @@ def test_without_a_session_only_some_commands_run() -> None:
     always = set(BY_NAME) - {*silent, "rewind", "fork", "probe", "compact", "new", "more", "queue"}
     assert always == {
         "keys", "chat", "plan", "diff", "vitals", "remember", "copy", "settings", "sessions",
-        "model", "connect", "doctor", "export", "lang", "theme", "quit",
+        "model", "connect", "doctor", "stats", "export", "lang", "theme", "quit",
     }  # fmt: skip
 
 

@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 from support import plans
-from support.consults import budget, requirements, review, reviewed
+from support.consults import attempt, budget, requirements, review, reviewed
 from support.conversations import assistant, notice, operation, user
 
-from duckflow_tui.session.facts import Piece, SessionFacts, facts_of, facts_of_unreadable, pieces_of
+from duckflow_tui.session.facts import (
+    Figures,
+    Piece,
+    SessionFacts,
+    facts_of,
+    facts_of_unreadable,
+    figures_by_month,
+    pieces_of,
+)
 from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.reader import SessionRead
 from duckflow_tui.session.records import JournalHeader
@@ -228,3 +236,27 @@ def test_what_names_a_session_comes_first_and_what_waits_last() -> None:
     assert first.text.split("\n") == [*named, *(step.name for step in plan.steps), *asked, *asked]
     assert first.who == "title"
     assert (last.who, last.text, last.at) == ("user", "wait␛", 3.0)
+
+
+def test_the_figures_of_a_month_add_up_what_came_of_its_requests() -> None:
+    """A request is met as far as its last judgement says. The demo counts for nothing, nor does a
+    session in which no request ended. Covers S1-51.
+    """
+    state = AgentState()
+    scores = {score: reviewed(review(score=score)) for score in (0.5, 1.0, 0.25)}
+    beside = user("how far?", 2).model_copy(update={"aside": True})
+    state.messages += [user("mend it", 1), scores[0.5], attempt(), beside]
+    state.messages += [scores[1.0], user("and the README", 3), scores[0.25]]
+    state.turns = [
+        TurnSummary(turn_id=f"t{number}", outcome=outcome, llm_calls=2)
+        for number, outcome in enumerate(("done", "failed"))
+    ]
+    state.usage = state.usage.model_copy(update={"calls": 9})
+    state.undone_calls = ("call_1",)
+    one = facts(state).model_copy(update={"last_at": 1_700_000_000.0})  # in November 2023
+    earlier = one.model_copy(update={"last_at": 1_690_000_000.0})  # in July
+    left_out = [one.model_copy(update={"demo": True}), one.model_copy(update={"turns": 0})]
+    months = figures_by_month([earlier, one, *left_out, one])
+    assert list(months) == ["2023-11", "2023-07"]
+    assert months["2023-07"] == Figures(1, 2, 1, 3, 2, 1.25, 9, 1)
+    assert months["2023-11"] == Figures(2, 4, 2, 6, 4, 2.5, 18, 2)

@@ -226,7 +226,6 @@ class GoalPane(Vertical):
         self.vitals.display = self.shows_vitals
         self.ledger.display = self.ledger.has_items or not self.vitals_on
         self.set_class(self.explained, "-explained")
-        self.set_class(not self.shows_vitals, "-no-vitals")
 
     def watch_words(self) -> None:
         self.vitals.words = self.ledger.words = self.words

@@ -84,7 +84,9 @@ class PlanView(LineView):
     def show(self, state: AgentState) -> None:
         """Take over what the state says now; only lines that changed are drawn again."""
         old, work = self._tree.plan, self._work
-        self._work, self._brief = state.work, state.memory.plan_brief
+        self._work = state.work
+        # It is about the turn that runs: beside one that has ended, nothing waits for a plan.
+        self._brief = state.memory.plan_brief if state.turn is not None else ()
         held = state.turn is not None and state.turn.pause != "running"
         asking = asking_of(state)
         plan, asked = state.active_plan, state.objective

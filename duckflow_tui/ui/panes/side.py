@@ -86,7 +86,7 @@ class Side(Vertical):
             self._titles["plan"].invalidate()
             self.show_panes(self._shown)
         found: set[PaneName] = set()
-        brief = state.memory.plan_brief if state.turn is not None else ()  # holds until its end
+        brief = state.turn is not None and bool(state.memory.plan_brief)  # holds until its end
         if state.active_plan is not None or brief or state.work is not None:
             found.add("plan")
         if state.objective is not None and state.objective.extracted_requirements:

@@ -260,7 +260,7 @@ class VitalsPane(LineView, can_focus=True):
             Segment(f" {value:.2f} ", ink(palette.text)),
             Segment(f"{sparks[-points:]:>{points}} " if sparks else "", colour),
         ]
-        room = width - sum(cell_len(segment.text) for segment in row)
+        room = width - 1 - sum(cell_len(segment.text) for segment in row)
         if more and cell_len(said) + cell_len(more) + 3 <= room:
             said = f"{said} · {more}"
         row.append(Segment(fit(said, max(0, room)), ink(palette.quiet)))

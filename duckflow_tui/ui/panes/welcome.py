@@ -7,24 +7,27 @@ from typing import ClassVar, Final, Protocol
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from textual import events
+from rich.style import Style
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
+from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import var
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.base import half_width
 from duckflow_tui.ui.connecting import Connecting, Source
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.rows import Rows, palette_of
-from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad
+from duckflow_tui.ui.panes.strips import Piece, Row, fit, ink, marked, pad, rows_of
 from duckflow_tui.words.catalogue import Catalogue
 
 DEMO: Final = "0"  # the key of the demo's line, whatever is found
+FIELD: Final = "Tab"  # the key that leads to the field
+_KEYS: Final = len(FIELD) + 1  # cells of the column of keys
 
 
 class Trouble(Protocol):
@@ -33,6 +36,22 @@ class Trouble(Protocol):
     def words(self, say: Catalogue) -> str:
         """What and where, in the language of the catalogue."""
         ...
+
+
+class Said(Rows):
+    """A text of the first screen; its lines break as those of the chat do."""
+
+    def __init__(self, *, classes: str) -> None:
+        super().__init__(classes=classes)
+        self._pieces: list[Piece] = []
+
+    def say(self, *pieces: tuple[str, Style]) -> None:
+        """Show this; pieces without a text are none."""
+        self._pieces = [piece for piece in pieces if piece[0]]
+        self.invalidate(layout=True)
+
+    def lines(self, width: int) -> list[Row]:
+        return rows_of(self._pieces, width) if self._pieces else []
 
 
 class SourceRows(Rows):
@@ -50,6 +69,7 @@ class SourceRows(Rows):
         self.sources: Sequence[Source] = ()
         self.at = 0
         self.numbered = False  # the numbers are final
+        self.lit = True  # the mark is here, and not at the field
 
     def key_of(self, at: int) -> str:
         """The number that takes the line; empty for one that only the arrows reach."""
@@ -57,20 +77,24 @@ class SourceRows(Rows):
             return DEMO
         return str(at + 1) if self.numbered and at < 9 else ""
 
+    def column(self, width: int) -> int:
+        """Cells of the names, that of the field too."""
+        names = [source.words(self.words)[0] for source in self.sources]
+        return min(max(map(cell_len, [*names, self.words("welcome.address")])), max(8, width // 2))
+
     def lines(self, width: int) -> list[Row]:
         palette = self.palette
         said = [source.words(self.words) for source in self.sources]
-        column = min(max((cell_len(label) for label, _ in said), default=0), max(8, width // 2))
+        column = self.column(width)
+        room = max(0, width - column - _KEYS - 4)
         rows: list[Row] = []
         for at, (label, about) in enumerate(said):
-            lit = at == self.at
+            lit = self.lit and at == self.at
             row = [
                 Segment("› " if lit else "  ", ink(palette.accent)),
-                Segment(pad(self.key_of(at), 2), ink(palette.accent, bold=True)),
+                Segment(pad(self.key_of(at), _KEYS), ink(palette.accent, bold=True)),
                 Segment(pad(fit(visible_line(label), column), column), ink(palette.text, bold=lit)),
-                Segment(
-                    f"  {fit(visible_line(about), max(0, width - column - 6))}", ink(palette.quiet)
-                ),
+                Segment(f"  {fit(visible_line(about), room)}", ink(palette.quiet)),
             ]
             used = sum(cell_len(segment.text) for segment in row)
             row.append(Segment(" " * max(0, width - used), ink(None)))
@@ -90,6 +114,7 @@ class Welcome(VerticalScroll, can_focus=True):
         Binding("up", "walk(-1)", show=False),
         Binding("down", "walk(1)", show=False),
         Binding("enter", "take", show=False),
+        Binding("tab", "address", show=False),
         *(Binding(digit, f"pick('{digit}')", show=False) for digit in "0123456789"),
     ]
 
@@ -108,14 +133,19 @@ class Welcome(VerticalScroll, can_focus=True):
         self._troubles = troubles
         self._connecting = connecting
         self._rows = SourceRows()
+        self._field = Input("", compact=True, select_on_focus=False, classes="card-field")
+        self._field.cursor_blink = False
         self._walked = False  # the user moved the mark
         self.waits = False  # a message waits for a model
 
     def compose(self) -> ComposeResult:
-        yield Static(markup=False, classes="welcome-head")
+        yield Said(classes="welcome-head")
         yield self._rows
-        yield Static(markup=False, classes="welcome-said")
-        yield Static(markup=False, classes="welcome-text")
+        with Horizontal(id="welcome-address"):
+            yield Static(markup=False)
+            yield self._field
+        yield Said(classes="welcome-said")
+        yield Said(classes="welcome-text")
 
     def on_mount(self) -> None:
         self._connecting.changed = self.invalidate
@@ -124,6 +154,9 @@ class Welcome(VerticalScroll, can_focus=True):
 
     def watch_words(self) -> None:
         self.invalidate()
+
+    def on_resize(self) -> None:
+        self._label()
 
     def invalidate(self) -> None:
         """Write it in the language and the colours at hand."""
@@ -139,52 +172,77 @@ class Welcome(VerticalScroll, can_focus=True):
         else:
             rows.at = kinds.index(before) if before in kinds else 0
         rows.invalidate(layout=True)
-        self.query_one(".welcome-head", Static).update(self._head())
-        self.query_one(".welcome-said", Static).update(self._said())
-        self.query_one(".welcome-text", Static).update(self._text())
+        self._say_head()
+        self._label()
+        self._say_answer()
+        self._say_keys()
 
-    def _head(self) -> Content:
-        palette = palette_of(self)
-        parts: list[str | tuple[str, str]] = [
-            (self.words("welcome.title"), f"bold {palette.accent}"),
-            "\n",
-            (self.words("welcome.why"), palette.quiet),
-        ]
+    def _say_head(self) -> None:
+        palette, words = palette_of(self), self.words
+        text, bad = ink(palette.text), ink(palette.bad)
+        parts: list[Piece] = [(words("welcome.title"), ink(palette.accent, bold=True))]
         if failure := self._connecting.failure:
-            said = self.words("welcome.failed", reason=visible_line(failure))
-            parts[2:] = [("✗ ", palette.bad), (said, palette.text)]
+            said = words("welcome.failed", reason=visible_line(failure))
+            parts += [("\n✗ ", bad), (said, text)]
+        else:
+            parts.append((f"\n{words('welcome.why')}", ink(palette.quiet)))
         for trouble in self._troubles:
-            parts += ["\n", ("✗ ", palette.bad), (trouble.words(self.words), palette.text)]
-        return Content.assemble(*parts)
+            parts += [("\n✗ ", bad), (trouble.words(words), text)]
+        self.query_one(".welcome-head", Said).say(*parts)
 
-    def _said(self) -> Content:
+    @on(events.DescendantFocus)
+    @on(events.DescendantBlur)
+    def _label(self) -> None:
+        """Write what stands before the field, with the mark where it has the focus."""
+        palette, lit = palette_of(self), self._field.has_focus
+        self._field.placeholder = self.words("welcome.address_hint")
+        column = self._rows.column(self.scrollable_content_region.width)
+        label = Content.assemble(
+            ("› " if lit else "  ", palette.accent),
+            (pad(FIELD, _KEYS), f"bold {palette.accent}"),
+            (pad(self.words("welcome.address"), column), f"{'bold ' if lit else ''}{palette.text}"),
+            "  ",
+        )
+        self.query_one("#welcome-address Static", Static).update(label)
+        self._rows.lit = not lit
+        self._rows.invalidate()
+
+    def _say_answer(self) -> None:
         palette, owner = palette_of(self), self._connecting
         said = owner.said
         if owner.looking:
             said = self.words("connect.looking")
         elif not said and not owner.servers and not owner.keys:
             said = self.words("welcome.nothing")
-        parts = [(visible_line(said), palette.text if owner.said else palette.quiet)]
+        colour = palette.text if owner.said else palette.quiet
+        parts: list[Piece] = [(visible_line(said), ink(colour))]
         if self.waits:
-            parts += [("\n" if said else "", ""), (self.words("welcome.kept"), palette.accent)]
-        return Content.assemble(*parts)
+            kept = self.words("welcome.kept")
+            parts.append((f"\n{kept}" if said else kept, ink(palette.accent)))
+        self.query_one(".welcome-said", Said).say(*parts)
 
-    def _text(self) -> Content:
-        palette = palette_of(self)
-        keys = self.words("welcome.keys")
+    def _say_keys(self) -> None:
         places = self.words("welcome.settings", path=self._settings_path)
-        return Content.assemble((keys, palette.quiet), "\n", (places, palette.quiet))
+        text = f"{self.words('welcome.keys')}\n{places}"
+        self.query_one(".welcome-text", Said).say((text, ink(palette_of(self).quiet)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """While the session of the model that was chosen is on its way, keys are the composer's."""
-        return not (self.is_done and action in ("pick", "take", "walk"))
+        return not (self.is_done and action in ("pick", "take", "walk", "address"))
 
     # --- keys ---------------------------------------------------------------------------------
 
     def action_walk(self, by: int) -> None:
         self._walked = True
-        self._rows.at = (self._rows.at + by) % len(self._rows.sources)
+        count = len(self._rows.sources)  # the field stands behind the lines
+        to = ((count if self._field.has_focus else self._rows.at) + by) % (count + 1)
+        self._rows.at = min(to, count - 1)
+        (self._field if to == count else self).focus()
         self._rows.invalidate()
+
+    def action_address(self) -> None:
+        """To the field; from there on, as everywhere."""
+        self.screen.focus_next() if self._field.has_focus else self._field.focus()
 
     def place_of(self, typed: str) -> int | None:
         """The line that a typed character takes."""
@@ -202,6 +260,11 @@ class Welcome(VerticalScroll, can_focus=True):
     def on_source_rows_clicked(self, event: SourceRows.Clicked) -> None:
         event.stop()
         self.take(event.at)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if not self.is_done:
+            host_of(self).spawn(self._connecting.try_address(event.value), "connecting")
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()

@@ -113,6 +113,8 @@ class WorkBlock(Block):
         kinds = tuple(dict.fromkeys((*_KINDS.values(), _OTHER)))
         attempts = sum(isinstance(block, AttemptBlock) for block in self.members)
         counts = {kind: ended["well", kind] for kind in kinds}
+        if edits and counts[_OTHER] == sum(way == "well" for way in _ways_of_ending(edits)):
+            counts[_OTHER] = 0  # each of them is named as an edit
         counts["attempt"] = attempts + 1 if attempts else 0
         counts["unasked"] = sum(is_unasked(call) for call in calls)
         said = [(count_words(kind, n, look), "well") for kind, n in counts.items() if n]

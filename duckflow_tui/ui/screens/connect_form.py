@@ -7,19 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal
 
-from pydantic import ValidationError
 from textual.app import ComposeResult
 from textual.widgets import Input, Static
 
 from duckflow_tui.llm.connections import KeyPlace, ModelLine
-from duckflow_tui.llm.discovery import address_of, reach
-from duckflow_tui.llm.endpoints import Endpoint
-from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.ui.bindings import Surface
-from duckflow_tui.ui.connecting import REFUSED, UNLISTED, fault_words, host_of_url
+from duckflow_tui.ui.connecting import REFUSED, UNLISTED, NotTaken
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.screens.form import Form
 from duckflow_tui.ui.screens.requirement_form import OneOf
 from duckflow_tui.words.catalogue import Catalogue
@@ -113,57 +108,26 @@ class ConnectForm(Form[WrittenConnection | None]):
             self._asking = False
 
     async def _asked(self) -> None:
-        words, place = self.words, self._place
+        place = self._place
         written = self.query_one("#connect-key", Input).value.strip()
         variable = written if place == "variable" else ""
         secret = os.environ.get(variable, "").strip() if variable else written
         host_of(self).session.sources.choice.withhold([secret])
         typed = self.query_one("#connect-address", Input).value
-        address = address_of(typed, secret)
-        if not address:
-            self.refuse("no_address")
-            return
         try:
-            endpoint = Endpoint(name="new", base_url=address, api_key_env=variable)
-        except ValidationError as error:
-            kind = error.errors(include_url=False, include_input=False)[0]["type"]
-            self._say(words("connect.form.not_so", reason=words(f"settings.why.{kind}")))
-            return
-        if variable and not secret:
-            self.refuse("no_variable", variable=visible_line(variable))
-            return
-        if not await self._may_ask(endpoint):
-            return
-        self._say(words("connect.asking", host=host_of_url(address)))
-        models: Sequence[ModelLine] = ()
-        try:
-            found = await reach(address, secret, variable)
-            address, models = found.base_url, found.models
-        except LlmError as error:
-            said = fault_words(error, words, variable)
+            address, models = await host_of(self).connecting.ask(typed, self._say, secret, variable)
+        except NotTaken as error:
             if error.code in REFUSED and not variable:  # of dots nothing can be corrected
                 self.query_one("#connect-key", Input).value = ""
-            if error.code not in UNLISTED or self._unlisted != (address, secret):
-                unlisted = error.code in UNLISTED
-                self._unlisted = (address, secret) if unlisted else None
-                self._say(f"{said} {words('connect.form.unlisted')}" if unlisted else said)
+            sent = error.address, secret
+            if error.code not in UNLISTED or self._unlisted != sent:
+                self._unlisted = sent if error.code in UNLISTED else None
+                if error.said:
+                    self._say(error.said)
                 return
+            address, models = error.address, ()
         kept: KeyPlace = place if written else "none"
         self.dismiss(WrittenConnection(address, models, kept, variable, "" if variable else secret))
-
-    async def _may_ask(self, endpoint: Endpoint) -> bool:
-        """Plain http to a private address is confirmed once (R11)."""
-        app = host_of(self)
-        if not app.session.sources.needs_confirmation(endpoint):
-            return True
-        question = Confirm(self.words, app.clock, "origin", origin=endpoint.origin)
-        if await app.push_screen_wait(question) != "yes":
-            return False
-        app.session.sources.confirm_origin(endpoint.origin)
-        return True
-
-    def refuse(self, problem: str, **params: str) -> None:
-        self._say(self.words(f"{self.LABELS}.{problem}", **params))
 
     def _say(self, said: str) -> None:
         line = self.query_one("#connect-said", Static)
