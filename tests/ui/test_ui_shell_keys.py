@@ -93,8 +93,8 @@ async def test_enter_with_a_draft_does_not_go_to_the_gate() -> None:
     fake = working(gates=True)
     app = app_with(fake)
     async with standing(app) as pilot:
-        await pilot.press("x", "enter")
-        await settled(pilot, lambda: fake.sent == ["x"])
+        await pilot.press("h", "i", "enter")
+        await settled(pilot, lambda: fake.sent == ["hi"])
         assert app.bench.focused is app.bench.composer
 
 

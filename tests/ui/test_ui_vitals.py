@@ -320,7 +320,7 @@ async def test_more_loops_with_nothing_at_work() -> None:
     app = app_with(FakeEngine(store_with()))
     async with standing(app) as pilot:
         await pilot.press(*"/more", "enter")
-        await settled(pilot, lambda: app.bench.status.said.startswith("Nothing runs"))
+        await settled(pilot, lambda: app.bench.status.said.startswith("Nothing is running"))
 
 
 async def test_the_kind_of_request_is_chosen_from_a_list_or_left_to_the_ai() -> None:
