@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import re
@@ -270,50 +271,44 @@ def _is_secret(path: str) -> bool:
     says = next((shape for end, shape in _SAYS.items() if path.endswith(end)), None)
     if says is None or not os.path.isfile(path):
         return os.path.exists(path) and not os.path.isdir(path)
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_SAID + 1)
-    except OSError:
-        return True
-    return len(data) > _SAID or says.search(data) is not None
+    data = _read(path, _SAID)
+    return data is None or says.search(data) is not None
 
 
 def _is_branch(path: str) -> bool:
     """Whether it is what git notes of a branch, which may have any name."""
-    try:
-        with open(path, "rb") as file:
-            return _BRANCH.match(file.read(40)) is not None
-    except OSError:
-        return False
+    return _BRANCH.match(_read(path, _SAID) or b"") is not None
+
+
+def _read(path: str, most: int) -> bytes | None:
+    """The bytes of a plain file; None for a larger one and for what cannot be read."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO: no wait
+        with open(descriptor, "rb") as file:
+            info = os.fstat(descriptor)
+            if stat.S_ISREG(info.st_mode) and info.st_size <= most:
+                return file.read(info.st_size)
+    return None
 
 
 def _unknown_to_git(root: Path, secret: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that the index of the repository does not name with their size and time of change."""
-    if not secret:
-        return ()
-    index = b""
-    with contextlib.suppress(OSError, StopIteration):
-        path = next(git_dirs(root)) / "index"
-        index = path.read_bytes() if path.stat().st_size <= _MAX_INDEX else b""
-    return tuple(path for path in secret if not _is_in(index, root, path))
+    """Those whose content is not the one that the repository's index names, by its hash: a command
+    may have written the index, but has no hash of what it cannot read. Size and time tell nothing.
+    """
+    folder = next(git_dirs(root), None) if secret else None
+    index = folder and _read(str(folder / "index"), _MAX_INDEX)
+    return tuple(path for path in secret if not (index and _is_in(index, root, path)))
 
 
 def _is_in(index: bytes, root: Path, path: str) -> bool:
-    """Whether the file is as an index in the format of versions 2 and 3 says, without any flag:
-    what was marked as unchanged need not be so.
-    """
+    """Whether an index in the format of versions 2 and 3 names the file as it is, with no flag."""
     name = os.fsencode(os.path.relpath(path, root))
     at = index.find(struct.pack(">H", len(name)) + name + b"\0") if len(name) < 0xFFF else -1
-    if at < 60:
+    data = _read(path, _SAID) if at >= 60 else None
+    if data is None:
         return False
-    seconds, nanoseconds = struct.unpack_from(">II", index, at - 52)
-    (size,) = struct.unpack_from(">I", index, at - 24)
-    try:
-        info = os.lstat(path)
-    except OSError:
-        return False
-    changed = divmod(info.st_mtime_ns, 1_000_000_000)
-    return size == info.st_size and changed in ((seconds, nanoseconds), (seconds, 0))
+    blob = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False)
+    return index[at - 20 : at] == blob.digest()
 
 
 def _protected(name: str) -> bool:
