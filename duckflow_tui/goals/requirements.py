@@ -344,7 +344,7 @@ async def _changes(parts: TurnParts, objective: TaskObjective, said: Sequence[st
 
 def _waive(parts: TurnParts, found: _Changes, because: str) -> None:
     """Waive what the user dropped, and open again what they want after all."""
-    dropped: list[str] = []
+    dropped: dict[str, str] = {}
     for key in (*found.dropped, *found.again):
         objective = parts.store.state.objective
         item = objective.requirement(key) if objective is not None else None
@@ -355,16 +355,16 @@ def _waive(parts: TurnParts, found: _Changes, because: str) -> None:
             RequirementWaived(requirement_id=key, because=because if drops else "", waived=drops)
         )
         if drops:
-            dropped.append(f"{key} {item.requirement}")
+            dropped[key] = item.requirement
     if found.kept:
         parts.notices.say("judging.kept", what=", ".join(found.kept))
     if dropped:
-        what = one_line("; ".join(dropped), 300)
+        what = one_line("; ".join(f"{key} {words}" for key, words in dropped.items()), 300)
         parts.notices.say(
             "judging.dropped",
             for_model="By what the user said or did these requirements are dropped: "
             f"{what}. Do not bring them, and do not ask for them again.",
-            what=what,
+            what=one_line("; ".join(dropped.values()), 300),
         )
 
 

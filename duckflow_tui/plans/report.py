@@ -36,7 +36,7 @@ async def reported(
     said: str = "",
     early: bool = False,
     calls_before: int = 0,
-    duration_s: float = 0.0,
+    started: float,
 ) -> StepReport:
     """The report on what ``log`` did of ``step``.
 
@@ -72,7 +72,7 @@ async def reported(
         next_action=words.next_action,
         **found,
         llm_calls=max((now[1] if now else step).calls - calls_before, 0),
-        duration_s=duration_s,
+        duration_s=parts.store.clock.monotonic() - started,
         files_changed=changed_files(log),
     )
 

@@ -394,13 +394,12 @@ class ListRun:
             else:
                 failure, told = str(number), failed_task(task)
         cause = lines[int(failure) - 1] if failure else ""
-        duration = self._store.clock.monotonic() - started
-        await self._report(cause, told, duration)
+        await self._report(cause, told, started)
         outcome = "failed" if failure else "completed"
         self._store.dispatch(WorkFinished(work_id=self._work_id, outcome=outcome))
         return ListResult("\n\n".join(lines), len(results), total)
 
-    async def _report(self, cause: str, told: Told | None, duration_s: float) -> None:
+    async def _report(self, cause: str, told: Told | None, started: float) -> None:
         """What came of the list, in words for the user; the model has the results (S2-10)."""
         request = self._store.state.objective
         asked = one_line(request.original_query, 200) if request else ""
@@ -408,7 +407,7 @@ class ListRun:
         plan = Plan(plan_id=self._work_id, name=step.name, goal=asked, steps=(step,))
         log = tuple(self._log)
         report = await reported(
-            self._parts, plan, step, log, cause=cause, told=told, duration_s=duration_s
+            self._parts, plan, step, log, cause=cause, told=told, started=started
         )
         await self._parts.add_report(report, self._work_id)
 

@@ -135,7 +135,7 @@ class StepRun(Thread):
                 said=self.asker.last_reply,
                 early=bool(self.ran),
                 calls_before=self._calls_before,
-                duration_s=self.store.clock.monotonic() - self._started,
+                started=self._started,
             )
         except asyncio.CancelledError:
             self._change(WorkStatus.CANCELLED, "stopped")

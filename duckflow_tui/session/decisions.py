@@ -117,8 +117,8 @@ def why_words(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
         return asks + words("rules.why.nobody")
     rule = words("rules.why.rule_could" if entry.ruleable else "rules.why.rule_never")
     no_rule = f"gate.fact_value.rule.{entry.no_rule}"
-    named = f" ({words(no_rule)})" if entry.no_rule and words.has(no_rule) else ""
-    return f"{asks}{rule}{named}"
+    tells_more = entry.no_rule != "not_named" and words.has(no_rule)
+    return f"{asks}{rule} ({words(no_rule)})" if tells_more else f"{asks}{rule}"
 
 
 def is_undone(state: AgentState, entry: AuditEntry) -> bool:

@@ -13,12 +13,14 @@ from pydantic import ValidationError
 
 from duckflow_tui.llm.connections import ModelConnection, ModelLine
 from duckflow_tui.llm.endpoints import (
+    CLI_ENDPOINT,
     PROBE,
     Endpoint,
     ModelRef,
     ModelsInUse,
     Roles,
     resolve_key,
+    setting_of,
 )
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.known_models import KnownModels
@@ -90,17 +92,21 @@ def host_of_url(base_url: str) -> str:
     return visible_line(urlsplit(base_url).netloc)
 
 
-def fault_words(error: LlmError, say: Catalogue, variable: str = "") -> str:
+def fault_words(
+    error: LlmError, say: Catalogue, variable: str = "", *, by_flag: bool = True
+) -> str:
     """What is wrong and what to do; ``variable`` is where the key came from, empty for a written
-    one.
+    one; without ``by_flag`` the address was chosen on the screen, and no flag is named for it.
     """
-    code = error.code
+    code, params = error.code, error.params
+    if not by_flag and error.setting == setting_of(CLI_ENDPOINT, "base_url"):
+        params["setting"] = say("connect.fault.address")
     if code in ("auth", "forbidden", "no_key_sent", "bad_key"):
         code = "refused_key" if code in ("auth", "forbidden") else code
         where = "variable" if variable and code == "refused_key" else "written"
-        params = {**error.params, "variable": variable}
+        params["variable"] = variable
         return visible_line(one_line(say(f"connect.fault.{code}.{where}", **params), 400))
-    return visible_line(one_line(say(f"llm.error.{code}", **error.params), 400))
+    return visible_line(one_line(say(f"llm.error.{code}", **params), 400))
 
 
 def report_words(report: ProbeReport, say: Catalogue) -> str:
@@ -215,7 +221,7 @@ class Connecting:
             key = os.environ.get(known.variable, "").strip()
             models = (await reach(known.base_url, key, known.variable)).models
         except LlmError as error:
-            said = fault_words(error, words, known.variable)
+            said = fault_words(error, words, known.variable, by_flag=False)
             if error.code in REFUSED:
                 self.say("")
                 await self.write(known.base_url, said)
@@ -311,7 +317,7 @@ class Connecting:
         try:
             found = await reach(address, secret, variable)
         except LlmError as error:
-            said = fault_words(error, words, variable)
+            said = fault_words(error, words, variable, by_flag=False)
             if error.code in UNLISTED:
                 said = f"{said} {words('connect.form.unlisted')}"
             raise NotTaken(said, error.code, address) from None

@@ -550,7 +550,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         main = self.query_one("#main")
         main.set_class("chat" not in visible, "-foot")
         main.display = self.header.display = not self._whole
-        self.diff.leads_back = self._whole
+        self.diff.leads_back = self.zoomed
         self.gate.alone = self.card.alone = "chat" not in visible
         self.pill.apart = "chat" in visible and "plan" not in visible
         self.side.show_panes(visible)

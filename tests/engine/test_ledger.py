@@ -472,7 +472,8 @@ async def test_what_is_dropped_is_told_to_model_and_user_and_the_request_is_judg
         await s.until(lambda state: state.last_review is not None)
         told = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
         (said,) = [m for m in told if m.key == "judging.dropped"]
-        assert said.params["what"] == f"r1 {NOTES}; r2 {LOG}"
+        assert said.params["what"] == f"{NOTES}; {LOG}"
+        assert f"r1 {NOTES}; r2 {LOG}" in said.for_model
         assert "do not ask for them again" in said.for_model
         words, state = ledger(s)["r3"]
         assert words == "write the notes; forget all of it, say no more"

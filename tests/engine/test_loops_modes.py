@@ -20,6 +20,7 @@ from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import PlanStatus, WorkStatus
 from duckflow_tui.state.plan_events import WorkFinished
 from duckflow_tui.state.store import Record
+from duckflow_tui.state.usage import LlmCallFinished
 
 PROPOSE = decision("Planning.", action("plan_tool.propose", goal="notes"), step="PLANNING")
 PLAN = Reply(
@@ -204,6 +205,9 @@ async def test_plans_steps_and_tasks_have_their_shape(tmp_path: Path) -> None:
         assert re.fullmatch(r"step_[0-9a-f]{8}", step.step_id)
         assert step.status is WorkStatus.COMPLETED
         assert step.elapsed_s > 0
+        report = next(m.report for m in running.state.messages if m.kind == "report")
+        judged = next(e.call for e in running.events(LlmCallFinished) if e.call.purpose == "report")
+        assert abs(step.elapsed_s - report.duration_s) < judged.duration_s / 2
         for task in step.task_list:
             assert re.fullmatch(r"task_[0-9a-f]{8}", task.task_id)
             assert task.status is WorkStatus.COMPLETED

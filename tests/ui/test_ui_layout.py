@@ -250,8 +250,10 @@ async def test_a_pane_can_have_all_of_the_screen(pane: str) -> None:
         assert {"plan", "diff", "vitals"} & shown(app) == {pane}
         assert not app.bench.query_one("#chat").display
         assert app.bench.composer.is_on_screen
+        assert ("z Esc back" in screen_text(app)) is (pane == "diff")
         await pilot.press("escape")
         await settled(pilot, lambda: side.region.width < 120, "the chat beside it")
+        assert "z Esc back" not in screen_text(app)
         assert app.bench.focused is not app.bench.composer
         await pilot.press("z", "z", "z", "escape", "escape")
         await settled(pilot, lambda: app.bench.focused is app.bench.composer, "the composer")

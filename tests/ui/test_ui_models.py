@@ -346,7 +346,8 @@ async def test_an_address_on_the_first_screen_is_tried_there(tmp_path: Path) -> 
             field = seat.app.bench.query_one("#welcome-address Input", Input)
             await settled(seat.pilot, lambda: field.has_focus, "the field")
             await seat.pilot.press(*"127.0.0.1:1/v1", "enter")
-            await seat.sees("No connection to 127.0.0.1:1")
+            await seat.sees("No connection to 127.0.0.1:1", "Check the address.")
+            assert "--base-url." not in seat.screen
             await seat.pilot.press("ctrl+u", *KEY.replace("duck", "sk"), "enter")
             await seat.sees("looks like a key")
             assert came == []
