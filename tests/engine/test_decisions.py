@@ -17,7 +17,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.audit import AuditKind, counts, decisions, entry_of, total
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import GateChoice
-from duckflow_tui.state.operations import ApprovalMode, Outcome
+from duckflow_tui.state.operations import ApprovalMode, Outcome, Ruling
 from duckflow_tui.words.catalogue import LANGUAGES, Catalogue
 
 EN = Catalogue("en")
@@ -132,6 +132,17 @@ def test_a_call_of_before_reasons_were_kept_is_told_without_one() -> None:
     assert "before the reason was kept" in why_words(state, entry, EN)
     skipped = entry.replace(outcome=Outcome.SKIPPED)
     assert "It was not judged" in why_words(state, skipped, EN)
+
+
+def test_what_no_rule_could_answer_is_said_once() -> None:
+    """That no rule names the command says no more than the sentence before it; other causes do."""
+    state = decided().state
+    ruling = Ruling(said="gate", mode=ApprovalMode.STANDARD, row="shell")
+    entry = entry_of(state.messages[1])  # pyright: ignore[reportArgumentType]  # a call
+    asked = entry.replace(ruling=ruling, ruleable=True, no_rule="not_named")
+    assert why_words(state, asked, EN).endswith("there was none.")
+    elsewhere = asked.replace(no_rule="cd")
+    assert why_words(state, elsewhere, EN).endswith("not in the folder that the rules are for)")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
