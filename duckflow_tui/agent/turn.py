@@ -209,12 +209,13 @@ class Turn(Thread):
             case NextStep.DONE:
                 if self._wants_an_answer():
                     return False
+                # Done is what the review says, not what the model says (S1-1).
                 outcome = self._ending.outcome("done")
+                log, reply = self._ending.log(), self.asker.last_reply
+                end = await self._reviewer.review(log, reply, outcome != "done")
                 if outcome != "done":
                     raise TurnEnd(outcome)
-                # Done is what the review says, not what the model says (S1-1).
-                log, reply = self._ending.log(), self.asker.last_reply
-                self._judged(await self._reviewer.review(log, reply))
+                self._judged(end)
             case NextStep.PENDING_USER:
                 raise self._waits(decision, self._ending.outcome("partial"))
             case NextStep.DEFER:

@@ -50,7 +50,7 @@ from duckflow_tui.state.goal import (
     SituationReport,
     TaskObjective,
 )
-from duckflow_tui.state.operations import Effect, Outcome, Zone
+from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome, Zone
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
 from duckflow_tui.tools.changes import difference
@@ -65,9 +65,7 @@ if TYPE_CHECKING:
 
 _LINE: Final = 500  # characters of a sentence that is kept
 _LACKING: Final = 600  # characters of a requirement that is not met, with what was found
-
 _REASON: Final = 200  # characters of what is shown of a fault, or of what nobody saw met
-
 _REQUEST: Final = 500  # characters of a request that is its own requirement, or is looked at
 
 #: Requests that the operations on plan, memory and processes can fulfil.
@@ -78,9 +76,7 @@ _INNER: Final = re.compile(
 )
 
 _LINES: Final = 600  # of what all files together have become
-
 _LARGEST: Final = 4 * 1024 * 1024  # bytes of a file whose lines are compared for that
-
 _TESTS: Final = re.compile(
     r"(?:^|/)(?:tests?|specs?|__tests__)/|(?:^|/)test_|[._](?:test|spec)\.\w+$"
 )
@@ -120,7 +116,6 @@ ReviewEnd = Literal[
     "failed",  # it could not be judged, which was shown
 ]
 
-
 #: How a turn ends after such a review; one that is not named here is done.
 OUTCOMES: Final[dict[ReviewEnd, tuple[TurnOutcome, Status]]] = {
     "accepted": ("partial", Status.SUCCESS),
@@ -143,7 +138,9 @@ class _Case:
     log: Sequence[OperationMessage]  # the model's calls in this turn
     evidence: Sequence[OperationMessage]  # all calls since the request was made, the user's too
     reply: str  # what the user was told on the request
-    claimed: bool = False  # a change was asked for, and nothing was done that could be one
+    last: bool  # no attempt follows it
+    #: A change was asked for, and nothing was done that could be one.
+    claimed: bool = field(default=False, init=False)
     findings: dict[str, Finding] = field(default_factory=dict[str, Finding])  # by requirement
     changes: str = ""  # of files, from before the first to after the last
     evaluation: SatisfactionEvaluation | None = None  # None: the checks decided everything
@@ -178,9 +175,10 @@ class Reviewer:
         await take_requirements(self._parts, decision)
         self._attempts.plan = first_plan(self._store.state)
 
-    async def review(self, log: Sequence[OperationMessage], reply: str) -> ReviewEnd:
+    async def review(self, log: Sequence[OperationMessage], reply: str, last: bool) -> ReviewEnd:
         """Judge what the model calls done (S1-27…31). ``log``: its own calls in this turn, those
-        of checks left out; ``reply``: its last word to the user.
+        of checks left out; ``reply``: its last word to the user; ``last``: no attempt follows, as
+        something was denied or the user stopped the plan.
 
         First the checks, then the evaluator for what they leave open. Completion goes before the
         limit of attempts; a reply that cannot be read is never taken for a yes.
@@ -214,7 +212,7 @@ class Reviewer:
             )
             objective = objective.model_copy(update={"extracted_requirements": items})
         evidence, said = self._since(objective)
-        case = _Case(objective, log, evidence, said or reply)
+        case = _Case(objective, log, evidence, said or reply, last)
         router, worked = self._parts.router, False
         for message in evidence:  # of files, what became of them tells
             if not message.result.changes:
@@ -229,7 +227,8 @@ class Reviewer:
             if not _INNER.search("\n".join(texts)):
                 within = []
             acted = bool(shown_by(evidence, specs) or within)
-            match asked_for(texts, case.reply):
+            denied = {m.operation for m in log if m.result.outcome is Outcome.DENIED}
+            match wants := asked_for(texts, case.reply):
                 case "change":  # looking is enough only where it is said to be so already
                     so = acted and NO_CHANGE.search(case.reply)
                     case.claimed = not (so or set(within) - reads)
@@ -237,6 +236,8 @@ class Reviewer:
                     case.claimed = not acted
                 case _:
                     talked = not acted
+            if last and wants != "words" and not (denied and denied <= reads):
+                case.claimed = True  # what would have been done was not
         for item in items:
             finding = await self._checks.look(item) if item.counts else None
             if finding is not None:
@@ -270,7 +271,7 @@ class Reviewer:
         for key, finding in findings.items():
             if finding.outcome == "unchecked":
                 unchecked.append(key)
-        refused = not found.done and self._refused(case.log)
+        refused = not found.done and (case.last or self._refused(case.log))
         missing = MissingInfoAnalysis()
         if not found.done:
             missing = lacking(items, findings, case.evaluation)
@@ -298,7 +299,9 @@ class Reviewer:
         if found.done:
             return "done"
         if refused:
-            self._parts.notices.say("judging.refused")
+            planning = self._store.state.mode is ApprovalMode.PLAN
+            told = ("plan_mode" if planning else "halted") if case.last else "refused"
+            self._parts.notices.say(f"judging.{told}")
             return "refused"
         if found.unproven:
             unseen = [r.requirement for r in items if r.requirement_id in review.unchecked]
@@ -318,10 +321,11 @@ class Reviewer:
         items, findings = list[RequirementItem](), dict(case.findings)
         specs = self._parts.router.registry.specs()
         if case.claimed:  # of checks only the user's own show that there was nothing to do
-            by_user = {
-                item.requirement_id for item in case.asked.extracted_requirements if item.by_user
-            }
-            findings = {key: found for key, found in findings.items() if key in by_user}
+            for item in case.asked.extracted_requirements:
+                key = item.requirement_id
+                refutes = case.last and key in findings and findings[key].outcome == "refuted"
+                if not (item.by_user or refutes):
+                    findings.pop(key, None)
         texts, suites = [case.changes if case.claimed else f"{case.reply}\n{case.changes}"], ""
         reply = "" if case.claimed else case.reply
         places: dict[str, str] = {"reply": reply, "返答": reply}
@@ -373,14 +377,15 @@ class Reviewer:
 
     async def _evaluated(self, case: _Case) -> SatisfactionEvaluation | None:
         """How far the requirements are met, by the evaluator (S1-8, S1-16); None where checks of
-        the user's own decided everything and something was changed. What a model splits off a
-        request, and the check it picks, may be a small part of it: the whole is judged too. For a
-        score or a quote that is missing it is asked once more, and where a low word on the whole
-        goes with a low score of what its check shows met.
+        the user's own decided everything and something was changed, or no attempt follows and the
+        app itself sees that it is not done. What a model splits off a request, and the check it
+        picks, may be a small part of it: the whole is judged too. For a score or a quote that is
+        missing it is asked once more, and where a low word on the whole goes with a low score of
+        what its check shows met.
         """
         items: list[RequirementItem] = []
         wanted: list[str] = []
-        findings: dict[str, str] = {}
+        findings, refuted = dict[str, str](), False
         for item in case.asked.extracted_requirements:
             if not item.counts:
                 continue
@@ -388,9 +393,12 @@ class Reviewer:
             finding = case.findings.get(item.requirement_id)
             if finding is not None:
                 findings[item.requirement_id] = f"{finding.outcome}: {finding.words}"
+                refuted = refuted or finding.outcome == "refuted"
             if finding is None or finding.outcome == "unchecked":
                 wanted.append(item.requirement_id)
         if not wanted and case.changes and all(item.by_user for item in items):
+            return None
+        if case.last and (case.claimed or refuted):
             return None
 
         def read(reply: SatisfactionReply) -> SatisfactionReply:
@@ -502,9 +510,8 @@ class Reviewer:
         """Whether the user's answer to the last effect was no, to all of it or to a part, or their
         own version: then nothing is tried unasked.
         """
-        acting = {
-            spec.name for spec in self._parts.router.registry.specs() if spec.has_side_effects
-        }
+        specs = self._parts.router.registry.specs()
+        acting = {spec.name for spec in specs if spec.has_side_effects}
         effects = [message for message in log if message.operation in acting]
         if not effects:
             return False

@@ -630,11 +630,34 @@ async def test_what_a_model_calls_talk_is_judged_unless_the_words_are(
         assert [r.done for r in reviews(s)] == [False, True]
 
 
-async def test_a_turn_that_was_denied_something_is_not_reviewed(tmp_path: Path) -> None:
-    script = story(works(WORDS), done("I could not."))
+@pytest.mark.parametrize(
+    "wanted", [WORDS, claim("notes.txt is there", kind="file_exists", value="notes.txt")]
+)
+async def test_a_change_that_was_denied_is_judged_not_done_without_a_model(
+    tmp_path: Path, wanted: dict[str, Any]
+) -> None:
+    """The model claims it all the same; no attempt follows, whatever is asked next is the user's.
+    Covers S1-1.
+    """
+    script = story(works(wanted), done("notes.txt is there."))
     async with session(tmp_path, script, mode="plan") as s:
         end = await s.turn("write the notes")
-        assert (end.outcome, end.satisfaction, purposes(s)) == ("denied", None, ["main", "main"])
+        assert (end.outcome, end.satisfaction, purposes(s)) == ("denied", 0.0, ["main", "main"])
+        assert [r.done for r in reviews(s)] == [False]
+        assert not item(s).evidence or item(s).state is RequirementState.REFUTED
+        assert "judging.plan_mode" in s.notices()
+        assert attempts(s) == []
+
+
+async def test_what_was_done_beside_a_denied_change_is_judged_by_a_model(tmp_path: Path) -> None:
+    """In a mode that allows one of two changes the judge decides, and the turn stays denied."""
+    both = decision("", write("x\n"), write("x\n", ".git/config"), requirements=[WORDS])
+    script = story(both, done("notes.txt is there."), satisfaction=(judged(0.3),))
+    async with session(tmp_path, script, mode="trusted") as s:
+        end = await s.turn("write the notes")
+        assert (end.outcome, end.satisfaction) == ("denied", 0.3)
+        assert "judging.halted" in s.notices()
+        assert attempts(s) == []
 
 
 async def test_after_the_users_no_there_is_no_loop_of_attempts(tmp_path: Path) -> None:
