@@ -80,6 +80,7 @@ HIDDEN: Final = words_of(
 #: Why a kind that holds counts as partial.
 CROWDED: Final = "the workspace is too large to be looked through for repositories"
 LINKED: Final = "a repository is a link, which bubblewrap cannot close"
+NEAR: Final = "the home folder is too large to be looked through for secret files"
 
 _NOTHING: Final = Guarded({}, ())
 
@@ -152,8 +153,8 @@ class Sandbox:
             later = partial(self._came_later, _identities(below.secret), shown)
             secret = tuple(path for path in below.secret if not _is_one_of(path, shown))
             below = below._replace(secret=secret)
-            near = await asyncio.to_thread(secrets_near, Path.home())
-            below = below._replace(near=tuple(path for path in near if not _is_one_of(path, named)))
+            near = tuple(path for path in below.near if not _is_one_of(path, named))
+            below = below._replace(near=near)
             held = self._held(self._rung, argv, network=network, below=below, channel=channel)
             return held if self._rung == "landlock" else held._replace(unread=secret, later=later)
         wanted = self._choice.level
@@ -181,23 +182,37 @@ class Sandbox:
         """What lies in the workspace and commands are kept from, as it is now. Raises ToolFault
         where that is more than can be found, once: from then on each command asks.
         """
-        if self._rung == "landlock":
-            return _NOTHING
-        below = await asyncio.to_thread(guarded, self._workspace, self._known)
-        linked = self._rung == "bwrap" and below.links
-        if (linked or not below.whole) and not self._crowded:
+        below, why = await asyncio.to_thread(self._look, self._rung)
+        if why and self._rung != "landlock" and not self._crowded:
             self._crowded = True
-            why = LINKED if below.whole else CROWDED
             self.why.append(why)
             raise ToolFault(
                 f"The sandbox no longer holds everything, since {why}: commands ask from now on. "
                 "Nothing was run; call it again."
             )
-        if linked:
-            below = below._replace(
-                closed={path: of for path, of in below.closed.items() if path not in below.links}
-            )
-        return below if below.whole else _NOTHING  # too much to be passed on to a command
+        return below
+
+    def _look(self, rung: Rung | None) -> tuple[Guarded, str]:
+        """What can be kept from commands, and why that is not all; blocking. What they can write is
+        left out of the look at the home: else they could use up its limits.
+        """
+        home, root = Path(os.path.realpath(Path.home())), self._workspace.root
+        hidden = {str(home / name) for name in HIDDEN}
+        near, why = list[str](), ""
+        if not home.is_relative_to(root):
+            near, whole = secrets_near(home, {str(root), *hidden})
+            why = "" if whole else NEAR
+        below = _NOTHING
+        if rung != "landlock":
+            below = guarded(self._workspace, self._known)
+            links = below.links if rung == "bwrap" else ()
+            if not below.whole:  # too much to be passed on to a command
+                below, why = _NOTHING, CROWDED
+            elif links:
+                closed = {path: of for path, of in below.closed.items() if path not in links}
+                below = below._replace(closed=closed)
+            why = LINKED if links else why
+        return below._replace(near=tuple(near)), why
 
     def _came_later(self, met: dict[str, Identity], shown: tuple[str, ...]) -> tuple[str, ...]:
         now = _identities(guarded(self._workspace, self._known).secret)
@@ -219,11 +234,10 @@ class Sandbox:
                 continue
             if levels and _LEVELS[rung] not in levels:
                 continue
-            lacks = await self._lacks(rung)
-            below = _NOTHING
+            lacks, why = await self._lacks(rung), ""
             if not lacks and rung != "landlock":
-                below = await asyncio.to_thread(guarded, self._workspace, self._known)
-                lacks = LINKED if rung == "bwrap" and below.links else ""
+                _, why = await asyncio.to_thread(self._look, rung)
+                lacks = LINKED if why == LINKED else ""
             if not lacks:
                 self._rung = rung
                 self.linked = await asyncio.to_thread(linked_elsewhere, self._workspace)
@@ -231,8 +245,8 @@ class Sandbox:
                     # What starts by itself for the user can be written there, so each command asks.
                     self.why.append("the workspace holds the home folder")
                     return "partial"
-                self._crowded = not below.whole
-                self.why += [] if below.whole else [CROWDED]
+                self._crowded = bool(why)
+                self.why += [why] if why else []
                 return _LEVELS[rung]
             self.why.append(f"{rung}: {lacks}")
             log.info("no sandbox by %s: %s", rung, lacks)

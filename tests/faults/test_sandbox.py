@@ -30,7 +30,7 @@ from duckflow_tui.tools import sandbox as sandbox_module
 from duckflow_tui.tools import sandbox_worker, seccomp
 from duckflow_tui.tools.commands import SandboxChoice
 from duckflow_tui.tools.operation import ToolFault
-from duckflow_tui.tools.sandbox import LINKED, Rung, Sandbox, seatbelt_profile
+from duckflow_tui.tools.sandbox import LINKED, NEAR, Rung, Sandbox, seatbelt_profile
 
 Who = Literal["us", "nobody"]
 NOBODY: Final = 65533  # a user that owns nothing here
@@ -564,26 +564,36 @@ def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.Monke
     assert hidden - {*json.loads(held.argv[6])["hidden"]} == {*named}
 
 
-def test_nobody_waits_while_the_home_is_looked_through(
+def test_nobody_waits_while_the_home_is_looked_through_and_what_is_too_much_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may take half a second, with each command."""
-    went_on = threading.Event()
+    """It may take seconds, with each command. What was not looked at may be shown: each asks."""
+    went_on, whole, left_out = threading.Event(), [True], set[str]()
 
-    def near(home: Path) -> list[str]:
+    def near(home: Path, leave_out: set[str]) -> tuple[list[str], bool]:
         assert went_on.wait(5), "the loop stood still"
-        return [str(home / "near.env")]
+        left_out.update(leave_out)
+        return [str(home / "near.env")], whole[0]
 
     async def held() -> str:
         choice = SandboxChoice("auto", folder=tmp_path / "kept")
         with closing(Sandbox(choice, Workspace(tmp_path), os.environ)) as sandbox:
-            if await sandbox.level() == "none":
-                pytest.skip("; ".join(sandbox.why))
             asyncio.get_running_loop().call_later(0.1, went_on.set)
-            return (await sandbox.hold(("/bin/true",), network=False)).argv[6]
+            if await sandbox.level() != "full":
+                pytest.skip("; ".join(sandbox.why))
+            plan = (await sandbox.hold(("/bin/true",), network=False)).argv[6]
+            whole[0] = False
+            with pytest.raises(ToolFault, match="home folder"):
+                await sandbox.hold(("/bin/true",), network=False)
+            assert await sandbox.level() == "partial"
+            assert (await sandbox.hold(("/bin/true",), network=False)).argv[6] == plan
+        with closing(Sandbox(choice, Workspace(tmp_path), os.environ)) as sandbox:
+            assert (await sandbox.level(), sandbox.why[-1:]) == ("partial", [NEAR])
+        return plan
 
     monkeypatch.setattr(sandbox_module, "secrets_near", near)
     assert str(Path.home() / "near.env") in json.loads(asyncio.run(held()))["hidden"]
+    assert str(tmp_path.resolve()) in left_out
 
 
 def test_secret_files_of_the_workspace_are_kept_from_a_command_that_does_not_name_them(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from duckflow_tui.safety import guarded as module
-from duckflow_tui.safety.guarded import KnownSecrets, guarded
+from duckflow_tui.safety.guarded import KnownSecrets, guarded, secrets_near
 from duckflow_tui.safety.paths import best_opener
 from duckflow_tui.safety.workspace import Workspace
 
@@ -97,6 +97,28 @@ def test_what_passes_a_limit_is_told(
     assert guarded(workspace).whole
     monkeypatch.setattr(module, limit, most)
     assert not guarded(workspace).whole
+
+
+def test_the_look_at_a_home_leaves_the_workspace_out_and_tells_what_passes_a_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command fills its workspace as it likes; the look at the rest must not end by that."""
+    home = tmp_path.resolve() / "home"
+    for path in ("a/.env", "work/.env", "work/x", "work/y", "work/z/.env", "z/.env"):
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_text("KEY=1")
+    (tmp_path / "home too").symlink_to(home)
+    around = [f"{home}/{name}/.env" for name in "az"]
+    monkeypatch.setattr(module, "MAX_NEAR", 2)
+    monkeypatch.setattr(module, "MAX_NAMES", 6)  # three folders and two files, and it goes on
+    for spelled in (home, tmp_path / "home too"):
+        found, whole = secrets_near(spelled, {f"{home}/work"})
+        assert (sorted(found), whole) == (around, True)
+        assert not secrets_near(spelled, ())[1]
+    for limit, most in (("MAX_NEAR", 1), ("MAX_NAMES", 4), ("MAX_SECONDS", -1)):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, limit, most)
+            assert not secrets_near(home, {f"{home}/work"})[1]
 
 
 def test_a_known_secret_is_known_until_it_is_deleted_and_too_many_are_told(
