@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from duckflow_tui.state.gates import FilePreview, Gate, GateChoice, Impact
 from duckflow_tui.state.operations import Effect, Risk, Zone
-from duckflow_tui.ui.panes.diff_document import DiffDocument
+from duckflow_tui.ui.panes.diff_document import DiffDocument, RowKind
 from duckflow_tui.ui.panes.gate_words import (
     AI_MARK,
     argument_rows,
@@ -41,6 +41,11 @@ def command(**fields: object) -> Gate:
         "can_grant_session": False,
     }
     return gate([], **(values | fields))
+
+
+def unframed(app: GateApp) -> str:
+    """The text on the screen as one line, without the frame of the card."""
+    return " ".join(app.text().replace("│", " ").split())
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
@@ -336,17 +341,62 @@ async def test_every_point_keeps_its_line(size: tuple[int, int], language: str) 
         assert app.answers == []
 
 
-async def test_lines_that_the_view_begins_behind_are_not_counted_as_seen() -> None:
-    """Where room is short the diff begins with the change; the context before it is above."""
+async def test_lines_that_the_view_begins_behind_are_neither_seen_nor_asked_about() -> None:
+    """Where room is short the diff begins with the change; the context before it is above, and
+    nobody is asked about what the app itself passed over.
+    """
     app = GateApp(gate(), beside=False)
     async with app.run_test(size=(60, 20)) as pilot:
         await at_gate(pilot)
         assert "# prices" not in app.text()
         assert "↑ 3" in app.text()
+        left = app.card.unseen()
+        total = sum(app.card._document.weights) - 3  # pyright: ignore[reportPrivateUsage]
+        assert left
+        assert f"seen {total - left} of {total} " in app.text()
         await press(pilot, "y")
         assert app.answers == []
+        assert f"You have not seen {left} of {total} lines" in unframed(app)
         await press(pilot, "home")
         assert "# prices" in app.text()
+        assert app.card.unseen() == left
+        await press(pilot, "end", "y")
+        assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
+
+
+async def test_what_tells_of_a_change_is_never_passed_over_unasked() -> None:
+    """Of a file's name, of what becomes of it and of all behind the first change each line is
+    asked about; only lines that did not change are not.
+    """
+    moved = FilePreview(path="a.py", kind="move", target="b.py", before_hash="h")
+    wide = preview("wide.py", f"{'x ' * 300}\nold", f"{'x ' * 300}\nnew")
+    for previews, count in (([moved, pricing()], 0), ([wide, moved], 1), ([pricing()], 3)):
+        app = GateApp(gate(previews), beside=False)
+        async with app.run_test(size=(60, 20)) as pilot:
+            await at_gate(pilot)
+            document = app.card._document  # pyright: ignore[reportPrivateUsage]
+            seen = document.seen
+            counted = [n for n, weight in enumerate(document.weights) if weight]
+            passed = [n for n in counted if not seen.whole(n) and not seen.is_left(n)]
+            assert len(passed) == count
+            for row in passed:
+                assert document.rows[row].kind is RowKind.LINE
+                assert {document.rows[n].mark for n in range(row + 1)} == {" "}
+            assert seen.is_left(0) == (previews[0] is wide)  # its name
+            await press(pilot, "y")
+            assert app.answers == []
+
+
+async def test_the_keys_named_lead_to_what_was_not_seen() -> None:
+    app = GateApp(gate([many_lines(99)]), beside=False)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await at_gate(pilot)
+        for keys, named in (((), "↓ PgDn End"), (("end",), "↑ PgUp Home")):
+            await press(pilot, *keys, "y")
+            assert f" {named} show more" in " ".join(unframed(app).split())
+        await press(pilot, "home", *["pagedown"] * 2, "end", "pageup", "pageup", "y")
+        assert "↑ PgUp Home show more" in " ".join(unframed(app).split())
+        assert app.answers == []
 
 
 async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen() -> None:

@@ -19,11 +19,9 @@ from textual.strip import Strip
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.panes.diff_document import (
     NARROWEST_SPLIT,
-    DiffCell,
     DiffDocument,
     DiffLayout,
     HunkId,
-    RowKind,
     Whole,
     shown_path,
 )
@@ -32,12 +30,11 @@ from duckflow_tui.ui.panes.diff_paint import (
     DiffSearch,
     before_note,
     caption,
-    padded,
+    selected_text,
     shifted,
 )
 from duckflow_tui.ui.panes.rows import LineView, palette_of
-from duckflow_tui.ui.panes.strips import fit, ink, pad, row_text, selected
-from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.ui.panes.strips import fit, ink, pad, selected
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,48 +58,6 @@ class OffScreen:
     lines_above: int = 0
     lines_below: int = 0
     files_below: int = 0
-
-
-def selected_text(
-    layout: DiffLayout, renderer: DiffRenderer, words: Catalogue, selection: Selection
-) -> str:
-    """What is selected; side by side it is the version in which the selection begins."""
-    first = selection.start.y if selection.start else 0
-    last = min(selection.end.y if selection.end else layout.height - 1, layout.height - 1)
-    new_side = bool(selection.start and layout.split and selection.start.x > layout.half)
-    text = ""
-    for y in range(first, last + 1):
-        parts = layout.parts(y)
-        part = parts[-1] if new_side else parts[0]
-        before = 0
-        if new_side and len(parts) > 1:
-            row, fill = renderer.side(layout, parts[0], 0, old=True)
-            before = len(row_text(padded(row, layout.half, fill))) + 1
-        piece = _piece(layout, words, part, selection.get_span(y), before)
-        if piece is not None:
-            text += f"\n{piece}" if text and part.first else piece
-    return text
-
-
-def _piece(
-    layout: DiffLayout, words: Catalogue, part: DiffCell, span: tuple[int, int] | None, before: int
-) -> str | None:
-    if part.row < 0 or part.remark or span is None:
-        return None
-    row = layout.document.rows[part.row]
-    if row.kind in (RowKind.HUNK, RowKind.NOTE):
-        return None
-    if row.kind is RowKind.BLANKS:
-        return "\n" * (row.count - 1)
-    if row.kind is RowKind.FILE:
-        text, before = caption(layout.document, words, part.row), 1
-    else:
-        hang = 0 if part.first else layout.hang(part.row)
-        text, before = row.text, before + layout.gutter + hang
-    start, stop = part.span
-    begin = max(start, start + span[0] - before)
-    end = stop if span[1] < 0 else min(stop, start + span[1] - before)
-    return text[begin:end] if end > begin else ""
 
 
 class DiffView(LineView, can_focus=True):
@@ -254,6 +209,13 @@ class DiffView(LineView, can_focus=True):
     def unseen(self) -> int:
         """Lines of the document that have not been on screen."""
         return self.document.unseen
+
+    def unseen_lies(self) -> tuple[bool, bool]:
+        """Whether something that was not on screen is above what is in sight, and below it."""
+        left = (n for n in range(len(self.document.rows)) if self.document.seen.is_left(n))
+        places = [self._lines_of(row) for row in left]
+        stop = self.first_line + self.lines_in_sight
+        return any(a < self.first_line for a, _ in places), any(b > stop for _, b in places)
 
     def search(self, text: str) -> int:
         """Mark where the text occurs and go to the first place; how many places there are.
@@ -533,7 +495,9 @@ class DiffView(LineView, can_focus=True):
         self._changed()
 
     def _find_change(self) -> None:
-        """Scroll to the first change where the lines before it would take most of the room."""
+        """Scroll to the first change where the lines before it would take most of the room. What
+        did not change and is skipped so counts for nothing: the user has not passed it over.
+        """
         height = self.scrollable_content_region.height
         if not self._finding or height <= 0:
             return
@@ -543,10 +507,12 @@ class DiffView(LineView, can_focus=True):
             self.go_on_at(at)
             self.refresh()
             return
-        changed = (n for n, row in enumerate(self.document.rows) if row.mark != " ")
-        line = self._laid_out.top_of(next(changed, 0))
-        if line > height // 2:
+        first = self.document.first_change
+        line = self._laid_out.top_of(first)
+        most = height - 1 if self.document.file_rows[1:] else height // 2  # a file's name stays
+        if line > most:
             self.scroll_to(y=line, animate=False)
+            self.document.excuse(n for n in range(first) if self._lines_of(n)[0] < self.first_line)
         self.refresh()
 
     def _to_match(self) -> None:

@@ -115,6 +115,25 @@ class DiffDocument:
         """Lines that have not been on screen as a whole."""
         return self.seen.unseen
 
+    @property
+    def first_change(self) -> int:
+        """The first row that is a change or tells of one, 0 where there is none."""
+        rows = enumerate(zip(self.rows, self.weights, strict=True))
+        note = RowKind.NOTE
+        return next((n for n, (r, w) in rows if r.mark != " " or (r.kind is note and w)), 0)
+
+    @property
+    def to_see(self) -> int:
+        """Lines that are to be on screen before the change is approved without a question."""
+        return self.seen.total
+
+    def excuse(self, rows: Iterable[int]) -> None:
+        """Do not ask the user to see these rows, as far as they are lines that did not change."""
+        for index in rows:
+            row = self.rows[index]
+            if row.mark == " " and row.kind in (RowKind.LINE, RowKind.BLANKS):
+                self.seen.excuse(index)
+
     def whole(self, hunk_id: HunkId | None) -> Whole | None:
         """Why the hunk cannot be left out; None where it can, of a file that stays."""
         if not self.choosing:

@@ -12,6 +12,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
+from textual.selection import Selection
 from textual.strip import Strip
 
 from duckflow_tui.safety.safe_text import visible_line
@@ -25,7 +26,7 @@ from duckflow_tui.ui.panes.diff_document import (
     RowKind,
     shown_path,
 )
-from duckflow_tui.ui.panes.strips import Piece, Row, Span, fit, ink, row_cells
+from duckflow_tui.ui.panes.strips import Piece, Row, Span, fit, ink, row_cells, row_text
 from duckflow_tui.ui.panes.syntax import SyntaxLines, Token
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -430,3 +431,45 @@ def shifted(row: Row, left: int, y: int, width: int, fill: Style, *, gutter: int
         Strip(rest, row_cells(rest)).apply_offsets(taken + left, y),
     ]
     return Strip.join(strips).adjust_cell_length(width, fill)
+
+
+def selected_text(
+    layout: DiffLayout, renderer: DiffRenderer, words: Catalogue, selection: Selection
+) -> str:
+    """What is selected; side by side it is the version in which the selection begins."""
+    first = selection.start.y if selection.start else 0
+    last = min(selection.end.y if selection.end else layout.height - 1, layout.height - 1)
+    new_side = bool(selection.start and layout.split and selection.start.x > layout.half)
+    text = ""
+    for y in range(first, last + 1):
+        parts = layout.parts(y)
+        part = parts[-1] if new_side else parts[0]
+        before = 0
+        if new_side and len(parts) > 1:
+            row, fill = renderer.side(layout, parts[0], 0, old=True)
+            before = len(row_text(padded(row, layout.half, fill))) + 1
+        piece = _piece(layout, words, part, selection.get_span(y), before)
+        if piece is not None:
+            text += f"\n{piece}" if text and part.first else piece
+    return text
+
+
+def _piece(
+    layout: DiffLayout, words: Catalogue, part: DiffCell, span: tuple[int, int] | None, before: int
+) -> str | None:
+    if part.row < 0 or part.remark or span is None:
+        return None
+    row = layout.document.rows[part.row]
+    if row.kind in (RowKind.HUNK, RowKind.NOTE):
+        return None
+    if row.kind is RowKind.BLANKS:
+        return "\n" * (row.count - 1)
+    if row.kind is RowKind.FILE:
+        text, before = caption(layout.document, words, part.row), 1
+    else:
+        hang = 0 if part.first else layout.hang(part.row)
+        text, before = row.text, before + layout.gutter + hang
+    start, stop = part.span
+    begin = max(start, start + span[0] - before)
+    end = stop if span[1] < 0 else min(stop, start + span[1] - before)
+    return text[begin:end] if end > begin else ""

@@ -310,7 +310,7 @@ class DiffPane(Vertical):
         document = self.view.document
         if not document.choosing or not document.unseen:
             return ""
-        total = sum(document.weights)
+        total = document.to_see
         return self.words("diff.seen", count=total - document.unseen, total=total)
 
     def watch_words(self, words: Catalogue) -> None:

@@ -21,6 +21,7 @@ from duckflow_tui.ui.panes.diff_paint import counted
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_words import (
     Title,
+    UnreadWay,
     argument_rows,
     figures_of,
     headline,
@@ -284,7 +285,9 @@ class GateView(QuestionWidget):
             remarks, missed = len(self._document.remarks), self._guard.missed
             if (unread or remarks or missed) and self._unread_for:
                 choice = GateChoice(self._unread_for)
-                hints = unread_hints(gate, self.words, choice, self._document, unread, missed)
+                hints = unread_hints(
+                    gate, self.words, choice, self._document, unread, self._way(), missed
+                )
             else:
                 hints = key_hints(
                     gate,
@@ -385,9 +388,14 @@ class GateView(QuestionWidget):
             return self._view
         return self._arguments if self._arguments.max_scroll_y else self._points
 
+    def _way(self) -> UnreadWay:
+        """Which keys show what of the request has not been on screen."""
+        above, below = self._view.unseen_lies() if self._document.unseen else (False, False)
+        return ("both" if below else "up") if above else "down"
+
     def _unread(self) -> str:
         """What of the request has not been on screen, in words (R14); empty: nothing."""
-        left, lines = self._document.unseen, sum(self._document.weights)
+        left, lines = self._document.unseen, self._document.to_see
         rows = self.unseen() - left
         parts = [self.words("gate.unread.lines", count=left, total=lines)] if left else []
         parts += [counted(self.words, "gate.unread.rows", rows)] if rows else []

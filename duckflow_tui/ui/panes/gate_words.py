@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -531,16 +531,20 @@ def _only_hint(gate: Gate, words: Catalogue) -> KeyHint:
     return KeyHint(_LETTERS["only"], words("gate.key.only", what=visible_line(what)))
 
 
+UnreadWay = Literal["up", "down", "both"]
+
+
 def unread_hints(
     gate: Gate,
     words: Catalogue,
     choice: GateChoice,
     document: DiffDocument,
     unread: str,
+    way: UnreadWay,
     missed: Sequence[str],
 ) -> tuple[KeyHint, ...]:
     """The question before this answer to a gate where keys did nothing, part was not on screen
-    (R14), or remarks would be lost. The same key then decides.
+    (R14), or remarks would be lost. The same key then decides; ``way`` is where the rest lies.
     """
     scope = _session_hint(gate, words).text if choice is GateChoice.SESSION else ""
     scope = _only_hint(gate, words).text if choice is GateChoice.ONLY else scope
@@ -556,7 +560,7 @@ def unread_hints(
         asks.append(words("gate.unread.asks", what=unread))
     if remarks:
         asks.append(words("gate.unread.remarks", count=remarks))
-    show = KeyHint(words("gate.unread.scroll"), words("gate.unread.show"))
+    show = KeyHint(words(f"gate.unread.scroll.{way}"), words("gate.unread.show"))
     return (
         KeyHint("", words("gate.unread.joint").join(asks), asks=True),
         KeyHint(_LETTERS[choice][:1], allow, scope),

@@ -37,7 +37,7 @@ class Seen:
 
     def __init__(self, lengths: Sequence[int], weights: Sequence[int]) -> None:
         self._lengths = lengths
-        self._weights = weights
+        self._weights = list(weights)
         self._upto = [-1] * len(lengths)  # -1: not even its start
         self._left = sum(weights)
 
@@ -45,6 +45,21 @@ class Seen:
     def unseen(self) -> int:
         """Lines of which some part has not been on screen."""
         return self._left
+
+    @property
+    def total(self) -> int:
+        """Lines in all, without those that were excused."""
+        return sum(self._weights)
+
+    def excuse(self, row: int) -> None:
+        """Never count this row, where it was not on screen as a whole."""
+        if not self.whole(row):
+            self._left -= self._weights[row]
+            self._weights[row] = 0
+
+    def is_left(self, row: int) -> bool:
+        """Whether the row counts and some part of it has not been on screen."""
+        return self._weights[row] > 0 and not self.whole(row)
 
     def mark(self, row: int, start: int, stop: int) -> bool:
         """Characters ``start`` to ``stop`` of the row are on screen; whether that is news.
