@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from duckflow_tui.llm.strict_json import ReplyPreview
 from duckflow_tui.llm.wire import (
     PieceJoiner,
     WireCall,
@@ -34,6 +34,10 @@ _LEAD: Final = 64  # characters of blank space and half a tag that are held back
 Hear = Callable[[str], None]
 
 
+def _unheard(piece: str) -> None:
+    """Nobody is shown the arguments as they come."""
+
+
 @dataclass(slots=True)
 class NativeCall:
     """A call of a function, as far as it has arrived."""
@@ -42,6 +46,7 @@ class NativeCall:
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
     extra: JsonObject = field(default_factory=dict[str, Any])  # to be sent back with it
+    _seen: ReplyPreview = field(init=False, default_factory=lambda: ReplyPreview(_unheard))
 
     @property
     def argument_text(self) -> str:
@@ -51,10 +56,12 @@ class NativeCall:
     @property
     def is_whole(self) -> bool:
         """Whether its arguments are an object to the end, so that nothing more belongs to it."""
-        try:
-            return isinstance(json.loads(self.argument_text), dict)
-        except (ValueError, RecursionError):
-            return False
+        return self._seen.ended
+
+    def add(self, piece: str) -> None:
+        """Take the next piece of its arguments."""
+        self.arguments.append(piece)
+        self._seen.feed(piece)
 
 
 #: What servers of their own mind call the two ends that are known by other names.
@@ -203,8 +210,12 @@ class Completion:
             self._details.append(dict(piece))
             return
         for name, value in piece.items():
-            grows = name in _GROWING and isinstance(value, str) and isinstance(last.get(name), str)
-            last[name] = last[name] + value if grows else last.get(name) if value is None else value
+            old = last.get(name)
+            if name in _GROWING and isinstance(value, str) and isinstance(old, str):
+                # Where it is too long to be sent back, no more of it is needed.
+                last[name] = old + value if len(old) <= _MOST_THOUGHT else old
+            else:
+                last[name] = old if value is None else value
 
     def _add_call(self, piece: WireCall) -> None:
         """Add a piece to its call; some servers leave the index out or always send 0, and some
@@ -232,9 +243,9 @@ class Completion:
         call.extra |= piece.extra_content or {}
         arguments = function.arguments if function else None
         if isinstance(arguments, dict):
-            call.arguments.append(canonical_json(arguments))
-        elif arguments:
-            call.arguments.append(arguments)
+            arguments = canonical_json(arguments)
+        if arguments:
+            call.add(arguments)
 
     def _take_content(self, text: str) -> None:
         """Tell ``<think>…</think>`` at the start of the content from the answer behind it."""
@@ -254,9 +265,9 @@ class Completion:
                 self._where = "answer"
         if self._where == "inside":
             self._take_inside()
-        if self._where == "lead" and (rest := self._held.lstrip()):
-            self._held = rest
-            self._where = "answer"
+        if self._where == "lead":
+            self._held = self._held.lstrip()
+            self._where = "answer" if self._held else "lead"
         if self._where == "answer":
             held, self._held = self._held, ""
             self._content(held)

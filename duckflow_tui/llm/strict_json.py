@@ -15,12 +15,14 @@ import jiter
 from duckflow_tui.llm.wire import HALF, PieceJoiner
 from duckflow_tui.state.base import JsonObject, brief
 
-_MAX_SEARCHED: Final = 1_000_000  # characters that are searched for the name of a bad value
+#: Characters of a reply that is read. Models write at most 128,000 tokens, half as much.
+MOST_READ: Final = 1_000_000
+_MOST_OBJECTS: Final = 100  # of one reply that are read to find the one that is meant
 _ESCAPED_HALF: Final = re.compile(r"\\u[dD][89a-fA-F]")
 MAX_DEPTH: Final = 50  # deeper values could not be written to the journal again
 
-#: The fence that the object stands in, before it and behind it.
-_FENCES: Final = re.compile(r"```[ \t]*(?:json[c5]?)?\s*$"), re.compile(r"^\s*```[ \t]*$", re.M)
+#: The fence that the object stands in, before it and behind it, without the space around.
+_FENCES: Final = re.compile(r"```[ \t]*+(?:json[c5]?)?\Z"), re.compile(r"```[ \t]*$", re.M)
 _BEGIN: Final = re.compile(r'\{(?=\s*")')
 #: A string to its end, a sign, a number or word, the space between.
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\],:]|[^\s"{}\[\],:]++|\s++', re.S)
@@ -64,9 +66,11 @@ def parse_object(text: str, *, mend: bool = True) -> JsonObject:
 
 def find_object(text: str, known: Iterable[str]) -> ReplyObject:
     """The one object of a reply, whatever else is written around it. Where there are several, it is
-    the one with a field that is ``known``. Raises NotStrict when there is none, and when two
-    different ones could be meant.
+    the one with a field that is ``known``. Raises NotStrict when there is none, when two different
+    ones could be meant, and for a reply over 1,000,000 characters or with over 100 objects.
     """
+    if len(text) > MOST_READ:
+        raise NotStrict(f"the reply is over {MOST_READ:,} characters")
     text = text.strip().removeprefix("\ufeff").strip()
     wrong: NotStrict | None = None
     if text.startswith("{"):
@@ -74,9 +78,14 @@ def find_object(text: str, known: Iterable[str]) -> ReplyObject:
             return ReplyObject(parse_object(text))
         except NotStrict as error:
             wrong = error
-    found: list[ReplyObject] = []
-    at = 0
+    names = frozenset(known)
+    chosen: tuple[JsonObject, int, int] | None = None  # where it begins and ends
+    fits = differs = False
+    at = count = 0
     while begin := _BEGIN.search(text, at):
+        count += 1
+        if count > _MOST_OBJECTS:
+            raise NotStrict(f"there are more than {_MOST_OBJECTS} JSON objects; send exactly one")
         mended, at = first_object(text, begin.start())
         try:
             if not mended:
@@ -88,21 +97,22 @@ def find_object(text: str, known: Iterable[str]) -> ReplyObject:
             if not mended:
                 break  # what it holds inside is never taken for the whole
             continue
-        before = _FENCES[0].sub("", text[: begin.start()]).strip()
-        behind = text[at:]
-        if fence := _FENCES[1].match(behind):
-            behind = behind[fence.end() :]
-        found.append(ReplyObject(data, f"{before}\n\n{behind.strip()}".strip()))
-    names = frozenset(known)
-    fitting = [one for one in found if names & one.data.keys()]
-    if not fitting and wrong is not None:
+        is_fit = not names.isdisjoint(data)
+        if chosen is None or (is_fit and not fits):
+            chosen, fits, differs = (data, begin.start(), at), is_fit, False
+        elif is_fit == fits:
+            differs = differs or data != chosen[0]
+    if wrong is not None and not fits:
         raise wrong
-    fitting = fitting or found
-    if not fitting:
+    if chosen is None:
         raise NotStrict("there is no JSON object in the reply")
-    if any(one.data != fitting[0].data for one in fitting):
+    if differs:
         raise NotStrict("there is more than one JSON object; send exactly one")
-    return fitting[0]
+    data, start, end = chosen
+    before, behind = text[:start].rstrip(), text[end:].lstrip()
+    if fence := _FENCES[1].match(behind):
+        behind = behind[fence.end() :]
+    return ReplyObject(data, f"{_FENCES[0].sub('', before).strip()}\n\n{behind.strip()}".strip())
 
 
 def first_object(text: str, start: int) -> tuple[str, int]:
@@ -169,7 +179,7 @@ def _half(text: str) -> str:
     if not in_text and _ESCAPED_HALF.search(text) is None:
         return ""
     found = None
-    if len(text) <= _MAX_SEARCHED:
+    if len(text) <= MOST_READ:
         try:
             found = _first_half(json.loads(text, strict=False))
         except (ValueError, RecursionError):
@@ -210,6 +220,7 @@ _STRING: Final = re.compile(r'(?:[^"\\]++|\\(?:[^u]|u[0-9a-fA-F]{4}))*', re.S)
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.S)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _LONGEST_ESCAPE: Final = 6
+_LONGEST_KEY: Final = 64  # characters of a key that are kept, far more than any that is looked for
 
 
 class ReplyPreview:
@@ -226,7 +237,12 @@ class ReplyPreview:
         self._current = ""  # the key that is read, or whose value comes
         self._pending = ""  # an escape that is not whole yet
         self._done = False  # the object has ended, or is none: the strict parse will say so
-        self.keys: list[str] = []  # top-level keys whose value has begun
+        self.keys: set[str] = set()  # top-level ones whose value has begun
+
+    @property
+    def ended(self) -> bool:
+        """Whether the object has come to its end."""
+        return self._done and not self._depth
 
     def feed(self, text: str) -> None:
         """Take the next piece of the stream."""
@@ -257,7 +273,7 @@ class ReplyPreview:
         elif self._depth == 1:
             self._is_key = char == ","
             if char == ":":
-                self.keys.append(self._current)
+                self.keys.add(self._current)
         return match.end()
 
     def _string(self, text: str, at: int) -> int:
@@ -266,7 +282,7 @@ class ReplyPreview:
         end = at if match is None else match.end()
         piece = _ESCAPE.sub(_unescaped, text[at:end])
         if self._depth == 1 and self._is_key:
-            self._current += piece
+            self._current = (self._current + piece)[:_LONGEST_KEY]
         elif self._depth == 1 and self._current == "reply":
             self._show.feed(piece)
         if end == len(text):

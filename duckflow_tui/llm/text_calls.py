@@ -7,7 +7,6 @@ that the fence holds is calls.
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Mapping
@@ -25,19 +24,20 @@ _KEYS: Final = ("name", "tool", "tool_name", "function", "operation", "type", "i
 _NAMED: Final = ("name", "tool", "tool_name", "function", "operation")
 _GIVEN: Final = ("arguments", "parameters", "args", "input")
 
-_NAME: Final = r"(?:functions\.)?(?P<{0}>[\w.-]+?)(?::\d+)?"
-#: Where a fence or a call may begin, and the marks around calls.
+_NAME: Final = r"(?:functions\.)?(?P<{0}>[\w.-]{{1,200}}?)(?::\d{{1,9}})?"
+#: Where a fence or a call may begin, and the marks around calls. ``++`` and ``*+`` give nothing
+#: back: where spaces could be read in two ways, a long run would cost its length squared.
 _NEXT: Final = re.compile(
-    r"^(?P<fence>`{3,}|~{3,})[^\n`]*\n"
-    rf"|<function={_NAME.format('within')}\s*>?\s*(?=\{{)"
+    r"^(?P<fence>`{3,100}+|~{3,100}+)[^\n`]*+\n"
+    rf"|<function={_NAME.format('within')}\s*+>?\s*+(?=\{{)"
     rf"|<function={_NAME.format('equals')}>"
     rf"|<(?P<prefix>(?:\w+:|｜\w+｜)?)invoke\s+name=\"{_NAME.format('invoke')}\"\s*>"
     rf"|<tool_call>\s*{_NAME.format('keys')}\s*(?=<arg_key>|</tool_call>)"
     rf"|<\|(?:channel|start)\|>[^<{{]{{0,40}}?to={_NAME.format('harmony')}\b[^{{]{{0,80}}?<\|message\|>\s*(?={{)"
-    rf"|^Action:\s*{_NAME.format('action')}\s*\n+Action Input:\s*(?={{)"
+    rf"|^Action:\s*{_NAME.format('action')}\s*+(?<=\n)Action Input:\s*(?={{)"
     rf"|\[TOOL_CALLS\]\s*{_NAME.format('mistral')}\s*(?:\[ARGS\]\s*)?(?={{)"
     r"|(?P<deepseek>)<｜tool▁call▁begin｜>(?:function<｜tool▁sep｜>)?"
-    rf"{_NAME.format('sep')}(?:<｜tool▁sep｜>|\s*```json\s*|\s)*(?={{)"
+    rf"{_NAME.format('sep')}(?:<｜tool▁sep｜>|```json|\s)*+(?={{)"
     rf"|<\|tool_call_begin\|>\s*{_NAME.format('kimi')}\s*<\|tool_call_argument_begin\|>\s*(?={{)"
     r"|(?P<object>(?:<tool_call>|\[TOOL_CALLS\]|<\|python_tag\|>)\s*(?=[{\[]))"
     r"|(?P<patch>^\*\*\* Begin Patch[ \t]*\n)"
@@ -53,6 +53,7 @@ _CLOSERS: Final = re.compile(
 )
 _CLOSING: Final = re.compile(r"</|\[/|<\|eo|.*[_▁]?end")
 _MOST_FAILED: Final = 20  # calls that cannot be read, or fences without an end; then it stops
+_MOST_CUT: Final = 4  # objects without an end: each is read to the end of the text
 #: Marks, of which the end of the reply may have left the beginning.
 _MARKS: Final = (
     "<tool_call>", "<function=", "<function_calls>", "<invoke name=", "[TOOL_CALLS]",
@@ -68,7 +69,7 @@ _CUT_PREFIXED: Final = re.compile(
 )
 _SHORTEST: Final = 4  # characters of a mark by which it is known
 _EDIT, _WRITE, _DELETE = "file_ops.edit_file", "file_ops.write_file", "file_ops.delete_file"
-_FILE: Final = re.compile(r"^\*\*\* (Update|Add|Delete) File: (.+?)[ \t]*$", re.M)
+_FILE: Final = re.compile(r"^\*\*\* (Update|Add|Delete) File: (.+)$", re.M)
 
 
 class TextCall(NamedTuple):
@@ -109,7 +110,6 @@ def read_calls(text: str, known: Known) -> TextCalls:
 
 _PYTHON: Final = re.compile(r"\[?\s*(?:functions\.)?([\w.-]+)\((.*\)\s*\]?)?", re.S)
 _OBJECT: Final = re.compile(r'^[ \t]*(?:\[\s*)?(?P<begin>\{)\s*(?:"|\Z)|\A\s*\[\s*\Z', re.M)
-_MOST_OBJECTS: Final = 20  # in one reply whose end is looked for
 
 
 def _is_python(text: str, known: Known) -> bool:
@@ -122,8 +122,12 @@ def _is_python(text: str, known: Known) -> bool:
 
 def _is_cut_object(text: str) -> bool:
     """Whether an object, or a list of them, begins on a line of the text and comes to no end."""
-    for found in itertools.islice(_OBJECT.finditer(text), _MOST_OBJECTS):
-        if found["begin"] is None or not first_object(text, found.start("begin"))[0]:
+    at = 0
+    while found := _OBJECT.search(text, at):
+        if found["begin"] is None:
+            return True
+        whole, at = first_object(text, found.start("begin"))
+        if not whole:
             return True
     return False
 
@@ -139,6 +143,7 @@ class _Reader:
         self._opened = False  # a mark was read, and no call behind it yet
         self._failed = 0  # calls that could not be read
         self._unclosed = 0  # fences without an end
+        self._cut = 0  # objects without an end
 
     def read(self) -> None:
         text = self._text
@@ -158,6 +163,14 @@ class _Reader:
                 self._failed += 1
         self.unread = self._opened or self._failed > 0
         self.rest.append(text[self._at :])
+
+    def _object(self, at: int) -> tuple[JsonObject | None, int]:
+        """As ``_object_at``; of many without an end the reading stops."""
+        given, end = _object_at(self._text, at)
+        self._cut += end == at and self._text[at : at + 1] == "{"
+        if self._cut > _MOST_CUT:
+            self._failed = _MOST_FAILED
+        return given, end
 
     def _fence(self, found: re.Match[str]) -> None:
         """Calls where it holds nothing else; else it is passed over whole."""
@@ -179,7 +192,7 @@ class _Reader:
         calls = _of_json(inside.strip(), self._known)
         if not calls:
             inner = _Reader(inside, self._known)
-            if _FENCE_MARK not in inside:
+            if not any(mark in inside for mark in _FENCE_MARKS):
                 inner.read()
             whole = inner.calls and not inner.unread and not "".join(inner.rest).strip()
             calls = tuple(inner.calls) if whole else ()
@@ -197,7 +210,8 @@ class _Reader:
         """Objects on a line of their own: calls where they name functions that are known."""
         text, start = self._text, self._at
         while True:
-            given, end = _object_at(text, text.index("{", start))
+            begin = text.index("{", start)
+            given, end = self._object(begin)
             calls = _of_json(canonical_json(given), self._known) if given is not None else ()
             if not calls:
                 break
@@ -207,12 +221,12 @@ class _Reader:
                 self._at = _past(_BEHIND, text, end)
                 return
         named = _CALL_NAME.search(text, start, start + _HEAD)
-        if given is None and not first_object(text, text.index("{", start))[0]:
+        if end == begin:
             self._failed += 1  # it is cut
         elif named and _known_name(named[1], self._known):
             self._failed += 1
         # Nothing inside it is looked at again.
-        self._at = max(end, text.index("{", start) + 1)
+        self._at = max(end, begin + 1)
         self.rest.append(text[start : self._at])
 
     def _call(self, found: re.Match[str]) -> bool:
@@ -223,7 +237,7 @@ class _Reader:
             return self._objects()
         for name in ("mistral", "sep", "kimi", "within", "harmony", "action"):
             if found[name] is not None:
-                given, end = _object_at(self._text, self._at)
+                given, end = self._object(self._at)
                 key = _known_name(found[name], self._known)
                 if given is None or not key:
                     return False
@@ -244,7 +258,7 @@ class _Reader:
         """One JSON object, or a list of them."""
         text, added = self._text, 0
         while True:
-            given, end = _object_at(text, _past(_BETWEEN, text, self._at))
+            given, end = self._object(_past(_BETWEEN, text, self._at))
             call = _of_object(given, self._known) if given is not None else None
             if call is None:
                 self._at = _past(_BEHIND, text, self._at)
@@ -256,9 +270,12 @@ class _Reader:
         """Arguments between marks of their own: texts as they are, others as JSON."""
         text, given = self._text, cast("JsonObject", {})
         key = _known_name(name, self._known)
+        stop = text.find(closing, self._at)
         while True:
-            start, stop = text.find(begin, self._at), text.find(closing, self._at)
-            if start < 0 or 0 <= stop < start:
+            if 0 <= stop < self._at:
+                stop = text.find(closing, self._at)
+            start = text.find(begin, self._at, len(text) if stop < 0 else stop)
+            if start < 0:
                 break
             middle = text.find(named, start + len(begin))
             last = text.find(end, middle)
@@ -287,7 +304,7 @@ class _Reader:
         heads = [*_FILE.finditer(body)]
         for head, after in zip(heads, [*heads[1:], None], strict=True):
             lines = body[head.end() + 1 : after.start() if after else len(body)].splitlines()
-            call = _of_patch(head[1], head[2], lines)
+            call = _of_patch(head[1], head[2].rstrip(" \t"), lines)
             if call is None or call.name not in self._known:
                 return False
             self.calls.append(call)
@@ -295,7 +312,7 @@ class _Reader:
 
 
 _VALUE: Final = re.compile(r"^\s*<arg_value>")
-_FENCE_MARK: Final = "```"
+_FENCE_MARKS: Final = "```", "~~~"
 _HEAD: Final = 400  # characters of an object in which its name is looked for
 _CALL_NAME: Final = re.compile(rf'"(?:{"|".join(_NAMED)})"\s*:\s*"([\w.-]+)"')
 _BETWEEN: Final = re.compile(r"[\s\[,\]]*")
@@ -309,12 +326,12 @@ def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
 
 
 def _object_at(text: str, at: int) -> tuple[JsonObject | None, int]:
-    """The JSON object that begins there, and where it ends."""
+    """The JSON object that begins there, and where it ends; without an end, that is ``at``."""
     given, end = first_object(text, at) if text[at : at + 1] == "{" else ("", at)
     try:
         return (parse_object(given), end) if given else (None, at)
     except NotStrict:
-        return None, at
+        return None, end
 
 
 def _known_name(name: str, known: Known) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -247,16 +246,3 @@ def test_ends_of_fences_are_looked_for_only_so_often() -> None:
     assert (found.calls, found.unread) == ((), False)
     found = read_calls("```json\n" * 21, KNOWN)
     assert (found.calls, found.unread) == ((), True)
-
-
-@pytest.mark.whole
-def test_a_hostile_reply_costs_little_time() -> None:
-    begin = time.process_time()
-    pieces = (
-        "<function=decide><parameter=", "<tool_call>{", "[TOOL_CALLS]", "```\n", '{"a":',
-        "```json\n", '<invoke name="decide">', "*** Begin Patch\n", "<｜tool▁call▁begin｜>",
-        '{"name": "decide", "args": {}},', '\n{"name":', '\n{"name": "decide"}', "<|channel|> to=",
-    )  # fmt: skip
-    for piece in pieces:
-        read_calls(piece * (200_000 // len(piece)), KNOWN)
-    assert time.process_time() - begin < 10.0
