@@ -75,6 +75,17 @@ _ALONE: Final = words_of("-- --recursive --line-number --ignore-case --count --h
 #: Of these a word that is no option makes something new, asks a server or is a file to write.
 _WORDLESS: Final = frozenset({"git branch", "git remote", "git tag", "git stash list", "uniq"})
 
+#: Of git: what shows content of tracked files, and with an option; options for names alone.
+_CONTENT: Final = words_of(
+    "diff show grep whatchanged range-diff diff-files diff-index diff-tree format-patch cat-file "
+    "archive"
+)
+_WITH_PATCH: Final = words_of("log reflog stash")
+_PATCH: Final = re.compile("-[^-]*[pucULW]|--(pat|u|w|cc|dd|color-w|bi|fu|dif)")
+_NAMES_ONLY: Final = words_of(
+    "--stat --shortstat --numstat --summary --name-only --name-status --no-patch -s --quiet"
+)
+
 #: Programs of which a plain word may be code, another command, or a file that is written.
 RUNS_WORDS: Final = words_of(
     "sed awk gawk mawk nawk ed ex vi vim nvim view emacs nano less more most man info tar zip "
@@ -300,6 +311,22 @@ def looked_through(words: tuple[str, ...]) -> tuple[str, ...]:
     # The first is what is searched for; of a long option the next one may be its value.
     sure = len(plain) > 1 and all("=" in w or w in _ALONE for w in options if w[:2] == "--")
     return tuple(plain) if sure or words[0] == "diff" else (*plain, ".")
+
+
+def shows_tracked(words: tuple[str, ...]) -> bool:
+    """Whether a command of git shows the content of tracked files, whether its words name them or
+    not.
+    """
+    if program_of(words) != "git":
+        return False
+    options = [word.partition("=")[0] for word in words if word.startswith("-")]
+    patch = any(map(_PATCH.match, options))
+    if not _CONTENT.isdisjoint(words):
+        return patch or _NAMES_ONLY.isdisjoint(options)
+    if not _WITH_PATCH.isdisjoint(words):
+        return patch
+    verbose = any(re.match("-[^-]*v|--v", option) for option in options)
+    return verbose and not {"status", "commit"}.isdisjoint(words)
 
 
 def _option(word: str, options: frozenset[str]) -> bool | None:

@@ -19,9 +19,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from duckflow_tui.safety.command_risk import looked_through, only_reads
+from duckflow_tui.safety.command_risk import looked_through, only_reads, shows_tracked
 from duckflow_tui.safety.commands import CommandLine
-from duckflow_tui.safety.names import holds_secrets, is_protected, is_secret_name
+from duckflow_tui.safety.names import (
+    holds_secrets,
+    is_protected,
+    is_secret_name,
+    lies_in_secrets,
+)
 from duckflow_tui.safety.paths import Identity, Place, WorkspaceError
 from duckflow_tui.safety.risk import git_dirs, tree_below
 from duckflow_tui.safety.workspace import Workspace
@@ -308,6 +313,55 @@ def _is_in(index: bytes, root: Path, path: str) -> bool:
     return index[at - 20 : at] == blob.digest()
 
 
+def _tracks_secrets(root: Path) -> bool:
+    """Whether the repository that a folder belongs to tracks a file with the name of a secret, by
+    its index; so it counts where that cannot be read. One that was deleted is still in a diff.
+    """
+    top = next((path for path in (root, *root.parents) if next(git_dirs(path), None)), None)
+    index = str(next(git_dirs(top)) / "index") if top else ""
+    if not (top and os.path.lexists(index)):
+        return False
+    try:
+        names = _tracked(_read(index, _MAX_INDEX) or b"")
+    except (struct.error, ValueError, IndexError):
+        return True
+    for name in names:
+        *above, file = os.fsdecode(name).split("/")
+        path = f"{top}/{os.fsdecode(name)}"
+        gone = not os.path.lexists(path)
+        if lies_in_secrets(above) or (
+            _secret(file, above[-1] if above else "") and (gone or _is_secret(path))
+        ):
+            return True
+    return False
+
+
+def _tracked(index: bytes) -> list[bytes]:
+    """The names in an index of git in the format of versions 2 to 4. Raises struct.error,
+    ValueError and IndexError for any other.
+    """
+    magic, version, count = struct.unpack_from(">4sII", index)
+    if magic != b"DIRC" or version not in (2, 3, 4):
+        raise ValueError
+    names, at, name = list[bytes](), 12, b""
+    for _ in range(count):
+        (flags,) = struct.unpack_from(">H", index, at + 60)
+        start = at + (64 if flags & 0x4000 else 62)
+        if version == 4:  # so many bytes of the name before it are not in this one
+            cut, byte, start = index[start] & 0x7F, index[start], start + 1
+            while byte & 0x80:
+                byte, start = index[start], start + 1
+                cut = ((cut + 1) << 7) | (byte & 0x7F)
+            name = name[: len(name) - cut]
+        else:
+            name = b""
+        end = index.index(b"\0", start)
+        name += index[start:end]
+        names.append(name)
+        at = end + 1 if version == 4 else at + ((end - at + 8) & ~7)
+    return names
+
+
 def _protected(name: str) -> bool:
     return (name[0] in ".gG" or not name.isascii()) and is_protected(name)
 
@@ -321,12 +375,14 @@ _STREAMS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/std
 
 
 def exposed_by(line: CommandLine, workspace: Workspace, cwd: str) -> frozenset[str]:
-    """What the programs of a line that only read would show beyond the plain files of the folder:
+    """What the programs of a line that read would show beyond the plain files of the folder:
     ``secret``, ``outside``, ``protected``. Each word that leads anywhere from ``cwd``, or from the
     root, is judged with all its links (R02), and so are the folders that are looked through.
-    Blocking; raises nothing.
+    A command of git shows what is tracked, wherever it lies. Blocking; raises nothing.
     """
     found = set[str]()
+    if any(shows_tracked(part.argv) for part in line.parts) and _tracks_secrets(workspace.root):
+        found.add("secret")
     for words in (part.argv for part in line.parts if only_reads(part.argv)):
         folders = looked_through(words)
         for word in (*words[1:], *folders):

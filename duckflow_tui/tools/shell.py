@@ -14,7 +14,13 @@ from typing import Any, Final
 from pydantic import Field, field_validator
 
 from duckflow_tui.safety.allow_rules import AllowRules, only_shows
-from duckflow_tui.safety.command_risk import RUNS_TESTS, assess_command, known_use, only_reads
+from duckflow_tui.safety.command_risk import (
+    RUNS_TESTS,
+    assess_command,
+    known_use,
+    only_reads,
+    shows_tracked,
+)
 from duckflow_tui.safety.commands import program_of, read_command
 from duckflow_tui.safety.hosts import MOST, read_host
 from duckflow_tui.safety.names import obeyed
@@ -124,11 +130,12 @@ class NamedCommands:
         named = not (unheld or self.why_not(args))
         said = {Fact.HELD: held, Fact.AI_WROTE: wrote, Fact.UNHELD: unheld, Fact.NAMED: named}
         facts = frozenset(fact for fact, holds in said.items() if holds)
-        if held or not any(only_reads(part.argv) for part in read_command(args.command).parts):
+        line = read_command(args.command)
+        argvs = [part.argv for part in line.parts]
+        if held or not any(only_reads(argv) or shows_tracked(argv) for argv in argvs):
             return facts
         from duckflow_tui.safety.guarded import exposed_by
 
-        line = read_command(args.command)
         shown = await asyncio.to_thread(exposed_by, line, self._workspace, args.cwd)
         root = self._workspace.root
         exact = all(part.argv in self._rules.argvs for part in line.parts)

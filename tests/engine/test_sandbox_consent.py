@@ -7,6 +7,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -496,6 +498,51 @@ async def test_a_rule_for_what_reads_leaves_them_to_a_question_too_unless_it_nam
             assert await bench.router.runs_unasked(line), line
         (root / "src/.env").unlink()
         assert await bench.router.runs_unasked("grep -r x src")
+
+
+@pytest.mark.parametrize("version", [2, 4])
+async def test_a_grant_for_git_leaves_tracked_secrets_to_a_question(
+    root: Path, version: int
+) -> None:
+    """It shows what became of them without their names; of a folder in a repository also what lies
+    beside it. Any file that git does not track counts for nothing.
+    """
+
+    def git(*args: str) -> None:
+        given = ("-c", "user.name=a", "-c", "user.email=a@b", "-C", str(root.parent))
+        subprocess.run(["git", *given, *args], check=True, capture_output=True)
+
+    names = ("a/x.py", "a/xy.py", "b/x.py", ".env", "b/ca.pem")
+    for name in names:
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("x\n" * 9)
+    shutil.rmtree(root / ".git", ignore_errors=True)
+    git("init", "-q")
+    git("update-index", "--force-write-index", "--index-version", str(version))
+    git("add", "-f", *(f"{root.name}/{name}" for name in names if name != ".env"))
+    quiet = ("git diff --stat", "git status -s", "git log --oneline -n 2", "git show -s HEAD")
+    shows = ("git diff", "git diff --stat -p", "git log -p", "git show HEAD", "git status -vs")
+    shows += ("git grep x", "git stash show -p", "git --no-pager diff --cached")
+    rules = ("git diff:*", "git status:*", "git log:*", "git show:*", "git grep:*")
+    rules += ("git stash:*", "git --no-pager diff --cached")
+    async with opened(root, "none", ApprovalMode.TRUSTED, allowed=rules) as bench:
+        for line in (*quiet, *shows):
+            assert await bench.router.runs_unasked(line), line
+        for secret in (f"{root.name}/.env", "z.key", "b/.aws/x"):
+            (root.parent / secret).parent.mkdir(parents=True, exist_ok=True)
+            (root.parent / secret).write_text("KEY=1\n")
+            git("add", "-f", secret)
+            for line in quiet:
+                assert await bench.router.runs_unasked(line), line
+            for line in shows if secret.endswith(".env") else shows[:1]:
+                assert not await bench.router.runs_unasked(line), (secret, line)
+            (root.parent / secret).unlink()
+            assert not await bench.router.runs_unasked("git diff"), secret  # it was deleted
+            git("rm", "-q", "--cached", secret)
+        assert await bench.router.runs_unasked("git diff")
+        (root.parent / ".git/index").write_bytes(b"DIRC" + bytes(8) + b"of another version")
+        gate, _ = await asked(bench, GateChoice.REJECT, "git diff")
+        assert ("secret" in gate.impact.reasons, gate.facts["rule"]) == (True, "shows")
 
 
 async def test_a_rule_is_bound_to_the_folder_it_was_given_for(root: Path) -> None:
