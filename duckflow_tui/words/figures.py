@@ -12,23 +12,6 @@ _SEARCH: Final = "file_ops.search_text"
 _FOUND: Final = re.compile(r"(\d+) · (\d+)")  # matches, files
 _EXIT: Final = re.compile(r"exit (\d+)(.*)")  # of a command; what follows is how long it ran
 _NAMED: Final = 2  # requirements that a verdict names; the others are counted
-#: What the app told the model of a file, a check or a change: the words for the user, and the form
-#: that the model gets.
-_FORMS: Final = tuple(
-    (name, re.compile(form))
-    for name, form in (
-        ("absent", r"(?:(?P<what>.+?) )?does not exist; file_ops\.\w+[^.…]*[.…]"),
-        ("absent", r"(?:(?P<what>\S+) )?does not exist\.$"),
-        ("folder", r"(?:(?P<what>.+?) )?is a directory; file_ops\.\w+[^.…]*[.…]"),
-        ("file", r"(?:(?P<what>.+?) )?is a file, not a directory; file_ops\.\w+[^.…]*[.…]"),
-        ("nothing", r"there is no (?P<what>.+)"),
-        ("exit", r"(?P<what>`.+?`) ended with exit code (?P<more>\d+)"),
-        ("created", r"created (?P<what>.+?) \((?P<more>[+\d][^()]*?)(?: lines)?\)\.?"),
-        ("changed", r"changed (?P<what>.+?) \((?P<more>[+\d][^()]*?)(?: lines)?\)\.?"),
-    )
-)
-#: A requirement, and behind it what its check showed.
-_BEHIND: Final = re.compile(r"(.+?) \((there is no .+|`.+?` ended with exit code .+)\)")
 _PLANNED: Final = ("accepted", "closed", "deleted")  # what came of a change of a plan
 
 
@@ -59,21 +42,7 @@ def figures_words(operation: str, summary: str, words: Catalogue) -> str:
         return words(f"transcript.listed.{operation.partition('.')[0]}.{one}", count=summary)
     if operation.startswith("shell.") and (left := _EXIT.fullmatch(summary)):
         return words("output.exit", code=left[1]) + left[2]
-    return told_words(summary, words) if operation.startswith("file_ops.") else summary
-
-
-def told_words(text: str, words: Catalogue) -> str:
-    """What the app told the model of a file, a check or a change, in the user's language, also in
-    brackets at the end; of another text only the operations get the verbs of the chat.
-    """
-    if behind := _BEHIND.fullmatch(text):
-        return f"{behind[1]} ({told_words(behind[2], words)})"
-    for name, form in _FORMS:
-        if found := form.match(text):
-            parts = {key: part or "" for key, part in found.groupdict().items()}
-            said = words(f"told.{name}" if parts["what"] else f"told.bare.{name}", **parts)
-            return words.plain(said + text[found.end() :])
-    return words.plain(text)
+    return summary
 
 
 def verdict_words(review: Review, words: Catalogue) -> str:

@@ -488,19 +488,3 @@ async def test_foreign_text_of_a_review_is_text(width: int) -> None:
         await pilot.pause()
         assert "\x1b" not in screen_text(app)
         assert "\u202e" not in screen_text(app)
-
-
-async def test_what_the_app_told_the_model_stands_in_the_card_in_the_users_language() -> None:
-    card = escalation(
-        "ja",
-        missing=("長い話 (there is no 長.txt)",),
-        collected=(("file_ops.write_file 短.txt", "created 短.txt (+1 −0 lines)."),),
-    )
-    app = app_with(FakeEngine(at_work("ja", card)), language="ja")
-
-    def said() -> str:
-        return "".join(screen_text(app).replace("│", " ").split())
-
-    async with standing(app, 300, 60) as pilot:
-        await settled(pilot, lambda: "短.txtを作成（+1−0）" in said(), "what was collected")
-        assert "長い話(長.txtがありません)" in said()

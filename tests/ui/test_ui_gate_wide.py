@@ -6,7 +6,6 @@ import pytest
 from support.gates import GateApp, at_gate, gate, press, preview
 
 from duckflow_tui.state.gates import AlsoAsked, FilePreview, Gate, GateChoice
-from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.key_guard import SETTLE
 
 MOVED = FilePreview(path="here.txt", kind="move", target="there.txt", before_hash="h")
@@ -59,40 +58,6 @@ async def test_what_is_said_of_several_files_is_of_all_and_names_how_to_leave_on
         assert foot.index("space") < foot.index("] [")
         await press(pilot, "i")
         assert all(f"urpose {n}" in app.text() for n in range(4))
-
-
-@pytest.mark.parametrize("language", ["en", "ja"])
-async def test_which_file_is_left_out_is_in_sight_however_far_its_head_is(language: str) -> None:
-    """Where each file has one hunk, it is files that are left out; else it is hunks."""
-    asked = wide()
-    app = GateApp(asked, beside=False, language=language)
-    async with app.run_test(size=(60, 20)) as pilot:
-        await at_gate(pilot)
-        view = app.card.query_one(DiffView)
-        for number, shown in enumerate(("f0.txt", "f1.txt", "f2.txt")):
-            await press(pilot, "space")
-            assert view.at == number
-            lines = [line for line in app.text().split("\n") if shown in line]
-            mark = app.words("diff.left_out")
-            named = [line for line in lines if f"{shown} · {mark}" in line]
-            assert view.shows_name != bool(named)  # said once, there or here
-            assert mark in app.text()
-            assert lines
-            said = app.words("gate.files_left_out", count=number + 1, total=5)
-            assert said in app.text()
-            await press(pilot, "]")
-    lines = "\n".join(f"line {n}" for n in range(30))
-    changed = lines.replace("line 2\n", "two\n").replace("line 25", "last")
-    app = GateApp(
-        asked.model_copy(update={"previews": (preview("two.txt", lines, changed), MOVED)}),
-        language=language,
-    )
-    async with app.run_test(size=(120, 40)) as pilot:
-        await at_gate(pilot)
-        await press(pilot, "space")
-        text = " ".join(app.text().split())
-        assert app.words("gate.leaves_hunks") in text
-        assert app.words("gate.left_out", count=1, total=3) in text
 
 
 async def test_with_every_file_left_out_there_is_nothing_to_allow() -> None:

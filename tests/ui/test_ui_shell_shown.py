@@ -329,9 +329,13 @@ async def another(pilot: Pilot[int], stands: Callable[[], object], before: objec
 async def dead_keys(desk: Desk, place: Place) -> list[str]:
     """The keys of the place that do nothing and say nothing."""
     await desk.come_to(place)
-    shown = desk.shows()
-    printed = {key for group in shown for key in group}
     expected = {key for name in place.has.split() for key in pressed(name)}
+    for wait in (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6):
+        shown = desk.shows()
+        printed = {key for group in shown for key in group}
+        if expected <= printed:
+            break
+        await desk.pilot.pause(wait)
     assert expected <= printed, (expected - printed, desk.lines())
     twice = {g for g in shown if shown.count(g) > 1 and set(g) <= expected}
     assert not twice, (twice, desk.lines())

@@ -17,7 +17,6 @@ from duckflow_tui.ui.panes.diff_document import USER_MARK, shown_line
 from duckflow_tui.ui.panes.plan_rows import clock_text, needing
 from duckflow_tui.ui.panes.request import QuestionRow, Tone
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import told_words
 
 DONE: Final = "✓"
 NOT_DONE: Final = "✗"
@@ -169,7 +168,7 @@ def _achieved(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
 
 def _tried(label: str, tried: Tried, words: Catalogue) -> QuestionRow:
     mark = DONE if tried.went_well else NOT_DONE
-    text = told_words(tried.text, words)
+    text = words.plain(tried.text)
     if tried.back:
         text = f"{text} · {words('consult.back')}"
     times = f"{tried.times}× " if tried.times > 1 else ""
@@ -189,7 +188,7 @@ def _escalation(report: SituationReport, words: Catalogue) -> Iterator[QuestionR
     yield QuestionRow(words("escalate.label.state"), reached, heading="notice")
     for number, missing in enumerate(report.missing):
         label = words("escalate.label.missing") if number == 0 else ""
-        text = f"{NOT_DONE} {shown_line(told_words(missing.strip(), words))}"
+        text = f"{NOT_DONE} {shown_line(missing.strip())}"
         yield QuestionRow(label, text, heading="warning", mark="removed")
     if not report.missing:
         none = words("escalate.none_missing")
@@ -197,7 +196,7 @@ def _escalation(report: SituationReport, words: Catalogue) -> Iterator[QuestionR
     for number, (name, text) in enumerate(report.collected):
         label = words("escalate.label.collected") if number == 0 else ""
         called = shown_line(words.plain(name))
-        yield QuestionRow(label, f"{called}: {_first(told_words(text, words))}", heading="added")
+        yield QuestionRow(label, f"{called}: {_first(text)}", heading="added")
     if not report.collected:
         none = words("consult.nothing")
         yield QuestionRow(words("escalate.label.collected"), none, tone="quiet", heading="added")

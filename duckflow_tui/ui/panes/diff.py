@@ -210,16 +210,6 @@ class DiffView(LineView, can_focus=True):
         """Lines of the document that have not been on screen."""
         return self.document.unseen
 
-    @property
-    def shows_name(self) -> bool:
-        """Whether the head of the hunk at hand is in sight, and what names its file."""
-        hunk = self.document.hunks[self.at]
-        file, number = hunk.hunk_id
-        named = number > 0 or not self.document.file_rows[1:]  # then its head says it, or the gate
-        return self._in_sight(hunk.first) and (
-            named or self._in_sight(self.document.file_rows[file])
-        )
-
     def unseen_lies(self) -> tuple[bool, bool]:
         """Whether something that was not on screen is above what is in sight, and below it."""
         left = (n for n in range(len(self.document.rows)) if self.document.seen.is_left(n))

@@ -374,10 +374,6 @@ class DiffPane(Vertical):
             added, removed = self.view.document.figures()
             figures = figures_text(added, removed)
             text.append(f"{self.words('diff.title')} {figures}  ", style=palette.quiet)
-        heading = self.view.heading
-        if not self._titled and heading.left_out and not self.view.shows_name:
-            name = fit(heading.path, max(_LEAST_PATH, self.size.width // 3), keep="end")
-            text.append(f"{name} · {self.words('diff.left_out')}  ", style=palette.accent)
         seen = "" if self._titled else self._seen_words()
         if seen:
             text.append(f"{seen}  ", style=palette.accent)

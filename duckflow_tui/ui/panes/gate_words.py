@@ -106,7 +106,8 @@ def _deviations(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterato
     if high or impact.reasons or impact.risk.rank >= Risk.MEDIUM.rank:
         (bad if high else notes).append(risk_words(gate, words))
     if document.left_out:
-        notes.append(_left_out(words, document))
+        count, total = len(document.left_out), len(document.hunks)
+        notes.append(words("gate.left_out", count=count, total=total))
     for parts in (bad, notes):
         if parts:
             text = SafeText(_first_up(" · ".join(parts)))
@@ -121,7 +122,7 @@ def _deviations(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterato
     if impact.reversible and held not in BARE and (held or not bad):
         usual.append(_undo_words(gate, words))
     if gate.also:
-        usual.append(words("gate.leaves_files" if _by_file(document) else "gate.leaves_hunks"))
+        usual.append(words("gate.leaves_files"))
     if usual:
         text = _first_up(words("gate.list").join(usual))
         yield QuestionRow("", SafeText(text), tone="quiet", wide=True)
@@ -284,17 +285,6 @@ def rule_rows(gate: Gate, alike: Sequence[OperationMessage], words: Catalogue) -
     return rows
 
 
-def _by_file(document: DiffDocument) -> bool:
-    """Whether to leave out a hunk is to leave out a file: each of several has one."""
-    files = [hunk.hunk_id[0] for hunk in document.hunks]
-    return len(files) > 1 and files == list(range(len(document.previews)))
-
-
-def _left_out(words: Catalogue, document: DiffDocument) -> SafeText:
-    key = "gate.files_left_out" if _by_file(document) else "gate.left_out"
-    return SafeText(words(key, count=len(document.left_out), total=len(document.hunks)))
-
-
 def impact_words(gate: Gate, words: Catalogue, document: DiffDocument) -> SafeText:
     """``1 file, +3 −2 · inside the workspace · can be undone``, less what is left out."""
     impact = gate.impact
@@ -308,7 +298,9 @@ def impact_words(gate: Gate, words: Catalogue, document: DiffDocument) -> SafeTe
     else:
         parts.append(words(f"gate.effect.{gate.effect}"))
     if document.left_out:
-        parts.append(_left_out(words, document))
+        parts.append(
+            words("gate.left_out", count=len(document.left_out), total=len(document.hunks))
+        )
     if impact.zone is not Zone.NOWHERE:
         parts.append(words(f"gate.zone.{impact.zone}"))
     parts.append(_undo_words(gate, words))
