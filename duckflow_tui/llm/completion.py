@@ -35,7 +35,7 @@ Hear = Callable[[str], None]
 
 
 def _unheard(piece: str) -> None:
-    """Nobody is shown the arguments as they come."""
+    """Arguments are shown to nobody as they come."""
 
 
 @dataclass(slots=True)
@@ -46,7 +46,8 @@ class NativeCall:
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
     extra: JsonObject = field(default_factory=dict[str, Any])  # to be sent back with it
-    _seen: ReplyPreview = field(init=False, default_factory=lambda: ReplyPreview(_unheard))
+    _scan: ReplyPreview | None = field(default=None, init=False)  # looks for the end of these
+    _scanned: int = field(default=0, init=False)  # pieces of the arguments
 
     @property
     def argument_text(self) -> str:
@@ -55,13 +56,14 @@ class NativeCall:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its arguments are an object to the end, so that nothing more belongs to it."""
-        return self._seen.ended
-
-    def add(self, piece: str) -> None:
-        """Take the next piece of its arguments."""
-        self.arguments.append(piece)
-        self._seen.feed(piece)
+        """Whether its arguments are an object to the end, so that nothing more belongs to it.
+        It may be asked at each piece: none is looked at twice.
+        """
+        self._scan = self._scan or ReplyPreview(_unheard)
+        for piece in self.arguments[self._scanned :]:
+            self._scan.feed(piece)
+        self._scanned = len(self.arguments)
+        return self._scan.ended
 
 
 #: What servers of their own mind call the two ends that are known by other names.
@@ -245,7 +247,7 @@ class Completion:
         if isinstance(arguments, dict):
             arguments = canonical_json(arguments)
         if arguments:
-            call.add(arguments)
+            call.arguments.append(arguments)
 
     def _take_content(self, text: str) -> None:
         """Tell ``<think>…</think>`` at the start of the content from the answer behind it."""
