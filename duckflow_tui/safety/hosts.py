@@ -15,7 +15,14 @@ from urllib.parse import urlsplit
 MOST: Final = 10  # hosts of one command
 _PORTS: Final = frozenset({80, 443})
 _NAME: Final = re.compile(r"(?=.{1,253}$)(?!-)[a-z0-9_-]{1,63}(?:\.(?!-)[a-z0-9_-]{1,63})*")
-_MAPPED: Final = ipaddress.ip_network("64:ff9b::/96")  # of RFC 6052: an IPv4 address at its end
+#: With an IPv4 address at their end: compatible, mapped and translated ones, and those of NAT64.
+_IPV4_INSIDE: Final = tuple(
+    map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
+)
+#: All that IANA gives out for everybody. Python's own table lacks what came later, such as the
+#: NAT64 of one's own network, 64:ff9b:1::/48, and the second block of documentation.
+_GIVEN_OUT: Final = ipaddress.IPv6Network("2000::/3")
+_DOCUMENTATION: Final = ipaddress.IPv6Network("3fff::/20")
 
 #: Before the hosts of a grant; no command is written like this.
 ON_NETWORK: Final = "*network "
@@ -93,13 +100,15 @@ def is_here(host: str) -> bool:
 
 def is_public(text: str) -> bool:
     """Whether an address is one that everybody reaches: not of this machine, its network or its
-    provider, also not in another spelling.
+    provider, also not in another spelling. One with an IPv4 address inside is judged by that.
     """
     address = _literal(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour
-        if address in _MAPPED:
+        inner = address.sixtofour
+        if any(address in network for network in _IPV4_INSIDE):
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is None and (address not in _GIVEN_OUT or address in _DOCUMENTATION):
+            return False
         address = inner or address
     return address is not None and address.is_global and not address.is_multicast
 

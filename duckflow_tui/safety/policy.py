@@ -307,8 +307,12 @@ def _subjects(access: Access, risk: Risk) -> tuple[str, ...]:
 
 
 def _commands(access: Access) -> tuple[str, ...]:
-    """Each command of a line as a grant names it, with its folder where that is another one."""
+    """Each command of a line as a grant names it: with ``&`` where it runs in the background, and
+    with its folder where that is another one.
+    """
     found = granted_as(read_command(access.command or ""), access.root)
+    if Fact.BACKGROUND in access.facts:
+        found = tuple(f"{text} &" for text in found)
     folder = access.places[0] if access.places else None
     if folder is None or folder.real == access.root:
         return found
@@ -411,6 +415,7 @@ class Fact(StrEnum):
     HELD = "held"  # a sandbox holds all that the command does, without network
     UNHELD = "outside_sandbox"  # the command would run outside the sandbox that there is
     REACHES = "reaches"  # hosts that no rule of the user names
+    BACKGROUND = "background"  # the command goes on when its call has ended
     AI_WROTE = "ai_wrote"  # nothing holds the command, and the AI wrote some of what it runs
     SHOWS_SECRET = "secret"  # nothing holds the command, and a file that it reads is secret
     SHOWS_OUTSIDE = "outside"  # or leads out

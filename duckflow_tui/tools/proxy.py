@@ -26,6 +26,7 @@ IDLE_S: Final = 300.0  # seconds without a byte in either direction
 TOLD_S: Final = 1.0  # seconds between two reports on one host: a command may ask for thousands
 _HEAD: Final = 32 * 1024  # bytes of a request before its body
 _PIECE: Final = 64 * 1024  # bytes
+_LONGEST: Final = 15  # digits of the length of a body
 _TOLD: Final = 10  # refused hosts that are told of
 
 #: Headers between a client and its proxy, and those that the proxy writes itself.
@@ -258,7 +259,7 @@ def _asked(head: bytes) -> PassedOn:
         raise NotPassedOn("411 Length Required", "the length of the body must be given")
     lengths = {v for n, v in fields if n == b"content-length"} or {b"0"}
     length = lengths.pop()
-    if lengths or not length.isdigit():
+    if lengths or not length.isdigit() or len(length) > _LONGEST:
         raise bad
     path = urlunsplit(("", "", url.path or "/", url.query, ""))
     shown = f"[{name}]" if ":" in name else name

@@ -129,6 +129,7 @@ class NamedCommands:
         unheld = args.outside and self._store.state.session.sandbox != "none"
         named = not (unheld or self.why_not(args))
         said = {Fact.HELD: held, Fact.AI_WROTE: wrote, Fact.UNHELD: unheld, Fact.NAMED: named}
+        said[Fact.BACKGROUND] = args.background
         facts = frozenset(fact for fact, holds in said.items() if holds)
         line = read_command(args.command)
         argvs = [part.argv for part in line.parts]

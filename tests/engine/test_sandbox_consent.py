@@ -76,6 +76,9 @@ async def test_a_key_allows_only_this_command_as_long_as_the_sandbox_holds_it(ro
         for command, cwd in (("echo two", "."), ("pwd", "sub")):
             gate, _ = await asked(bench, GateChoice.ONCE, command, cwd=cwd)
             assert gate.grant_pattern == "shell.run *sandbox"
+        # In the background it has no end and no undo: that is another thing to agree to.
+        gate, _ = await asked(bench, GateChoice.REJECT, "pwd", background=True)
+        assert gate.grant_only == "shell.run *sandbox pwd … &"
         gate, _ = await asked(bench, GateChoice.ONCE, "echo one > a.txt")
         assert gate.grant_only == ""  # a line that no rule can name
         bench.store.state.session = bench.store.state.session.replace(sandbox="none")
@@ -145,6 +148,10 @@ async def test_what_nothing_holds_asks_and_a_key_allows_that_command_alone(
         assert gate.grant_pattern == "shell.run sh -c 'echo one'"
         again = await bench.call(RUN, command="sh -c 'echo one'")
         assert (again.result.exit_code, again.allowed) == (0, "granted")
+        gate, _ = await asked(bench, GateChoice.SESSION, "sh -c 'echo one'", background=True)
+        assert gate.grant_pattern == "shell.run sh -c 'echo one' &"
+        again = await bench.call(RUN, command="sh -c 'echo one'", background=True)
+        assert again.allowed == "granted"
         await asked(bench, GateChoice.REJECT, "sh -c 'echo two'")
 
 

@@ -241,6 +241,10 @@ async def test_a_name_that_leads_to_a_private_address_and_endless_requests_are_r
             assert "not public" in proxy.refused
             assert "502 Bad Gateway" in await asked("CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n")
             assert await asked("GET / HTTP/1.1\r\nX: " + "x" * 100_000) == ""
+            digits = get(f"http://{web.host}/").replace(
+                "Host", f"Content-Length: {'9' * 5000}\r\nHost"
+            )
+            assert "400 Bad Request" in await asked(digits)
             many = [
                 await asyncio.open_connection("127.0.0.1", port) for _ in range(MAX_CONNECTIONS)
             ]
@@ -290,6 +294,9 @@ def test_a_host_is_written_in_one_way_and_a_pattern_is_none(given: str, host: st
 def test_only_addresses_that_everybody_reaches_are_public() -> None:
     ours = "127.0.0.1 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0 224.0.0.1"
     ours += " ::1 fe80::1%eth0 fd00::1 ::ffff:10.0.0.1 2002:7f00:1:: 64:ff9b::7f00:1 nonsense"
+    ours += " ::127.0.0.1 ::a9fe:a9fe ::ffff:0:127.0.0.1 64:ff9b::a9fe:a9fe 64:ff9b:1::7f00:1"
+    ours += " 64:ff9b:1:7f00:0:100:: fec0::1 3fff::1 5f00::1 100::1 2001:db8::1 ff0e::1"
     assert [address for address in ours.split() if is_public(address)] == []
-    assert is_public("93.184.215.14")
-    assert is_public("2606:2800:21f:cb07:6820:80da:af6b:8b2c")
+    public = "93.184.215.14 2606:2800:21f:cb07:6820:80da:af6b:8b2c 64:ff9b::5db8:d70e"
+    public += " ::ffff:93.184.215.14 2002:5db8:d70e::1 2a00:1450::1 240e::1"
+    assert [address for address in public.split() if not is_public(address)] == []
