@@ -336,7 +336,7 @@ async def test_what_is_shown_of_a_session_can_be_printed(tmp_path: Path) -> None
         await made.ended()
         session_id, host = made.session_id, made.server.origin.partition("://")[2]
     for text, told in (
-        ("/network", [f"| {host} | model: cli |", "## Network"]),
+        ("/network", [f"| {host} | the model |", "## Network"]),
         ("/decisions", ["## Decisions", "`new.txt`"]),
         ("/diff session", ["--- /dev/null\n+++ new.txt\n", "\n-b\n+B\n", "\n+one"]),
     ):
