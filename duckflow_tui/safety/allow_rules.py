@@ -19,9 +19,11 @@ from duckflow_tui.safety.command_risk import (
     EVALUATES,
     MODULE,
     RUNS_AFTER,
+    RUNS_TESTS,
     RUNS_WORDS,
     WRAPPERS,
     known_use,
+    program_inside,
     without_python,
 )
 from duckflow_tui.safety.commands import (
@@ -144,7 +146,8 @@ class AllowRules:
 def granted_as(line: CommandLine, root: Path | None) -> tuple[str, ...]:
     """What a key would allow for longer than once, for each command of a line: its program, with
     the subcommand, and ``…`` where every option is one that only reads or tests (R05), else
-    exactly its words. Empty for a line that is more than plain commands (R04).
+    exactly its words, as of what only has a reader's name and lies in ``root``. Empty for a line
+    that is more than plain commands (R04).
 
     What only shows what another one writes counts for nothing, and a ``cd`` to ``root`` neither.
     """
@@ -153,6 +156,8 @@ def granted_as(line: CommandLine, root: Path | None) -> tuple[str, ...]:
         if only_shows(part) or part.argv == ("cd", str(root)):
             continue
         use = known_use(part.argv)
+        if use not in RUNS_TESTS and root and program_inside(part.argv, root):
+            use = ""
         found.append(f"{use} …" if use else shlex.join(part.argv))
     return () if any(text.split()[0] == "cd" for text in found) else tuple(found)
 

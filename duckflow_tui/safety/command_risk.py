@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from duckflow_tui.safety.commands import (
     read_command,
 )
 from duckflow_tui.safety.names import is_protected, is_secret, words_of
+from duckflow_tui.safety.paths import lies_inside
 from duckflow_tui.state.operations import Risk
 
 #: Programs that only read, whatever their arguments are.
@@ -246,8 +248,18 @@ def assess_command(line: CommandLine, cwd: Path, root: Path) -> Assessment:
     found.line(line)
     plain = not line.reason and not found.reasons
     if plain and all(only_reads(command.words) for command in _all(line.found)):
-        found.risk = Risk.LOW
+        inside = any(program_inside(command.words, root) for command in _all(line.found))
+        found.risk = found.risk if inside else Risk.LOW
     return found
+
+
+def program_inside(words: tuple[str, ...], root: Path) -> str:
+    """The path of the program that PATH gives where that lies in the workspace ``root``, as in an
+    activated venv; else empty. It need not do what its name says. Blocking.
+    """
+    folders = filter(os.path.isabs, os.environ.get("PATH", os.defpath).split(os.pathsep))
+    found = shutil.which(words[0], path=os.pathsep.join(folders)) if words else None
+    return found if found and lies_inside(found, root) else ""
 
 
 def only_reads(words: tuple[str, ...]) -> bool:

@@ -377,3 +377,12 @@ def best_opener() -> Opener:
 def libc() -> ctypes.CDLL:
     """The C library of this process; ``ctypes.get_errno`` tells of its errors."""
     return ctypes.CDLL(None, use_errno=True)
+
+
+def lies_inside(path: str, workspace: Path) -> bool:
+    """Whether a file lies in the workspace, which holds no link, or leads into it, however the path
+    is spelled.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    spelled = (os.path.join(os.path.realpath(folder), name), os.path.realpath(path))
+    return any(Path(one).is_relative_to(workspace) for one in spelled)

@@ -20,7 +20,7 @@ from duckflow_tui.safety.allow_rules import only_shows
 from duckflow_tui.safety.changing import remove_tree, settled
 from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.names import words_of
-from duckflow_tui.safety.paths import Place
+from duckflow_tui.safety.paths import Place, lies_inside
 from duckflow_tui.safety.secrets import REDACTED, holds_secret
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import digest
@@ -530,15 +530,6 @@ def find_program(name: str, workspace: Path) -> str | None:
     if found is None or not os.path.isabs(found) or lies_inside(found, workspace):
         return None
     return found
-
-
-def lies_inside(path: str, workspace: Path) -> bool:
-    """Whether a file lies in the workspace, which holds no link, or leads into it, however the path
-    is spelled.
-    """
-    folder, name = os.path.split(os.path.abspath(path))
-    spelled = (os.path.join(os.path.realpath(folder), name), os.path.realpath(path))
-    return any(Path(one).is_relative_to(workspace) for one in spelled)
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from duckflow_tui.safety.command_risk import (
     assess_command,
     known_use,
     only_reads,
+    program_inside,
     shows_tracked,
 )
 from duckflow_tui.safety.commands import program_of, read_command
@@ -182,9 +183,11 @@ class NamedCommands:
         written = {p for r in standing for c in r.changes for p in (c.path, c.target) if p}
         touched = {c.path for r in standing for c in r.touched}
         for part in read_command(args.command).parts if written or touched else ():
-            if only_shows(part) or only_reads(part.argv):
-                continue
             argv = part.argv
+            if only_shows(part) or only_reads(argv):
+                argv = (program_inside(argv, self._workspace.root),)
+                if not argv[0]:
+                    continue
             if known_use((program_of(argv), *argv[1:])) in RUNS_TESTS:
                 argv = argv[:1]
             for path in sorted(written | touched):

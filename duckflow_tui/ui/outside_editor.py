@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import duckflow_tui
-from duckflow_tui.tools.commands import lies_inside
+from duckflow_tui.safety.paths import lies_inside
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.app import DuckflowApp

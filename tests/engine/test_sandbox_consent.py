@@ -409,7 +409,9 @@ async def test_a_rule_is_void_once_the_ai_wrote_what_it_runs(
         assert await bench.router.runs_unasked(line)
 
 
-async def test_a_rule_is_void_once_a_command_of_the_ai_wrote_what_it_runs(root: Path) -> None:
+async def test_a_rule_is_void_once_a_command_of_the_ai_wrote_what_it_runs(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(root, "none", ApprovalMode.TRUSTED, allowed=("./check", "ls")) as bench:
         assert await bench.router.runs_unasked("./check")
         _, message = await asked(bench, GateChoice.ONCE, "echo 'echo 1' > check")
@@ -417,6 +419,14 @@ async def test_a_rule_is_void_once_a_command_of_the_ai_wrote_what_it_runs(root: 
         gate, _ = await asked(bench, GateChoice.REJECT, "./check")
         assert gate.facts["rule"] == "ai_wrote"
         assert await bench.router.runs_unasked("ls")
+        monkeypatch.setenv("PATH", f"{root}:{os.environ['PATH']}")  # as by a venv
+        await asked(bench, GateChoice.ONCE, "echo 'echo 1' > ls; chmod +x ls")
+        gate, _ = await asked(bench, GateChoice.REJECT, "ls")
+        assert gate.facts["rule"] == "ai_wrote"
+        (root / "wc").write_text("")  # the folder brought it along: nobody knows what it does
+        (root / "wc").chmod(0o755)
+        gate, _ = await asked(bench, GateChoice.REJECT, "wc -l check")
+        assert gate.grant_pattern == f"{RUN} wc -l check"
 
 
 async def test_tests_and_what_they_test_may_be_written_and_run_by_a_rule(root: Path) -> None:

@@ -4,6 +4,7 @@ said.
 
 from __future__ import annotations
 
+import os
 import shutil
 import stat
 from collections.abc import AsyncGenerator
@@ -294,15 +295,21 @@ async def test_the_users_git_and_what_only_reads_are_left_alone(
     assert list(spool.iterdir()) == []  # the copies have no name
 
 
-async def test_a_file_with_the_name_of_a_reader_is_none(bench: ShellBench, root: Path) -> None:
-    """What it changes is undone as what any other command does."""
+async def test_a_file_with_the_name_of_a_reader_is_none(
+    bench: ShellBench, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it changes is undone as what any other command does; also where it lies on PATH, as in
+    a venv that the user activated.
+    """
     (root / "ls").write_text("#!/bin/sh\necho lost > a.txt; rm run.sh\n")
     (root / "ls").chmod(0o755)
+    monkeypatch.setenv("PATH", f".:{root}:{os.environ['PATH']}")
     before = tree(root)
-    message = await run(bench, "./ls")
-    assert {change.path for change in message.result.touched} == {"a.txt", "run.sh"}
-    await bench.router.undoing.undo_last()
-    assert tree(root) == before
+    for line in ("./ls", "ls", "cat src/b.txt | ls"):
+        message = await run(bench, line)
+        assert {change.path for change in message.result.touched} == {"a.txt", "run.sh"}, line
+        await bench.router.undoing.undo_last()
+        assert tree(root) == before, line
 
 
 async def test_after_a_cut_the_next_process_takes_back_what_a_command_changed(

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.tools.commands import lies_inside
+from duckflow_tui.safety.paths import lies_inside
 from duckflow_tui.tools.mcp.config import McpServerConfig, said
 from duckflow_tui.tools.process_group import ProcessGroup
 from duckflow_tui.tools.watchdog import Watchdog
