@@ -360,8 +360,8 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
                 engine.set_mode(ApprovalMode.TRUSTED)
             elif engine is not None and answer == "past":
                 engine.set_mode(ApprovalMode.PLAN)
-            if screen.typed:
-                self.bench.composer.insert(screen.typed)
+            for typed in screen.typed:
+                self.bench.composer.take_typed(typed)
 
         self.push_screen(screen, answered)
 

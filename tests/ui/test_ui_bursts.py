@@ -266,23 +266,36 @@ async def test_a_change_that_takes_an_answered_gates_place_is_not_accepted_by_th
         assert fake.card_answers[0].action == "accept"
 
 
-@pytest.mark.parametrize("text", ["ab", "yy", "abc"])
-async def test_only_the_first_key_that_reaches_the_question_of_trusted_mode_counts(
-    text: str,
-) -> None:
-    """Covers S4-60. Those behind it were on their way to the question already."""
+async def test_a_text_typed_at_the_question_of_trusted_mode_is_whole_in_the_composer() -> None:
+    """Covers S4-60. Its letters do not answer, a y among them neither, and it is sent whole."""
     fake = FakeEngine(store_with())
     app = app_with(fake)
     async with standing(app) as pilot:
-        app.action_mode("trusted")
-        await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
-        question = app.screen
-        for character in text:
-            question.post_message(events.Key(character, character))
-        await settled(pilot, lambda: not question.is_attached, "the question to close")
-        assert app.screen is app.bench
-        assert app.bench.composer.text == text[0]
+        assert isinstance(app.clock, ManualClock)
+        for text in ("ab", "yy", "yes, go on", "long words\x7f\r"):
+            app.action_mode("trusted")
+            await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
+            app.clock.advance(SETTLE)
+            burst(app, text)
+            await settled(pilot, lambda: app.screen is app.bench, "the question to close")
+            if not text.endswith("\r"):
+                await settled(pilot, lambda: bool(app.bench.composer.text), "the text")
+                assert app.bench.composer.text == text
+                app.bench.composer.clear()
+        await settled(pilot, lambda: bool(fake.sent), "the message")
+        assert fake.sent == ["long word"]
+        assert app.bench.composer.text == ""
         assert fake.store.state.mode is ApprovalMode.STANDARD
+        for end, text in (("escape", ""), ("a", "ya")):
+            app.action_mode("trusted")
+            await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
+            app.clock.advance(SETTLE)
+            burst(app, "y")
+            app.post_message(events.Key(end, end if len(end) == 1 else None))
+            await settled(pilot, lambda: app.screen is app.bench, "the question to close")
+            await pilot.pause(2 * HOLD)
+            assert app.bench.composer.text == text
+            assert fake.store.state.mode is ApprovalMode.STANDARD
 
 
 async def test_a_page_that_is_left_twice_in_one_burst_leaves_the_workbench() -> None:
