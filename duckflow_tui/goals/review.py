@@ -512,11 +512,11 @@ class Reviewer:
         """
         specs = self._parts.router.registry.specs()
         acting = {spec.name for spec in specs if spec.has_side_effects}
-        effects = [message for message in log if message.operation in acting]
+        no = (Outcome.REJECTED, Outcome.DECLINED)  # to a plan, too
+        effects = [m for m in log if m.operation in acting or m.result.outcome in no]
         if not effects:
             return False
-        last = effects[-1]
-        if last.result.outcome in (Outcome.REJECTED, Outcome.DECLINED):
+        if effects[-1].result.outcome in no:
             return True
         changes = [message for message in effects if message.result.changes]
         if not changes:

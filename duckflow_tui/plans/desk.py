@@ -10,6 +10,7 @@ from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.plans.propose import (
     NOT_SENT,
     PlanApprovals,
+    check_not_rejected,
     end_idle_plan,
     held_back,
     is_halted,
@@ -95,6 +96,7 @@ class PlanDesk:
         if shown is not None:  # the app ended while the user looked at it
             return await self.approvals.approval(shown.plan_id)
         plan = await made_plan(self._parts, goal)
+        check_not_rejected(state, plan)
         await self._parts.store.commit(PlanProposed(plan=plan))
         if len(plan.steps) > SOFT_STEPS:
             self._parts.notices.warn("plan.many_steps", steps=str(len(plan.steps)))
@@ -121,6 +123,7 @@ class PlanDesk:
             result = edited(plan, edits)
         except PlanProblem as problem:
             raise ToolFault(str(problem), Outcome.INVALID) from problem
+        check_not_rejected(self._parts.store.state, result)
         if plan.approved:
             changed = await self.approvals.change(plan, edits, result)
             self._go_on()

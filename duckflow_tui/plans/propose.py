@@ -6,11 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.agent.budget import BudgetEnd
+from duckflow_tui.goals.requirements import comparable
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.questions import plan_question
 from duckflow_tui.prompting.replies import PlanReply
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import StateError, brief, canonical_json, one_line
+from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import (
     ACCEPT,
     EDIT_PLAN,
@@ -19,6 +21,7 @@ from duckflow_tui.state.gates import (
     RUN_STEPS,
     STOP,
     TELL,
+    Card,
     CardAnswer,
     CardKind,
     CardMessage,
@@ -279,6 +282,38 @@ def _approved(plan: Plan, answer: CardAnswer, who: str) -> Output:
     if answer.text.strip():
         text += f" They said: {answer.text.strip()}"
     return Output(f"{text}\n{plan_words(plan)}", f"{len(plan.steps)}")
+
+
+def _work(plan: Plan) -> list[tuple[str, str, list[int]]]:
+    """What a plan has done, whatever its ids, its name and its spacing: the steps in order."""
+    numbers = {step.step_id: number for number, step in enumerate(plan.steps)}
+    return [
+        (
+            comparable(step.name),
+            comparable(step.description),
+            sorted(numbers[need] for need in step.depends_on),
+        )
+        for step in plan.steps
+    ]
+
+
+def check_not_rejected(state: AgentState, plan: Plan) -> None:
+    """Raise ToolFault where the user rejected a plan of these very steps, and said nothing since
+    but no: it is not shown to them again unasked.
+    """
+    for message in reversed(state.messages):
+        match message:
+            case UserMessage() | CardMessage(card=Card(kind=CardKind.QUESTION)):
+                return
+            case CardMessage(card=Card(kind=CardKind.PLAN), plan=Plan() as shown, answer=answer):
+                if answer.action == REJECT.action and _work(shown) == _work(plan):
+                    raise ToolFault(
+                        "The user rejected a plan of these very steps, so it was not shown again. "
+                        "Propose one with other steps, or end your turn and ask what they want "
+                        "instead."
+                    )
+            case _:
+                pass
 
 
 def held_back(state: AgentState, plan_id: str) -> frozenset[str]:

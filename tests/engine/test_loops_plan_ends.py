@@ -14,6 +14,7 @@ from support.plan_talk import (
     tasks_reply,
     write,
 )
+from support.reviews import judged
 from support.session import Session, action, decision, done, judged_good, session
 
 from duckflow_tui.demo.replies import Reply, Script
@@ -28,14 +29,13 @@ RUN = decision("I run the first.", action("task_loop.run", step_id="1"))
 DONE, OPEN = WorkStatus.COMPLETED, WorkStatus.PENDING
 
 
-def story(*main: Reply, plans: int = 1) -> Script:
+def story(*main: Reply, plans: int = 1, **others: tuple[Reply, ...]) -> Script:
     """Plans of two notes, each step a list of one task."""
     lists = tuple(tasks_reply(write(f"{name}.txt")) for name in "abcd")
     reports = tuple(report_reply() for _ in lists)
     made = tuple(plan_reply("first note", "second note") for _ in range(plans))
-    return judged_good(
-        Script(replies={"main": main, "plan": made, "tasks": lists, "report": reports})
-    )
+    said = {"main": main, "plan": made, "tasks": lists, "report": reports, **others}
+    return judged_good(Script(replies=said))
 
 
 def ends(how: str) -> Reply:
@@ -247,3 +247,32 @@ async def test_a_call_that_neither_changes_nor_ends_is_sent_back(tmp_path: Path)
         await s.turn("go on")
         assert [m.result.outcome for m in s.results()[-2:]] == [Outcome.INVALID] * 2
         assert s.state.plans[0].status is PlanStatus.IN_PROGRESS
+
+
+async def test_a_rejected_plan_is_not_shown_again_unasked(tmp_path: Path) -> None:
+    """A stubborn model proposes it again and again, and changes a step in its spacing alone: after
+    the one no the user is not asked again in this turn, and a new message may ask for it. R20.
+    """
+    same = action(
+        "plan_tool.revise", changes=[{"op": "change", "step_id": "1", "name": " First note."}]
+    )
+    tries = (PROPOSE, PROPOSE, decision("", same), done("The plan stands."))
+    again = (PROPOSE, done("So be it."))
+    low = (judged(0.1), judged(0.1))
+    async with session(
+        tmp_path, story(*tries, *again, plans=3, satisfaction=low), mode="trusted"
+    ) as s:
+        await s.engine.send("two notes please")
+        await asked(s, CardKind.PLAN)
+        await answer(s, "reject")
+        assert (await s.ended()).outcome == "partial"
+        assert len(s.state.plans) == 1
+        outcomes = [m.result.outcome for m in s.results()]
+        assert outcomes == [Outcome.REJECTED, Outcome.ERROR, Outcome.ERROR]
+        assert "not shown again" in s.results()[2].result.text
+        assert "judging.refused" in s.notices()  # the turn is judged, and nothing tried again
+        await s.engine.send("show me that plan again")
+        await asked(s, CardKind.PLAN)
+        await answer(s, "reject")
+        await s.ended(2)
+        assert len(s.state.plans) == 2
