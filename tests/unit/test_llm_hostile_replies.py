@@ -15,7 +15,7 @@ from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.llm import codec_json, codec_tools
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.strict_json import NotStrict, find_object
+from duckflow_tui.llm.strict_json import NotStrict, ReplyPreview, find_object
 from duckflow_tui.llm.text_calls import MOST, read_calls
 from duckflow_tui.llm.wire import WireChunk
 
@@ -151,6 +151,25 @@ def test_memory_of_many_objects_grows_with_the_reply_and_no_faster(shape: str) -
 
     first, second = peak(20_000), peak(80_000)
     assert second < 6 * first + 100_000  # 16 times as much where it is the square
+
+
+def test_what_nobody_needs_of_a_stream_is_not_held_while_more_of_it_comes() -> None:
+    """Held, it would be copied with each piece."""
+    completion = Completion(lambda piece: None, lambda piece: None, ManualClock())
+    completion.add(chunk(content="<think>x</think>"))
+    preview = ReplyPreview(lambda piece: None)
+    preview.feed('{"')
+    tracemalloc.start()
+    try:
+        for _ in range(1_000):
+            completion.add(chunk(content=" " * 100))
+        blank = tracemalloc.get_traced_memory()[0]
+        for _ in range(1_000):
+            preview.feed("a" * 100)
+        key = tracemalloc.get_traced_memory()[0] - blank
+    finally:
+        tracemalloc.stop()
+    assert max(blank, key) < 50_000  # of 100,000 characters each
 
 
 def test_of_many_objects_few_are_read_and_the_model_is_told() -> None:
