@@ -308,18 +308,6 @@ async def test_what_is_said_beside_the_plan_does_not_begin_a_story_anew(
         assert of_turn == [*reads, "plan_tool.propose", "task_loop.run", "shell.run"]
 
 
-@LANGUAGES
-async def test_before_the_first_step_it_is_told_how_far_the_plan_is(
-    tmp_path: Path, language: str
-) -> None:
-    question = {"en": "How far are you?", "ja": "どこまで進みましたか?"}[language]
-    async with play(tmp_path, language=language) as on:
-        await wait_for_plan(on, language)
-        await on.ask_beside(question)
-        await on.until(lambda _: bool(on.beside()))
-        assert {"en": "0 of 4", "ja": "4 ステップ中 0 ステップ"}[language] in on.beside()[-1]
-
-
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
@@ -415,11 +403,13 @@ async def test_asked_while_its_plan_waits_for_a_yes_it_says_so(
 ) -> None:
     how_far = {"en": "How far are you?", "ja": "どこまで進んだ?"}[language]
     answer = {"en": "waits for your yes", "ja": "承認を待っています"}[language]
+    so_far = {"en": "Nothing of it is done yet", "ja": "まだどのステップも始めていません"}[language]
     async with play(tmp_path, language=language) as on:
         await wait_for_plan(on, language)
         await on.ask_beside(how_far)
         await on.until(lambda _: bool(on.beside()))
         assert answer in on.beside()[-1]
+        assert so_far in on.beside()[-1]
         assert str(len(plan_of(on).steps)) in on.beside()[-1]
         on.engine.stop()
         await on.end()
