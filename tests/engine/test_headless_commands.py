@@ -308,7 +308,7 @@ async def test_what_a_compaction_came_to_is_said(
         ("/nothing here", "There is no command /nothing."),
         ("/theme", "/theme needs the screen; start without -p."),
         ("/profile bold", "bold is none of"),
-        ("/more", "Nothing runs"),
+        ("/more", "Nothing is running"),
     ],
 )
 async def test_a_command_that_cannot_run_here_says_so_and_asks_no_model(

@@ -282,7 +282,7 @@ async def test_what_is_made_again_is_told_to_the_model_and_has_to_be_read(
     await bench.call(WRITE, path="a.txt", content="two\n")
     await bench.router.undoing.undo_last()
     report = await bench.router.undoing.redo_last()
-    assert Catalogue("en")(report.key, **report.params) == "Made again: a.txt"
+    assert Catalogue("en")(report.key, **report.params) == "Redone: a.txt"
     assert "a.txt" in report.for_model
     assert bench.kinds[-1] == "changes_redone"
     assert "a.txt" not in bench.store.state.files_read

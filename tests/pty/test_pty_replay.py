@@ -66,7 +66,7 @@ def test_the_settings_are_shown_in_a_replay_too(tmp_path: Path, kept: Path) -> N
     with replay(tmp_path, ID) as terminal:
         terminal.sees("25/25")
         terminal.type("\x10")
-        terminal.sees("F1")
+        terminal.sees("type to narrow")
         terminal.type("settings")
         terminal.sees("/settings")
         terminal.type("\r")
@@ -76,7 +76,7 @@ def test_the_settings_are_shown_in_a_replay_too(tmp_path: Path, kept: Path) -> N
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ("notes.md", "is no session"),
+        ("notes.md", "is not a session"),
         ("empty.json", "empty"),
         ("nowhere.json", "no session and no file"),
         ("./nowhere.json", "There is no session"),

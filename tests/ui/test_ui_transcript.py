@@ -202,7 +202,7 @@ async def test_what_runs_counts_its_seconds_and_what_needs_the_user_says_so() ->
     async with app.run_test(size=(100, 24)):
         text = "\n".join(app.lines())
         assert "◌ shell  pytest -q tests  41 %" in text
-        assert text.count("needs you") == 1
+        assert text.count("asks you") == 1
         assert "Esc pauses" not in text  # the gate says what Esc does
         assert any(line.endswith("12 s") for line in app.lines())
         clock.advance(5)
