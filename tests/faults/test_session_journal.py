@@ -312,6 +312,7 @@ async def test_folders_and_files_are_the_users_alone(tmp_path: Path, umask: int)
     try:
         driven = drive(tmp_path / "sessions" / "w" / "s", snapshot_every=100)
         await driven.commit(started(), said(2, "x" * 70_000), said(3), said(4), said(5))
+        await until(lambda: bool(list(driven.path.glob("snapshot-*"))))
         await driven.journal.close()
     finally:
         os.umask(old)

@@ -14,6 +14,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 Size = tuple[int, int]  # columns and lines
 SIZES: Final[tuple[Size, ...]] = ((120, 40), (80, 24), (60, 20))
 IDS: Final = ("120x40", "80x24", "60x20")
+LARGE: Final[Size] = (200, 60)
 _ONE: Final = (80, 24)  # where Japanese is looked at in one size only
 _CELL: Final = 12.2  # units of a picture that one cell is wide
 _PIECE: Final = re.compile(
@@ -34,19 +35,23 @@ def by_name(states: Iterable[Callable[..., object]]) -> dict[str, object]:
 
 
 def each_state(
-    name: str, states: Mapping[str, object], *, main: Collection[str] = ()
+    name: str,
+    states: Mapping[str, object],
+    *,
+    main: Collection[str] = (),
+    large: Collection[str] = (),
 ) -> pytest.MarkDecorator:
     """A test's ``language``, ``size`` and ``name``, which is one of the states: all sizes in
-    English, one in Japanese, and for the main states all in both.
+    English, one in Japanese, for the main states all in both; ``large`` ones also in LARGE.
     """
     return pytest.mark.parametrize(
         ("language", "size", name),
         [
             pytest.param(language, size, state, id=f"{language}-{size[0]}x{size[1]}-{key}")
             for language in ("en", "ja")
-            for size in SIZES
+            for size in (*SIZES, LARGE)
             for key, state in states.items()
-            if language == "en" or size == _ONE or key in main
+            if (key in large if size == LARGE else language == "en" or size == _ONE or key in main)
         ],
     )
 

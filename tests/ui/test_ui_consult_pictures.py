@@ -110,7 +110,7 @@ def app_of(build: Build, language: str) -> DuckflowApp:
     return app_with(FakeEngine(build(language)), language=language, theme=theme)
 
 
-@each_state("build", by_name(EVERYWHERE), main=["stagnation"])
+@each_state("build", by_name(EVERYWHERE), main=["stagnation"], large=["stagnation"])
 def test_cards(snap_compare: Any, build: Build, size: tuple[int, int], language: str) -> None:
     """English: the card has the focus. Japanese: it waits, as while the user types.
 
@@ -128,7 +128,7 @@ def test_the_other_patterns(snap_compare: Any, build: Build, language: str) -> N
     assert snap_compare(app, terminal_size=(120, 40), run_before=pressing("enter"))
 
 
-@each_state("build", by_name(JUDGED))
+@each_state("build", by_name(JUDGED), large=["met"])
 def test_reviews(snap_compare: Any, build: Build, size: tuple[int, int], language: str) -> None:
     """Folded where room is short, opened where there is some."""
     keys = ("ctrl+o",) if size == (120, 40) else ()

@@ -171,7 +171,7 @@ async def test_one_key_makes_the_column_wide_hides_it_and_brings_it_back() -> No
             await settled(pilot, lambda: side.region.width == 120 * MOST // 100, key)
             await pilot.press(key)
             await settled(pilot, lambda: not side.display, "hidden")
-            assert app.bench.pill.is_on_screen
+            await settled(pilot, lambda: app.bench.pill.is_on_screen, "the pill in its place")
             await pilot.press("f3")
             await settled(pilot, lambda: app.bench.focused is app.bench.plan, "asked for")
             assert app.bench.plan.is_on_screen

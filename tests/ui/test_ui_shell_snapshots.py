@@ -10,7 +10,7 @@ from support import goals
 from support.app_states import FakeEngine, app_with, settled, store_with
 from support.conversations import REPLY, REPLY_JA, START, answer, assistant, live, operation, user
 from support.gates import gate
-from support.pictures import IDS, SIZES
+from support.pictures import IDS, LARGE, SIZES
 from textual.pilot import Pilot
 
 from duckflow_tui.demo.story import story_requests
@@ -163,6 +163,13 @@ def test_states_in_japanese_and_light(snap_compare: Any, build: Build) -> None:
     assert snap_compare(app, terminal_size=size, run_before=stands)
 
 
+@pytest.mark.parametrize("build", [streaming, operations, failed], ids=lambda b: b.__name__)
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_states_where_there_is_much_room(snap_compare: Any, build: Build, language: str) -> None:
+    app = app_with(FakeEngine(store_in(build, language)), language=language)
+    assert snap_compare(app, terminal_size=LARGE, run_before=stands)
+
+
 @pytest.mark.parametrize(
     ("language", "theme", "size"),
     [*(("en", "duck-dark", size) for size in SIZES), ("ja", "duck-light", (80, 24))],
@@ -232,4 +239,4 @@ def test_where_there_is_much_room(snap_compare: Any) -> None:
     store = store_in(at_the_gate, "en")
     goals.set_objective(store, items=goals.requirements())
     app = app_with(FakeEngine(store))
-    assert snap_compare(app, terminal_size=(200, 60), run_before=stands)
+    assert snap_compare(app, terminal_size=LARGE, run_before=stands)
