@@ -411,8 +411,8 @@ SWITCHES: Final = (
         (
             (
                 "ui/panes/gate.py",
-                "if self.unseen() and self._unread_for",
-                "if False and self._unread_for",
+                "bool(missed or self.unseen() or",
+                "bool(missed or",
             ),
         ),
         (f"{_PAGES}::test_y_asks_once_before_what_was_not_on_screen",),
