@@ -214,6 +214,8 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             return
         worker = cast("Worker[None]", event.worker)  # pyright: ignore[reportUnknownMemberType]  # Worker[Unknown]
         log.error("the worker %s failed", worker.name, exc_info=worker.error)
+        if not self.is_running:  # the app is ending: its screen may be gone already
+            return
         if worker.group in ("opening", "connecting") and self.session.opening:
             await self.session.show_failure(worker.error)
             return
