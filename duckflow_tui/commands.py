@@ -32,6 +32,7 @@ AUTO: Final = "auto"  # of a choice: the AI's
 UNDO: Final = "undo"
 ANYWAY: Final = "anyway"  # also over what somebody else changed since
 ALL: Final = "all"
+ONE: Final = "one"  # file alone, not all that one answer allowed
 
 CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
     "language": LANGUAGES,
@@ -41,8 +42,8 @@ CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
     "vitals": ("on", "off"),
     "profile": (*(profile.value.lower() for profile in TaskProfile), AUTO),
     "undo": (UNDO,),
-    "anyway": (ANYWAY,),
-    "redo": (ALL, ANYWAY),
+    "anyway": (ONE, ANYWAY),
+    "redo": (ONE, ALL, ANYWAY),
 }
 
 # --- when it is possible ------------------------------------------------------------------------
@@ -133,14 +134,15 @@ async def undo_compaction(session: Engine, compaction_id: str, say: Say) -> None
 
 
 async def _undo(session: Engine, argument: str, _say: Say) -> None:
-    """Take the last change back."""
-    await session.undo(anyway=argument.lower() == ANYWAY)
+    """Take back what was allowed last."""
+    word = argument.lower()
+    await session.undo(anyway=word == ANYWAY, one=word == ONE)
 
 
 async def _redo(session: Engine, argument: str, _say: Say) -> None:
     """Make again what was undone last, or all of it."""
     word = argument.lower()
-    await session.redo(anyway=word == ANYWAY, whole=word == ALL)
+    await session.redo(anyway=word == ANYWAY, one=word == ONE, whole=word == ALL)
 
 
 def rename(session: Engine, argument: str, say: Say) -> None:

@@ -258,26 +258,36 @@ class Engine:
             return True
         return await self._shell.end_process(process_id)
 
-    async def undo(self, *, anyway: bool = False) -> None:
-        """Take the last change of a file back; says what it did or why it did not. ``anyway``:
-        also where the file was changed since.
+    async def undo(self, *, anyway: bool = False, one: bool = False) -> None:
+        """Take back what was allowed last; says what it did or why it did not. ``anyway``: also
+        where a file was changed since. ``one``: one file of those that one answer allowed.
         """
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
-        else:
-            self._tell(await self._router.undoing.undo_last(anyway=anyway))
-            await self._look_again()
+            return
+        undoing = self._router.undoing
+        self._tell(
+            [await undoing.undo_last(anyway=anyway)]
+            if one
+            else await undoing.undo_allowed(anyway=anyway)
+        )
+        await self._look_again()
 
-    async def redo(self, *, anyway: bool = False, whole: bool = False) -> None:
+    async def redo(self, *, anyway: bool = False, one: bool = False, whole: bool = False) -> None:
         """Make again what was undone last; ``whole``: and all before it, until one cannot be."""
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
             return
-        report = await self._router.undoing.redo_last(anyway=anyway)
-        self._tell(report)
-        while whole and report.complete and self.store.state.undone_calls:
-            report = await self._router.undoing.redo_last(anyway=anyway)
-            self._tell(report)
+        undoing, goes_on = self._router.undoing, True
+        while goes_on:
+            reports = (
+                [await undoing.redo_last(anyway=anyway)]
+                if one
+                else await undoing.redo_allowed(anyway=anyway)
+            )
+            self._tell(reports)
+            complete = all(report.complete for report in reports)
+            goes_on = whole and complete and bool(self.store.state.undone_calls)
         await self._look_again()
 
     async def _look_again(self) -> None:
@@ -322,11 +332,12 @@ class Engine:
         found = await session_diff(state, undoing.workspace, undoing.blobs)
         return found, command_since(state, None)
 
-    def _tell(self, report: UndoReport) -> None:
-        level = Level.INFO if report.undone else Level.WARNING
-        self.notices.say(
-            report.key, level, for_model=report.for_model, aside=False, **report.params
-        )
+    def _tell(self, reports: list[UndoReport]) -> None:
+        for report in reports:
+            level = Level.INFO if report.undone else Level.WARNING
+            self.notices.say(
+                report.key, level, for_model=report.for_model, aside=False, **report.params
+            )
 
     def workspace_files(self) -> AsyncGenerator[list[str], None]:
         """Paths for the file picker in batches, as they are found, ignored ones left out."""

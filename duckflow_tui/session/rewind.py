@@ -21,7 +21,7 @@ from duckflow_tui.session.recording import Recording, start_journal
 from duckflow_tui.session.records import Redact, as_bytes
 from duckflow_tui.session.resume import beginnings
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import ELLIPSIS, Event, StateError, event_from_json, one_line, put
+from duckflow_tui.state.base import Event, StateError, event_from_json, named, one_line, put
 from duckflow_tui.state.calls import OperationMessage, RunningOperation
 from duckflow_tui.state.conversation import (
     AssistantMessage,
@@ -40,7 +40,6 @@ from duckflow_tui.state.rewind import (
 from duckflow_tui.state.store import MemoryRecorder, Store
 
 PREVIEW: Final = 80  # characters of a message that a notice or a list repeats
-NAMED: Final = 6  # files that are told by name
 
 log = logging.getLogger("duckflow.session")
 
@@ -160,12 +159,6 @@ def _unknown(call: RunningOperation) -> OperationMessage:
 def file_names(changes: Iterable[FileChange]) -> str:
     """The files of these changes, the first by name."""
     return named(list(dict.fromkeys(change.target or change.path for change in changes)))
-
-
-def named(paths: Sequence[str]) -> str:
-    """The first of these files, the others counted."""
-    said = ", ".join(one_line(path, 200) for path in paths[:NAMED])
-    return said if len(paths) <= NAMED else f"{said}, {ELLIPSIS} (+{len(paths) - NAMED})"
 
 
 def counted_requirements(state: AgentState) -> set[tuple[str, str]]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from copy import copy
 from dataclasses import fields
 from datetime import datetime, tzinfo
@@ -63,6 +63,15 @@ def one_line(text: str, limit: int) -> str:
     if len(flat) <= limit:
         return flat
     return flat[: limit - 1].rstrip() + ELLIPSIS
+
+
+NAMED: Final = 6  # files that are told by name
+
+
+def named(paths: Sequence[str]) -> str:
+    """The first of these files, the others counted."""
+    said = ", ".join(one_line(path, 200) for path in paths[:NAMED])
+    return said if len(paths) <= NAMED else f"{said}, {ELLIPSIS} (+{len(paths) - NAMED})"
 
 
 #: Full-width forms of ASCII and the blank of that width, as input methods write them.

@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from duckflow_tui.safety.paths import ContentChanged, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import one_line
+from duckflow_tui.state.base import named, one_line
 from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationMessage
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.rewind import all_calls
@@ -82,6 +83,12 @@ def last_changed(state: AgentState) -> OperationMessage | None:
     return None
 
 
+def allowed_with(state: AgentState, message: OperationMessage) -> list[OperationMessage]:
+    """This call and the others that one answer of the user allowed with it, the newest first."""
+    calls = reversed(list(all_calls(state)))
+    return [m for m in calls if m is message or (m.gate and _gate(m) == _gate(message))]
+
+
 def command_since(state: AgentState, call_id: str | None) -> str:
     """The newest command after a call that undo does not cover, on one line; after None: of the
     whole session.
@@ -134,6 +141,37 @@ class Undoing:
         async with self.writing:
             undone = self.store.state.undone_calls
             return await self._redo(undone[-1] if undone else "", anyway=anyway)
+
+    async def undo_allowed(self, *, anyway: bool = False) -> list[UndoReport]:
+        """Take back the newest changes, and with them the others that one answer allowed; what is
+        in the way of one keeps only this one. As above.
+        """
+        state = self.store.state
+        last = last_changed(state)
+        if last is None:
+            return [await self.undo_last()]
+        done = state.undone_calls
+        calls = [m for m in allowed_with(state, last) if m.result.undoable]
+        async with self.writing:
+            return _as_one(
+                "undo",
+                [await self._undo(m, anyway=anyway) for m in calls if m.call_id not in done],
+            )
+
+    async def redo_allowed(self, *, anyway: bool = False) -> list[UndoReport]:
+        """Make again what was taken back last, and with it the others that one answer allowed and
+        that were taken back with it.
+        """
+        state = self.store.state
+        calls = {m.call_id: m for m in all_calls(state)}
+        newest = reversed(state.undone_calls)
+        last = calls.get(next(newest, ""))
+        if last is None:
+            return [await self.redo_last()]
+        together = {m.call_id for m in allowed_with(state, last)}
+        found = [last.call_id, *takewhile(together.__contains__, newest)]
+        async with self.writing:
+            return _as_one("redo", [await self._redo(call_id, anyway=anyway) for call_id in found])
 
     async def turn_back(self, message: OperationMessage) -> UndoReport:
         """Take back what this call changed, on the way to where nothing has to be judged anew."""
@@ -343,6 +381,28 @@ class Undoing:
             except (_Refused, WorkspaceError) as error:
                 log.info("%s stays: %s", path, error)
                 return
+
+
+def _gate(message: OperationMessage) -> str:
+    return message.gate.gate_id if message.gate else ""
+
+
+def _as_one(word: str, reports: list[UndoReport]) -> list[UndoReport]:
+    """One report of all that was done whole, before those of the others."""
+    done = [report for report in reports if report.complete]
+    if len(done) < 2:
+        return reports
+    changes = tuple(change for report in done for change in report.undone)
+    paths = list(dict.fromkeys(change.path for change in changes))
+    command = done[-1].params.get("command", "")  # of the oldest call
+    params = {"path": named(sorted(paths)), "count": str(len(paths))}
+    params |= {"command": command} if command else {}
+    told = "\n".join(report.for_model for report in done)
+    key = f"operations.{word}.together{'_command' if command else ''}"
+    return [
+        UndoReport(key, params, told, changes, complete=True),
+        *(report for report in reports if not report.complete),
+    ]
 
 
 def _differ(now: int | None, then: int | None) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from support.session import action, decision, done, script, session
+from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Script
 from duckflow_tui.state.agent import AgentState
@@ -15,6 +15,7 @@ from duckflow_tui.state.calls import OperationFinished, OperationStarted
 from duckflow_tui.state.gates import GateAnswered, GateChoice, GateOpened
 from duckflow_tui.state.operations import Outcome, Risk
 from duckflow_tui.state.store import Record
+from duckflow_tui.words.catalogue import Catalogue
 
 NAMES = [f"f{n:02}.txt" for n in range(20)]
 
@@ -241,3 +242,62 @@ async def test_what_a_kill_in_between_left_is_true_and_nothing_is_consented_to(
         recorded = [c.path for m in again.results() for c in m.result.changes]
         assert recorded == written(again.workspace)
         assert recorded == NAMES or not asked
+
+
+def notices(s: Session) -> list[str]:
+    words = Catalogue("en")
+    return [words(m.key, **m.params) for m in s.state.messages if m.kind == "notice"]
+
+
+async def test_what_one_answer_allowed_is_taken_back_by_one_undo(tmp_path: Path) -> None:
+    async with session(tmp_path, twenty(), mode="trusted") as s:
+        await s.engine.send("write them")
+        await s.answer(GateChoice.ONCE, left_out=((7, 0),))
+        await s.ended()
+        allowed = [name for name in NAMES if name != NAMES[7]]
+        await s.engine.undo()
+        assert written(s.workspace) == []
+        assert "19 files" in notices(s)[-1]
+        assert NAMES[0] in notices(s)[-1]
+        await s.engine.redo()
+        assert written(s.workspace) == allowed
+        assert "19 files" in notices(s)[-1]
+
+
+async def test_one_file_of_those_that_one_answer_allowed_can_be_taken_back(tmp_path: Path) -> None:
+    async with session(tmp_path, twenty(), mode="trusted") as s:
+        await s.engine.send("write them")
+        await s.answer(GateChoice.ONCE)
+        await s.ended()
+        await s.engine.undo(one=True)
+        assert written(s.workspace) == NAMES[:19]
+        await s.engine.undo(one=True)
+        assert written(s.workspace) == NAMES[:18]
+        await s.engine.redo(one=True)
+        assert written(s.workspace) == NAMES[:19]
+        await s.engine.undo()
+        assert written(s.workspace) == []
+        await s.engine.redo()
+        assert written(s.workspace) == NAMES
+
+
+async def test_a_file_that_changed_since_keeps_only_itself_from_being_taken_back(
+    tmp_path: Path,
+) -> None:
+    async with session(tmp_path, twenty(), mode="trusted") as s:
+        await s.engine.send("write them")
+        await s.answer(GateChoice.ONCE)
+        await s.ended()
+        (s.workspace / NAMES[5]).write_text("the user's own\n")
+        await s.engine.undo()
+        assert [p.name for p in s.workspace.iterdir()] == [NAMES[5]]
+        assert (s.workspace / NAMES[5]).read_text() == "the user's own\n"
+        said = notices(s)
+        assert "19 files" in said[-2]
+        assert NAMES[5] in said[-1]
+        assert "/undo anyway" in said[-1]
+        await s.engine.undo(anyway=True)
+        assert list(s.workspace.iterdir()) == []
+        await s.engine.redo()
+        assert len(list(s.workspace.iterdir())) == 20
+        assert (s.workspace / NAMES[5]).read_text() == "the user's own\n"

@@ -16,9 +16,10 @@ from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.recording import Recording, record
 from duckflow_tui.session.resume import open_to_read
-from duckflow_tui.session.rewind import NAMED, RecordedPast, file_names
+from duckflow_tui.session.rewind import RecordedPast, file_names
 from duckflow_tui.session.snapshots import capture
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import NAMED
 from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
 from duckflow_tui.state.conversation import (
     AssistantMessage,

@@ -221,16 +221,20 @@ async def test_work_is_paused_stopped_and_taken_back_without_a_word() -> None:
     for name in ("pause", "stop", "undo", "redo"):
         await act(session, name)
     await act(session, "undo", "anyway")
+    await act(session, "undo", "one")
     await act(session, "redo", "anyway")
     await act(session, "redo", "all")
+    await act(session, "redo", "one")
     assert session.done == [
         ("pause",),
         ("stop",),
-        ("undo", {"anyway": False}),
-        ("redo", {"anyway": False, "whole": False}),
-        ("undo", {"anyway": True}),
-        ("redo", {"anyway": True, "whole": False}),
-        ("redo", {"anyway": False, "whole": True}),
+        ("undo", {"anyway": False, "one": False}),
+        ("redo", {"anyway": False, "one": False, "whole": False}),
+        ("undo", {"anyway": True, "one": False}),
+        ("undo", {"anyway": False, "one": True}),
+        ("redo", {"anyway": True, "one": False, "whole": False}),
+        ("redo", {"anyway": False, "one": False, "whole": True}),
+        ("redo", {"anyway": False, "one": True, "whole": False}),
     ]
     assert session.said == []
 

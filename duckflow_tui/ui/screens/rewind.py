@@ -12,8 +12,8 @@ from rich.segment import Segment
 from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.session.rewind import Point, named, points
-from duckflow_tui.state.base import one_line
+from duckflow_tui.session.rewind import Point, points
+from duckflow_tui.state.base import named, one_line
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Surface
