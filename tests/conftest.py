@@ -90,7 +90,7 @@ CASES = 1
 #: So many tests are compiled by who runs them.
 FEW = 20
 
-_DRAWS = re.compile("bursts|compositor|diff|full_width|replay")
+_DRAWS = re.compile("compositor|diff")
 _OPENS_FILES = re.compile("test_(safety|session|tools)_")
 _OPENS_FOLDERS = re.compile("test_(session_|tools_blobs)")
 

@@ -561,14 +561,16 @@ def app_on(
 
 async def settled(pilot: Pilot[Any], holds: Callable[[], bool], what: str = "it") -> None:
     """Return once it holds; fails after ``DEADLINE`` seconds. What takes long is looked at less and
-    less often, since each look visits every widget.
+    less often, since each look visits every widget; so is what is itself long to look at.
     """
-    end = time.monotonic() + DEADLINE
+    began = time.monotonic()
+    end = began + DEADLINE
     delay = 0.01
     while not holds():
-        if time.monotonic() > end:
+        if (looked := time.monotonic()) > end:
             raise AssertionError(f"{what} did not come")
-        await pilot.pause(delay)
+        await pilot.pause(max(delay, min(3 * (looked - began), 0.2)))
+        began = time.monotonic()
         delay = min(1.3 * delay, 0.05)
 
 

@@ -28,8 +28,13 @@ class Seat:
 
     async def sees(self, *words: str) -> None:
         """Wait until all of this is on the screen."""
+
+        def shows() -> bool:
+            screen = self.screen  # drawn once for all words
+            return all(word in screen for word in words)
+
         try:
-            await settled(self.pilot, lambda: all(word in self.screen for word in words))
+            await settled(self.pilot, shows)
         except AssertionError:
             missing = [word for word in words if word not in self.screen]
             raise AssertionError(f"{missing} did not come:\n{self.screen}") from None

@@ -34,6 +34,9 @@ class Watched:
         self._app = app
         self._screen = pyte.Screen(width, height)
         self._stream = pyte.Stream(self._screen)
+        self._wanted = pyte.Screen(width, height)
+        self._wanted_stream = pyte.Stream(self._wanted)
+        self._written: dict[int, str] = {}  # lines of that, as they were written last
         self.updates = 0
 
     def take(self, _screen: object, update: Any) -> None:
@@ -47,22 +50,25 @@ class Watched:
 
     def assert_whole(self, monkeypatch: pytest.MonkeyPatch, after: str) -> None:
         """What it shows is what Textual's own compositor makes of the whole screen."""
-        wanted = pyte.Screen(self._screen.columns, self._screen.lines)
+        wanted = self._wanted
         with monkeypatch.context() as patch:
             patch.setattr(LeanCompositor, "_get_renders", Compositor._get_renders)  # pyright: ignore[reportPrivateUsage]
             strips = self._app.bench._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]
         console = self._app.console
         for y, strip in enumerate(strips):
-            pyte.Stream(wanted).feed(f"\x1b[{y + 1}H{strip.render(console)}")
+            if self._written.get(y) != (line := strip.render(console)):
+                self._wanted_stream.feed(f"\x1b[{y + 1}H{line}")
+                self._written[y] = line
+        there = self._screen.display
         for y, line in enumerate(wanted.display):
-            assert self._screen.display[y] == line, f"line {y} after {after}"
+            assert there[y] == line, f"line {y} after {after}"
             assert self._screen.buffer[y] == wanted.buffer[y], f"colours of line {y} after {after}"
 
 
 async def _rest(pilot: Pilot[int]) -> None:
     """Until nothing more is drawn."""
-    for _ in range(4):
-        await pilot.pause(0.02)
+    for _ in range(2):
+        await pilot.pause(0.04)
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -29,9 +30,14 @@ from duckflow_tui.ui.session_host import AppOptions
 
 #: Keys that answer a card; any other is answered with y.
 ANSWERS: Final = {CardKind.CONSULTATION: ("2", "8", "space", "percent_sign", "enter")}
-#: All that can be opened, but for what shows the words that a request or a settings file has.
-PAGES: Final = ("plans", "requirements", "working", "memory", "rules", "decisions", "network", "ps",
-                "mcp", "rewind", "context", "sessions", "keys")  # fmt: skip
+#: The stories, and which pages are opened behind each: together all that can be, but for what shows
+#: the words that a request or a settings file has.
+STORIES: Final = {
+    plan_request: ("plans", "requirements", "working", "memory"),
+    savings_request: ("rules", "decisions", "network"),
+    request_text: ("ps", "mcp", "rewind"),
+    tax_request: ("context", "sessions", "keys"),
+}
 
 
 def internal() -> re.Pattern[str]:
@@ -97,9 +103,11 @@ class Reader(Seat):
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
+@pytest.mark.parametrize("request_of", STORIES)
 async def test_no_internal_name_is_on_any_screen_of_the_demos_stories(
-    tmp_path: Path, language: str
+    tmp_path: Path, request_of: Callable[[str], str], language: str
 ) -> None:
+    """All that one story asks, and, with what it leaves, some of the pages."""
     async with open_stage(language, fast=True, folder=tmp_path / "stage") as stage:
         places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
         flags = Flags(workspace=stage.workspace, base_url=stage.base_url, model=stage.model,
@@ -112,13 +120,12 @@ async def test_no_internal_name_is_on_any_screen_of_the_demos_stories(
             engine = app.session.engine
             assert engine is not None
             user = Reader(app, Seat(app, pilot, clock))
-            for request in (savings_request, request_text, tax_request, plan_request):
-                await user.plays(engine, request(language))
-                for keys in (("ctrl+o",), ("pageup",), ("f5", "enter"), ("escape", "f3")):
-                    await pilot.press(*keys)
-                    await user.reads(f"{request.__name__} {keys}")
-                await pilot.press("escape", "ctrl+o", "end")
-            for page in PAGES:
+            await user.plays(engine, request_of(language))
+            for keys in (("ctrl+o",), ("pageup",), ("f5", "enter"), ("escape", "f3")):
+                await pilot.press(*keys)
+                await user.reads(str(keys))
+            await pilot.press("escape", "ctrl+o", "end")
+            for page in STORIES[request_of]:
                 await user.opens(page)
         await sessions.close()
     assert list(user.found) == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
@@ -117,4 +116,23 @@ def textual_bases(kind: type[Any]) -> Iterator[type[Any]]:
 
 def tree_of(kind: type[Any]) -> ast.AST:
     """Its source."""
-    return ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    return classes_of(kind.__module__)[kind.__qualname__]
+
+
+@cache
+def classes_of(module: str) -> dict[str, ast.AST]:
+    """The classes of a module, those within others and within functions too."""
+    found: dict[str, ast.AST] = {}
+
+    def look(tree: ast.AST, above: str) -> None:
+        for node in ast.iter_child_nodes(tree):
+            below = above
+            if isinstance(node, ast.ClassDef):
+                found[f"{above}{node.name}"] = node
+                below = f"{above}{node.name}."
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                below = f"{above}{node.name}.<locals>."
+            look(node, below)
+
+    look(ast.parse(inspect.getsource(import_module(module))), "")
+    return found
