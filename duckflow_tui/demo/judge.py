@@ -25,7 +25,7 @@ _CHECK: Final = re.compile(r" \((?:command|file_exists|file_contains): .*\)$")
 _SAID: Final = re.compile(r"^- said: (.+)$", re.M)
 _MISSING: Final = re.compile(r"^- P[123] (.+)$", re.M)
 _CHECKED: Final = re.compile(r"^- (r\d+) .+ — (met|refuted|unchecked): ", re.M)
-_READ: Final = re.compile(r"^(\d+)\. (file_ops\.read_file\([^)]*\))", re.M)
+_READ: Final = re.compile(r'^(\d+)\. file_ops\.read_file\(path: "([^"]+)"', re.M)
 _ENTRY: Final = re.compile(r"^(\d+)\. ([\w.]+)\(.*?\) -> \[([^\]]+)\] ?(.*)", re.M)
 _WELL: Final = ("ok", "exit 0")
 _TOLD: Final = re.compile(r"\badd(?:s|ed)\b|one after the other|足し|順に")
@@ -122,7 +122,7 @@ def _explained(text: str, words: dict[str, Any]) -> tuple[float, list[str]]:
     told = filled(words["told"], quote=said.strip())
     if read is None:
         return 0.5, [told]
-    return 1.0, [told, filled(words["read"], number=read[1], quote=read[2])]
+    return 1.0, [told, filled(words["read"], number=read[1], path=read[2])]
 
 
 def _answered(text: str) -> tuple[float, list[str]]:

@@ -35,7 +35,7 @@ ANSWERS: Final = {CardKind.CONSULTATION: ("2", "8", "space", "percent_sign", "en
 STORIES: Final = {
     plan_request: ("plans", "requirements", "working", "memory"),
     savings_request: ("rules", "decisions", "network"),
-    request_text: ("ps", "mcp", "rewind"),
+    request_text: ("requirements", "ps", "mcp", "rewind"),
     tax_request: ("context", "sessions", "keys"),
 }
 
