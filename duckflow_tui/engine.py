@@ -11,7 +11,7 @@ from duckflow_tui.agent.compaction import ContextActions
 from duckflow_tui.agent.inbox import Inbox
 from duckflow_tui.agent.parts import TurnParts
 from duckflow_tui.agent.steering import PhaseKeeper, TurnControl
-from duckflow_tui.goals.checks import RequirementChecks, judged, weighted
+from duckflow_tui.goals.checks import RequirementChecks
 from duckflow_tui.goals.pace import PaceActions
 from duckflow_tui.goals.requirements import LedgerActions
 from duckflow_tui.plans.actions import PlanActions
@@ -33,7 +33,6 @@ from duckflow_tui.state.gates import (
     GrantAdded,
     GrantRevoked,
 )
-from duckflow_tui.state.goal import ObjectiveChanged
 from duckflow_tui.state.memory import MemoryEdited, OwnField, own_problem
 from duckflow_tui.state.notes import note_changes
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
@@ -58,14 +57,12 @@ from duckflow_tui.tools.undo import command_since
 from duckflow_tui.tools.watch import FileWatcher
 
 if TYPE_CHECKING:
-    from duckflow_tui.goals.checks import Finding
     from duckflow_tui.llm.endpoints import ModelsInUse
     from duckflow_tui.llm.exchange import LearnedModels
     from duckflow_tui.session.kept_rules import KeptRules
     from duckflow_tui.session.memory import ProjectMemory
     from duckflow_tui.session.trust import ProjectTrust
     from duckflow_tui.state.agent import AgentState
-    from duckflow_tui.state.goal import RequirementItem
     from duckflow_tui.state.store import Record, Store
     from duckflow_tui.tools.mcp.servers import McpServers
     from duckflow_tui.tools.shell import NamedCommands, Shell
@@ -271,7 +268,7 @@ class Engine:
             if one
             else await undoing.undo_allowed(anyway=anyway)
         )
-        await self._look_again()
+        await self._checks.look_again()
 
     async def redo(self, *, anyway: bool = False, one: bool = False, whole: bool = False) -> None:
         """Make again what was undone last; ``whole``: and all before it, until one cannot be."""
@@ -288,37 +285,7 @@ class Engine:
             self._tell(reports)
             complete = all(report.complete for report in reports)
             goes_on = whole and complete and bool(self.store.state.undone_calls)
-        await self._look_again()
-
-    async def _look_again(self) -> None:
-        """Changes were taken back or made again: look once more at what a file alone shows. Where
-        that meets all that counts, and nothing of the request is taken back any more, it is done
-        as it was.
-        """
-        state = self.store.state
-        if state.objective is None or not state.objective.reopened:
-            return
-        seen: list[tuple[RequirementItem, Finding]] = []
-        for item in state.objective.extracted_requirements:
-            if item.counts and item.check.kind in ("file_exists", "file_contains"):
-                finding = await self._checks.look(item)
-                if finding is not None and finding.outcome != "unchecked":
-                    seen.append((item, finding))
-        if (now := self.store.state.objective) is None:
-            return
-        for item, finding in seen:
-            if now.requirement(item.requirement_id) == item:  # not changed meanwhile
-                at = self.store.clock.now()
-                now = now.with_requirement(judged(item, finding, None, (), at))
-        calls = {
-            m.call_id for m in state.messages if m.kind == "operation" and m.at >= now.created_at
-        }
-        met, counted = now.met
-        if met == counted and calls.isdisjoint(state.undone_calls):
-            score = weighted(now.extracted_requirements)
-            now = now.replace(reopened=False, current_satisfaction=score)
-        if now != state.objective:
-            self.store.dispatch(ObjectiveChanged(objective=now))
+        await self._checks.look_again()
 
     def redact(self, text: str) -> str:
         """The text without the keys that the app knows."""

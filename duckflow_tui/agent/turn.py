@@ -19,7 +19,6 @@ from duckflow_tui.goals.review import ENDS_WORK, OUTCOMES, ReviewEnd, Reviewer
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.plans.desk import PlanDesk
 from duckflow_tui.plans.propose import end_plan, end_steps, is_halted
-from duckflow_tui.plans.report import changed_files
 from duckflow_tui.state.base import brief, canonical_json, digest, one_line
 from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
 from duckflow_tui.state.conversation import Message, UserMessage
@@ -33,6 +32,7 @@ from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.phase_machine import RECOVERED
 from duckflow_tui.state.plan import Plan, PlanStatus, ReportMessage, ended_status
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnStarted
+from duckflow_tui.tools.results import changed_files
 
 #: What the model is told where a call to it failed in the middle of the work.
 BROKE_OFF: Final = (
@@ -212,7 +212,7 @@ class Turn(Thread):
                 # Done is what the review says, not what the model says (S1-1).
                 outcome = self._ending.outcome("done")
                 log, reply = self._ending.log(), self.asker.last_reply
-                end = await self._reviewer.review(log, reply, outcome != "done")
+                end = await self._reviewer.review(log, reply, last=outcome != "done")
                 if outcome != "done":
                     raise TurnEnd(outcome)
                 self._judged(end)

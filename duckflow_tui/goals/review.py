@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.goals.attempts import Attempts, first_plan, in_hand
-from duckflow_tui.goals.checks import (
-    Finding,
-    RequirementChecks,
+from duckflow_tui.goals.checks import Finding, RequirementChecks
+from duckflow_tui.goals.judging import (
     judged,
+    lacking,
     overall,
     passed_suites,
     squeezed,
@@ -31,8 +31,7 @@ from duckflow_tui.prompting.questions import (
     shown_by,
 )
 from duckflow_tui.prompting.replies import MissingReply, SatisfactionReply
-from duckflow_tui.safety.paths import WorkspaceError
-from duckflow_tui.state.base import ELLIPSIS, one_line
+from duckflow_tui.state.base import one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.goal import (
@@ -43,28 +42,23 @@ from duckflow_tui.state.goal import (
     ObjectiveReviewed,
     RequirementItem,
     RequirementsFound,
-    RequirementState,
     Review,
     ReviewMessage,
     SatisfactionEvaluation,
     SituationReport,
     TaskObjective,
 )
-from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome, Zone
+from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
-from duckflow_tui.tools.changes import difference
-from duckflow_tui.tools.results import files_before
+from duckflow_tui.tools.results import files_before, net_change
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.goals.pace import PaceKeeper
-    from duckflow_tui.safety.workspace import Workspace
     from duckflow_tui.state.decision import TurnDecision
-    from duckflow_tui.tools.operation import Original
 
 _LINE: Final = 500  # characters of a sentence that is kept
-_LACKING: Final = 600  # characters of a requirement that is not met, with what was found
 _REASON: Final = 200  # characters of what is shown of a fault, or of what nobody saw met
 _REQUEST: Final = 500  # characters of a request that is its own requirement, or is looked at
 
@@ -73,18 +67,6 @@ _INNER: Final = re.compile(
     r"\b(?:plans?|steps?|remember|memory|note|process|server|command)\b"
     r"|計画|手順|ステップ|覚え|メモ|記憶|プロセス|サーバー|コマンド",
     re.IGNORECASE,
-)
-
-_LINES: Final = 600  # of what all files together have become
-_LARGEST: Final = 4 * 1024 * 1024  # bytes of a file whose lines are compared for that
-_TESTS: Final = re.compile(
-    r"(?:^|/)(?:tests?|specs?|__tests__)/|(?:^|/)test_|[._](?:test|spec)\.\w+$"
-)
-
-#: A line that opens a function or a class.
-_HEADING: Final = re.compile(
-    r"\s*(?:(?:export|public|private|protected|static|abstract|async|pub|default|final)\s+)*"
-    r"(?:def|class|func|function|fn|struct|enum|trait|interface|impl|module)\s+\w"
 )
 
 _FILE: Final = (
@@ -175,7 +157,7 @@ class Reviewer:
         await take_requirements(self._parts, decision)
         self._attempts.plan = first_plan(self._store.state)
 
-    async def review(self, log: Sequence[OperationMessage], reply: str, last: bool) -> ReviewEnd:
+    async def review(self, log: Sequence[OperationMessage], reply: str, *, last: bool) -> ReviewEnd:
         """Judge what the model calls done (S1-27…31). ``log``: its own calls in this turn, those
         of checks left out; ``reply``: its last word to the user; ``last``: no attempt follows, as
         something was denied or the user stopped the plan.
@@ -532,69 +514,3 @@ def _sentences(items: Sequence[str] | str) -> tuple[str, ...]:
         if item.strip():
             found.append(one_line(item, _LINE))
     return tuple(found)
-
-
-def lacking(
-    items: Sequence[RequirementItem],
-    findings: Mapping[str, Finding],
-    evaluation: SatisfactionEvaluation | None,
-) -> MissingInfoAnalysis:
-    """What is missing as far as checks and scores say it, the most important first."""
-    found: list[MissingItem] = []
-    for item in items:
-        if item.state is RequirementState.MET:
-            continue
-        finding = findings.get(item.requirement_id)
-        why = "" if finding is None else f" ({finding.words})"
-        struck = [fact.text for fact in item.evidence if fact.found is False]
-        if struck:
-            why += f" (found nowhere: {struck[0]})"
-        words = one_line(f"{item.requirement}{why}", _LACKING)
-        found.append(MissingItem(what=words, priority=item.priority))
-    if evaluation is not None and not found:
-        found = [MissingItem(what=aspect) for aspect in evaluation.missing_aspects]
-    return MissingInfoAnalysis(missing=tuple(sorted(found, key=lambda m: m.priority)))
-
-
-async def net_change(before: Mapping[str, Original], workspace: Workspace) -> str:
-    """The difference between each file before its first change and now, with indentation and the
-    heading of the function around it; source before tests, at most 600 lines. What was taken
-    back is left out; of a file that cannot be compared only the name is there.
-    """
-    heads: list[str] = []
-    source: list[str] = []
-    tests: list[str] = []
-    for path, (old_path, sha, old) in before.items():
-        try:
-            place, was = workspace.locate(path), workspace.locate(old_path)
-            outside = place.zone is not Zone.INSIDE or place.secret or place.leads_out
-            outside = outside or was.zone is not Zone.INSIDE or was.secret
-            if outside or place.size > _LARGEST or (sha and old is None):
-                heads.append(f"- {path}")
-                continue
-            there = place.exists and not place.is_dir
-            new = await workspace.read_bytes(place) if there else None
-        except (WorkspaceError, OSError):
-            heads.append(f"- {path}")
-            continue
-        moved = f" (was {old_path})" if old_path != path else ""
-        if old == new and not moved:
-            continue
-        diff = await difference(old, new)
-        kind = "created" if old is None else "deleted" if new is None else "changed"
-        heads.append(f"- {kind} {path}{moved} +{diff.added} −{diff.removed}")
-        text = (new or b"").decode("utf-8", "replace").split("\n")
-        shown = tests if _TESTS.search(path) else source
-        for hunk in diff.hunks:
-            above = ""
-            for line in reversed(text[: hunk.new_start]):
-                if _HEADING.match(line):
-                    above = line.strip()
-                    break
-            shown.append(f"@@ {path} {hunk.new_start} {above}".rstrip())
-            for row in hunk.lines:
-                shown.append(f"{row.mark}{row.text}")
-    shown = [*source, *tests]
-    if len(shown) > _LINES:
-        shown[_LINES:] = [f"{ELLIPSIS} {len(shown) - _LINES} more lines"]
-    return "\n".join([*heads, *shown])

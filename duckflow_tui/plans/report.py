@@ -14,6 +14,7 @@ from duckflow_tui.prompting.threads import step_of
 from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome
 from duckflow_tui.state.plan import Plan, Step, StepReport, Task
+from duckflow_tui.tools.results import changed_files
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
@@ -119,16 +120,6 @@ def has_done_some(log: Sequence[OperationMessage], specs: Sequence[OperationSpec
     """Whether a call did a part of the work: to have read something is none."""
     reads = {spec.name for spec in specs if spec.effect is Effect.READ}
     return any(m.result.went_well and m.operation not in reads for m in log)
-
-
-def changed_files(log: Sequence[OperationMessage]) -> tuple[str, ...]:
-    """Paths that the calls changed, in the order of their first change."""
-    paths = (
-        change.target or change.path
-        for m in log
-        for change in (m.result.changes or m.result.touched)
-    )
-    return tuple(dict.fromkeys(paths))
 
 
 def report_words(report: StepReport) -> str:

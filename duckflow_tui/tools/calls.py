@@ -64,6 +64,7 @@ HELD_BACK: Final = {
     "limit": "[Probably the sandbox: a file in it has at most 32 GB, and so many processes run.]",
     "secret": "[Probably the sandbox: this names a file of secrets, which it keeps from commands.]",
 }
+#: What programs say where a sandbox holds them back.
 _SAYS: Final = {
     "write": "Read-only file system|EROFS|読み込み専用ファイルシステム"
     "|Device or resource busy|EBUSY|デバイスもしくはリソースがビジー状態です",

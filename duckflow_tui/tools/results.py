@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
-from typing import Final
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
+from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import brief
+from duckflow_tui.state.base import ELLIPSIS, brief
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import GateAnswer
 from duckflow_tui.state.operations import FileChange, Outcome, Zone
 from duckflow_tui.tools.changes import PlannedChange, difference, in_words, left_out, sizes, told
 from duckflow_tui.tools.operation import Blobs, Original, ToolFault
+
+if TYPE_CHECKING:
+    from duckflow_tui.safety.workspace import Workspace
 
 MAX_RESULT: Final = 256 * 1024  # bytes; R18
 #: Before the id of a call or the hash of a blob, where file_ops.read_file takes a path.
@@ -24,6 +29,18 @@ MASKED: Final = (
     "it whole. Do not write [redacted] in its place]"
 )
 _NOTE_ROOM: Final = 400  # bytes kept free for the line between head and tail
+
+_LINES: Final = 600  # of what all files together have become
+_LARGEST: Final = 4 * 1024 * 1024  # bytes of a file whose lines are compared for that
+_TESTS: Final = re.compile(
+    r"(?:^|/)(?:tests?|specs?|__tests__)/|(?:^|/)test_|[._](?:test|spec)\.\w+$"
+)
+
+#: A line that opens a function or a class.
+_HEADING: Final = re.compile(
+    r"\s*(?:(?:export|public|private|protected|static|abstract|async|pub|default|final)\s+)*"
+    r"(?:def|class|func|function|fn|struct|enum|trait|interface|impl|module)\s+\w"
+)
 
 
 def read_on(handle: str) -> str:
@@ -97,6 +114,50 @@ async def files_before(state: AgentState, blobs: Blobs) -> dict[str, Original]:
     return found
 
 
+async def net_change(before: Mapping[str, Original], workspace: Workspace) -> str:
+    """The difference between each file before its first change and now, with indentation and the
+    heading of the function around it; source before tests, at most 600 lines. What was taken
+    back is left out; of a file that cannot be compared only the name is there.
+    """
+    heads: list[str] = []
+    source: list[str] = []
+    tests: list[str] = []
+    for path, (old_path, sha, old) in before.items():
+        try:
+            place, was = workspace.locate(path), workspace.locate(old_path)
+            outside = place.zone is not Zone.INSIDE or place.secret or place.leads_out
+            outside = outside or was.zone is not Zone.INSIDE or was.secret
+            if outside or place.size > _LARGEST or (sha and old is None):
+                heads.append(f"- {path}")
+                continue
+            there = place.exists and not place.is_dir
+            new = await workspace.read_bytes(place) if there else None
+        except (WorkspaceError, OSError):
+            heads.append(f"- {path}")
+            continue
+        moved = f" (was {old_path})" if old_path != path else ""
+        if old == new and not moved:
+            continue
+        diff = await difference(old, new)
+        kind = "created" if old is None else "deleted" if new is None else "changed"
+        heads.append(f"- {kind} {path}{moved} +{diff.added} −{diff.removed}")
+        text = (new or b"").decode("utf-8", "replace").split("\n")
+        shown = tests if _TESTS.search(path) else source
+        for hunk in diff.hunks:
+            above = ""
+            for line in reversed(text[: hunk.new_start]):
+                if _HEADING.match(line):
+                    above = line.strip()
+                    break
+            shown.append(f"@@ {path} {hunk.new_start} {above}".rstrip())
+            for row in hunk.lines:
+                shown.append(f"{row.mark}{row.text}")
+    shown = [*source, *tests]
+    if len(shown) > _LINES:
+        shown[_LINES:] = [f"{ELLIPSIS} {len(shown) - _LINES} more lines"]
+    return "\n".join([*heads, *shown])
+
+
 async def by_the_user(
     proposed: Sequence[PlannedChange],
     applied: Iterable[PlannedChange],
@@ -126,6 +187,16 @@ async def by_the_user(
                 + (f":\n{in_words(hunks[number] for number in out)}" if inside else ".")
             )
     return words
+
+
+def changed_files(log: Sequence[OperationMessage]) -> tuple[str, ...]:
+    """Paths that the calls changed, in the order of their first change."""
+    paths = (
+        change.target or change.path
+        for m in log
+        for change in (m.result.changes or m.result.touched)
+    )
+    return tuple(dict.fromkeys(paths))
 
 
 def known(changes: Iterable[FileChange]) -> dict[str, str]:

@@ -57,7 +57,6 @@ MAX_COMMAND: Final = 20_000  # characters
 _NAMED: Final = 6  # files that undo does not cover, by name
 _DEFAULT_LINES: Final = 50
 
-#: What programs say where a sandbox keeps them from writing, and from the network.
 _OBEYED_NOW: Final = "git or this app obeys what this wrote, so the user was told of it"
 
 _REFERENCE: Final = re.compile(PLACEHOLDER, re.IGNORECASE)  # ``${…}`` is the shell's own

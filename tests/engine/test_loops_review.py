@@ -29,7 +29,6 @@ from support.session import Session, action, decision, done, session
 from duckflow_tui.demo.endpoint import Request
 from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.goals.requirements import MAX_NEW
-from duckflow_tui.goals.review import net_change
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.conversation import Level, NoticeMessage, UserMessage
@@ -51,6 +50,7 @@ from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.tools.operation import Original
+from duckflow_tui.tools.results import net_change
 
 ALLOWED = (CHECK,)
 FIRST = "create notes.txt +1 −0"  # what the first attempt of ``thrice`` does

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from support.bench import Bench, done
 
-from duckflow_tui.goals.review import net_change
 from duckflow_tui.session.records import body_of
 from duckflow_tui.state.base import digest
 from duckflow_tui.state.gates import Gate, GateChoice
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.tools.results import files_before
+from duckflow_tui.tools.results import files_before, net_change
 
 READ = "file_ops.read_file"
 WRITE = "file_ops.write_file"

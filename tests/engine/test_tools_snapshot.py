@@ -16,10 +16,10 @@ from support.session import action, decision, script, session
 from support.session import done as ended
 from support.shell import ShellBench
 
-from duckflow_tui.plans.report import changed_files
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
+from duckflow_tui.tools.results import changed_files
 from duckflow_tui.tools.snapshot import MAX_FILE
 
 

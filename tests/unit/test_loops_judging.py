@@ -6,19 +6,18 @@ import time
 
 import pytest
 
-from duckflow_tui.goals.checks import (
-    Finding,
+from duckflow_tui.goals.checks import Finding, can_fail
+from duckflow_tui.goals.judging import (
     Satisfaction,
-    can_fail,
     is_quoted,
     judged,
+    lacking,
     overall,
     passed_suites,
     squeezed,
     weighted,
 )
 from duckflow_tui.goals.requirements import new_items
-from duckflow_tui.goals.review import lacking
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import RequirementClaim
 from duckflow_tui.state.gates import DiffLine, FilePreview, Hunk

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckflow_tui.plans.report import (
-    changed_files,
     counts,
     has_done_some,
     is_independent,
@@ -37,6 +36,7 @@ from duckflow_tui.state.operations import (
 )
 from duckflow_tui.state.plan import StepReport, Task
 from duckflow_tui.tools.plan_operations import ListedTask
+from duckflow_tui.tools.results import changed_files
 
 READ = OperationSpec(name="f.read", summary="", parameters={}, effect=Effect.READ)
 WRITE = OperationSpec(name="f.write", summary="", parameters={}, effect=Effect.WRITE)
