@@ -276,3 +276,26 @@ async def test_a_rejected_plan_is_not_shown_again_unasked(tmp_path: Path) -> Non
         await answer(s, "reject")
         await s.ended(2)
         assert len(s.state.plans) == 2
+
+
+async def test_a_model_that_proposes_a_rejected_plan_on_and_on_is_stopped_by_cards(
+    tmp_path: Path,
+) -> None:
+    """The plan is shown once. Then the user is asked as for any call that comes again and again,
+    and "another way" does not let the model go round for ever. R20.
+    """
+    script = story(*(PROPOSE for _ in range(40)), plans=1)
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("two notes please")
+        await asked(s, CardKind.PLAN)
+        await answer(s, "reject")
+        kinds = list[CardKind]()
+        for action_name in ("other_approach", "stop_work"):
+            shown = await answer(s, action_name)
+            kinds.append(shown.kind)
+            await s.until(lambda state, old=shown: old not in state.cards)
+        end = await s.ended()
+        assert kinds == [CardKind.CONSULTATION] * 2
+        assert end.outcome != "done"
+        assert len(s.state.plans) == 1
+        assert len(s.results()) <= 20
