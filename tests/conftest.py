@@ -189,6 +189,13 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(100_000, 10, 10)
 
 
+def pytest_sessionfinish() -> None:
+    """Pytest looks for garbage five times at the end, and Python once more: seconds for each
+    process. What is left is let go with the process.
+    """
+    gc.freeze()
+
+
 _parsed: dict[object, list[RuleSet]] = {}
 _last: tuple[dict[str, list[Token]], object] = ({}, ())  # variables asked for last
 
