@@ -10,6 +10,7 @@ output, one line each: ``pid`` of a worker, ``session <id>``, ``up`` once it can
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import sys
@@ -17,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from support.prepared import UNTOUCHED
+from support.prepared import UNTOUCHED, read_words
 from support.session import GOOD, action, decision, done
 
 from duckflow_tui.compose import Flags, choose, open_session
@@ -138,9 +139,12 @@ class Worker:
 def main() -> None:
     """Fork a worker for each line until there are no more."""
     event_from_json({"kind": "draft", "text": ""})  # builds the models, once for all workers
-    for module in ("assembly", "llm.client"):  # not once in each worker
+    for module in ("assembly", "llm.client", "tools.search"):  # not once in each worker
         import_module(f"duckflow_tui.{module}")
     import_module("watchfiles")
+    read_words()
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         folder, seed = line.split()
         pid = os.fork()

@@ -8,6 +8,7 @@ output, one line each: ``pid`` of a worker, ``sent <gate> <choice>`` before an a
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import random
 import sys
@@ -113,6 +114,8 @@ class Worker:
 def main() -> None:
     """Fork a worker for each line until there are no more."""
     event_from_json(started().model_dump())  # builds the models, once for all workers
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         path, seed = line.split()
         pid = os.fork()

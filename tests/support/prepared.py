@@ -298,10 +298,19 @@ def _stream(number: int, mode: str, errors: str) -> TextIO:
     return io.TextIOWrapper(raw, "utf-8", errors, line_buffering=by_lines)
 
 
+def read_words() -> None:
+    """Read the words of the app before a fork: it takes longer than all else in a start."""
+    from duckflow_tui.words.catalogue import LANGUAGES, entries
+
+    for language in LANGUAGES:
+        entries(language)
+
+
 def _main() -> int:
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # as the program does before it imports
     for module in _MODULES:
         importlib.import_module(module)
+    read_words()
     gc.collect()
     gc.freeze()
     arguments = _serve(socket.socket(fileno=int(sys.argv[1])))
