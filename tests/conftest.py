@@ -38,6 +38,7 @@ from duckflow_tui.llm.endpoints import LOOPBACK_PORTS, is_loopback
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ |= UNTOUCHED
+gc.disable()  # until all tests are collected
 
 # Screens of tests are drawn 15 times a second instead of 60: a quarter of their time. Programs that
 # a test starts draw as they do for a user.
@@ -130,7 +131,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     if session.config.getoption("dist", "no") == "no" or hasattr(session.config, "workerinput"):
         return
     tests = sorted(Path(__file__).parent.glob("*/test_*.py"))
-    new = [str(test) for test in tests if not _is_compiled(test)]
+    new = [test for test in tests if not _is_compiled(test)]
     started: list[int] = []
     for half in (new[::2], new[1::2]) if len(new) > FEW else ():
         if (pid := os.fork()) == 0:
@@ -138,12 +139,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
                 os.dup2(nothing.fileno(), 1)
                 os.dup2(nothing.fileno(), 2)
             try:
-                session.perform_collect(half)
+                for test in half:
+                    _import(session, test)
             finally:
                 os._exit(0)  # what is wrong with a test is told by who runs it
         started.append(pid)
     for pid in started:
         os.waitpid(pid, 0)
+    gc.enable()  # nothing is collected here
+
+
+def _import(session: pytest.Session, test: Path) -> object:
+    """The module as pytest imports it, without its tests."""
+    return cast("Any", pytest.Module).from_parent(session, path=test).obj
 
 
 def _is_compiled(test: Path) -> bool:
@@ -160,32 +168,32 @@ def _is_sampled(config: pytest.Config) -> bool:
     return given.get("sampled", not (WHOLE or by_path or chosen))
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Of the cases of a test a sample runs in the README's command, but for those of ``unit``,
+    which take no time. They are chosen before an item is made of each.
+    """
+    if _is_sampled(metafunc.config) and metafunc.definition.path.parent.name != "unit":
+        calls = metafunc._calls  # pyright: ignore[reportPrivateUsage]  # no hook removes a case
+        short = [call for call in calls if all(mark.name != "whole" for mark in call.marks)]
+        calls[:] = some_of(short or calls, CASES)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is marked as long comes first; all else stays in its order. Of the cases of a test a
-    sample runs in the README's command, but for those of ``unit``, which take no time; what is
-    marked as whole does not.
+    """What is marked as long comes first; all else stays in its order. What is marked as whole
+    does not run in the README's command.
     """
     if _is_sampled(config):
-        short = [item for item in items if item.get_closest_marker("whole") is None]
-        items[:] = [item for test in _by_test(short) for item in some_of(test, CASES)]
+        items[:] = [item for item in items if item.get_closest_marker("whole") is None]
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
-
-
-def _by_test(items: list[pytest.Item]) -> list[list[pytest.Item]]:
-    """The cases of each test together; one of ``unit`` by itself."""
-    found: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        alone = item.path.parent.name == "unit"
-        found.setdefault(item.nodeid if alone else item.nodeid.partition("[")[0], []).append(item)
-    return list(found.values())
 
 
 def pytest_collection_finish() -> None:
     """Look for garbage less often and never in what was imported, which nothing lets go: it was a
-    tenth of the time of the screens.
+    tenth of the time of the screens. Until here it is not looked for at all.
     """
-    gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(100_000, 10, 10)
 
 
