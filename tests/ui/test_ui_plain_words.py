@@ -32,7 +32,7 @@ from duckflow_tui.ui.session_host import AppOptions
 ANSWERS: Final = {CardKind.CONSULTATION: ("2", "8", "space", "percent_sign", "enter")}
 #: The stories, and which pages are opened behind each: together all that can be, but for what shows
 #: the words that a request or a settings file has.
-STORIES: Final = {
+STORIES: Final[dict[Callable[[str], str], tuple[str, ...]]] = {
     plan_request: ("plans", "requirements", "working", "memory"),
     savings_request: ("rules", "decisions", "network"),
     request_text: ("requirements", "ps", "mcp", "rewind"),
