@@ -6,7 +6,7 @@ import codecs
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
 from io import StringIO
@@ -136,7 +136,7 @@ def _round_trip(data: bytes, encoding: str) -> str | None:
         return None
 
 
-CONTEXT: Final = 3  # lines around a change
+CONTEXT: Final = 3  # lines around a change, at most; more between two changes make two hunks
 #: Lines of both sides together that are compared: a line costs about 500 bytes of memory on the way
 #: to the gate.
 MAX_COMPARED: Final = 100_000
@@ -208,7 +208,7 @@ def compare(before: bytes | None, after: bytes | None) -> FileDiff:
     new_lines = lines_of(new.text) if new else ()
     # Lines of two encodings cannot stand in one file: then there is one hunk, all or nothing.
     context = CONTEXT if same_shape else len(old_lines)
-    groups = tuple(_Matched(_equal(old_lines, new_lines)).get_grouped_opcodes(context))
+    groups = tuple(_groups(_Matched(_equal(old_lines, new_lines)).get_opcodes(), context))
     hunks: list[Hunk] = []
     added = removed = 0
     for group in groups:
@@ -289,6 +289,29 @@ class _Matched(SequenceMatcher[str]):
     def get_matching_blocks(self) -> list[Match]:
         """The blocks, as they were given."""
         return self._blocks
+
+
+def _groups(regions: Sequence[Region], context: int) -> Iterator[list[Region]]:
+    """The changes, each with at most ``context`` equal lines before and behind it. Where more lines
+    lie between two, they are apart, so that either can be left out; no line is of both.
+    """
+    group: list[Region] = []
+    for number, (tag, a, b, c, d) in enumerate(regions, start=1):
+        if tag != "equal":
+            group.append((tag, a, b, c, d))
+            continue
+        size, ends = b - a, number == len(regions)
+        if group and not ends and size <= context:
+            group.append((tag, a, b, c, d))
+            continue
+        # Between two changes their context shares what is there.
+        behind = 0 if not group else min(context, size if ends else (size + 1) // 2)
+        if group:
+            yield [*group, (tag, a, a + behind, c, c + behind)]
+        ahead = min(context, size - behind)
+        group = [(tag, b - ahead, b, d - ahead, d)]
+    if any(tag != "equal" for tag, *_ in group):
+        yield group
 
 
 def _anchors(

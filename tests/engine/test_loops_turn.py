@@ -298,6 +298,24 @@ async def test_a_high_risk_gate_waits_in_awaiting_approval(tmp_path: Path) -> No
         assert moves[at + 1] is Phase.PLANNING
 
 
+async def test_of_three_edits_near_each_other_the_middle_one_can_be_left_out(
+    tmp_path: Path,
+) -> None:
+    lines = [f"line {number}" for number in range(1, 25)]
+    folder = workspace(tmp_path)
+    (folder / "notes.txt").write_text("\n".join(lines))
+    changed = [f"{line}!" if line in ("line 4", "line 10", "line 16") else line for line in lines]
+    write = action("file_ops.write_file", path="notes.txt", content="\n".join(changed))
+    async with session(tmp_path, script(decision("Three.", write), done("Written."))) as s:
+        await s.engine.send("mark them")
+        (preview,) = (await s.gate()).previews
+        assert len(preview.hunks) == 3
+        await s.answer(GateChoice.ONCE, left_out=((0, 1),))
+        await s.ended()
+        written = (folder / "notes.txt").read_text().split("\n")
+        assert [line for line in written if line.endswith("!")] == ["line 4!", "line 16!"]
+
+
 @pytest.mark.parametrize("protocol", ["tools", "json"])
 async def test_a_malformed_reply_runs_nothing_and_is_asked_again_at_most_twice(
     tmp_path: Path, protocol: Literal["tools", "json"]

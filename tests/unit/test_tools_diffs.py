@@ -66,12 +66,30 @@ def test_a_hunk_has_three_lines_of_context_and_near_changes_share_one() -> None:
     lines = [f"line {n}" for n in range(40)]
     changed = list(lines)
     changed[10] = "ten"
-    changed[17] = "seventeen"  # six lines between: one hunk
+    changed[14] = "fourteen"  # three lines between: one hunk
     changed[30] = "thirty"
     diff = compare("\n".join(lines).encode(), "\n".join(changed).encode())
-    assert [(h.old_start, h.old_count) for h in diff.hunks] == [(8, 14), (28, 7)]
+    assert [(h.old_start, h.old_count) for h in diff.hunks] == [(8, 11), (28, 7)]
     assert CONTEXT == 3
     assert (diff.added, diff.removed) == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("between", "first", "second"), [(4, 6, 6), (5, 7, 6), (6, 7, 7), (7, 7, 7)]
+)
+def test_changes_with_more_than_three_lines_between_can_each_be_left_out(
+    between: int, first: int, second: int
+) -> None:
+    lines = [f"line {n}" for n in range(40)]
+    changed = list(lines)
+    at = 10 + between + 1
+    changed[10], changed[at] = "ten", "other"
+    diff = compare("\n".join(lines).encode(), "\n".join(changed).encode())
+    begin = at - (second - 4) + 1
+    assert [(h.old_start, h.old_count) for h in diff.hunks] == [(8, first), (begin, second)]
+    only = list(lines)
+    only[at] = "other"
+    assert diff.take([1]) == "\n".join(only).encode()
 
 
 def test_one_hunk_of_a_crlf_file_keeps_every_other_byte() -> None:
