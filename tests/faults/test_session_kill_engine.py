@@ -30,7 +30,7 @@ SHARES = rounds(4, 1)  # of the kills, so that they spread over the processes of
 FOLDERS = rounds(5, 1)  # each is taken up again after each of its kills
 KILLS = 10 * FOLDERS  # of a share
 SEED = 20_251_122
-LONGEST = 1.6  # seconds that a worker works before it is killed; others run beside it
+LONGEST = 0.6  # seconds that a worker works before it is killed; others run beside it
 DEADLINE = 30.0  # seconds that a worker may be silent
 TESTS = Path(__file__).parents[1]
 

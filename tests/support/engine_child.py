@@ -10,15 +10,17 @@ output, one line each: ``pid`` of a worker, ``session <id>``, ``up`` once it can
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import random
 import sys
-from importlib import import_module
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
-from support.prepared import UNTOUCHED, read_words
+from support.prepared import UNTOUCHED, end_threads
 from support.session import GOOD, action, decision, done
 
 from duckflow_tui.compose import Flags, choose, open_session
@@ -35,6 +37,8 @@ from duckflow_tui.state.base import event_from_json
 from duckflow_tui.state.gates import GateAnswer, GateChoice, before_hashes
 from duckflow_tui.state.store import Record
 
+WARMING: Final = 5  # replies in which a write, an end and a queued message have been
+
 
 def tell(*words: object) -> None:
     """One line, in one write: a kill leaves it whole or unsaid."""
@@ -44,7 +48,12 @@ def tell(*words: object) -> None:
 class Worker:
     """Sends requests, answers gates by chance, queues, drafts, and never ends by itself."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(
+        self, folder: Path, seed: int, say: Callable[..., None], *, until: int = sys.maxsize
+    ) -> None:
+        self.enough = asyncio.Event()  # it was asked for so many replies
+        self._until = until
+        self._say = say
         self._folder = folder
         self._random = random.Random(seed)
         self._seed = seed
@@ -67,13 +76,13 @@ class Worker:
             )
             ending, spawn = Ending(), TaskSpawn()
             async with open_session(choose(flags, home, "en", UNTOUCHED), spawn, ending) as engine:
-                tell("session", engine.store.state.session.session_id)
+                self._say("session", engine.store.state.session.session_id)
                 for record in engine.begun:
                     self._hear(engine.store.state, record)
                 engine.store.watch(self._hear)
                 spawn(self._acknowledge(ending.recordings[0]), "ack")
                 spawn(engine.chat_loop(), "chat")
-                tell("up")
+                self._say("up")
                 await self._drive(engine)
 
     def _author(self, request: Request) -> Reply | None:
@@ -81,6 +90,8 @@ class Worker:
         if request.purpose != "main":
             return GOOD
         self._replies += 1
+        if self._replies == self._until:
+            self.enough.set()
         if self._replies % 2 == 0:
             return done("That is all of it.", task_profile="GENERAL_CHAT")
         actions = [
@@ -103,7 +114,7 @@ class Worker:
             seq, kind = await self._records.get()
             await recording.flushed(seq)
             assert recording.is_kept
-            tell("ack", seq, kind)
+            self._say("ack", seq, kind)
 
     async def _drive(self, engine: Engine) -> NoReturn:
         state = engine.store.state
@@ -114,7 +125,7 @@ class Worker:
                 choice = self._random.choice([GateChoice.ONCE, GateChoice.ONCE, GateChoice.REJECT])
                 if self._random.random() < 0.3:
                     await asyncio.sleep(0.02)  # a kill may find it open
-                tell("sent", gate.gate_id, choice.value, gate.args["path"])
+                self._say("sent", gate.gate_id, choice.value, gate.args["path"])
                 await engine.answer_gate(
                     GateAnswer(
                         gate_id=gate.gate_id,
@@ -136,13 +147,27 @@ class Worker:
             await self._changed.wait()
 
 
+async def warm() -> None:
+    """Begin a session and take it up again, with nobody to hear it: what is built at the first
+    use of it is then in each worker.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(2):
+            worker = Worker(Path(folder), seed, lambda *_: None, until=WARMING)
+            work = asyncio.create_task(worker.work())
+            over = asyncio.create_task(worker.enough.wait())
+            await asyncio.wait({work, over}, return_when=asyncio.FIRST_COMPLETED)
+            work.cancel()
+            over.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await work
+
+
 def main() -> None:
     """Fork a worker for each line until there are no more."""
-    event_from_json({"kind": "draft", "text": ""})  # builds the models, once for all workers
-    for module in ("assembly", "llm.client", "tools.search"):  # not once in each worker
-        import_module(f"duckflow_tui.{module}")
-    import_module("watchfiles")
-    read_words()
+    event_from_json({"kind": "draft", "text": ""})  # builds the models of all events
+    asyncio.run(warm())
+    end_threads()
     gc.collect()
     gc.freeze()
     for line in sys.stdin:
@@ -150,7 +175,7 @@ def main() -> None:
         pid = os.fork()
         if pid == 0:
             try:
-                asyncio.run(Worker(Path(folder), int(seed)).work())
+                asyncio.run(Worker(Path(folder), int(seed), tell).work())
             finally:
                 os._exit(1)
         tell("pid", pid)

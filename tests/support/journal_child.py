@@ -12,12 +12,16 @@ import gc
 import os
 import random
 import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 from support.journal_events import answered, begun, finished, opened, requested, said, started
+from support.prepared import end_threads
 
 from duckflow_tui.session.faults import NotASession
+from duckflow_tui.session.journal import Journal
 from duckflow_tui.session.recording import start_journal
 from duckflow_tui.session.resume import resume_journal
 from duckflow_tui.state.agent import AgentState
@@ -27,6 +31,7 @@ from duckflow_tui.state.store import Store
 
 SNAPSHOT_EVERY: Final = 20_000  # bytes; a stay makes several
 LARGE: Final = 80_000  # characters that do not fit into a record
+WARMING: Final = 150  # events that a snapshot is made of
 
 
 def tell(*words: object) -> None:
@@ -37,18 +42,20 @@ def tell(*words: object) -> None:
 class Worker:
     """Opens the session, settles what the last stay left, and works on without end."""
 
-    def __init__(self, path: Path, seed: int) -> None:
+    def __init__(self, path: Path, seed: int, say: Callable[..., None]) -> None:
+        self._say = say
         self._path = path
         self._random = random.Random(seed)
         self._store: Store | None = None
         self._seq = 0
 
-    async def work(self) -> NoReturn:
-        self._open()
+    async def work(self, until: int = sys.maxsize) -> None:
+        """Until it is killed, or the session has so many events."""
+        journal = self._open()
         if self._seq == 0:
             await self._commit(started(self._path.name))
         await self._settle()
-        while True:
+        while self._seq < until:
             number = self._seq
             text = "x" * LARGE if self._random.random() < 0.1 else "go on " * 20
             await self._commit(said(number, text))
@@ -58,8 +65,9 @@ class Worker:
             await self._commit(requested(call))
             await self._commit(opened(call))
             await self._answer(call)
+        await journal.close()
 
-    def _open(self) -> None:
+    def _open(self) -> Journal:
         try:
             resumed = resume_journal(self._path, 2.0, snapshot_every=SNAPSHOT_EVERY)
             journal, state = resumed.journal, resumed.restored.state
@@ -77,6 +85,7 @@ class Worker:
             state = AgentState()
         self._store = Store(state, SystemClock(), journal, last_seq=self._seq)
         journal.follow(self._store)
+        return journal
 
     async def _settle(self) -> None:
         """What waits or ran when the process was killed: asked again, or ended."""
@@ -92,11 +101,11 @@ class Worker:
 
     async def _answer(self, call: str) -> None:
         choice = self._random.choice([GateChoice.ONCE, GateChoice.REJECT])
-        tell("sent", f"gate_{call}", choice.value)
+        self._say("sent", f"gate_{call}", choice.value)
         await self._commit(answered(call, choice))
         if choice is GateChoice.ONCE:
             await self._commit(begun(call))
-            tell("did", call)
+            self._say("did", call)
         await self._commit(finished(call, "output " * 40))
 
     def _dispatch(self, event: Event) -> None:
@@ -108,19 +117,31 @@ class Worker:
         assert self._store is not None
         await self._store.commit(event)
         self._seq += 1
-        tell("ack", self._seq, event.kind)
+        self._say("ack", self._seq, event.kind)
+
+
+async def warm() -> None:
+    """Begin a session and take it up again, with nobody to hear it: what is built at the first
+    use of it is then in each worker.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "sessions" / "w" / "session_00000000"
+        for stay in (1, 2):
+            await Worker(path, stay, lambda *_: None).work(stay * WARMING)
 
 
 def main() -> None:
     """Fork a worker for each line until there are no more."""
-    event_from_json(started().model_dump())  # builds the models, once for all workers
+    event_from_json(started().model_dump())  # builds the models of all events
+    asyncio.run(warm())
+    end_threads()
     gc.collect()
     gc.freeze()
     for line in sys.stdin:
         path, seed = line.split()
         pid = os.fork()
         if pid == 0:
-            asyncio.run(Worker(Path(path), int(seed)).work())
+            asyncio.run(Worker(Path(path), int(seed), tell).work())
         tell("pid", pid)
         os.waitpid(pid, 0)
         tell("ended", pid)

@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -304,6 +305,14 @@ def read_words() -> None:
 
     for language in LANGUAGES:
         entries(language)
+
+
+def end_threads() -> None:
+    """Wait for what a piece of work left to end: a fork would lose it, and keep what it holds."""
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread():
+            thread.join(DEADLINE)
+            assert not thread.is_alive(), thread.name
 
 
 def _main() -> int:
