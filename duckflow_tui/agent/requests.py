@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from duckflow_tui.llm.codec_json import RESULTS, response_format
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import estimated_tokens
-from duckflow_tui.state.base import JsonObject, canonical_json
+from duckflow_tui.state.base import JsonObject, canonical_json, schema_of
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.usage import (
     LlmCallStarted,
@@ -97,7 +97,7 @@ class RequestLog:
             learned = self._models.learned.models[f"{endpoint.origin} {model}"]
             rung = learned.rung(endpoint.protocol, calls=False)
             if rung == "json_schema" or rung == "json_object":
-                form = response_format(rung, call.purpose, shape.model_json_schema())
+                form = response_format(rung, call.purpose, schema_of(shape))
                 size = estimated_tokens(canonical_json(form))
         self._asked[call.llm_id] = None  # of a question its text on the wire is all
         parts = PromptParts(base=base, operations=size, tail=total - base)

@@ -12,7 +12,7 @@ from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.strict_json import parse_object
 from duckflow_tui.llm.text_calls import TextCalls, read_calls
 from duckflow_tui.llm.wire import wire_text
-from duckflow_tui.state.base import IdSource, JsonObject, digest, plain_schema
+from duckflow_tui.state.base import IdSource, JsonObject, digest, plain_schema, schema_of
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import NEEDED, Action, Reading, TurnDecision
@@ -115,7 +115,7 @@ def calls_in(text: str, prompt: Prompt) -> TextCalls | None:
     """The calls that the text of a reply holds; None where it holds none and is an answer."""
     if _HOLDS_CALLS.search(text) is None:
         return None
-    known: dict[str, JsonObject] = {DECIDE: TurnDecision.model_json_schema()["properties"]}
+    known: dict[str, JsonObject] = {DECIDE: schema_of(TurnDecision)["properties"]}
     for spec in (*prompt.known, *prompt.operations):
         known[wire_name(spec.name)] = known[spec.name] = spec.parameters.get("properties", {})
     found = read_calls(text, known)

@@ -53,7 +53,7 @@ from duckflow_tui.llm.exchange import (
 from duckflow_tui.llm.known_models import KnownModels, ModelFacts
 from duckflow_tui.llm.strict_json import NotStrict, find_object
 from duckflow_tui.llm.wire import wire_text
-from duckflow_tui.state.base import Clock, IdSource, JsonObject
+from duckflow_tui.state.base import Clock, IdSource, JsonObject, schema_of
 from duckflow_tui.state.conversation import RefusedCall, Thought
 from duckflow_tui.state.prompt import ChatMessage, Prompt
 from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waiting
@@ -294,7 +294,7 @@ class LLMService:
         """A question whose answer is one JSON object of this shape. Raises LlmError. What is
         missing or wrong in the answer comes back as ``problems``.
         """
-        schema = shape.model_json_schema()
+        schema = schema_of(shape)
         wire: list[JsonObject] = [
             {"role": message.role, "content": wire_text(message.content)} for message in messages
         ]

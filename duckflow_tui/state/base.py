@@ -6,11 +6,12 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from copy import copy
 from dataclasses import fields
 from datetime import datetime, tzinfo
 from functools import lru_cache, partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol, Self, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -103,6 +104,12 @@ def printable(text: str) -> str:
 def canonical_json(value: object) -> str:
     """One spelling for one JSON value: sorted keys, no spaces, text as it is."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+#: The JSON schema of a model. Kept, since each question sends it: nobody may change what it gives.
+schema_of: Final[Callable[[type[BaseModel]], JsonObject]] = lru_cache(maxsize=128)(
+    methodcaller("model_json_schema")
+)
 
 
 @lru_cache(maxsize=128)

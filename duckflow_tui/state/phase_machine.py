@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
@@ -75,12 +76,16 @@ class PhaseTable(BaseModel, extra="forbid", frozen=True):
         )
 
 
+#: The program's own table, read once for all sessions of the process.
+_own_table: Final = cache(PhaseTable.load)
+
+
 class PhaseMachine:
     """Moves the phase of the one state, each time by a ``PhaseChanged`` (S4-33)."""
 
     def __init__(self, store: Store, table: PhaseTable | None = None) -> None:
         self._store = store
-        self.table = table or PhaseTable.load()
+        self.table = table or _own_table()
         self._decision_moved_at: dict[str, float] = {}
 
     def move(
