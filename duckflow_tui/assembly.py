@@ -52,7 +52,7 @@ from duckflow_tui.tools.router import ToolRouter
 from duckflow_tui.tools.shell import NamedCommands, Shell
 from duckflow_tui.tools.snapshot import FileCopies
 from duckflow_tui.tools.watchdog import Watchdog
-from duckflow_tui.words.catalogue import LANGUAGES, Catalogue
+from duckflow_tui.words.catalogue import LANGUAGES, Catalogue, entries
 
 
 def build(
@@ -300,7 +300,7 @@ def _memory_words(language: str, project: str) -> MemoryWords:
     """A file begins in the user's language; headings of every language are understood."""
     say = Catalogue(language)
     known: dict[str, MemoryKind] = {
-        str(Catalogue(other)(f"memory.heading.{kind}")).casefold(): kind
+        entries(other, "memory")[f"memory.heading.{kind}"].casefold(): kind
         for other in LANGUAGES
         for kind in KINDS
     }

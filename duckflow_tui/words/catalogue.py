@@ -68,12 +68,14 @@ class _Known(dict[str, _Param]):
 
 
 @cache
-def entries(language: str) -> dict[str, str]:
-    """All entries of a language by dotted key; raises ValueError when two files define one."""
+def entries(language: str, file: str = "*") -> dict[str, str]:
+    """The entries of a language, or of one file of it, by dotted key. Raises ValueError when two
+    files define one.
+    """
     import tomllib
 
     found: dict[str, str] = {}
-    for path in sorted((_FOLDER / language).glob("*.toml")):
+    for path in sorted((_FOLDER / language).glob(f"{file}.toml")):
         for key, text in _flat(tomllib.loads(path.read_text(encoding="utf-8"))):
             if key in found:
                 raise ValueError(f"{path.name} defines {key} again")
