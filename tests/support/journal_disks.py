@@ -148,8 +148,10 @@ def content(path: Path) -> bytes:
 
 
 def put(path: Path, data: bytes) -> None:
-    """Let a file hold this."""
-    path.write_bytes(data)
+    """Let a file hold this; emptied before, it would be waited for until it is on the disk."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666), "wb") as file:
+        file.write(data)
+        file.truncate()
 
 
 def seqs(restored: Restored) -> list[int]:
