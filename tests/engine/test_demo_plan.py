@@ -33,7 +33,6 @@ RED = "test_two_discounts_apply_one_after_the_other"
 HALF = "test_half_a_cent_of_theirs_rounds_up_too"
 IN_CENTS = "return to_cents(total(price, [*discounts, LOYALTY]))"
 LANGUAGES = pytest.mark.parametrize("language", ["en", "ja"])
-BOTH = pytest.mark.parametrize("protocol", ["tools", "json"])
 PAIRS = pytest.mark.parametrize(("language", "protocol"), [("en", "tools"), ("ja", "json")])
 
 
@@ -250,8 +249,7 @@ async def test_a_question_is_answered_beside_the_work_from_where_it_stands(
         assert len(on.beside()) == 1
 
 
-@LANGUAGES
-@pytest.mark.parametrize("accepted", [True, False])
+@pytest.mark.parametrize(("language", "accepted"), [("en", True), ("ja", True), ("en", False)])
 async def test_a_step_to_be_skipped_becomes_a_change_of_the_plan(
     tmp_path: Path, language: str, accepted: bool
 ) -> None:
@@ -277,13 +275,19 @@ async def test_a_step_to_be_skipped_becomes_a_change_of_the_plan(
         assert await failing_tests(on) == []
 
 
-@BOTH
 @pytest.mark.parametrize(
-    "said",
+    ("protocol", "said"),
     [
-        ("How far is the discount?",),
-        ("How far are you?", "Skip the discount line on the receipt, please", "How far are you?"),
-        ("fix the total", "is this a real model?"),
+        ("tools", ("How far is the discount?",)),
+        (
+            "json",
+            (
+                "How far are you?",
+                "Skip the discount line on the receipt, please",
+                "How far are you?",
+            ),
+        ),
+        ("tools", ("fix the total", "is this a real model?")),
     ],
 )
 async def test_what_is_said_beside_the_plan_does_not_begin_a_story_anew(
@@ -444,8 +448,7 @@ async def test_what_has_begun_is_not_dropped(tmp_path: Path) -> None:
 # --- without a screen ----------------------------------------------------------------------------
 
 
-@LANGUAGES
-@pytest.mark.parametrize("mode", ["adaptive", "tasklist"])
+@pytest.mark.parametrize(("language", "mode"), [("en", "adaptive"), ("ja", "tasklist")])
 async def test_without_a_screen_in_trusted_mode_the_plan_is_carried_out(
     tmp_path: Path, language: str, mode: str
 ) -> None:
@@ -463,8 +466,15 @@ async def test_without_a_screen_in_trusted_mode_the_plan_is_carried_out(
     assert "\nOK\n" in end["reply"]
 
 
-@LANGUAGES
-@pytest.mark.parametrize("wish", [request_text, plan_request, savings_request])
+@pytest.mark.parametrize(
+    ("language", "wish"),
+    [
+        ("en", request_text),
+        ("ja", plan_request),
+        ("en", savings_request),
+        ("ja", savings_request),
+    ],
+)
 async def test_with_one_action_a_decision_what_is_given_back_is_asked_for_next(
     tmp_path: Path, language: str, wish: Callable[[str], str]
 ) -> None:

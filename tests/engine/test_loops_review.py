@@ -529,8 +529,11 @@ async def test_a_check_is_run_again_once_what_it_saw_was_taken_back(tmp_path: Pa
 # --- what is judged ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("protocol", ["tools", "json"])
-@pytest.mark.parametrize("profile", [None, *TaskProfile])
+@pytest.mark.parametrize(
+    ("profile", "protocol"),
+    [(None, "tools"), (None, "json")]
+    + [(profile, ("tools", "json")[n % 2]) for n, profile in enumerate(TaskProfile)],
+)
 async def test_tell_me_the_scenario_ends_in_the_scenario(
     tmp_path: Path, profile: TaskProfile | None, protocol: Literal["tools", "json"]
 ) -> None:

@@ -563,22 +563,16 @@ async def test_one_small_check_that_passes_does_not_stand_for_a_big_request(
         assert "b.py and the tests" in s.server.of("main")[2].text
 
 
-WEAK_ORDERS = [
-    "set x to 2",
-    "x should be 2",
-    "timeout of 30 please",
-    "x to 2, ok?",
-    "what does x do? set it to 2",
-    "xを2にして",
-    "タイムアウトは30秒でお願いします",
-    "xを2に変えてもらえますか？",
-]
+#: One that is an order by its words, one that its answer makes one, and one in Japanese; how each
+#: is read: tests/unit/test_pacing_profiles.py.
+WEAK_ORDERS = ["set x to 2", "x to 2, ok?", "xを2に変えてもらえますか？"]
 CLAIMS = {"en": "Done, I have set it.", "ja": "はい、設定しました。"}
 LOOK = action("file_ops.read_file", path="a.py")
 
 
-@pytest.mark.parametrize("protocol", ["tools", "json"])
-@pytest.mark.parametrize("temper", ["sloppy", "exact", "stubborn"])
+@pytest.mark.parametrize(
+    ("temper", "protocol"), [("sloppy", "tools"), ("exact", "json"), ("stubborn", "tools")]
+)
 @pytest.mark.parametrize("text", WEAK_ORDERS)
 async def test_a_weak_order_that_is_answered_by_a_bare_claim_is_never_done(
     tmp_path: Path, text: str, temper: str, protocol: Literal["tools", "json"]

@@ -181,6 +181,20 @@ def test_where_a_request_does_not_tell_its_answer_says_what_it_was_taken_for(
 
 
 @pytest.mark.parametrize(
+    ("text", "claim"),
+    [
+        ("timeout of 30 please", "Done, I have set it."),
+        ("x to 2, ok?", "Done, I have set it."),
+        ("what does x do? set it to 2", "Done, I have set it."),
+        ("タイムアウトは30秒でお願いします", "はい、設定しました。"),
+        ("xを2に変えてもらえますか？", "はい、設定しました。"),
+    ],
+)
+def test_a_weak_order_that_is_answered_by_a_claim_asks_for_a_change(text: str, claim: str) -> None:
+    assert asked_for([text], claim) == "change"
+
+
+@pytest.mark.parametrize(
     ("texts", "reply", "expected"),
     [
         # What is to be looked at is work, also where the answer says of a change that it was made.
