@@ -6,7 +6,7 @@ import codecs
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
 from io import StringIO
@@ -208,7 +208,7 @@ def compare(before: bytes | None, after: bytes | None) -> FileDiff:
     new_lines = lines_of(new.text) if new else ()
     # Lines of two encodings cannot stand in one file: then there is one hunk, all or nothing.
     context = CONTEXT if same_shape else len(old_lines)
-    groups = tuple(_groups(_Matched(_equal(old_lines, new_lines)).get_opcodes(), context))
+    groups = tuple(_groups(_equal(old_lines, new_lines), context))
     hunks: list[Hunk] = []
     added = removed = 0
     for group in groups:
@@ -279,38 +279,31 @@ def _equal(old: tuple[str, ...], new: tuple[str, ...]) -> list[Match]:
     return [*joined, Match(len(old), len(new), 0)]
 
 
-class _Matched(SequenceMatcher[str]):
-    """difflib's way from equal blocks to groups of changes, for blocks that are known."""
-
-    def __init__(self, blocks: list[Match]) -> None:
-        super().__init__()
-        self._blocks = blocks
-
-    def get_matching_blocks(self) -> list[Match]:
-        """The blocks, as they were given."""
-        return self._blocks
-
-
-def _groups(regions: Sequence[Region], context: int) -> Iterator[list[Region]]:
-    """The changes, each with at most ``context`` equal lines before and behind it. Where more lines
-    lie between two, they are apart, so that either can be left out; no line is of both.
+def _groups(blocks: list[Match], context: int) -> Iterator[list[Region]]:
+    """The changes between equal blocks, each with at most ``context`` equal lines before and behind
+    it. Where more lines lie between two, they are apart, so that either can be left out; no line is
+    of both.
     """
     group: list[Region] = []
-    for number, (tag, a, b, c, d) in enumerate(regions, start=1):
-        if tag != "equal":
-            group.append((tag, a, b, c, d))
+    a = c = 0
+    for x, y, size in blocks:
+        if a < x or c < y:
+            tag = "insert" if a == x else "delete" if c == y else "replace"
+            group.append((tag, a, x, c, y))
+        a, c = x + size, y + size
+        if not size:
             continue
-        size, ends = b - a, number == len(regions)
+        ends = (a, c) == blocks[-1][:2]
         if group and not ends and size <= context:
-            group.append((tag, a, b, c, d))
+            group.append(("equal", x, a, y, c))
             continue
         # Between two changes their context shares what is there.
         behind = 0 if not group else min(context, size if ends else (size + 1) // 2)
         if group:
-            yield [*group, (tag, a, a + behind, c, c + behind)]
+            yield [*group, ("equal", x, x + behind, y, y + behind)]
         ahead = min(context, size - behind)
-        group = [(tag, b - ahead, b, d - ahead, d)]
-    if any(tag != "equal" for tag, *_ in group):
+        group = [("equal", a - ahead, a, c - ahead, c)]
+    if group and group[-1][0] != "equal":
         yield group
 
 

@@ -277,6 +277,7 @@ async def test_one_file_of_those_that_one_answer_allowed_can_be_taken_back(tmp_p
         assert written(s.workspace) == NAMES[:19]
         await s.engine.undo()
         assert written(s.workspace) == []
+        assert "19 files" in notices(s)[-1]
         await s.engine.redo()
         assert written(s.workspace) == NAMES
 
