@@ -370,7 +370,9 @@ async def test_other_questions_go_down_the_same_ladder_with_their_purpose() -> N
         )  # fmt: skip
     assert asked.value == DigestReply(digest="short")
     sent = at.server.of("digest")
-    assert [r.json["response_format"]["type"] for r in sent] == ["json_schema", "json_object"]
+    forms = [r.json["response_format"] for r in sent]
+    assert [form["type"] for form in forms] == ["json_schema", "json_object"]
+    assert forms[0]["json_schema"]["schema"]["properties"].keys() == DigestReply.model_fields.keys()
     assert asked.call.purpose == "digest"
     assert (asked.call.role, asked.call.attempts) == ("fast", 2)
 

@@ -188,6 +188,11 @@ def test_where_a_request_does_not_tell_its_answer_says_what_it_was_taken_for(
         ("what does x do? set it to 2", "Done, I have set it."),
         ("タイムアウトは30秒でお願いします", "はい、設定しました。"),
         ("xを2に変えてもらえますか？", "はい、設定しました。"),
+        ("タイムアウトは30秒でお願いします", "はい、変えました。"),
+        ("タイムアウトは30秒でお願いします", "はい、直しました。"),
+        ("タイムアウトは30秒でお願いします", "はい、書き換えておきました。"),
+        ("タイムアウトは30秒でお願いします", "はい、置き換えました。"),
+        ("タイムアウトは30秒でお願いします", "古い値は消しました。"),
     ],
 )
 def test_a_weak_order_that_is_answered_by_a_claim_asks_for_a_change(text: str, claim: str) -> None:
