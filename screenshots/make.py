@@ -13,7 +13,7 @@ import re
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, chdir
 from pathlib import Path
 from typing import Final
 from unittest.mock import patch
@@ -187,7 +187,8 @@ def _in_cells(text: re.Match[str]) -> str:
 @asynccontextmanager
 async def camera(language: str, *, demo: bool = True, mode: str = "") -> AsyncGenerator[Camera]:
     """The program with a home of its own."""
-    with tempfile.TemporaryDirectory() as home:
+    # The path of the settings in the pictures is none: what is written there goes with the folder.
+    with tempfile.TemporaryDirectory() as home, chdir(home):
         places = Places.find({"DUCKFLOW_HOME": home})
         flags = Flags(workspace=Path(home), demo=demo, mode=mode or None, animation=False)
         sessions = Sessions(choose(flags, places, language, _ENVIRON))
