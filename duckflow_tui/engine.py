@@ -271,7 +271,10 @@ class Engine:
         await self._checks.look_again()
 
     async def redo(self, *, anyway: bool = False, one: bool = False, whole: bool = False) -> None:
-        """Make again what was undone last; ``whole``: and all before it, until one cannot be."""
+        """Make again what was undone last; says what it did or why it did not. ``anyway``: also
+        where a file was changed since. ``one``: one file of those that one answer allowed.
+        ``whole``: and all that was undone before, until one cannot be.
+        """
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
             return

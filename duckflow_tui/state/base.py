@@ -6,12 +6,11 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from copy import copy
 from dataclasses import fields
 from datetime import datetime, tzinfo
 from functools import lru_cache, partial
-from operator import methodcaller
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Protocol, Self, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -106,10 +105,12 @@ def canonical_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-#: The JSON schema of a model. Kept, since each question sends it: nobody may change what it gives.
-schema_of: Final[Callable[[type[BaseModel]], JsonObject]] = lru_cache(maxsize=128)(
-    methodcaller("model_json_schema")
-)
+@lru_cache(maxsize=128)
+def schema_of(model: type[BaseModel]) -> JsonObject:
+    """The JSON schema of a model. Kept, since each question sends it: nobody may change what is
+    returned.
+    """
+    return model.model_json_schema()
 
 
 @lru_cache(maxsize=128)

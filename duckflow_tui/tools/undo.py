@@ -143,8 +143,8 @@ class Undoing:
             return await self._redo(undone[-1] if undone else "", anyway=anyway)
 
     async def undo_allowed(self, *, anyway: bool = False) -> list[UndoReport]:
-        """Take back the newest changes, and with them the others that one answer allowed; what is
-        in the way of one keeps only this one. As above.
+        """Take back the newest changes, and with them the others that one answer allowed. A
+        call of which a file was changed since is left as it is, it alone, unless ``anyway``.
         """
         state = self.store.state
         last = last_changed(state)
