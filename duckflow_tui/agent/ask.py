@@ -171,18 +171,17 @@ class Asker:
                 break
             done = "only its calls that read were carried out" if part else "nothing of it was"
             self._parts.notices.say(
-                "turn.repair_rest" if part else "turn.repair",
+                "turn.repair_rest" if part else f"turn.repair{_fault(reply)}",
                 for_model=f"Your last reply could not be used and {done}: {problems}. Reply again "
                 "in the required format.",
                 step_id=self._step_id,
                 aside=self._aside,
-                problems=problems,
             )
             self.repaired += 1
             if part is not None:
                 self._owed += self.repaired
                 return part
-        self._parts.notices.error("turn.unreadable", step_id=self._step_id, problems=problems)
+        self._parts.notices.error(f"turn.unreadable{_fault(reply)}", step_id=self._step_id)
         if not self._aside:
             self._parts.machine.set_status(Status.ERROR, problems[:200])
         raise TurnEnd("failed", Status.ERROR)
@@ -397,3 +396,12 @@ class ModelAccess:
 def _tokens(messages: Sequence[ChatMessage]) -> int:
     counter = ScriptCounter()
     return sum(counter.count(message.content) for message in messages)
+
+
+def _fault(reply: DecisionReply) -> str:
+    """The end of the key of what the user is told of a reply that cannot be used: whether it did
+    not arrive whole, or was cut at the output limit; empty where its form is wrong.
+    """
+    if not reply.complete:
+        return "_broken"
+    return "_cut" if reply.call.outcome == "incomplete" else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from duckflow_tui.state.operations import Outcome, Risk
 from duckflow_tui.state.phase import Phase, PhaseChanged, Status, TransitionRefused
 from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.state.usage import LlmCallFinished, ReplyDelta
+from duckflow_tui.words.catalogue import Catalogue
 
 BUGGY = "def total(price, rates):\n    return price * (1 - sum(rates))\n"
 FIXED = """\
@@ -331,6 +333,37 @@ async def test_a_malformed_reply_runs_nothing_and_is_asked_again_at_most_twice(
         assert s.results() == []
         assert s.notices()[-1] == "turn.unreadable"
         assert "explode" in s.server.of("main")[1].new_text
+
+
+@pytest.mark.parametrize(
+    ("reply", "protocol", "fault"),
+    [
+        (decision("a", EDIT, action("file_ops.explode", path="shop.py")), "tools", ""),
+        (Reply(text='{"rationale": "edits", '), "json", ""),
+        (Reply(decision=decision("a", EDIT).decision, finish="length"), "json", "_cut"),
+        (
+            Reply(decision=decision("a", EDIT).decision, fault=Fault(cut_after=200)),
+            "tools",
+            "_broken",
+        ),
+    ],
+    ids=["unknown", "not JSON", "cut", "broken"],
+)
+async def test_why_a_reply_cannot_be_used_is_told_in_plain_words(
+    tmp_path: Path, reply: Reply, protocol: Literal["tools", "json"], fault: str
+) -> None:
+    """What is wrong with it in the model's own terms is for the model alone."""
+    workspace(tmp_path)
+    again = reply.model_copy(update={"repeat": True})
+    async with session(tmp_path, script(again), protocol=protocol, mode="trusted") as s:
+        await s.turn("fix the total")
+        told = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
+        assert told[0].key == f"turn.repair{fault}"
+        assert told[-1].key == f"turn.unreadable{fault}"
+        for notice in told:
+            for language in ("en", "ja"):
+                words = Catalogue(language)(notice.key, **notice.params)
+                assert not re.search(r"explode|edit_file|edits|goal_|\{", words), words
 
 
 async def test_a_repaired_reply_goes_on_and_costs_no_loop(tmp_path: Path) -> None:
