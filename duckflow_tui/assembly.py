@@ -64,6 +64,7 @@ def build(
     the folder cannot be opened.
     """
     settings = choice.settings
+    redact = choice.redact
     notices = Notices(store, random_id)
     led = (os.environ.get(name) for name in ("GIT_DIR", "GIT_COMMON_DIR"))
     repositories = (Path(choice.workspace, place) for place in led if place)
@@ -106,7 +107,7 @@ def build(
         settings.shell.undo_bytes,
         store,
     )
-    copies.redact = choice.redact
+    copies.redact = redact
     shell = Shell(runner, background, named, random_id, store, copies)
     registry.add(*shell.operations())
     desk = (
@@ -127,13 +128,13 @@ def build(
         PolicyRules(max_write=settings.files.max_write_bytes, keeps=kept is not None),
         facts,
     )
-    router.redact = choice.redact
+    router.redact = redact
     memory = ProjectMemory(
         choice.places.data / "memory",
         workspace.root,
         _memory_words(choice.language, workspace.root.name),
         store.clock,
-        choice.redact,
+        redact,
         already=counted(recording.state),
     )
     memory.load()
@@ -160,7 +161,7 @@ def build(
             pacemaker=_pacemaker(settings.pacemaker, settings.roles),
         ),
     )
-    past = RecordedPast(recording, choice.places.state, choice.redact)
+    past = RecordedPast(recording, choice.places.state, redact)
 
     def use(texts: Texts) -> None:
         """What is trusted of the project from now on."""

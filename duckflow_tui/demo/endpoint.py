@@ -299,18 +299,22 @@ class ScriptedEndpoint:
         sent = 0
         for event, size in speech.events():
             while marks and sent >= marks[0][0] and size != 0:
+                await answer.flush()
                 async for _ in marks.pop(0)[1]():
                     pass
-            await pause(reply.delay_s)
-            await answer.event(event)
+            if reply.delay_s:
+                await answer.flush()
+                await pause(reply.delay_s)
+            answer.add(event)
             sent += size or 0
+        await answer.flush()
         for _, act in marks:
             async for _ in act():
                 pass
         for event in speech.ending(fault):
-            await answer.event(event)
+            answer.add(event)
         if not fault.endless:
-            await answer.event("[DONE]")
+            answer.add("[DONE]")
         await answer.end()
 
     async def _held(self, name: str) -> AsyncIterator[None]:

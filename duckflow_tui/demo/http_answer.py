@@ -24,6 +24,7 @@ class Answer:
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
+        self._added = bytearray()  # events that go out together
 
     async def whole(
         self,
@@ -62,10 +63,20 @@ class Answer:
         )
         await self._writer.drain()
 
-    async def event(self, event: JsonObject | str) -> None:
-        """One event of the stream."""
+    def add(self, event: JsonObject | str) -> None:
+        """One event of the stream, which goes out with the next ``flush``."""
         data = event if isinstance(event, str) else json.dumps(event, ensure_ascii=False)
-        await self.piece(f"data: {data}\n\n".encode("utf-8", "surrogatepass"))
+        self._added += f"data: {data}\n\n".encode("utf-8", "surrogatepass")
+
+    async def flush(self) -> None:
+        """Send the events that were added, as one piece of the body."""
+        added, self._added = bytes(self._added), bytearray()
+        await self.piece(added)
+
+    async def event(self, event: JsonObject | str) -> None:
+        """One event of the stream, at once."""
+        self.add(event)
+        await self.flush()
 
     async def comment(self) -> None:
         """A keep-alive."""
@@ -78,7 +89,8 @@ class Answer:
             await self._writer.drain()
 
     async def end(self) -> None:
-        """The end of the stream."""
+        """What is left, and the end of the stream."""
+        await self.flush()
         self._writer.write(b"0\r\n\r\n")
         await self._writer.drain()
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
@@ -51,6 +51,7 @@ _ENOUGH: Final = 6  # bytes that tell an event stream from JSON and from a web p
 _SHOWN: Final = 4096  # bytes that are looked at for what an error shows
 _SHOWN_MODELS: Final = 8  # of those that a server has
 _MB: Final = 1024 * 1024
+_END_S: Final = 0.1  # seconds that a body may take to end once its last word was said
 
 for _name in ("openai", "httpx2", "httpcore2"):
     # Their lines would hold request bodies, and a handler of theirs would draw over the screen.
@@ -133,6 +134,7 @@ class ChatClient:
                 )
                 async with aclosing(answer.response.aiter_bytes()) as pieces:
                     await _Answer(completion, life, teller).read(answer.response, pieces)
+                    await _pass_the_end(pieces)
         except TimeoutError as error:
             if life.stalled is None:
                 raise self._broken(error, teller) from None
@@ -318,6 +320,15 @@ class _Answer:
         if chunk.error:
             raise self._teller.stream_error(chunk.error)
         self._completion.add(chunk)
+
+
+async def _pass_the_end(pieces: AsyncIterator[bytes]) -> None:
+    """Read the end of a body whose last word was said: only then the connection serves the next
+    request too. A server that goes on, or lets us wait for the end, loses it.
+    """
+    with suppress(TimeoutError, *_FAULTS):
+        async with asyncio.timeout(_END_S):
+            await anext(pieces, None)
 
 
 def _secret_headers(endpoint: Endpoint) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ import copy
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final, Protocol
 
 from duckflow_tui.llm.completion import Completion
@@ -273,16 +274,22 @@ _SENT: Final = ("type", "enum", "items", "properties")
 EXTRAS: Final = ("reasoning", "intent", "alternatives")
 
 
+@cache
 def decision_schema() -> JsonObject:
-    """The schema of a TurnDecision. The output format lists the operations and their arguments."""
+    """The schema of a TurnDecision. The output format lists the operations and their arguments.
+    Kept, since each request sends it: nobody may change what is returned.
+    """
     schema = copy.deepcopy(plain_schema(TurnDecision, _SENT))
     schema["properties"]["actions"]["items"]["required"] = ["operation", "args", "reasoning"]
     return {**schema, "required": [*NEEDED]}
 
 
+@cache
 def decide_function() -> JsonObject:
-    """The function of the judgement, for native calls: all but what is said and called."""
-    schema = decision_schema()
+    """The function of the judgement, for native calls: all but what is said and called. Kept, as
+    the schema is: nobody may change what is returned.
+    """
+    schema = copy.deepcopy(decision_schema())
     fields = schema["properties"]
     del fields["reply"]
     said = fields.pop("actions")["items"]["properties"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC
+from functools import cache
 from itertools import count
 from typing import Any, Final, cast
 
@@ -303,8 +304,14 @@ def _joined(left: str, right: str) -> str:
 
 def inside(text: str, *tags: str) -> str:
     """The text without a mark that would end a frame ``<tag>…</tag>`` of one of these early."""
+    return _ends(tags).sub(r"<\\/", text)
+
+
+@cache
+def _ends(tags: tuple[str, ...]) -> re.Pattern[str]:
+    """Finds the beginning of a mark that ends a frame of one of these tags."""
     names = "|".join(map(re.escape, tags))
-    return re.sub(rf"<\s*/(?=\s*(?:{names}))", r"<\\/", text, flags=re.IGNORECASE)
+    return re.compile(rf"<\s*/(?=\s*(?:{names}))", re.IGNORECASE)
 
 
 def framed(tag: str, text: str) -> str:

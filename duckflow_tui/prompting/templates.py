@@ -67,13 +67,16 @@ class Template:
             raise TemplateError(f"{self.source}: no value for {{{min(absent)}}}")
         kept: list[tuple[bool, str]] = []  # whether it is the template's own heading, its text
         for pieces in self._lines:
-            filled = list(pieces)
-            filled[1::2] = map(given.__getitem__, pieces[1::2])
-            if len(filled) > 1 and not any(filled[1::2]):
-                if kept and kept[-1][1].endswith((":", "：")):
-                    kept.pop()
-                continue
-            kept.append((pieces[0].startswith("#"), "".join(filled)))
+            text = pieces[0]
+            if len(pieces) > 1:
+                filled = list(pieces)
+                filled[1::2] = map(given.__getitem__, pieces[1::2])
+                if not any(filled[1::2]):
+                    if kept and kept[-1][1].endswith((":", "：")):
+                        kept.pop()
+                    continue
+                text = "".join(filled)
+            kept.append((pieces[0].startswith("#"), text))
         result: list[str] = []
         pending: list[str] = []  # a heading and the blank lines after it, while nothing follows
         for is_heading, text in kept:

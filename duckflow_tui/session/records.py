@@ -31,6 +31,7 @@ INLINE: Final = 64 * 1024  # bytes of JSON in a record; more goes to a blob firs
 Redact = Callable[[str], str]
 
 _FILL: Final = "•"
+_HOLDS_TEXT: Final = (str, dict, list, tuple)
 _SEPARATOR: Final = "\x1f"  # no part of a word, of a key or of a number
 
 
@@ -142,8 +143,10 @@ def _collect(value: Any, texts: list[str]) -> None:
         texts.append(value)
     elif isinstance(value, dict):
         for key, inner in cast("dict[Any, Any]", value).items():
-            _collect(key, texts)
-            _collect(inner, texts)
+            if isinstance(key, str):
+                texts.append(key)
+            if isinstance(inner, _HOLDS_TEXT):
+                _collect(inner, texts)
     elif isinstance(value, (list, tuple)):
         for inner in cast("list[Any]", value):
             _collect(inner, texts)

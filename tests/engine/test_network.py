@@ -15,9 +15,11 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 from engine.test_tools_mcp_http import http_server
+from support.endpoint import bench
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.demo.endpoint import ScriptedEndpoint
+from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.llm.contacts import Contacts, outside
 from duckflow_tui.llm.discovery import models_of, servers_here
 from duckflow_tui.llm.endpoints import Endpoint
@@ -173,3 +175,36 @@ def test_each_use_of_a_host_has_words(language: str) -> None:
     words = Catalogue(language)
     for use in HostContact.model_fields["use"].annotation.__args__:  # type: ignore[union-attr]
         assert words.has(f"network.use.{use}")
+
+
+async def test_a_request_goes_over_the_connection_of_the_one_before() -> None:
+    reply = Reply(text="Hello.", repeat=True)
+    async with bench(Script(replies={"main": (reply,)})) as at:
+        with contacts_heard() as heard:
+            for _ in range(3):
+                await at.decide()
+    assert len(at.server.requests) == 3
+    assert heard == [host_of(at.server.base_url)]
+
+
+async def test_a_reply_does_not_wait_for_a_body_that_never_ends() -> None:
+    """Its connection is given up, and the next request makes another."""
+    over = asyncio.Event()
+    event = b'data: {"choices": [{"index": 0, "delta": {"content": "Hello."}}]}\n\n'
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+        writer.write(event + b"data: [DONE]\n\n")
+        await over.wait()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    async with server, bench(Script(), base_url=f"http://127.0.0.1:{port}/v1") as at:
+        with contacts_heard() as heard:
+            async with asyncio.timeout(10):
+                said = [(await at.decide()).text for _ in range(2)]
+        over.set()
+    assert said == ["Hello."] * 2
+    assert heard == [f"127.0.0.1:{port}"] * 2
