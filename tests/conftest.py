@@ -13,13 +13,16 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import pytest_asyncio
 import textual.css.stylesheet as sheets
 import textual.screen
+from support import drawing
+from support.gates import KeptApps
 from support.pictures import ScreenText, text_of
 from support.prepared import UNTOUCHED
 from support.whole import WHOLE, rounds, some_of
@@ -29,7 +32,6 @@ from textual.css.model import RuleSet
 from textual.css.parse import parse
 from textual.css.tokenizer import Token
 from textual.css.types import CSSLocation
-from textual.widget import Widget
 
 from duckflow_tui.llm.endpoints import LOOPBACK_PORTS, is_loopback
 
@@ -45,39 +47,26 @@ gc.disable()  # until all tests are collected
 setattr(textual.screen, "UPDATE_PERIOD", 1 / 15)  # noqa: B010  # Textual names it Final
 
 
-_render_update: Callable[..., Any] = vars(Compositor)["render_update"]
+drawing.install()
 
 
-def _draw_when_asked(self: Compositor, full: bool = False, **how: Any) -> Any:
-    if full or _asks(self.root):
-        return _render_update(self, full, **how)
-    self._dirty_regions.clear()  # pyright: ignore[reportPrivateUsage]
-    return None
-
-
-def _asks(screen: Widget | None) -> bool:
-    """Whether a question stands on the screen or behind it: it counts what was in sight."""
-    if screen is None:
-        return False
-    app = cast("Any", screen).app
-    if not hasattr(app, "bench"):  # an app of tests: of a question alone, or of none
-        return hasattr(app, "card")
-    return app.bench.talk.open_question is not None
-
-
-setattr(Compositor, "render_update", _draw_when_asked)  # noqa: B010  # Textual has no switch for it
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def kept() -> AsyncGenerator[KeptApps]:
+    """Apps of gates for all tests of a file that ask for them; those share a loop."""
+    apps = KeptApps()
+    yield apps
+    await apps.close()
 
 
 @pytest.fixture(autouse=True)
 def screens_that_count_what_was_drawn(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each change of a screen is drawn, as for a terminal, while a question stands on it. Elsewhere
-    a screen is drawn when a test looks at it: there is no terminal, and drawing was a third of the
-    time.
-    """
-    if _DRAWS.search(request.path.name):
-        monkeypatch.setattr(Compositor, "render_update", _render_update)
+    """How much of a screen is drawn when nobody looks at it."""
+    if "compositor" in request.path.name:
+        monkeypatch.setattr(Compositor, "render_update", drawing.all_of_it)
+    elif "diff" in request.path.name:
+        monkeypatch.setattr(Compositor, "render_update", drawing.what_counts)
 
 
 # Times on screens and in exports are those of one place, wherever the tests run.
@@ -91,7 +80,6 @@ CASES = 1
 #: So many tests are compiled by who runs them.
 FEW = 20
 
-_DRAWS = re.compile("compositor|diff")
 _OPENS_FILES = re.compile("test_(safety|session|tools)_")
 _OPENS_FOLDERS = re.compile("test_(session_|tools_blobs)")
 
@@ -186,6 +174,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if _is_sampled(config):
         items[:] = [item for item in items if item.get_closest_marker("whole") is None]
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    for item in items:
+        if "kept" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
 
 
 def pytest_collection_finish() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from support.app_states import FakeEngine, app_with, at_question, settled, standing, store_with
-from support.gates import AFTER, GateApp, at_gate, drawn, gate, press
+from support.gates import AFTER, KeptApps, at_gate, drawn, gate, press
 from support.pinned import ManualClock
 from support.plans import change_card, working
 from textual import events
@@ -32,10 +32,9 @@ def burst(app: App[Any], text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["nobody asked", "nyes please, smaller", "nn", "ny\x7fes"])
-async def test_what_comes_right_behind_n_is_the_reason(text: str) -> None:
+async def test_what_comes_right_behind_n_is_the_reason(text: str, kept: KeptApps) -> None:
     """Covers S4-60. No letter of it approves, and none is lost."""
-    app = GateApp(gate())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, text)
         await drawn(pilot)
@@ -50,9 +49,8 @@ async def test_what_comes_right_behind_n_is_the_reason(text: str) -> None:
         assert answer.reason == f"{text[1:].replace(chr(0x79) + chr(0x7F), '')} it"
 
 
-async def test_what_comes_right_behind_the_reason_reaches_the_composer() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_what_comes_right_behind_the_reason_reaches_the_composer(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "nno\ryes")
         await drawn(pilot)
@@ -60,9 +58,8 @@ async def test_what_comes_right_behind_the_reason_reaches_the_composer() -> None
         assert app.composer.value == "yes"
 
 
-async def test_a_paste_right_behind_n_is_the_reason() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_a_paste_right_behind_n_is_the_reason(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "n")
         app.post_message(events.Paste("y\nes"))
@@ -72,10 +69,12 @@ async def test_a_paste_right_behind_n_is_the_reason() -> None:
 
 
 @pytest.mark.parametrize("text", ["oh yes", "hello", "]y", "wy", "a1", "st"])
-async def test_no_answer_comes_from_the_middle_of_a_burst(text: str) -> None:
+async def test_no_answer_comes_from_the_middle_of_a_burst(text: str, kept: KeptApps) -> None:
     """Covers S4-60. A letter that came with others was not pressed for its own sake."""
-    app = GateApp(gate(can_grant_session=False), proposed={"gate_00000001": AFTER})
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with kept.asking(gate(can_grant_session=False), proposed={"gate_00000001": AFTER}) as (
+        app,
+        pilot,
+    ):
         await at_gate(pilot)
         burst(app, text)
         await drawn(pilot)
@@ -90,10 +89,9 @@ async def test_no_answer_comes_from_the_middle_of_a_burst(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["yes please", "ynes1", "so it is", "the end", "1,2", "yy", "y]"])
-async def test_a_text_that_begins_with_an_answer_is_a_text(text: str) -> None:
+async def test_a_text_that_begins_with_an_answer_is_a_text(text: str, kept: KeptApps) -> None:
     """Covers S4-60. It approves nothing, and all of it reaches the composer, the focus with it."""
-    app = GateApp(gate(step_id="step_1", can_grant_step=True))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with kept.asking(gate(step_id="step_1", can_grant_step=True)) as (app, pilot):
         await at_gate(pilot)
         burst(app, text)
         await drawn(pilot)
@@ -104,9 +102,8 @@ async def test_a_text_that_begins_with_an_answer_is_a_text(text: str) -> None:
         assert app.answers == []
 
 
-async def test_keys_that_come_as_fast_as_fingers_hardly_move_are_a_text() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_keys_that_come_as_fast_as_fingers_hardly_move_are_a_text(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         keys = [events.Key(character, character) for character in "yes"]
         for number, key in enumerate(keys):
@@ -116,9 +113,8 @@ async def test_keys_that_come_as_fast_as_fingers_hardly_move_are_a_text() -> Non
         assert (app.answers, app.composer.value) == ([], "yes")
 
 
-async def test_a_paste_right_behind_y_is_a_text_too() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_a_paste_right_behind_y_is_a_text_too(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "y")
         app.post_message(events.Paste("es"))
@@ -126,9 +122,8 @@ async def test_a_paste_right_behind_y_is_a_text_too() -> None:
         assert (app.answers, app.composer.value) == ([], "yes")
 
 
-async def test_escape_right_behind_y_takes_it_back() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_escape_right_behind_y_takes_it_back(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "y")
         app.post_message(events.Key("escape", None))
@@ -146,18 +141,20 @@ async def test_escape_right_behind_y_takes_it_back() -> None:
         ("1", GateChoice.ALTERNATIVE),
     ],
 )
-async def test_an_answer_alone_needs_no_other_key(key: str, choice: GateChoice) -> None:
-    app = GateApp(gate(step_id="step_1", can_grant_step=True))
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_an_answer_alone_needs_no_other_key(
+    key: str, choice: GateChoice, kept: KeptApps
+) -> None:
+    async with kept.asking(gate(step_id="step_1", can_grant_step=True)) as (app, pilot):
         await at_gate(pilot)
         burst(app, key)
         await settled(pilot, lambda: bool(app.answers), "the answer")
         assert app.answers[0].choice is choice
 
 
-async def test_a_gate_that_changes_while_a_key_is_held_is_not_answered_by_it() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_a_gate_that_changes_while_a_key_is_held_is_not_answered_by_it(
+    kept: KeptApps,
+) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "y")
         await settled(pilot, lambda: app.card.holding, "the key")
@@ -168,9 +165,8 @@ async def test_a_gate_that_changes_while_a_key_is_held_is_not_answered_by_it() -
         assert app.answers == []
 
 
-async def test_what_comes_right_behind_e_does_not_approve() -> None:
-    app = GateApp(gate(), proposed={"gate_00000001": AFTER})
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_what_comes_right_behind_e_does_not_approve(kept: KeptApps) -> None:
+    async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         burst(app, "ey")
         await drawn(pilot)
@@ -192,12 +188,13 @@ async def test_a_burst_typed_at_a_pane_is_whole_in_the_composer(pane: str) -> No
 
 
 @pytest.mark.parametrize("text", ["too many steps", "ynot now", "hm, sure"])
-async def test_the_rest_of_a_text_that_began_too_soon_goes_nowhere(text: str) -> None:
+async def test_the_rest_of_a_text_that_began_too_soon_goes_nowhere(
+    text: str, kept: KeptApps
+) -> None:
     """Covers S4-60. A text typed at the speed of fingers: after a key that did nothing no letter
     of it answers, until nothing was typed for a while.
     """
-    app = GateApp(gate())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         app.card.blur()
         app.card.focus()

@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
+from support.gates import (
+    GateApp,
+    KeptApps,
+    at_gate,
+    drawn,
+    gate,
+    many_lines,
+    press,
+    preview,
+    pricing,
+)
 from textual.geometry import Offset
 from textual.selection import SELECT_ALL, Selection
 
@@ -40,9 +50,8 @@ def view_of(app: GateApp) -> DiffView:
     return app.diff.view
 
 
-async def test_title_and_counts_follow_the_hunk_at_hand() -> None:
-    app = GateApp(gate([changes(3, 30, 55), pricing()]))
-    async with app.run_test(size=WIDE) as pilot:
+async def test_title_and_counts_follow_the_hunk_at_hand(kept: KeptApps) -> None:
+    async with kept.asking(gate([changes(3, 30, 55), pricing()])) as (app, pilot):
         await drawn(pilot)
         view = view_of(app)
         view.focus()
@@ -56,9 +65,8 @@ async def test_title_and_counts_follow_the_hunk_at_hand() -> None:
         assert view.heading.hunk == 3
 
 
-async def test_hunk_at_hand_follows_scrolling() -> None:
-    app = GateApp(gate([changes(*range(3, 200, 12), count=210)]))
-    async with app.run_test(size=WIDE) as pilot:
+async def test_hunk_at_hand_follows_scrolling(kept: KeptApps) -> None:
+    async with kept.asking(gate([changes(*range(3, 200, 12), count=210)])) as (app, pilot):
         await drawn(pilot)
         view = view_of(app)
         view.focus()
@@ -66,9 +74,8 @@ async def test_hunk_at_hand_follows_scrolling() -> None:
         assert view.heading.hunk > 10
 
 
-async def test_lines_and_files_below_are_counted() -> None:
-    app = GateApp(gate([many_lines(100), changes(3), pricing()]))
-    async with app.run_test(size=WIDE) as pilot:
+async def test_lines_and_files_below_are_counted(kept: KeptApps) -> None:
+    async with kept.asking(gate([many_lines(100), changes(3), pricing()])) as (app, pilot):
         await drawn(pilot)
         off = view_of(app).off_screen
         shown = 100 + 8 + 9 - off.lines_below
@@ -77,17 +84,15 @@ async def test_lines_and_files_below_are_counted() -> None:
         assert f"… {off.lines_below} more lines, 2 more files" in app.text()
 
 
-async def test_keys_that_do_not_fit_below_the_diff_are_left_out_whole() -> None:
-    app = GateApp(gate([changes(3, 30)]), beside=False)
-    async with app.run_test(size=(60, 20)) as pilot:
+async def test_keys_that_do_not_fit_below_the_diff_are_left_out_whole(kept: KeptApps) -> None:
+    async with kept.asking(gate([changes(3, 30)]), beside=False, size=(60, 20)) as (app, pilot):
         await drawn(pilot)
         foot = next(line for line in app.text().split("\n") if "hunks" in line)
         assert foot.rstrip("│ ").endswith(("hunks", "take or leave", "split", "no wrap"))
 
 
-async def test_split_shows_old_and_new_side_by_side() -> None:
-    app = GateApp(gate([changes(3)]), beside=False)
-    async with app.run_test(size=WIDE) as pilot:
+async def test_split_shows_old_and_new_side_by_side(kept: KeptApps) -> None:
+    async with kept.asking(gate([changes(3)]), beside=False) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
         await drawn(pilot)
@@ -97,10 +102,9 @@ async def test_split_shows_old_and_new_side_by_side() -> None:
         assert row.index("4 - line 3") < row.index("4 + line 3!")
 
 
-async def test_long_lines_wrap_until_w_and_scroll_then() -> None:
+async def test_long_lines_wrap_until_w_and_scroll_then(kept: KeptApps) -> None:
     text = "start " + "x" * 100 + " the end"
-    app = GateApp(gate([added(text)]))
-    async with app.run_test(size=WIDE) as pilot:
+    async with kept.asking(gate([added(text)])) as (app, pilot):
         await drawn(pilot)
         view = view_of(app)
         view.focus()
@@ -113,9 +117,8 @@ async def test_long_lines_wrap_until_w_and_scroll_then() -> None:
         assert "1 + " in app.text()
 
 
-async def test_left_out_hunk_is_dimmed_and_says_so() -> None:
-    app = GateApp(gate([changes(3, 30)]))
-    async with app.run_test(size=WIDE) as pilot:
+async def test_left_out_hunk_is_dimmed_and_says_so(kept: KeptApps) -> None:
+    async with kept.asking(gate([changes(3, 30)])) as (app, pilot):
         await drawn(pilot)
         view_of(app).focus()
         assert "left out" not in app.text()
@@ -123,9 +126,8 @@ async def test_left_out_hunk_is_dimmed_and_says_so() -> None:
         assert "hunk 1/2 · left out" in app.text()
 
 
-async def test_diff_that_only_is_to_be_read_has_nothing_to_leave_out() -> None:
-    app = GateApp()
-    async with app.run_test(size=WIDE) as pilot:
+async def test_diff_that_only_is_to_be_read_has_nothing_to_leave_out(kept: KeptApps) -> None:
+    async with kept.asking() as (app, pilot):
         view = view_of(app)
         view.show(DiffDocument([changes(3)]))
         view.focus()
@@ -134,9 +136,8 @@ async def test_diff_that_only_is_to_be_read_has_nothing_to_leave_out() -> None:
         assert "space" not in app.text()
 
 
-async def test_search_goes_round_the_places() -> None:
-    app = GateApp(gate([many_lines(300)]))
-    async with app.run_test(size=WIDE) as pilot:
+async def test_search_goes_round_the_places(kept: KeptApps) -> None:
+    async with kept.asking(gate([many_lines(300)])) as (app, pilot):
         await drawn(pilot)
         view = view_of(app)
         assert view.search("VALUE_29") == 0
@@ -146,10 +147,9 @@ async def test_search_goes_round_the_places() -> None:
         assert "value_299" in app.text()
 
 
-async def test_copied_text_has_no_numbers_and_no_marks() -> None:
+async def test_copied_text_has_no_numbers_and_no_marks(kept: KeptApps) -> None:
     long = "y" * 90
-    app = GateApp(gate([added("one", long, "", "", "", "", "last")]))
-    async with app.run_test(size=WIDE) as pilot:
+    async with kept.asking(gate([added("one", long, "", "", "", "", "last")])) as (app, pilot):
         await drawn(pilot)
         copied = view_of(app).get_selection(SELECT_ALL)
         assert copied is not None
@@ -159,9 +159,8 @@ async def test_copied_text_has_no_numbers_and_no_marks() -> None:
         assert view_of(app).get_selection(part) == ("ne\nyyy", "\n")
 
 
-async def test_split_copies_the_side_where_the_selection_begins() -> None:
-    app = GateApp(gate([changes(3)]), beside=False)
-    async with app.run_test(size=WIDE) as pilot:
+async def test_split_copies_the_side_where_the_selection_begins(kept: KeptApps) -> None:
+    async with kept.asking(gate([changes(3)]), beside=False) as (app, pilot):
         await drawn(pilot)
         view = app.card.query_one(DiffView)
         view.split = True
@@ -172,10 +171,14 @@ async def test_split_copies_the_side_where_the_selection_begins() -> None:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20), (20, 5), (3, 2)])
-async def test_diff_draws_wide_characters_within_its_width(size: tuple[int, int]) -> None:
+async def test_diff_draws_wide_characters_within_its_width(
+    size: tuple[int, int], kept: KeptApps
+) -> None:
     text = "合計を計算する 👩‍👩‍👧 é가" * 6
-    app = GateApp(gate([added(text, "短い", text)]), beside=False)
-    async with app.run_test(size=size) as pilot:
+    async with kept.asking(gate([added(text, "短い", text)]), beside=False, size=size) as (
+        app,
+        pilot,
+    ):
         view = app.card.query_one(DiffView)
         await drawn(pilot)
         for split in (True, False):
@@ -263,10 +266,9 @@ def test_lines_are_broken_at_words_and_lose_nothing(text: str, room: int, indent
             assert text[start:stop].strip().isalnum()
 
 
-async def test_a_broken_line_keeps_its_indentation() -> None:
+async def test_a_broken_line_keeps_its_indentation(kept: KeptApps) -> None:
     deep = "        return the_price_of(all_items) - the_discount_of(all_items)"
-    app = GateApp(gate([preview("a.py", "", deep, kind="create")]))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with kept.asking(gate([preview("a.py", "", deep, kind="create")])) as (app, pilot):
         await drawn(pilot)
         lines = [line[73:] for line in app.text().split("\n") if "↳" in line]
         assert lines
@@ -305,9 +307,8 @@ async def test_v_is_offered_where_two_sides_have_room_and_what_it_said_goes() ->
         assert "too narrow" not in app.text()
 
 
-async def test_without_wrapping_a_cut_line_is_marked_and_can_be_scrolled() -> None:
-    app = GateApp(gate([added("x" * 60 + "the end", "short")]))
-    async with app.run_test(size=WIDE) as pilot:
+async def test_without_wrapping_a_cut_line_is_marked_and_can_be_scrolled(kept: KeptApps) -> None:
+    async with kept.asking(gate([added("x" * 60 + "the end", "short")])) as (app, pilot):
         await drawn(pilot)
         view = view_of(app)
         view.focus()
@@ -321,10 +322,9 @@ async def test_without_wrapping_a_cut_line_is_marked_and_can_be_scrolled() -> No
 
 @pytest.mark.parametrize(("width", "sides"), [(120, False), (240, True)])
 async def test_two_versions_stand_side_by_side_only_where_they_can_be_read(
-    width: int, sides: bool
+    width: int, sides: bool, kept: KeptApps
 ) -> None:
-    app = GateApp(gate([changes(3)]))
-    async with app.run_test(size=(width, 40)) as pilot:
+    async with kept.asking(gate([changes(3)]), size=(width, 40)) as (app, pilot):
         await drawn(pilot)
         view_of(app).focus()
         await press(pilot, "v")
@@ -333,10 +333,12 @@ async def test_two_versions_stand_side_by_side_only_where_they_can_be_read(
         assert ("too narrow for two sides" in app.text()) is not sides
 
 
-async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen() -> None:
+async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(kept: KeptApps) -> None:
     """Two sides are real there, hunks can be left out, what is seen counts, and no key answers."""
-    app = GateApp(gate([changes(3, 20, 40, 60, 80, count=100), changes(5)]))
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with kept.asking(gate([changes(3, 20, 40, 60, 80, count=100), changes(5)])) as (
+        app,
+        pilot,
+    ):
         await at_gate(pilot)
         assert " z  diff" in app.text()
         left = app.card.unseen()
@@ -361,13 +363,14 @@ async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen() -> None:
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 async def test_the_whole_screen_keeps_the_hunk_at_hand_and_says_how_to_leave(
-    size: tuple[int, int],
+    size: tuple[int, int], kept: KeptApps
 ) -> None:
     """Covers S4-60. What is left out there is what was marked, and what was seen there is counted
     in the gate; keys that decide say where they do.
     """
-    app = GateApp(gate([changes(3, 30, 90, count=100)]), beside=size == WIDE)
-    async with app.run_test(size=size) as pilot:
+    async with kept.asking(
+        gate([changes(3, 30, 90, count=100)]), beside=size == WIDE, size=size
+    ) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "]", "z")
         whole = app.screen.query_one(DiffView)

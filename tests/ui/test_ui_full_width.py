@@ -16,7 +16,7 @@ from support.app_states import (
     store_with,
 )
 from support.conversations import user
-from support.gates import GateApp, at_gate, gate, press
+from support.gates import KeptApps, at_gate, gate, press
 from support.pinned import ManualClock
 from support.plans import drafted, working
 from textual import events
@@ -53,18 +53,16 @@ async def typed(pilot: Pilot[int], text: str) -> None:
     [("ｙ", GateChoice.ONCE), ("ｓ", GateChoice.SESSION), ("２", GateChoice.ALTERNATIVE)],
 )
 async def test_a_full_width_key_answers_a_gate_as_its_half_width_form(
-    key: str, choice: GateChoice
+    key: str, choice: GateChoice, kept: KeptApps
 ) -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, key)
         assert [answer.choice for answer in app.answers] == [choice]
 
 
-async def test_a_full_width_key_answers_nothing_in_the_first_300_ms() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_a_full_width_key_answers_nothing_in_the_first_300_ms(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         app.card.focus()
         await pilot.pause()
         app.clock.advance(SETTLE - 0.001)
@@ -73,10 +71,11 @@ async def test_a_full_width_key_answers_nothing_in_the_first_300_ms() -> None:
 
 
 @pytest.mark.parametrize("text", ["ｙｅｓ", "ｙおねがい", "ｓを見て"])
-async def test_a_text_that_an_input_method_commits_at_once_answers_nothing(text: str) -> None:
+async def test_a_text_that_an_input_method_commits_at_once_answers_nothing(
+    text: str, kept: KeptApps
+) -> None:
     """It comes as one burst, goes to the composer whole, and keeps the width it was written in."""
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         for character in text:
             app.post_message(events.Key(character, character))
@@ -85,9 +84,8 @@ async def test_a_text_that_an_input_method_commits_at_once_answers_nothing(text:
 
 
 @pytest.mark.parametrize("key", ["①", "②", "ⅱ", "ʸ", "や"])
-async def test_what_only_looks_like_a_key_answers_nothing(key: str) -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_what_only_looks_like_a_key_answers_nothing(key: str, kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, key)
         app.clock.advance(SETTLE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.gates import AFTER, GateApp, at_gate, drawn, gate, press, preview
+from support.gates import AFTER, GateApp, KeptApps, at_gate, drawn, gate, press, preview
 from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
@@ -26,10 +26,9 @@ def second() -> Gate:
     return gate(gate_id="gate_00000002", call_id="call_00000002", intent="the second one")
 
 
-async def test_gate_does_not_take_the_focus_from_the_composer() -> None:
+async def test_gate_does_not_take_the_focus_from_the_composer(kept: KeptApps) -> None:
     """Covers S4-60. What is typed while a gate opens goes to the composer, none of it answers."""
-    app = GateApp()
-    async with app.run_test(size=WIDE) as pilot:
+    async with kept.asking() as (app, pilot):
         await press(pilot, "t")
         app.card.gates = (gate(),)
         await press(pilot, "y", "n", "1", "e", "s", "enter")
@@ -38,9 +37,8 @@ async def test_gate_does_not_take_the_focus_from_the_composer() -> None:
         assert app.answers == []
 
 
-async def test_y_approves_once_and_is_bound_to_what_was_shown() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_y_approves_once_and_is_bound_to_what_was_shown(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "y")
         answer = app.answers[0]
@@ -51,9 +49,8 @@ async def test_y_approves_once_and_is_bound_to_what_was_shown() -> None:
         assert app.focused is app.composer
 
 
-async def test_keys_in_the_first_300_ms_are_ignored() -> None:
-    app = GateApp(gate(), proposed={"gate_00000001": AFTER})
-    async with app.run_test(size=WIDE) as pilot:
+async def test_keys_in_the_first_300_ms_are_ignored(kept: KeptApps) -> None:
+    async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
         await drawn(pilot)
@@ -68,13 +65,12 @@ async def test_keys_in_the_first_300_ms_are_ignored() -> None:
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 async def test_keys_that_decide_nothing_act_at_once_and_y_asks_about_one_that_did_not(
-    language: str,
+    language: str, kept: KeptApps
 ) -> None:
     """Covers S4-60. What was chosen right after the focus came is what is applied, and a key that
     did nothing is named before anything is.
     """
-    app = GateApp(gate([scattered()]), language=language)
-    async with app.run_test(size=WIDE) as pilot:
+    async with kept.asking(gate([scattered()]), language=language) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
         await press(pilot, "]", "space", "]", "space", "i", "i", "w", "down", "end")
@@ -93,10 +89,9 @@ async def test_keys_that_decide_nothing_act_at_once_and_y_asks_about_one_that_di
         assert app.answers[0].left_out == ((0, 1), (0, 2))
 
 
-async def test_a_key_that_did_nothing_after_y_asked_is_asked_about_anew() -> None:
+async def test_a_key_that_did_nothing_after_y_asked_is_asked_about_anew(kept: KeptApps) -> None:
     """Covers S4-60."""
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+    async with kept.asking(gate()) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
         await press(pilot, "n")
@@ -118,9 +113,8 @@ async def test_a_key_that_did_nothing_after_y_asked_is_asked_about_anew() -> Non
         assert len(app.answers) == 1
 
 
-async def test_y_acts_as_soon_as_300_ms_are_over() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_y_acts_as_soon_as_300_ms_are_over(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
         await drawn(pilot)
@@ -129,9 +123,8 @@ async def test_y_acts_as_soon_as_300_ms_are_over() -> None:
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
-async def test_time_begins_again_when_the_focus_comes_back() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_time_begins_again_when_the_focus_comes_back(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "escape")
         app.card.focus()
@@ -139,9 +132,8 @@ async def test_time_begins_again_when_the_focus_comes_back() -> None:
         assert app.answers == []
 
 
-async def test_focus_stays_for_the_next_gate_and_the_time_begins_again() -> None:
-    app = GateApp(gate(), second())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_focus_stays_for_the_next_gate_and_the_time_begins_again(kept: KeptApps) -> None:
+    async with kept.asking(gate(), second()) as (app, pilot):
         await at_gate(pilot)
         assert "1 of 2" in app.text()
         await press(pilot, "y", "y")
@@ -157,27 +149,28 @@ async def test_focus_stays_for_the_next_gate_and_the_time_begins_again() -> None
         assert [answer.gate_id for answer in app.answers] == ["gate_00000001", "gate_00000002"]
 
 
-async def test_another_gate_under_the_focus_is_not_answered_by_a_key_for_the_first() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_another_gate_under_the_focus_is_not_answered_by_a_key_for_the_first(
+    kept: KeptApps,
+) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         app.card.gates = (second(),)
         await press(pilot, "y")
         assert app.answers == []
 
 
-async def test_s_allows_for_the_session_and_shows_the_pattern() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_s_allows_for_the_session_and_shows_the_pattern(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         assert "allow edits to pricing.py this session" in app.text()
         await press(pilot, "s")
         assert app.answers[0].choice is GateChoice.SESSION
 
 
-async def test_s_and_e_are_neither_shown_nor_heard_where_they_are_not_offered() -> None:
-    app = GateApp(gate(can_grant_session=False, can_edit=False))
-    async with app.run_test(size=WIDE) as pilot:
+async def test_s_and_e_are_neither_shown_nor_heard_where_they_are_not_offered(
+    kept: KeptApps,
+) -> None:
+    async with kept.asking(gate(can_grant_session=False, can_edit=False)) as (app, pilot):
         await at_gate(pilot)
         assert "session" not in app.text()
         await press(pilot, "s", "e")
@@ -185,9 +178,8 @@ async def test_s_and_e_are_neither_shown_nor_heard_where_they_are_not_offered() 
         assert not isinstance(app.screen, EditProposal)
 
 
-async def test_n_asks_for_a_reason_and_enter_sends_it() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_n_asks_for_a_reason_and_enter_sends_it(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", *"use y n 1", "enter")
         answer = app.answers[0]
@@ -195,9 +187,10 @@ async def test_n_asks_for_a_reason_and_enter_sends_it() -> None:
         assert app.focused is app.composer
 
 
-async def test_what_is_pasted_into_the_reason_takes_the_place_of_what_is_marked() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_what_is_pasted_into_the_reason_takes_the_place_of_what_is_marked(
+    kept: KeptApps,
+) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", "o", "l", "d", "shift+home")
         field = app.query_one("#gate-reason", Input)
@@ -208,17 +201,15 @@ async def test_what_is_pasted_into_the_reason_takes_the_place_of_what_is_marked(
         assert app.answers[0].reason == "xwy"  # each key acts once
 
 
-async def test_reason_may_be_empty() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_reason_may_be_empty(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", "enter")
         assert (app.answers[0].choice, app.answers[0].reason) == (GateChoice.REJECT, "")
 
 
-async def test_escape_leaves_the_reason_first_and_then_the_gate_pending() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_escape_leaves_the_reason_first_and_then_the_gate_pending(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", "x", "escape")
         assert app.focused is app.card
@@ -230,9 +221,8 @@ async def test_escape_leaves_the_reason_first_and_then_the_gate_pending() -> Non
         assert app.card.display
 
 
-async def test_reason_for_one_gate_is_not_sent_to_the_next() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_reason_for_one_gate_is_not_sent_to_the_next(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", "x")
         app.card.gates = (second(),)
@@ -241,9 +231,8 @@ async def test_reason_for_one_gate_is_not_sent_to_the_next() -> None:
         assert app.query_one("#gate-reason", Input).value == ""
 
 
-async def test_digits_take_an_alternative_that_is_there() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_digits_take_an_alternative_that_is_there(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "3", "0")
         assert app.answers == []
@@ -253,18 +242,16 @@ async def test_digits_take_an_alternative_that_is_there() -> None:
         assert (answer.choice, answer.alternative) == (GateChoice.ALTERNATIVE, 2)
 
 
-async def test_no_other_key_answers() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_no_other_key_answers(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "enter", "Y", "a", "t", "p", "0", "backspace", "down", "f7")
         assert app.focused is app.card
         assert app.answers == []
 
 
-async def test_click_gives_the_focus_and_approves_nothing() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_click_gives_the_focus_and_approves_nothing(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await drawn(pilot)
         for widget in app.card.children:
             if widget.display:
@@ -285,10 +272,11 @@ async def click_on(pilot: Pilot[None], app: GateApp, name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "choice"), [(" y  ", "once"), (" 2 change", "alternative")])
-async def test_a_letter_can_be_clicked_and_is_the_key(name: str, choice: str) -> None:
+async def test_a_letter_can_be_clicked_and_is_the_key(
+    name: str, choice: str, kept: KeptApps
+) -> None:
     """The click that brings the focus answers nothing, nor does another within 300 ms."""
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+    async with kept.asking(gate()) as (app, pilot):
         await drawn(pilot)
         await click_on(pilot, app, name)
         assert app.focused is app.card
@@ -305,10 +293,9 @@ async def test_a_letter_can_be_clicked_and_is_the_key(name: str, choice: str) ->
         assert [answer.choice for answer in app.answers] == [choice]
 
 
-async def test_one_gate_is_answered_once() -> None:
+async def test_one_gate_is_answered_once(kept: KeptApps) -> None:
     """The card stays until the state says that the gate is closed; a second y is not sent."""
-    app = GateApp(gate(), second())
-    async with app.run_test(size=WIDE) as pilot:
+    async with kept.asking(gate(), second()) as (app, pilot):
         await at_gate(pilot)
         app.keep_gates = True
         await press(pilot, "y")
@@ -318,9 +305,8 @@ async def test_one_gate_is_answered_once() -> None:
         assert len(app.answers) == 1
 
 
-async def test_e_sends_the_edited_text() -> None:
-    app = GateApp(gate(), proposed={"gate_00000001": AFTER})
-    async with app.run_test(size=WIDE) as pilot:
+async def test_e_sends_the_edited_text(kept: KeptApps) -> None:
+    async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e")
         editor = app.screen.query_one(TextArea)
@@ -332,9 +318,8 @@ async def test_e_sends_the_edited_text() -> None:
         assert answer.left_out == ()
 
 
-async def test_what_is_typed_right_before_ctrl_s_is_part_of_the_edit() -> None:
-    app = GateApp(gate(), proposed={"gate_00000001": AFTER})
-    async with app.run_test(size=WIDE) as pilot:
+async def test_what_is_typed_right_before_ctrl_s_is_part_of_the_edit(kept: KeptApps) -> None:
+    async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e")
         app.screen.query_one(TextArea).move_cursor((0, 0))
@@ -346,9 +331,10 @@ async def test_what_is_typed_right_before_ctrl_s_is_part_of_the_edit() -> None:
 
 
 @pytest.mark.parametrize("keys", [("escape",), ("ctrl+s",)])
-async def test_edit_that_changes_nothing_answers_nothing(keys: tuple[str, ...]) -> None:
-    app = GateApp(gate(), proposed={"gate_00000001": AFTER})
-    async with app.run_test(size=WIDE) as pilot:
+async def test_edit_that_changes_nothing_answers_nothing(
+    keys: tuple[str, ...], kept: KeptApps
+) -> None:
+    async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e", *keys)
         assert app.answers == []
@@ -356,9 +342,8 @@ async def test_edit_that_changes_nothing_answers_nothing(keys: tuple[str, ...]) 
         assert app.focused is app.card
 
 
-async def test_edit_of_a_gate_that_is_gone_is_not_sent() -> None:
-    app = GateApp(gate(), proposed={"gate_00000001": AFTER})
-    async with app.run_test(size=WIDE) as pilot:
+async def test_edit_of_a_gate_that_is_gone_is_not_sent(kept: KeptApps) -> None:
+    async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e", "#")
         app.card.gates = (second(),)
@@ -366,18 +351,16 @@ async def test_edit_of_a_gate_that_is_gone_is_not_sent() -> None:
         assert app.answers == []
 
 
-async def test_text_with_control_characters_is_not_opened_in_the_editor() -> None:
-    app = GateApp(gate(), proposed={"gate_00000001": "a\x1b[2Jb"})
-    async with app.run_test(size=WIDE) as pilot:
+async def test_text_with_control_characters_is_not_opened_in_the_editor(kept: KeptApps) -> None:
+    async with kept.asking(gate(), proposed={"gate_00000001": "a\x1b[2Jb"}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e")
         assert not isinstance(app.screen, EditProposal)
         assert "control characters" in app.text()
 
 
-async def test_hunk_left_out_is_in_the_answer_and_in_the_impact() -> None:
-    app = GateApp(gate([scattered()]))
-    async with app.run_test(size=WIDE) as pilot:
+async def test_hunk_left_out_is_in_the_answer_and_in_the_impact(kept: KeptApps) -> None:
+    async with kept.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "right_square_bracket", "space")
         assert "1 of 3 hunks left out" in app.text()
@@ -386,13 +369,12 @@ async def test_hunk_left_out_is_in_the_answer_and_in_the_impact() -> None:
         assert app.answers[0].left_out == ((0, 1),)
 
 
-async def test_what_was_left_out_stays_so_in_an_edit() -> None:
+async def test_what_was_left_out_stays_so_in_an_edit(kept: KeptApps) -> None:
     """The editor has the text without it; saved as it is, nothing is answered and it stays out."""
     before = "\n".join(f"line {n}" for n in range(40))
     after = before.replace("line 3\n", "line 3!\nmore\n").replace("line 20", "line 20!")
     shown = preview("a.py", before, after, language="")
-    app = GateApp(gate([shown]), proposed={"gate_00000001": after})
-    async with app.run_test(size=WIDE) as pilot:
+    async with kept.asking(gate([shown]), proposed={"gate_00000001": after}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space", "e")
         editor = app.screen.query_one(TextArea)
@@ -407,18 +389,16 @@ async def test_what_was_left_out_stays_so_in_an_edit() -> None:
         assert app.answers[0].edited == before.replace("line 20", "#line 20!")
 
 
-async def test_space_twice_takes_the_hunk_again() -> None:
-    app = GateApp(gate([scattered()]))
-    async with app.run_test(size=WIDE) as pilot:
+async def test_space_twice_takes_the_hunk_again(kept: KeptApps) -> None:
+    async with kept.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space", "space")
         await approve(app, pilot)
         assert app.answers[0].left_out == ()
 
 
-async def test_o_takes_one_hunk_alone_and_again_all() -> None:
-    app = GateApp(gate([scattered()]))
-    async with app.run_test(size=WIDE) as pilot:
+async def test_o_takes_one_hunk_alone_and_again_all(kept: KeptApps) -> None:
+    async with kept.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space", "right_square_bracket", "o")
         assert "2 of 3 hunks left out" in app.text()
@@ -427,9 +407,8 @@ async def test_o_takes_one_hunk_alone_and_again_all() -> None:
         assert app.answers[0].left_out == ((0, 0), (0, 2))
 
 
-async def test_nothing_taken_is_not_approved() -> None:
-    app = GateApp(gate([scattered()]))
-    async with app.run_test(size=WIDE) as pilot:
+async def test_nothing_taken_is_not_approved(kept: KeptApps) -> None:
+    async with kept.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         for key in ("space", "right_square_bracket") * 3:
             await press(pilot, key)
@@ -443,7 +422,9 @@ async def test_nothing_taken_is_not_approved() -> None:
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 @pytest.mark.parametrize("why", ["only_one", "file", "no_hunks"])
-async def test_space_is_offered_only_where_a_hunk_can_be_left_out(why: str, language: str) -> None:
+async def test_space_is_offered_only_where_a_hunk_can_be_left_out(
+    why: str, language: str, kept: KeptApps
+) -> None:
     """Elsewhere it changes nothing and says why, at the gate and in the diff itself."""
     shown = {
         "only_one": preview("a.py", "x = 1", "x = 2"),
@@ -451,8 +432,7 @@ async def test_space_is_offered_only_where_a_hunk_can_be_left_out(why: str, lang
         "no_hunks": preview("a.py", "", "", kind="move", target="b.py"),
     }[why]
     words = Catalogue(language)
-    app = GateApp(gate([shown]), language=language)
-    async with app.run_test(size=WIDE) as pilot:
+    async with kept.asking(gate([shown]), language=language) as (app, pilot):
         await at_gate(pilot)
         assert words("diff.hint_toggle") not in app.text()
         assert words(f"diff.whole.{why}") not in app.text()
@@ -466,16 +446,14 @@ async def test_space_is_offered_only_where_a_hunk_can_be_left_out(why: str, lang
         assert app.diff.view.document.left_out == set()
 
 
-async def test_space_is_offered_where_there_are_several_hunks() -> None:
-    app = GateApp(gate([scattered()]))
-    async with app.run_test(size=WIDE) as pilot:
+async def test_space_is_offered_where_there_are_several_hunks(kept: KeptApps) -> None:
+    async with kept.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         assert "space take or leave" in app.text()
 
 
-async def test_choices_are_dropped_when_the_preview_is_renewed() -> None:
-    app = GateApp(gate([scattered()]))
-    async with app.run_test(size=WIDE) as pilot:
+async def test_choices_are_dropped_when_the_preview_is_renewed(kept: KeptApps) -> None:
+    async with kept.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space")
         app.card.gates = (gate([scattered()], renewed=True),)
@@ -486,9 +464,8 @@ async def test_choices_are_dropped_when_the_preview_is_renewed() -> None:
         assert app.answers[0].left_out == ()
 
 
-async def test_keys_of_the_diff_act_from_the_diff_itself() -> None:
-    app = GateApp(gate([scattered()]))
-    async with app.run_test(size=WIDE) as pilot:
+async def test_keys_of_the_diff_act_from_the_diff_itself(kept: KeptApps) -> None:
+    async with kept.asking(gate([scattered()])) as (app, pilot):
         await drawn(pilot)
         assert app.diff is not None
         app.diff.view.focus()
@@ -502,9 +479,8 @@ async def test_keys_of_the_diff_act_from_the_diff_itself() -> None:
         assert app.answers == []
 
 
-async def test_gate_that_is_withdrawn_gives_the_focus_back() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_gate_that_is_withdrawn_gives_the_focus_back(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         app.card.gates = ()
         await drawn(pilot)
@@ -514,9 +490,8 @@ async def test_gate_that_is_withdrawn_gives_the_focus_back() -> None:
         assert app.composer.value == "y"
 
 
-async def test_letters_are_lit_only_while_the_card_has_the_focus() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_letters_are_lit_only_while_the_card_has_the_focus(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await drawn(pilot)
         assert "Enter to decide" in app.text()
         assert not app.card.query_one(KeyRow).lit
@@ -525,10 +500,9 @@ async def test_letters_are_lit_only_while_the_card_has_the_focus() -> None:
         assert app.card.query_one(KeyRow).lit
 
 
-async def test_move_has_no_hunks_to_leave_out() -> None:
+async def test_move_has_no_hunks_to_leave_out(kept: KeptApps) -> None:
     move = preview("a.py", "", "", kind="move", target="b.py", language="")
-    app = GateApp(gate([move], effect=Effect.MOVE))
-    async with app.run_test(size=WIDE) as pilot:
+    async with kept.asking(gate([move], effect=Effect.MOVE)) as (app, pilot):
         await at_gate(pilot)
         assert "Move a.py → b.py" in app.text()
         await press(pilot, "space", "y")
@@ -549,20 +523,21 @@ async def approve(app: GateApp, pilot: Pilot[None]) -> None:
         await press(pilot, "y")
 
 
-async def test_the_edit_screen_opens_at_the_first_change_and_marks_what_changes() -> None:
+async def test_the_edit_screen_opens_at_the_first_change_and_marks_what_changes(
+    kept: KeptApps,
+) -> None:
     """The marks move with the lines, and what the user writes is marked too."""
     before = [f"line {n}" for n in range(80)]
     after = [f"line {n}!" if n in (60, 61) else f"line {n}" for n in range(80)]
     text = "\n".join(after)
     change = preview("a.py", "\n".join(before), text)
-    app = GateApp(gate([change]), proposed={"gate_00000001": text})
 
     def marked() -> list[str]:
         return [
             line.split("▌")[1].strip(" ▁▂▃▄▅▆▇█") for line in app.text().split("\n") if "▌" in line
         ]
 
-    async with app.run_test(size=WIDE) as pilot:
+    async with kept.asking(gate([change]), proposed={"gate_00000001": text}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e")
         editor = app.screen.query_one(TextArea)
@@ -576,10 +551,14 @@ async def test_the_edit_screen_opens_at_the_first_change_and_marks_what_changes(
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 @pytest.mark.parametrize("width", [40, 60, 120])
-async def test_the_question_for_the_reason_is_never_cut(language: str, width: int) -> None:
+async def test_the_question_for_the_reason_is_never_cut(
+    language: str, width: int, kept: KeptApps
+) -> None:
     words = Catalogue(language)
-    app = GateApp(gate(), beside=width == 120, language=language)
-    async with app.run_test(size=(width, 30)) as pilot:
+    async with kept.asking(gate(), beside=width == 120, language=language, size=(width, 30)) as (
+        app,
+        pilot,
+    ):
         await at_gate(pilot)
         await press(pilot, "n")
         said = app.text()
@@ -608,11 +587,12 @@ def before(choice: GateChoice) -> OperationMessage:
     )
 
 
-async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keeps_it() -> None:
+async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keeps_it(
+    kept: KeptApps,
+) -> None:
     """What was refused before is counted."""
     calls = [before(GateChoice.ONCE), before(GateChoice.REJECT)]
-    app = GateApp(by_rule(), alike=lambda _: calls, beside=False)
-    async with app.run_test(size=WIDE) as pilot:
+    async with kept.asking(by_rule(), alike=lambda _: calls, beside=False) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "p")
         text = app.text()
@@ -630,9 +610,8 @@ async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keep
         assert app.answers[0].args_hash == "hash-of-args"
 
 
-async def test_esc_goes_back_from_the_rule_and_another_key_answers_as_ever() -> None:
-    app = GateApp(by_rule())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_esc_goes_back_from_the_rule_and_another_key_answers_as_ever(kept: KeptApps) -> None:
+    async with kept.asking(by_rule()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "p")
         assert "nothing else in this session" in app.text()
@@ -647,9 +626,8 @@ async def test_esc_goes_back_from_the_rule_and_another_key_answers_as_ever() -> 
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
-async def test_p_does_nothing_where_no_rule_can_be_kept() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=WIDE) as pilot:
+async def test_p_does_nothing_where_no_rule_can_be_kept(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "p", "p")
         assert "project…" not in app.text()
@@ -658,11 +636,13 @@ async def test_p_does_nothing_where_no_rule_can_be_kept() -> None:
         assert app.answers == []
 
 
-async def test_a_rule_that_was_not_shown_whole_is_asked_about() -> None:
+async def test_a_rule_that_was_not_shown_whole_is_asked_about(kept: KeptApps) -> None:
     """R14."""
     calls = [before(GateChoice.ONCE)] * 60
-    app = GateApp(by_rule(), alike=lambda _: calls, beside=False)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with kept.asking(by_rule(), alike=lambda _: calls, beside=False, size=(80, 24)) as (
+        app,
+        pilot,
+    ):
         await at_gate(pilot)
         await press(pilot, "p")
         app.clock.advance(SETTLE)

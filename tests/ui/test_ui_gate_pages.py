@@ -5,7 +5,17 @@ from __future__ import annotations
 import re
 
 import pytest
-from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
+from support.gates import (
+    GateApp,
+    KeptApps,
+    at_gate,
+    drawn,
+    gate,
+    many_lines,
+    press,
+    preview,
+    pricing,
+)
 from textual import events
 from textual.pilot import Pilot
 
@@ -49,10 +59,14 @@ def unframed(app: GateApp) -> str:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
-async def test_y_asks_once_before_what_was_not_on_screen(size: tuple[int, int]) -> None:
+async def test_y_asks_once_before_what_was_not_on_screen(
+    size: tuple[int, int], kept: KeptApps
+) -> None:
     """It names how much, shows no page, and the second key decides (R14)."""
-    app = GateApp(gate([many_lines(600)]), beside=size[0] == 120)
-    async with app.run_test(size=size) as pilot:
+    async with kept.asking(gate([many_lines(600)]), beside=size[0] == 120, size=size) as (
+        app,
+        pilot,
+    ):
         await at_gate(pilot)
         unseen = app.card._document.unseen  # pyright: ignore[reportPrivateUsage]
         assert 500 < unseen < 600
@@ -69,9 +83,10 @@ async def test_y_asks_once_before_what_was_not_on_screen(size: tuple[int, int]) 
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
-async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing() -> None:
-    app = GateApp(gate([many_lines(200)]))
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing(
+    kept: KeptApps,
+) -> None:
+    async with kept.asking(gate([many_lines(200)])) as (app, pilot):
         await at_gate(pilot)
         for key in "ysy":
             await press(pilot, key)
@@ -81,9 +96,8 @@ async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing(
         assert app.answers[0].choice is GateChoice.REJECT
 
 
-async def test_who_left_the_gate_is_asked_again() -> None:
-    app = GateApp(gate([many_lines(200)]))
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_who_left_the_gate_is_asked_again(kept: KeptApps) -> None:
+    async with kept.asking(gate([many_lines(200)])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "y", "escape")
         await at_gate(pilot)
@@ -93,10 +107,11 @@ async def test_who_left_the_gate_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("beside", [True, False])
-async def test_whatever_scrolls_counts_what_it_brings_on_screen(beside: bool) -> None:
+async def test_whatever_scrolls_counts_what_it_brings_on_screen(
+    beside: bool, kept: KeptApps
+) -> None:
     """And nothing that it jumps over: the figures are true."""
-    app = GateApp(gate([many_lines(200)]), beside=beside)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with kept.asking(gate([many_lines(200)]), beside=beside, size=(80, 24)) as (app, pilot):
         await at_gate(pilot)
         view = app.card._view  # pyright: ignore[reportPrivateUsage]
         left = app.card.unseen()
@@ -112,11 +127,12 @@ async def test_whatever_scrolls_counts_what_it_brings_on_screen(beside: bool) ->
         assert app.answers[0].choice is GateChoice.ONCE
 
 
-async def test_the_wheel_and_a_jump_to_a_hunk_count_too() -> None:
+async def test_the_wheel_and_a_jump_to_a_hunk_count_too(kept: KeptApps) -> None:
     lines = [f"value_{n} = {n}" for n in range(300)]
     changed = [f"{line}0" if n % 60 == 30 else line for n, line in enumerate(lines)]
-    app = GateApp(gate([preview("a.py", "\n".join(lines), "\n".join(changed))]), beside=False)
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with kept.asking(
+        gate([preview("a.py", "\n".join(lines), "\n".join(changed))]), beside=False, size=(80, 24)
+    ) as (app, pilot):
         await at_gate(pilot)
         view = app.card._view  # pyright: ignore[reportPrivateUsage]
         left = app.card.unseen()
@@ -138,10 +154,9 @@ async def settled_below(pilot: Pilot[None], app: GateApp, left: int) -> None:
     raise AssertionError("the wheel brought nothing on screen")
 
 
-async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen() -> None:
+async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen(kept: KeptApps) -> None:
     long = preview("a.txt", "", "x" * 60 + " rm -rf", kind="create", language="")
-    app = GateApp()
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with kept.asking() as (app, pilot):
         assert app.diff is not None
         app.diff.view.wrap = False
         app.card.gates = (gate([long]),)
@@ -156,12 +171,13 @@ async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen() -> Non
 
 
 @pytest.mark.parametrize("size", SIZES)
-async def test_every_size_can_be_read_to_its_end_and_answered(size: tuple[int, int]) -> None:
+async def test_every_size_can_be_read_to_its_end_and_answered(
+    size: tuple[int, int], kept: KeptApps
+) -> None:
     """Down to 20×5 ``y`` approves, at most three times pressed; nothing raises."""
     few = command(gate_id="gate_00000002", args={"command": "echo 1\n" * 12})
     waiting = (gate(), few, gate(gate_id="gate_00000003"))
-    app = GateApp(*waiting, beside=size[0] == 120)
-    async with app.run_test(size=size) as pilot:
+    async with kept.asking(*waiting, beside=size[0] == 120, size=size) as (app, pilot):
         await at_gate(pilot)
         for number in range(len(waiting)):
             for _ in range(2):
@@ -198,10 +214,9 @@ async def test_resizing_while_a_gate_is_open_never_raises_and_keeps_what_was_see
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
-async def test_five_points_are_in_sight(size: tuple[int, int]) -> None:
+async def test_five_points_are_in_sight(size: tuple[int, int], kept: KeptApps) -> None:
     """Covers S4-61, S4-65. Intent, why, impact, alternatives and the difference, at once."""
-    app = GateApp(gate(), beside=size[0] >= 120)
-    async with app.run_test(size=size) as pilot:
+    async with kept.asking(gate(), beside=size[0] >= 120, size=size) as (app, pilot):
         await at_gate(pilot)
         shown = " ".join(app.text().replace("│", " ").split())
         for point in (
@@ -220,12 +235,13 @@ async def test_five_points_are_in_sight(size: tuple[int, int]) -> None:
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)])
 @pytest.mark.parametrize("language", ["en", "ja"])
 async def test_i_unfolds_every_point_with_its_name_and_source(
-    size: tuple[int, int], language: str
+    size: tuple[int, int], language: str, kept: KeptApps
 ) -> None:
     """Covers S4-61, S4-65, S4-66. In place of the diff; what was read there is not asked about."""
     words = Catalogue(language)
-    app = GateApp(gate(why="it fails; " * 60), beside=size[0] >= 120, language=language)
-    async with app.run_test(size=size) as pilot:
+    async with kept.asking(
+        gate(why="it fails; " * 60), beside=size[0] >= 120, language=language, size=size
+    ) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "end", "home")
         cut = app.card.unseen()
@@ -320,7 +336,9 @@ def test_the_hosts_that_a_command_would_reach_are_said_and_what_a_key_allows_of_
 
 @pytest.mark.parametrize("size", [(80, 24), (60, 20)])
 @pytest.mark.parametrize("language", ["en", "ja"])
-async def test_every_point_keeps_its_line(size: tuple[int, int], language: str) -> None:
+async def test_every_point_keeps_its_line(
+    size: tuple[int, int], language: str, kept: KeptApps
+) -> None:
     """Covers S4-61. What is cut says how many lines are left of it, and counts as not seen."""
     words = Catalogue(language)
     long = gate(
@@ -328,8 +346,7 @@ async def test_every_point_keeps_its_line(size: tuple[int, int], language: str) 
         why="the failing test shows 20 % where 19 % is right; " * 6,
         alternatives=tuple(f"{n}: another way that takes some words to tell" for n in range(4)),
     )
-    app = GateApp(long, beside=False, language=language)
-    async with app.run_test(size=size) as pilot:
+    async with kept.asking(long, beside=False, language=language, size=size) as (app, pilot):
         await at_gate(pilot)
         text = app.text()
         assert "…+" in text
@@ -341,12 +358,13 @@ async def test_every_point_keeps_its_line(size: tuple[int, int], language: str) 
         assert app.answers == []
 
 
-async def test_lines_that_the_view_begins_behind_are_neither_seen_nor_asked_about() -> None:
+async def test_lines_that_the_view_begins_behind_are_neither_seen_nor_asked_about(
+    kept: KeptApps,
+) -> None:
     """Where room is short the diff begins with the change; the context before it is above, and
     nobody is asked about what the app itself passed over.
     """
-    app = GateApp(gate(), beside=False)
-    async with app.run_test(size=(60, 20)) as pilot:
+    async with kept.asking(gate(), beside=False, size=(60, 20)) as (app, pilot):
         await at_gate(pilot)
         assert "# prices" not in app.text()
         assert "↑ 3" in app.text()
@@ -387,9 +405,8 @@ async def test_what_tells_of_a_change_is_never_passed_over_unasked() -> None:
             assert app.answers == []
 
 
-async def test_the_keys_named_lead_to_what_was_not_seen() -> None:
-    app = GateApp(gate([many_lines(99)]), beside=False)
-    async with app.run_test(size=(80, 24)) as pilot:
+async def test_the_keys_named_lead_to_what_was_not_seen(kept: KeptApps) -> None:
+    async with kept.asking(gate([many_lines(99)]), beside=False, size=(80, 24)) as (app, pilot):
         await at_gate(pilot)
         for keys, named in (((), "↓ PgDn End"), (("end",), "↑ PgUp Home")):
             await press(pilot, *keys, "y")
@@ -399,9 +416,11 @@ async def test_the_keys_named_lead_to_what_was_not_seen() -> None:
         assert app.answers == []
 
 
-async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen() -> None:
-    app = GateApp(gate(), beside=False, step="step 2", language="en")
-    async with app.run_test(size=(60, 20)) as pilot:
+async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen(kept: KeptApps) -> None:
+    async with kept.asking(gate(), beside=False, step="step 2", language="en", size=(60, 20)) as (
+        app,
+        pilot,
+    ):
         await at_gate(pilot)
         lines = app.text().split("\n")
         assert any(
@@ -426,9 +445,8 @@ async def test_title_that_fills_its_line_is_not_cut() -> None:
         assert "│ src/shop/pricing.py" in app.text()
 
 
-async def test_missing_points_are_said_to_be_missing() -> None:
-    app = GateApp(command(intent=""))
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_missing_points_are_said_to_be_missing(kept: KeptApps) -> None:
+    async with kept.asking(command(intent="")) as (app, pilot):
         await at_gate(pilot)
         assert "The AI gave no purpose and no reason." in app.text()
         assert "HIGH risk: a secret file" in app.text()
@@ -563,9 +581,8 @@ def test_argument_of_many_lines_keeps_each_and_counts_blank_ones() -> None:
     ]
 
 
-async def test_of_a_command_that_goes_on_nothing_is_said_to_be_undone() -> None:
-    app = GateApp(command(args={"command": "serve", "background": True}))
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_of_a_command_that_goes_on_nothing_is_said_to_be_undone(kept: KeptApps) -> None:
+    async with kept.asking(command(args={"command": "serve", "background": True})) as (app, pilot):
         await at_gate(pilot)
         assert "Cannot be undone" in app.text()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.gates import GateApp, at_gate, gate, press, preview
+from support.gates import KeptApps, at_gate, gate, press, preview
 
 from duckflow_tui.state.gates import AlsoAsked, FilePreview, Gate, GateChoice
 from duckflow_tui.ui.panes.key_guard import SETTLE
@@ -23,10 +23,11 @@ def wide() -> Gate:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-async def test_each_file_is_shown_and_can_be_left_out(size: tuple[int, int]) -> None:
+async def test_each_file_is_shown_and_can_be_left_out(
+    size: tuple[int, int], kept: KeptApps
+) -> None:
     """The first that comes, and the one that moves. Covers S4-110."""
-    app = GateApp(wide())
-    async with app.run_test(size=size) as pilot:
+    async with kept.asking(wide(), size=size) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space", "]", "]", "]", "]", "space")
         document = app.card._document  # pyright: ignore[reportPrivateUsage]
@@ -42,13 +43,15 @@ async def test_each_file_is_shown_and_can_be_left_out(size: tuple[int, int]) -> 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 async def test_what_is_said_of_several_files_is_of_all_and_names_how_to_leave_one_out(
-    language: str,
+    language: str, kept: KeptApps
 ) -> None:
     """Covers S4-110. The reason of one file is not told as that of all; ``i`` shows each."""
     asked = wide()
     also = [part.model_copy(update={"intent": f"purpose {n}"}) for n, part in enumerate(asked.also)]
-    app = GateApp(asked.model_copy(update={"also": tuple(also)}), language=language)
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with kept.asking(asked.model_copy(update={"also": tuple(also)}), language=language) as (
+        app,
+        pilot,
+    ):
         await at_gate(pilot)
         text = app.text()
         assert app.words("gate.each_its_reason", count=5) in text
@@ -60,9 +63,8 @@ async def test_what_is_said_of_several_files_is_of_all_and_names_how_to_leave_on
         assert all(f"urpose {n}" in app.text() for n in range(4))
 
 
-async def test_with_every_file_left_out_there_is_nothing_to_allow() -> None:
-    app = GateApp(wide())
-    async with app.run_test(size=(120, 60)) as pilot:
+async def test_with_every_file_left_out_there_is_nothing_to_allow(kept: KeptApps) -> None:
+    async with kept.asking(wide(), size=(120, 60)) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space", *["]", "space"] * 4)
         for _ in range(5):

@@ -5,7 +5,17 @@ them.
 from __future__ import annotations
 
 import pytest
-from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
+from support.gates import (
+    GateApp,
+    KeptApps,
+    at_gate,
+    drawn,
+    gate,
+    many_lines,
+    press,
+    preview,
+    pricing,
+)
 from textual.pilot import Pilot
 
 from duckflow_tui.state.gates import GateChoice, Remark
@@ -24,10 +34,11 @@ async def remark(pilot: Pilot[None], app: GateApp, *keys: str) -> None:
 
 
 @pytest.mark.parametrize(("size", "beside"), [((120, 40), True), ((80, 24), False)])
-async def test_n_sends_the_remarks_on_lines_at_once(size: tuple[int, int], beside: bool) -> None:
+async def test_n_sends_the_remarks_on_lines_at_once(
+    size: tuple[int, int], beside: bool, kept: KeptApps
+) -> None:
     """Each with its file, its line and which version the line is of; in the order of the lines."""
-    app = GateApp(gate(), beside=beside)
-    async with app.run_test(size=size) as pilot:
+    async with kept.asking(gate(), beside=beside, size=size) as (app, pilot):
         await at_gate(pilot)
         await remark(pilot, app, "down", "j", "j", "one loop is enough")  # the line that comes
         await remark(pilot, app, "up", "keep this")  # the one before it, which goes
@@ -45,9 +56,10 @@ async def test_n_sends_the_remarks_on_lines_at_once(size: tuple[int, int], besid
         )
 
 
-async def test_esc_drops_what_is_written_and_an_empty_text_takes_the_remark_away() -> None:
-    app = GateApp(gate(), beside=False)
-    async with app.run_test(size=(60, 20)) as pilot:
+async def test_esc_drops_what_is_written_and_an_empty_text_takes_the_remark_away(
+    kept: KeptApps,
+) -> None:
+    async with kept.asking(gate(), beside=False, size=(60, 20)) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "c", *"never mind", "escape")
         app.clock.advance(SETTLE)
@@ -64,9 +76,8 @@ async def test_esc_drops_what_is_written_and_an_empty_text_takes_the_remark_away
         assert app.answers == []
 
 
-async def test_to_allow_with_remarks_is_asked_about_once() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_to_allow_with_remarks_is_asked_about_once(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await remark(pilot, app, "rename it")
         await press(pilot, "y")
@@ -82,20 +93,18 @@ async def test_to_allow_with_remarks_is_asked_about_once() -> None:
         assert [(a.choice, a.remarks) for a in app.answers] == [(GateChoice.ONCE, ())]
 
 
-async def test_an_alternative_takes_the_remarks_along() -> None:
-    app = GateApp(gate())
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_an_alternative_takes_the_remarks_along(kept: KeptApps) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await remark(pilot, app, "rename it")
         await press(pilot, "2")
         assert [remark.said for remark in app.answers[0].remarks] == ["rename it"]
 
 
-async def test_remarks_stay_while_the_gate_waits_and_with_their_lines_when_it_is_shown_anew() -> (
-    None
-):
-    app = GateApp(gate())
-    async with app.run_test(size=(120, 40)) as pilot:
+async def test_remarks_stay_while_the_gate_waits_and_with_their_lines_when_it_is_shown_anew(
+    kept: KeptApps,
+) -> None:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await remark(pilot, app, "down", "down", "stays")
         await remark(pilot, app, *["down"] * 3, "goes with its line")
@@ -113,10 +122,11 @@ async def test_remarks_stay_while_the_gate_waits_and_with_their_lines_when_it_is
         assert found == [(GOES, "stays")]
 
 
-async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen() -> None:
+async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen(
+    kept: KeptApps,
+) -> None:
     """The pointer sets the line; what is written in one place stands in the others."""
-    app = GateApp(gate())
-    async with app.run_test(size=(120, 40)) as pilot:
+    async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         view = app.card._view  # pyright: ignore[reportPrivateUsage]
         lines = app.text().split("\n")
@@ -144,13 +154,12 @@ async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen(
         ]
 
 
-async def test_every_line_of_a_long_file_can_be_walked_to() -> None:
+async def test_every_line_of_a_long_file_can_be_walked_to(kept: KeptApps) -> None:
     """Each key brings the next line on the screen, those that are cut too; a jump takes the cursor
     to what is in sight then.
     """
     long = preview("a.py", "", "\n".join(f"{n} " + "word " * (40 * (n % 3)) for n in range(12)))
-    app = GateApp(gate([long]), beside=False)
-    async with app.run_test(size=(60, 20)) as pilot:
+    async with kept.asking(gate([long]), beside=False, size=(60, 20)) as (app, pilot):
         await at_gate(pilot)
         document = app.card._document  # pyright: ignore[reportPrivateUsage]
         places = [document.cursor]
