@@ -6,11 +6,14 @@ import asyncio
 import json
 import os
 import sys
+import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import pytest
+from benchmarks import bench_requests
 from benchmarks.request_cases import CASES, author
+from benchmarks.run import main
 
 from duckflow_tui.demo.endpoint import ScriptedEndpoint
 from duckflow_tui.demo.replies import Script
@@ -39,6 +42,38 @@ async def measured(*args: str, **environ: str) -> tuple[int, str, str]:
     return ran.returncode, out.decode(), err.decode()
 
 
+class Said(NamedTuple):
+    """What the command told."""
+
+    status: int
+    out: str
+    err: str
+
+
+class Answered(Protocol):
+    """Runs the command in a thread of this process: to start another takes longer than to ask."""
+
+    async def __call__(self, *args: str) -> Said: ...
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Answered:
+    def said(args: tuple[str, ...]) -> Said:
+        monkeypatch.setattr(sys, "argv", [str(BENCHMARKS), *args])
+        try:
+            status = main()
+        except SystemExit as ended:
+            status = ended.code
+        assert isinstance(status, int)
+        return Said(status, *capsys.readouterr())
+
+    async def answer(*args: str) -> Said:
+        async with asyncio.timeout(DEADLINE_S):
+            return await asyncio.to_thread(said, args)
+
+    return answer
+
+
 @pytest.mark.whole
 async def test_ten_requests_to_an_endpoint_tell_what_each_took() -> None:
     script = Script(models=("m",), key="not-a-secret")
@@ -61,26 +96,36 @@ async def test_ten_requests_to_an_endpoint_tell_what_each_took() -> None:
 
 
 @pytest.mark.whole
-async def test_planned_work_sends_few_tokens_and_does_what_was_asked() -> None:
+async def test_planned_work_sends_few_tokens_and_does_what_was_asked(
+    answered: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # What is counted must not hang on where this tree and its folder for temporary files are.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    status, out, err = await measured("--only", "requests", PATH=path, TMPDIR="/tmp")
-    assert status == 0, err
-    rows = [json.loads(line) for line in out.splitlines()]
-    (planned,) = [row for row in rows if row["what"] == "request: plan"]
+    monkeypatch.setenv("PATH", path)
+    monkeypatch.setattr(tempfile, "tempdir", "/tmp")
+    monkeypatch.setattr(bench_requests, "CASES", [case for case in CASES if case.name == "plan"])
+    said = await answered("--only", "requests")
+    assert said.status == 0, said.err
+    (planned,) = [json.loads(line) for line in said.out.splitlines()]
+    assert planned["what"] == "request: plan"
     assert planned["as_wanted"]
     assert planned["sent"].keys() == {"main", "plan", "task", "report", "satisfaction"}
     assert sum(planned["sent"].values()) <= PLANNED_MOST, planned["sent"]
 
 
-async def test_an_endpoint_that_answers_nothing_is_a_result_and_not_an_end() -> None:
+async def test_an_endpoint_that_answers_nothing_is_a_result_and_not_an_end(
+    answered: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the requests is sent though the one before had no answer."""
+    asked = CASES[:3]
+    monkeypatch.setattr(bench_requests, "CASES", asked)
     async with ScriptedEndpoint(Script()) as server:
-        status, out, err = await measured("--base-url", server.base_url, "--model", "m", "--table")
-    assert status == 0, err
-    assert out.count("failed") == len(CASES)
+        said = await answered("--base-url", server.base_url, "--model", "m", "--table")
+    assert said.status == 0, said.err
+    assert said.out.count("failed") == len(asked)
 
 
-async def test_a_model_without_an_address_is_refused() -> None:
-    status, out, err = await measured("--model", "m")
-    assert (status, out) == (2, "")
-    assert "belong together" in err
+async def test_a_model_without_an_address_is_refused(answered: Answered) -> None:
+    said = await answered("--model", "m")
+    assert (said.status, said.out) == (2, "")
+    assert "belong together" in said.err
