@@ -65,7 +65,8 @@ def answered(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
         except SystemExit as ended:
             status = ended.code
         assert isinstance(status, int)
-        return Said(status, *capsys.readouterr())
+        printed = capsys.readouterr()
+        return Said(status, str(printed.out), str(printed.err))
 
     async def answer(*args: str) -> Said:
         async with asyncio.timeout(DEADLINE_S):

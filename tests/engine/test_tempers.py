@@ -527,8 +527,10 @@ async def test_a_check_that_the_work_made_true_decides_its_requirement(tmp_path:
         assert "Score every requirement of these: –." in s.server.of("satisfaction")[0].text
 
 
-@pytest.mark.parametrize("protocol", ["tools", "json"])
-@pytest.mark.parametrize("temper", ["sloppy", "exact", "stubborn"])
+@pytest.mark.parametrize(
+    ("temper", "protocol"),
+    [("sloppy", "tools"), ("exact", "json"), ("stubborn", "tools"), ("sloppy", "json")],
+)
 async def test_one_small_check_that_passes_does_not_stand_for_a_big_request(
     tmp_path: Path, temper: str, protocol: Literal["tools", "json"]
 ) -> None:
@@ -571,9 +573,14 @@ LOOK = action("file_ops.read_file", path="a.py")
 
 
 @pytest.mark.parametrize(
-    ("temper", "protocol"), [("sloppy", "tools"), ("exact", "json"), ("stubborn", "tools")]
+    ("temper", "protocol", "text"),
+    [
+        ("sloppy", "tools", WEAK_ORDERS[0]),
+        ("exact", "json", WEAK_ORDERS[1]),
+        ("stubborn", "tools", WEAK_ORDERS[2]),
+        ("sloppy", "json", WEAK_ORDERS[2]),
+    ],
 )
-@pytest.mark.parametrize("text", WEAK_ORDERS)
 async def test_a_weak_order_that_is_answered_by_a_bare_claim_is_never_done(
     tmp_path: Path, text: str, temper: str, protocol: Literal["tools", "json"]
 ) -> None:
@@ -853,15 +860,19 @@ def test_only_a_file_that_has_to_be_changed_is_looked_for(text: str, file: str) 
 TWICE = decision("I read it twice.", *[action("file_ops.read_file", path="f01.py")] * 2)
 
 
-@pytest.mark.parametrize("text", ["look at f01.py", "go on"])
+STUBBORN = tuple(reads(f"f0{n}.py") for n in (1, 2, 1, 2, 1))
+
+
 @pytest.mark.parametrize(
-    "calls_made",
+    ("calls_made", "text"),
     [
-        (reads("f01.py"), reads("f01.py")),  # exact: it looks once more before it answers
-        (TWICE, Reply(text='{"rationale": '), TWICE),  # sloppy
-        tuple(reads(f"f0{n}.py") for n in (1, 2, 1, 2, 1)),  # stubborn
+        # exact: it looks once more before it answers
+        ((reads("f01.py"), reads("f01.py")), "go on"),
+        ((TWICE, Reply(text='{"rationale": '), TWICE), "look at f01.py"),
+        (STUBBORN, "look at f01.py"),
+        (STUBBORN, "go on"),
     ],
-    ids=["exact", "sloppy", "stubborn"],
+    ids=["exact", "sloppy", "stubborn, named", "stubborn, unnamed"],
 )
 async def test_what_was_stuck_before_does_not_make_the_next_message_lose_the_thread(
     tmp_path: Path, calls_made: tuple[Reply, ...], text: str
