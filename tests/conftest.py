@@ -24,6 +24,7 @@ import textual.screen
 from support import drawing
 from support.gates import KeptApps
 from support.pictures import ScreenText, text_of
+from support.pilots import caught_up
 from support.prepared import UNTOUCHED
 from support.whole import WHOLE, rounds, some_of
 from textual._compositor import Compositor
@@ -32,6 +33,7 @@ from textual.css.model import RuleSet
 from textual.css.parse import parse
 from textual.css.tokenizer import Token
 from textual.css.types import CSSLocation
+from textual.pilot import Pilot
 
 from duckflow_tui.llm.endpoints import LOOPBACK_PORTS, is_loopback
 
@@ -67,6 +69,9 @@ def screens_that_count_what_was_drawn(
         monkeypatch.setattr(Compositor, "render_update", drawing.all_of_it)
     elif "diff" in request.path.name:
         monkeypatch.setattr(Compositor, "render_update", drawing.what_counts)
+
+
+setattr(Pilot, "_wait_for_screen", caught_up)  # noqa: B010  # of every test
 
 
 # Times on screens and in exports are those of one place, wherever the tests run.

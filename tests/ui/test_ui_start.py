@@ -72,7 +72,8 @@ async def test_a_number_or_enter_goes_on_with_a_session_of_the_folder(tmp_path: 
     options = AppOptions(workspace="/work/little-shop", animation=False)
     app = app_on(sources, options, ManualClock(NOW))
     async with standing(app, 80, 24) as pilot:
-        await settled(pilot, lambda: "Go on where you were" in screen_text(app), "the sessions")
+        await settled(pilot, lambda: "Release 2.0" in screen_text(app), "all sessions")
+        assert "Go on where you were" in screen_text(app)
         rows = screen_text(app).splitlines()[line_with(app, "› 1") :]
         assert "The total is wrong when two dis" in rows[0]
         assert "waits for an approval" in rows[0]
