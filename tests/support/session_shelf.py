@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import stat
+from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from support import goals, plans
@@ -165,7 +168,35 @@ def whole(said: str, reply: str, at: float, *, cost: float | None = 0.034) -> li
 
 
 def shelf(state_dir: Path, language: str = "en") -> None:
-    """Nine sessions of this workspace and others: each of the states, and what cannot be read."""
+    """Nine sessions of this workspace and others: each of the states, and what cannot be read.
+    They are recorded once and laid down as files from then on.
+    """
+    state_dir.mkdir(parents=True, exist_ok=True)
+    for name, mode, changed, content in _recorded(language):
+        path = state_dir / name
+        if content is None:
+            path.mkdir(exist_ok=True)
+        else:
+            path.write_bytes(content)
+        path.chmod(mode)
+        os.utime(path, ns=(changed, changed))
+
+
+@cache
+def _recorded(language: str) -> Sequence[tuple[Path, int, int, bytes | None]]:
+    """Each file and folder of the shelf: its name, mode, time in ns, and what a file holds."""
+    found: list[tuple[Path, int, int, bytes | None]] = []
+    with TemporaryDirectory() as folder:
+        _record_all(Path(folder), language)
+        for path in sorted(Path(folder).rglob("*")):
+            content = path.read_bytes() if path.is_file() else None
+            told = path.stat()
+            name = path.relative_to(folder)
+            found.append((name, stat.S_IMODE(told.st_mode), told.st_mtime_ns, content))
+    return found
+
+
+def _record_all(state_dir: Path, language: str) -> None:
     say = WORDS[language]
     goal = goals.at_work(language, objective=True).state.objective
     assert goal is not None
