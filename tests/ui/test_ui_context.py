@@ -6,7 +6,7 @@ import re
 
 import pytest
 from support import context_states as states
-from support.app_states import FakeEngine, app_with, settled, standing, store_with
+from support.app_states import FakeEngine, app_with, commanded, settled, standing, store_with
 from support.pinned import ManualClock
 from support.running_states import ended
 from support.screens import shown
@@ -25,7 +25,7 @@ def page(app: DuckflowApp) -> str:
 
 
 async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
-    await pilot.press(*"/context", "enter")
+    await commanded(pilot, "/context")
     await settled(pilot, lambda: isinstance(app.screen, ContextBoard), "the page")
     await pilot.pause()
     settle(app)
@@ -206,7 +206,7 @@ async def test_why_nothing_was_compacted_stays_until_a_key() -> None:
     fake.context.problem = "nothing"
     app = app_with(fake)
     async with standing(app) as pilot:
-        await pilot.press(*"/compact", "enter")
+        await commanded(pilot, "/compact")
         await settled(pilot, lambda: "There is nothing to compact yet" in shown(app.bench.status))
         assert app.bench.status.stays
         await pilot.press("x")

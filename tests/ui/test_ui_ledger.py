@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support import goals
-from support.app_states import FakeEngine, app_with, settled, standing, store_with
+from support.app_states import FakeEngine, app_with, commanded, settled, standing, store_with
 from support.gates import gate
 from support.pinned import ManualClock
 from support.screens import screen_text, shown
@@ -51,7 +51,7 @@ def page(app: DuckflowApp) -> str:
 
 async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> LedgerBoard:
     """The page of requirements, once its keys count."""
-    await pilot.press(*"/requirements", "enter")
+    await commanded(pilot, "/requirements")
     await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
     await pilot.pause()
     clock = app.clock
@@ -219,7 +219,7 @@ async def test_keys_in_the_first_moment_change_nothing() -> None:
     fake = asked()
     app = app_with(fake)
     async with standing(app) as pilot:
-        await pilot.press(*"/requirements", "enter")
+        await commanded(pilot, "/requirements")
         await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
         await pilot.press("p", "w", "a", "e")
         await pilot.pause()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.app_states import FakeEngine, app_with, settled, standing, store_with
+from support.app_states import FakeEngine, app_with, commanded, settled, standing, store_with
 from support.pinned import ManualClock
 from support.screens import shown
 from textual.pilot import Pilot
@@ -57,7 +57,7 @@ def page(app: DuckflowApp) -> str:
 
 async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
     """The page of notes, once its keys count."""
-    await pilot.press(*"/memory", "enter")
+    await commanded(pilot, "/memory")
     await settled(pilot, lambda: isinstance(app.screen, MemoryBoard), "the page")
     await pilot.pause()
     assert isinstance(app.clock, ManualClock)
@@ -117,7 +117,7 @@ async def test_remember_notes_what_stands_behind_it_as_a_preference() -> None:
     fake = noted(())
     app = app_with(fake)
     async with standing(app, 100, 30) as pilot:
-        await pilot.press(*"/remember no emojis", "enter")
+        await commanded(pilot, "/remember no emojis")
         await settled(pilot, lambda: bool(fake.memory.noted))
         assert (fake.memory.noted[0].kind, fake.memory.noted[0].text) == ("preference", "no emojis")
         await settled(pilot, lambda: "Noted" in shown(app.bench.query_one(StatusLine)))
@@ -129,9 +129,9 @@ async def test_remember_says_why_it_did_not() -> None:
     fake.memory.fault = MemoryFault("secret")
     app = app_with(fake)
     async with standing(app, 100, 30) as pilot:
-        await pilot.press(*"/remember sk-x", "enter")
+        await commanded(pilot, "/remember sk-x")
         await settled(pilot, lambda: "key or password" in shown(app.bench.query_one(StatusLine)))
-        await pilot.press(*"/remember", "enter")
+        await commanded(pilot, "/remember")
         await settled(pilot, lambda: "/remember short" in shown(app.bench.query_one(StatusLine)))
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.app_states import FakeEngine, app_with, at_question, settled, standing, store_with
+from support.app_states import (
+    FakeEngine,
+    app_with,
+    at_question,
+    commanded,
+    settled,
+    standing,
+    store_with,
+)
 from support.pinned import ManualClock
 from support.plans import NOW, PLAN, draft, end_card, running, said, working
 from support.screens import screen_text, shown
@@ -45,7 +53,7 @@ def page(app: DuckflowApp) -> list[str]:
 
 async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
     """The list of plans, once its keys count."""
-    await pilot.press(*"/plans", "enter")
+    await commanded(pilot, "/plans")
     await settled(pilot, lambda: isinstance(app.screen, PlansBoard), "the page")
     await pilot.pause()
     assert isinstance(app.clock, ManualClock)

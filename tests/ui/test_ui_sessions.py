@@ -62,7 +62,7 @@ def settle(app: DuckflowApp) -> None:
 
 async def opened(app: DuckflowApp, pilot: Pilot[int]) -> SessionScreen:
     """The page, all of it read, once its keys count."""
-    await pilot.press(*"/sessions", "enter")
+    await commanded(pilot, "/sessions")
     await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
     page = app.screen
     assert isinstance(page, SessionScreen)
@@ -150,11 +150,11 @@ async def test_new_begins_another_one_and_waits_for_work_that_runs(tmp_path: Pat
         assert app.session.engine is not None
         turn = TurnInfo(turn_id="t", message_id="m", started_at=NOW)
         app.session.engine.store.dispatch(TurnStarted(turn=turn))
-        await pilot.press(*"/new", "enter")
+        await commanded(pilot, "/new")
         await settled(pilot, lambda: "Work still runs" in shown(app.bench.status), "the reason")
         assert sources(app).resumed == []
         app.session.engine.store.state.turn = None
-        await pilot.press(*"/new", "enter")
+        await commanded(pilot, "/new")
         await settled(pilot, lambda: cast("Any", app.session.engine) is other, "a new session")
         assert sources(app).resumed == [""]
 
@@ -467,14 +467,14 @@ async def test_rename_names_the_session_or_asks(tmp_path: Path) -> None:
     async with standing(app) as pilot:
         assert app.session.engine is not None
         state: AgentState = app.session.engine.store.state
-        await pilot.press(*"/rename My shop", "enter")
+        await commanded(pilot, "/rename My shop")
         await settled(pilot, lambda: state.session.name == "My shop", "the name")
-        await pilot.press(*"/rename ", "enter")
+        await commanded(pilot, "/rename ")
         await settled(pilot, lambda: isinstance(app.screen, LineForm), "the form")
         await pilot.press("escape")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert state.session.name == "My shop"
-        await pilot.press(*"/rename ", "enter")
+        await commanded(pilot, "/rename ")
         await settled(pilot, lambda: isinstance(app.screen, LineForm), "the form")
         await pilot.press("s", "enter")
         await settled(pilot, lambda: state.session.name == "My shops", "the name")
@@ -508,7 +508,7 @@ async def test_export_writes_the_open_session_and_asks_before_it_replaces(
 async def test_a_session_that_is_nowhere_cannot_be_exported(tmp_path: Path) -> None:
     app = with_shelf(tmp_path)
     async with standing(app) as pilot:
-        await pilot.press(*"/export x.md", "enter")
+        await commanded(pilot, "/export x.md")
         await settled(pilot, lambda: "lives in memory" in shown(app.bench.status), "the reason")
 
 
@@ -516,7 +516,7 @@ async def test_the_figures_of_this_folder_are_a_page_of_their_own(tmp_path: Path
     """On a narrow screen too all of them can be read. Covers S1-51."""
     app = with_shelf(tmp_path)
     async with standing(app, 60, 20) as pilot:
-        await pilot.press(*"/stats", "enter")
+        await commanded(pilot, "/stats")
         await settled(pilot, lambda: "changes taken back" in screen_text(app), "all")
         for said in ("Month    Sessions", "2025-05", "calls to models"):
             assert said in screen_text(app), said

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import goals
-from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
+from support.app_states import (
+    FakeEngine,
+    app_with,
+    commanded,
+    settled,
+    standing,
+    store_with,
+    turn_started,
+)
 from support.screens import shown
 from textual.pilot import Pilot
 
@@ -319,7 +327,7 @@ async def test_more_loops_by_a_command() -> None:
 async def test_more_loops_with_nothing_at_work() -> None:
     app = app_with(FakeEngine(store_with()))
     async with standing(app) as pilot:
-        await pilot.press(*"/more", "enter")
+        await commanded(pilot, "/more")
         await settled(pilot, lambda: app.bench.status.said.startswith("Nothing is running"))
 
 
@@ -327,7 +335,7 @@ async def test_the_kind_of_request_is_chosen_from_a_list_or_left_to_the_ai() -> 
     fake = FakeEngine(goals.at_work())
     app = app_with(fake)
     async with standing(app) as pilot:
-        await pilot.press(*"/profile", "enter")
+        await commanded(pilot, "/profile")
         await settled(pilot, lambda: len(app.screen_stack) == 2, "the list")
         from textual.widgets import OptionList
 
@@ -340,7 +348,7 @@ async def test_the_kind_of_request_is_chosen_from_a_list_or_left_to_the_ai() -> 
             pilot, lambda: fake.store.state.profile_choice is TaskProfile.RESEARCH, "the choice"
         )
         assert app.bench.status.said == "All requests count as: Research, until /profile auto."
-        await pilot.press(*"/profile auto", "enter")
+        await commanded(pilot, "/profile auto")
         await settled(pilot, lambda: fake.store.state.profile_choice is None, "the AI's")
 
 
@@ -348,7 +356,7 @@ async def test_a_wrong_kind_of_request_is_refused_with_what_there_is() -> None:
     fake = FakeEngine(goals.at_work())
     app = app_with(fake)
     async with standing(app) as pilot:
-        await pilot.press(*"/profile nonsense", "enter")
+        await commanded(pilot, "/profile nonsense")
         await settled(pilot, lambda: "code_analysis" in app.bench.status.said, "the hint")
         assert fake.store.state.profile_choice is None
 
@@ -382,7 +390,7 @@ async def test_the_gauges_are_switched_by_a_command() -> None:
         await pilot.pause()
         assert not app.bench.vitals.is_on_screen
         await pilot.press("escape", *"/vitals on", "enter")
-        await pilot.press(*"/vitals", "enter")
+        await commanded(pilot, "/vitals")
         await settled(pilot, lambda: app.bench.focused is app.bench.vitals, "the pane")
 
 
