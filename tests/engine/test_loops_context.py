@@ -29,12 +29,13 @@ LONG = "one two three four " * 250  # about 1,200 tokens
 
 def answer(number: int, text: str = LONG) -> Reply:
     """An answer that leaves the request open, so that goal and requirements go on."""
-    return decision(
+    said = decision(
         f"Answer {number}. {text}",
         next_step="pending_user",
         step="PLANNING",
         state_delta={"goal": GOAL, "constraints": ["no new packages"]} if number == 0 else {},
     )
+    return said.model_copy(update={"chunk_size": 1_000})  # or it comes in 200 pieces
 
 
 def talk(turns: int, text: str = LONG, **others: tuple[Reply, ...]) -> Script:
