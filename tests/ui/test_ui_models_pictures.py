@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-import pytest
 from support.app_states import FakeEngine, app_with, settled, store_with
-from support.pictures import IDS, SIZES
+from support.pictures import each_state
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -78,9 +77,7 @@ PAGES: Final[Mapping[str, Callable[[DuckflowApp, Connections], Screen[Any]]]] = 
 }
 
 
-@pytest.mark.parametrize("language", ["en", "ja"])
-@pytest.mark.parametrize("size", SIZES, ids=IDS)
-@pytest.mark.parametrize("name", PAGES)
+@each_state("name", {name: name for name in PAGES})
 def test_the_pages_of_models(
     snap_compare: Any, tmp_path: Path, name: str, size: tuple[int, int], language: str
 ) -> None:

@@ -92,6 +92,7 @@ def text(page: SessionScreen) -> str:
 
 
 async def test_each_row_says_how_it_stands_and_the_end_is_shown(tmp_path: Path) -> None:
+    """Of all workspaces each row names its own, and one of another is told with its command."""
     app = with_shelf(tmp_path)
     async with standing(app) as pilot:
         page = await opened(app, pilot)
@@ -104,23 +105,29 @@ async def test_each_row_says_how_it_stands_and_the_end_is_shown(tmp_path: Path) 
         assert rows.index("★ Release 2.0") < rows.index("The total is wrong")
         assert "what does round_half_even do here" in rows
         assert "It rounds 0.5" not in rows  # of another workspace
+        assert "little-shop" not in rows
         await pilot.press("a")
         await settled(pilot, lambda: "session_00000007" in ids(page), "all of them")
+        await settled(pilot, lambda: " little-shop  ★ Release 2.0" in text(page), "the folders")
+        await to(pilot, page, "7")
+        await pilot.press("enter")
+        await pilot.pause()
+        said = " ".join(text(page).split())
+        assert "duckflow-tui --resume session_00000007 --dir /work/till" in said
+        assert app.screen is page
 
 
-@pytest.mark.parametrize(("number", "why"), [("8", "later version"), ("9", "not a session")])
-async def test_what_cannot_be_opened_says_why_and_is_not_opened(
-    tmp_path: Path, number: str, why: str
-) -> None:
+async def test_what_cannot_be_opened_says_why_and_is_not_opened(tmp_path: Path) -> None:
     app = with_shelf(tmp_path)
     async with standing(app) as pilot:
         page = await opened(app, pilot)
-        await to(pilot, page, number)
-        assert why in text(page)
-        await pilot.press("enter")
-        await pilot.pause()
-        assert app.screen is page
-        assert sources(app).resumed == []
+        for number, why in (("8", "later version"), ("9", "not a session")):
+            await to(pilot, page, number)
+            assert why in text(page), number
+            await pilot.press("enter")
+            await pilot.pause()
+            assert app.screen is page, number
+            assert sources(app).resumed == [], number
 
 
 async def test_enter_opens_another_session_in_place_of_this_one(tmp_path: Path) -> None:
@@ -142,7 +149,7 @@ async def test_enter_opens_another_session_in_place_of_this_one(tmp_path: Path) 
         assert app.bench.composer.draft == "half a thought"
 
 
-async def test_new_begins_another_one_and_waits_for_work_that_runs(tmp_path: Path) -> None:
+async def test_no_other_one_is_opened_or_begun_while_work_runs(tmp_path: Path) -> None:
     app = with_shelf(tmp_path)
     other = FakeEngine(store_with())
     async with standing(app) as pilot:
@@ -153,6 +160,15 @@ async def test_new_begins_another_one_and_waits_for_work_that_runs(tmp_path: Pat
         await commanded(pilot, "/new")
         await settled(pilot, lambda: "Work still runs" in shown(app.bench.status), "the reason")
         assert sources(app).resumed == []
+        app.status.clear_message()
+        page = await opened(app, pilot)
+        await to(pilot, page, "3")
+        await pilot.press("enter")
+        await settled(pilot, lambda: "Work still runs" in shown(app.bench.status), "of the page")
+        assert sources(app).resumed == []
+        if app.screen is page:
+            await pilot.press("escape")
+        await settled(pilot, lambda: app.screen is app.bench, "the chat")
         app.session.engine.store.state.turn = None
         await commanded(pilot, "/new")
         await settled(pilot, lambda: cast("Any", app.session.engine) is other, "a new session")
@@ -173,34 +189,9 @@ async def test_a_session_that_cannot_be_opened_leaves_this_one(tmp_path: Path) -
         assert app.session.engine is engine
 
 
-async def test_while_work_runs_no_other_is_opened(tmp_path: Path) -> None:
-    app = with_shelf(tmp_path)
-    async with standing(app) as pilot:
-        assert app.session.engine is not None
-        turn = TurnInfo(turn_id="t", message_id="m", started_at=NOW)
-        app.session.engine.store.dispatch(TurnStarted(turn=turn))
-        page = await opened(app, pilot)
-        await to(pilot, page, "3")
-        await pilot.press("enter")
-        await settled(pilot, lambda: "Work still runs" in shown(app.bench.status), "the reason")
-        assert sources(app).resumed == []
-
-
-async def test_one_of_another_workspace_is_named_with_its_command(tmp_path: Path) -> None:
-    app = with_shelf(tmp_path)
-    async with standing(app) as pilot:
-        page = await opened(app, pilot)
-        await pilot.press("a")
-        await settled(pilot, lambda: "session_00000007" in ids(page), "all of them")
-        await to(pilot, page, "7")
-        await pilot.press("enter")
-        await pilot.pause()
-        said = " ".join(text(page).split())
-        assert "duckflow-tui --resume session_00000007 --dir /work/till" in said
-        assert app.screen is page
-
-
-async def test_the_search_marks_what_it_finds_and_esc_ends_it(tmp_path: Path) -> None:
+async def test_the_search_marks_what_it_finds_takes_letters_and_ends_with_esc(
+    tmp_path: Path,
+) -> None:
     app = with_shelf(tmp_path)
     async with standing(app) as pilot:
         page = await opened(app, pilot)
@@ -213,18 +204,14 @@ async def test_the_search_marks_what_it_finds_and_esc_ends_it(tmp_path: Path) ->
         await settled(pilot, lambda: page.searched == "", "all of them")
         assert len(ids(page)) == 7
         assert app.screen is page
-        await pilot.press("escape")
-        await settled(pilot, lambda: app.screen is app.bench, "the end of it")
-
-
-async def test_letters_in_the_search_are_no_keys(tmp_path: Path) -> None:
-    app = with_shelf(tmp_path)
-    async with standing(app) as pilot:
-        page = await opened(app, pilot)
         await pilot.press("slash", *"drptuxa")
         await pilot.pause()
         assert page.query_one(Input).value == "drptuxa"
         assert app.screen is page
+        await pilot.press("escape")
+        await settled(pilot, lambda: page.searched == "", "all of them again")
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.screen is app.bench, "the end of it")
 
 
 async def test_letters_that_were_meant_for_the_composer_do_nothing(tmp_path: Path) -> None:
@@ -240,7 +227,7 @@ async def test_letters_that_were_meant_for_the_composer_do_nothing(tmp_path: Pat
         assert app.screen is page
 
 
-async def test_a_name_is_written_and_kept(tmp_path: Path) -> None:
+async def test_a_name_is_kept_and_a_pin_goes_to_the_top_and_away_again(tmp_path: Path) -> None:
     app = with_shelf(tmp_path)
     async with standing(app) as pilot:
         page = await opened(app, pilot)
@@ -249,15 +236,9 @@ async def test_a_name_is_written_and_kept(tmp_path: Path) -> None:
         await settled(pilot, lambda: isinstance(app.screen, LineForm), "the form")
         await pilot.press(*"Taxes", "enter")
         await settled(pilot, lambda: "Taxes" in text(page), "the name")
-    path = session_path(tmp_path, WORKSPACE, "session_00000003")
-    assert open_to_read(path).state.session.name == "Taxes"
-
-
-async def test_a_pin_goes_to_the_top_and_away_again(tmp_path: Path) -> None:
-    app = with_shelf(tmp_path)
-    async with standing(app) as pilot:
-        page = await opened(app, pilot)
-        await to(pilot, page, "3")
+        path = session_path(tmp_path, WORKSPACE, "session_00000003")
+        assert open_to_read(path).state.session.name == "Taxes"
+        settle(app)
         await pilot.press("p")
         await settled(pilot, lambda: ids(page)[0] == "session_00000003", "the top")
         await pilot.press("p")
@@ -339,10 +320,7 @@ async def test_only_a_yes_moves_to_the_trash_and_u_fetches_back(tmp_path: Path) 
         assert "The trash is empty" in text(page)
 
 
-@pytest.mark.parametrize("key", ["r", "p", "d"])
-async def test_what_is_open_elsewhere_is_refused_before_anything_is_asked(
-    tmp_path: Path, key: str
-) -> None:
+async def test_what_is_open_elsewhere_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
     app = with_shelf(tmp_path)
     path = session_path(tmp_path, WORKSPACE, "session_00000003")
     resumed = resume_journal(path, NOW)
@@ -350,10 +328,14 @@ async def test_what_is_open_elsewhere_is_refused_before_anything_is_asked(
         async with standing(app) as pilot:
             page = await opened(app, pilot)
             await to(pilot, page, "3")
-            assert page.facts is not None
-            await pilot.press(key)
-            await settled(pilot, lambda: "open in another window" in text(page), "the reason")
-            assert app.screen is page
+            for key in ("r", "p", "d"):
+                assert page.facts is not None
+                assert "open in another window" not in text(page), key
+                await pilot.press(key)
+                await settled(pilot, lambda: "open in another window" in text(page), key)
+                assert app.screen is page, key
+                await pilot.press("down", "up")  # the reason goes
+                await to(pilot, page, "3")
         assert path.is_dir()
     finally:
         resumed.journal.close_now()
@@ -380,15 +362,6 @@ async def test_one_in_use_says_that_it_waits_too(tmp_path: Path) -> None:
         resumed.journal.close_now()
 
 
-async def test_of_all_workspaces_each_row_names_its_own(tmp_path: Path) -> None:
-    app = with_shelf(tmp_path)
-    async with standing(app) as pilot:
-        page = await opened(app, pilot)
-        assert "little-shop" not in text(page)
-        await pilot.press("a")
-        await settled(pilot, lambda: " little-shop  ★ Release 2.0" in text(page), "the folders")
-
-
 async def test_a_narrow_page_says_the_state_and_who_speaks(tmp_path: Path) -> None:
     """The window begins in the middle of a text; that it is the AI's stands there all the same."""
     said = " ".join(f"word{number}" for number in range(400))
@@ -404,21 +377,24 @@ async def test_a_narrow_page_says_the_state_and_who_speaks(tmp_path: Path) -> No
         assert first.split()[0] == "AI"
 
 
-@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
-@pytest.mark.parametrize("key", ["r", "d"])
-async def test_what_the_page_asks_stands_in_the_middle(
-    tmp_path: Path, key: str, size: tuple[int, int]
-) -> None:
+async def test_what_the_page_asks_stands_in_the_middle(tmp_path: Path) -> None:
     app = with_shelf(tmp_path)
-    async with standing(app, *size) as pilot:
+    async with standing(app) as pilot:
         page = await opened(app, pilot)
-        await pilot.press(key)
-        await settled(pilot, lambda: isinstance(app.screen, Confirm | LineForm), "the question")
-        await pilot.pause()
-        card = app.screen.query_one(".card").region
-        assert page is not app.screen
-        assert abs(2 * card.x + card.width - size[0]) <= 1
-        assert abs(2 * card.y + card.height - size[1]) <= 1
+        for key in ("r", "d"):
+            await pilot.press(key)
+            await settled(pilot, lambda: isinstance(app.screen, Confirm | LineForm), key)
+            for width, height in ((120, 40), (80, 24), (60, 20)):
+                await pilot.resize_terminal(width, height)
+                await pilot.pause()
+                card = app.screen.query_one(".card").region
+                assert app.size == (width, height)
+                assert abs(2 * card.x + card.width - width) <= 1, (key, width)
+                assert abs(2 * card.y + card.height - height) <= 1, (key, height)
+            settle(app)
+            await pilot.press("escape")
+            await settled(pilot, lambda: app.screen is page, "the page")
+            settle(app)
 
 
 async def test_the_app_begins_with_the_page_where_it_is_asked_for(tmp_path: Path) -> None:
@@ -480,29 +456,26 @@ async def test_rename_names_the_session_or_asks(tmp_path: Path) -> None:
         await settled(pilot, lambda: state.session.name == "My shops", "the name")
 
 
-@pytest.mark.parametrize("name", ["out.md", "out.json"])
-async def test_export_writes_the_open_session_and_asks_before_it_replaces(
-    tmp_path: Path, name: str
-) -> None:
+async def test_export_writes_the_open_session_and_asks_before_it_replaces(tmp_path: Path) -> None:
     app = with_shelf(tmp_path, folder=OWN)
-    target = tmp_path / name
     async with standing(app) as pilot:
-        await commanded(pilot, f"/export {target}")
-        await settled(pilot, target.exists, "the file")
-        assert stat.S_IMODE(target.stat().st_mode) == 0o600
-        assert "have to be multiplied" in target.read_text(encoding="utf-8")
-        target.write_text("mine")
-        for answer, kept in (("n", True), ("y", False)):
+        for name in ("out.md", "out.json"):
+            target = tmp_path / name
             await commanded(pilot, f"/export {target}")
-            await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
-            settle(app)
-            await pilot.press(answer)
-            await settled(pilot, lambda: app.screen is app.bench, "the chat")
-            if not kept:
-                await settled(pilot, lambda: target.read_text() != "mine", "the new file")
-            assert (target.read_text() == "mine") is kept
-    if name.endswith(".json"):
-        assert json.loads(target.read_text())["duckflow_session"] == 1
+            await settled(pilot, target.exists, "the file")
+            assert stat.S_IMODE(target.stat().st_mode) == 0o600
+            assert "have to be multiplied" in target.read_text(encoding="utf-8")
+            target.write_text("mine")
+            for answer, kept in (("n", True), ("y", False)):
+                await commanded(pilot, f"/export {target}")
+                await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
+                settle(app)
+                await pilot.press(answer)
+                await settled(pilot, lambda: app.screen is app.bench, "the chat")
+                if not kept:
+                    await settled(pilot, lambda t=target: t.read_text() != "mine", name)
+                assert (target.read_text() == "mine") is kept
+    assert json.loads((tmp_path / "out.json").read_text())["duckflow_session"] == 1
 
 
 async def test_a_session_that_is_nowhere_cannot_be_exported(tmp_path: Path) -> None:
