@@ -376,9 +376,10 @@ async def dead_keys(desk: Desk, place: Place) -> list[str]:
     ("language", "places"), TOURS, ids=[f"{language}-{places[0]}" for language, places in TOURS]
 )
 async def test_each_key_that_is_shown_does_something_there(
-    language: str, places: Sequence[str], tmp_path: Path
+    language: str, places: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or says why not; and none is shown twice at once."""
+    monkeypatch.chdir(tmp_path)  # the file of the settings is made where the app runs
     shelf(tmp_path, language)
     fake = RuledEngine(store_with())
     fake.memory.noted += (MemoryLine(n, "worked", f"{n}", "2025-06-12") for n in (4, 5))
