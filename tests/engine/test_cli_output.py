@@ -21,11 +21,17 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["doctor"], ["doctor", "--json"], ["models"], ["sessions"], ["--help"], ["replay", "--help"]],
-    ids=" ".join,
+    ("arguments", "buffered"),
+    [
+        (["doctor"], ""),  # which writes at the end
+        (["doctor"], "1"),  # and this at once
+        (["doctor", "--json"], ""),
+        (["models"], "1"),
+        (["sessions"], ""),
+        (["--help"], "1"),
+        (["replay", "--help"], ""),
+    ],
 )
-@pytest.mark.parametrize("buffered", ["", "1"], ids=["at the end", "at once"])
 def test_a_reader_that_leaves_ends_it_without_a_traceback(
     tmp_path: Path, arguments: list[str], buffered: str
 ) -> None:

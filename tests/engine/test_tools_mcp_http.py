@@ -32,7 +32,8 @@ def http_server(*options: str) -> Generator[tuple[str, subprocess.Popen[str]]]:
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
 async def test_tools_over_http(tmp_path: Path, options: tuple[str, ...]) -> None:
-    with http_server(*options) as (url, _):
+    """New ones are noticed where answers are streams; a server that goes away is an error."""
+    with http_server(*options) as (url, process):
         async with served(tmp_path, McpServerConfig(name="net", url=url)) as s:
             server = s.server("net")
             assert (server.status, server.transport, server.log) == ("ready", "http", "")
@@ -41,19 +42,10 @@ async def test_tools_over_http(tmp_path: Path, options: tuple[str, ...]) -> None
             large = await s.run("mcp.net.large", size=1_500_000)
             assert large.result.outcome is Outcome.OK
             assert large.result.truncated_chars > 1_000_000
-
-
-async def test_new_tools_over_http_are_noticed(tmp_path: Path) -> None:
-    with http_server() as (url, _):
-        async with served(tmp_path, McpServerConfig(name="net", url=url)) as s:
-            await s.run("mcp.net.grow")
-            await s.bench.until(lambda _: any(t.name == "twice" for t in s.server("net").tools))
-            assert "mcp.net.twice" in s.specs()
-
-
-async def test_a_server_that_goes_away_is_an_error_and_comes_back(tmp_path: Path) -> None:
-    with http_server() as (url, process):
-        async with served(tmp_path, McpServerConfig(name="net", url=url)) as s:
+            if not options:
+                await s.run("mcp.net.grow")
+                await s.bench.until(lambda _: any(t.name == "twice" for t in s.server("net").tools))
+                assert "mcp.net.twice" in s.specs()
             process.kill()
             process.wait()
             message = await s.run("mcp.net.double", number=1)

@@ -188,24 +188,24 @@ async def test_a_range_of_a_huge_file_is_found_without_holding_the_file(
 ) -> None:
     line = "x" * 99
     with (root / "huge.log").open("w") as file:
-        for start in range(0, 2_000_000, 10_000):
+        for start in range(0, 600_000, 10_000):  # 65 MB
             file.write("".join(f"{n:08d} {line}\n" for n in range(start + 1, start + 10_001)))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    message = await bench.call(READ, path="huge.log", start_line=1_500_000, end_line=1_500_001)
+    message = await bench.call(READ, path="huge.log", start_line=500_000, end_line=500_001)
     header, body = split(message)
-    assert header == "[huge.log: lines 1500000-1500001 of more than 1500001]"
-    assert body.startswith(f"01500000 {line}\n01500001 {line}\n")
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KB
+    assert header == "[huge.log: lines 500000-500001 of more than 500001]"
+    assert body.startswith(f"00500000 {line}\n00500001 {line}\n")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 25_000  # KB
 
 
 async def test_the_end_of_a_large_file_is_known_once_it_was_reached(
     bench: Bench, root: Path
 ) -> None:
-    rows = WHOLE_BYTES // 10 + 10
-    (root / "large").write_text("".join(f"{n:09d}\n" for n in range(1, rows + 1)))
+    rows = WHOLE_BYTES // 100 + 10
+    (root / "large").write_text("".join(f"{n:099d}\n" for n in range(1, rows + 1)))
     header, body = split(await bench.call(READ, path="large", start_line=rows - 1))
     assert header == f"[large: lines {rows - 1}-{rows} of {rows}]"
-    assert body == f"{rows - 1:09d}\n{rows:09d}\n"
+    assert body == f"{rows - 1:099d}\n{rows:099d}\n"
     behind = await bench.call(READ, path="large", start_line=rows + 1)
     assert behind.result.outcome is Outcome.ERROR
 
