@@ -22,7 +22,7 @@ import pytest_asyncio
 import textual.css.stylesheet as sheets
 import textual.screen
 from support import drawing
-from support.gates import KeptApps
+from support.open_apps import OpenApps
 from support.pictures import ScreenText, text_of
 from support.pilots import caught_up
 from support.prepared import UNTOUCHED
@@ -53,9 +53,9 @@ drawing.install()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def kept() -> AsyncGenerator[KeptApps]:
-    """Apps of gates for all tests of a file that ask for them; those share a loop."""
-    apps = KeptApps()
+async def kept() -> AsyncGenerator[OpenApps]:
+    """Apps for all tests of a file that ask for them; those share a loop."""
+    apps = OpenApps()
     yield apps
     await apps.close()
 

@@ -13,6 +13,8 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from duckflow_tui.ui.panes.column import ColumnView
+from duckflow_tui.ui.panes.composer import Composer
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.request import RequestView
 
@@ -20,18 +22,19 @@ from duckflow_tui.ui.panes.request import RequestView
 all_of_it: Callable[..., Any] = vars(Compositor)["render_update"]
 
 _render_chops: Callable[..., Any] = vars(Compositor)["_render_chops"]
-_render_lines: Callable[..., list[Strip]] = vars(Widget)["render_lines"]
 _counting = False  # a screen is drawn for those who count what is in sight, and nobody else
 
 
 def install() -> None:
     """Draw so from now on."""
-    for drawn, name, how in (
+    changed: list[tuple[Any, str, Any]] = [
         (Compositor, "render_update", _when_asked),
         (Compositor, "_render_chops", _chops_to_be_shown),
-        (Widget, "render_lines", _lines_to_be_shown),
-    ):
-        setattr(drawn, name, how)  # Textual has no switch for it
+    ]
+    for kind in (Widget, Composer, ColumnView):
+        changed.append((kind, "render_lines", _lines_to_be_shown(vars(kind)["render_lines"])))
+    for kind, name, how in changed:
+        setattr(kind, name, how)  # Textual has no switch for it
 
 
 def what_counts(self: Compositor, full: bool = False, **how: Any) -> Any:
@@ -74,7 +77,10 @@ def _chops_to_be_shown(self: Compositor, crop: Region, *how: Any) -> Any:
     return []
 
 
-def _lines_to_be_shown(self: Widget, crop: Region) -> list[Strip]:
-    if not _counting or isinstance(self, (DiffView, RequestView)):
-        return _render_lines(self, crop)
-    return [Strip.blank(crop.width)] * crop.height
+def _lines_to_be_shown(render_lines: Callable[..., list[Strip]]) -> Any:
+    def lines(self: Widget, crop: Region) -> list[Strip]:
+        if not _counting or isinstance(self, (DiffView, RequestView)):
+            return render_lines(self, crop)
+        return [Strip.blank(crop.width)] * crop.height
+
+    return lines

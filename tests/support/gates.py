@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Sequence
 from difflib import unified_diff
 from typing import Any, ClassVar, cast
 
 from support.pinned import ManualClock
-from support.screens import screen_text
+from support.screens import screen_text, stands
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.pilot import Pilot
@@ -147,72 +145,6 @@ def many_lines(count: int) -> FilePreview:
     return preview("src/big.py", "", body, kind="create", before_hash="")
 
 
-class KeptApps:
-    """Apps that stay open from one test of a file to its next: to start one takes longer than most
-    tests do. Whatever a test leaves is put away before the next asks; where it fails, the app goes.
-    """
-
-    def __init__(self) -> None:
-        self._open: dict[tuple[tuple[int, int], bool], tuple[Pilot[None], asyncio.Event]] = {}
-        self._running: set[asyncio.Task[None]] = set()
-
-    @asynccontextmanager
-    async def asking(
-        self,
-        *gates: Gate,
-        size: tuple[int, int] = (120, 40),
-        beside: bool = True,
-        language: str = "en",
-        step: str = "",
-        proposed: dict[str, str] | None = None,
-        alike: Alike | None = None,
-    ) -> AsyncGenerator[tuple[GateApp, Pilot[None]]]:
-        """An app of this size with these gates; the rest as ``GateApp`` takes it."""
-        key = size, beside
-        if key not in self._open:
-            self._open[key] = await self._start(size, beside)
-        pilot, over = self._open[key]
-        app = cast("GateApp", pilot.app)
-        with app._context():  # pyright: ignore[reportPrivateUsage]  # as ``run_test`` does
-            try:
-                if app.card.holding:
-                    await drawn(pilot)
-                await app.ask_anew(
-                    *gates, language=language, step=step, proposed=proposed, alike=alike
-                )
-                yield app, pilot
-                assert app._exception is None  # pyright: ignore[reportPrivateUsage]
-                assert app.size == size
-            except BaseException:
-                del self._open[key]
-                over.set()
-                raise
-
-    async def _start(
-        self, size: tuple[int, int], beside: bool
-    ) -> tuple[Pilot[None], asyncio.Event]:
-        started: asyncio.Future[Pilot[None]] = asyncio.get_running_loop().create_future()
-        over = asyncio.Event()
-
-        async def run() -> None:
-            async with GateApp(beside=beside).run_test(size=size) as pilot:
-                started.set_result(pilot)
-                await over.wait()
-
-        task = asyncio.create_task(run())
-        self._running.add(task)
-        await asyncio.wait({task, started}, return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            await task
-        return await started, over
-
-    async def close(self) -> None:
-        """End them all; an exception of an app is that of the last test."""
-        for _, over in self._open.values():
-            over.set()
-        await asyncio.gather(*self._running)
-
-
 class GateApp(App[None]):
     """A composer, a gate's card above it and, where ``beside`` is set, a diff at its side."""
 
@@ -333,19 +265,9 @@ async def drawn(pilot: Pilot[None]) -> None:
     app = cast("GateApp", pilot.app)
     for _ in range(200):
         await pilot.pause(HOLD / 4 if app.card.holding else None)
-        if not app.card.holding and _stands(app.screen):
+        if not app.card.holding and stands(app.screen):
             return
     raise TimeoutError("the screen does not come to rest")
-
-
-def _stands(screen: Any) -> bool:
-    if screen._callbacks or screen._layout_required or screen._dirty_widgets:
-        return False
-    widgets: list[Any] = [screen.app, *screen.walk_children(with_self=True)]
-    return all(
-        widget._message_queue.empty() and not getattr(widget, "changing", False)
-        for widget in widgets
-    )
 
 
 async def at_gate(pilot: Pilot[None]) -> GateApp:

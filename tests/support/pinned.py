@@ -18,6 +18,10 @@ class ManualClock:
     def monotonic(self) -> float:
         return self._monotonic
 
+    def set(self, now: float) -> None:
+        """Say this time of the day; what is measured goes on."""
+        self._now = now
+
     def advance(self, seconds: float) -> None:
         """Move both clocks forward by ``seconds`` (≥ 0)."""
         if seconds < 0:

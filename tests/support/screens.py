@@ -18,3 +18,14 @@ def screen_text(app: App[Any]) -> str:
     """The lines of the screen on top, as a terminal gets them."""
     strips = app.screen._compositor.render_strips()  # pyright: ignore[reportPrivateUsage]  # what a terminal gets
     return "\n".join(strip.text for strip in strips)
+
+
+def stands(screen: Any) -> bool:
+    """Whether nothing is on its way to a widget or to the screen."""
+    if screen._callbacks or screen._layout_required or screen._dirty_widgets:
+        return False
+    widgets: list[Any] = [screen.app, *screen.walk_children(with_self=True)]
+    return all(
+        widget._message_queue.empty() and not getattr(widget, "changing", False)
+        for widget in widgets
+    )

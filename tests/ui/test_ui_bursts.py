@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from support.app_states import FakeEngine, app_with, at_question, settled, standing, store_with
-from support.gates import AFTER, KeptApps, at_gate, drawn, gate, press
+from support.gates import AFTER, at_gate, drawn, gate, press
+from support.open_apps import OpenApps
 from support.pinned import ManualClock
 from support.plans import change_card, working
 from textual import events
@@ -32,7 +33,7 @@ def burst(app: App[Any], text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["nobody asked", "nyes please, smaller", "nn", "ny\x7fes"])
-async def test_what_comes_right_behind_n_is_the_reason(text: str, kept: KeptApps) -> None:
+async def test_what_comes_right_behind_n_is_the_reason(text: str, kept: OpenApps) -> None:
     """Covers S4-60. No letter of it approves, and none is lost."""
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
@@ -49,7 +50,7 @@ async def test_what_comes_right_behind_n_is_the_reason(text: str, kept: KeptApps
         assert answer.reason == f"{text[1:].replace(chr(0x79) + chr(0x7F), '')} it"
 
 
-async def test_what_comes_right_behind_the_reason_reaches_the_composer(kept: KeptApps) -> None:
+async def test_what_comes_right_behind_the_reason_reaches_the_composer(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "nno\ryes")
@@ -58,7 +59,7 @@ async def test_what_comes_right_behind_the_reason_reaches_the_composer(kept: Kep
         assert app.composer.value == "yes"
 
 
-async def test_a_paste_right_behind_n_is_the_reason(kept: KeptApps) -> None:
+async def test_a_paste_right_behind_n_is_the_reason(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "n")
@@ -69,7 +70,7 @@ async def test_a_paste_right_behind_n_is_the_reason(kept: KeptApps) -> None:
 
 
 @pytest.mark.parametrize("text", ["oh yes", "hello", "]y", "wy", "a1", "st"])
-async def test_no_answer_comes_from_the_middle_of_a_burst(text: str, kept: KeptApps) -> None:
+async def test_no_answer_comes_from_the_middle_of_a_burst(text: str, kept: OpenApps) -> None:
     """Covers S4-60. A letter that came with others was not pressed for its own sake."""
     async with kept.asking(gate(can_grant_session=False), proposed={"gate_00000001": AFTER}) as (
         app,
@@ -89,7 +90,7 @@ async def test_no_answer_comes_from_the_middle_of_a_burst(text: str, kept: KeptA
 
 
 @pytest.mark.parametrize("text", ["yes please", "ynes1", "so it is", "the end", "1,2", "yy", "y]"])
-async def test_a_text_that_begins_with_an_answer_is_a_text(text: str, kept: KeptApps) -> None:
+async def test_a_text_that_begins_with_an_answer_is_a_text(text: str, kept: OpenApps) -> None:
     """Covers S4-60. It approves nothing, and all of it reaches the composer, the focus with it."""
     async with kept.asking(gate(step_id="step_1", can_grant_step=True)) as (app, pilot):
         await at_gate(pilot)
@@ -102,7 +103,7 @@ async def test_a_text_that_begins_with_an_answer_is_a_text(text: str, kept: Kept
         assert app.answers == []
 
 
-async def test_keys_that_come_as_fast_as_fingers_hardly_move_are_a_text(kept: KeptApps) -> None:
+async def test_keys_that_come_as_fast_as_fingers_hardly_move_are_a_text(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         keys = [events.Key(character, character) for character in "yes"]
@@ -113,7 +114,7 @@ async def test_keys_that_come_as_fast_as_fingers_hardly_move_are_a_text(kept: Ke
         assert (app.answers, app.composer.value) == ([], "yes")
 
 
-async def test_a_paste_right_behind_y_is_a_text_too(kept: KeptApps) -> None:
+async def test_a_paste_right_behind_y_is_a_text_too(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "y")
@@ -122,7 +123,7 @@ async def test_a_paste_right_behind_y_is_a_text_too(kept: KeptApps) -> None:
         assert (app.answers, app.composer.value) == ([], "yes")
 
 
-async def test_escape_right_behind_y_takes_it_back(kept: KeptApps) -> None:
+async def test_escape_right_behind_y_takes_it_back(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "y")
@@ -142,7 +143,7 @@ async def test_escape_right_behind_y_takes_it_back(kept: KeptApps) -> None:
     ],
 )
 async def test_an_answer_alone_needs_no_other_key(
-    key: str, choice: GateChoice, kept: KeptApps
+    key: str, choice: GateChoice, kept: OpenApps
 ) -> None:
     async with kept.asking(gate(step_id="step_1", can_grant_step=True)) as (app, pilot):
         await at_gate(pilot)
@@ -152,7 +153,7 @@ async def test_an_answer_alone_needs_no_other_key(
 
 
 async def test_a_gate_that_changes_while_a_key_is_held_is_not_answered_by_it(
-    kept: KeptApps,
+    kept: OpenApps,
 ) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
@@ -165,7 +166,7 @@ async def test_a_gate_that_changes_while_a_key_is_held_is_not_answered_by_it(
         assert app.answers == []
 
 
-async def test_what_comes_right_behind_e_does_not_approve(kept: KeptApps) -> None:
+async def test_what_comes_right_behind_e_does_not_approve(kept: OpenApps) -> None:
     async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         burst(app, "ey")
@@ -189,7 +190,7 @@ async def test_a_burst_typed_at_a_pane_is_whole_in_the_composer(pane: str) -> No
 
 @pytest.mark.parametrize("text", ["too many steps", "ynot now", "hm, sure"])
 async def test_the_rest_of_a_text_that_began_too_soon_goes_nowhere(
-    text: str, kept: KeptApps
+    text: str, kept: OpenApps
 ) -> None:
     """Covers S4-60. A text typed at the speed of fingers: after a key that did nothing no letter
     of it answers, until nothing was typed for a while.

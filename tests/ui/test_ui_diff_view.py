@@ -6,17 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from support.gates import (
-    GateApp,
-    KeptApps,
-    at_gate,
-    drawn,
-    gate,
-    many_lines,
-    press,
-    preview,
-    pricing,
-)
+from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
+from support.open_apps import OpenApps
 from textual.geometry import Offset
 from textual.selection import SELECT_ALL, Selection
 
@@ -50,7 +41,7 @@ def view_of(app: GateApp) -> DiffView:
     return app.diff.view
 
 
-async def test_title_and_counts_follow_the_hunk_at_hand(kept: KeptApps) -> None:
+async def test_title_and_counts_follow_the_hunk_at_hand(kept: OpenApps) -> None:
     async with kept.asking(gate([changes(3, 30, 55), pricing()])) as (app, pilot):
         await drawn(pilot)
         view = view_of(app)
@@ -65,7 +56,7 @@ async def test_title_and_counts_follow_the_hunk_at_hand(kept: KeptApps) -> None:
         assert view.heading.hunk == 3
 
 
-async def test_hunk_at_hand_follows_scrolling(kept: KeptApps) -> None:
+async def test_hunk_at_hand_follows_scrolling(kept: OpenApps) -> None:
     async with kept.asking(gate([changes(*range(3, 200, 12), count=210)])) as (app, pilot):
         await drawn(pilot)
         view = view_of(app)
@@ -74,7 +65,7 @@ async def test_hunk_at_hand_follows_scrolling(kept: KeptApps) -> None:
         assert view.heading.hunk > 10
 
 
-async def test_lines_and_files_below_are_counted(kept: KeptApps) -> None:
+async def test_lines_and_files_below_are_counted(kept: OpenApps) -> None:
     async with kept.asking(gate([many_lines(100), changes(3), pricing()])) as (app, pilot):
         await drawn(pilot)
         off = view_of(app).off_screen
@@ -84,14 +75,14 @@ async def test_lines_and_files_below_are_counted(kept: KeptApps) -> None:
         assert f"… {off.lines_below} more lines, 2 more files" in app.text()
 
 
-async def test_keys_that_do_not_fit_below_the_diff_are_left_out_whole(kept: KeptApps) -> None:
+async def test_keys_that_do_not_fit_below_the_diff_are_left_out_whole(kept: OpenApps) -> None:
     async with kept.asking(gate([changes(3, 30)]), beside=False, size=(60, 20)) as (app, pilot):
         await drawn(pilot)
         foot = next(line for line in app.text().split("\n") if "hunks" in line)
         assert foot.rstrip("│ ").endswith(("hunks", "take or leave", "split", "no wrap"))
 
 
-async def test_split_shows_old_and_new_side_by_side(kept: KeptApps) -> None:
+async def test_split_shows_old_and_new_side_by_side(kept: OpenApps) -> None:
     async with kept.asking(gate([changes(3)]), beside=False) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
@@ -102,7 +93,7 @@ async def test_split_shows_old_and_new_side_by_side(kept: KeptApps) -> None:
         assert row.index("4 - line 3") < row.index("4 + line 3!")
 
 
-async def test_long_lines_wrap_until_w_and_scroll_then(kept: KeptApps) -> None:
+async def test_long_lines_wrap_until_w_and_scroll_then(kept: OpenApps) -> None:
     text = "start " + "x" * 100 + " the end"
     async with kept.asking(gate([added(text)])) as (app, pilot):
         await drawn(pilot)
@@ -117,7 +108,7 @@ async def test_long_lines_wrap_until_w_and_scroll_then(kept: KeptApps) -> None:
         assert "1 + " in app.text()
 
 
-async def test_left_out_hunk_is_dimmed_and_says_so(kept: KeptApps) -> None:
+async def test_left_out_hunk_is_dimmed_and_says_so(kept: OpenApps) -> None:
     async with kept.asking(gate([changes(3, 30)])) as (app, pilot):
         await drawn(pilot)
         view_of(app).focus()
@@ -126,7 +117,7 @@ async def test_left_out_hunk_is_dimmed_and_says_so(kept: KeptApps) -> None:
         assert "hunk 1/2 · left out" in app.text()
 
 
-async def test_diff_that_only_is_to_be_read_has_nothing_to_leave_out(kept: KeptApps) -> None:
+async def test_diff_that_only_is_to_be_read_has_nothing_to_leave_out(kept: OpenApps) -> None:
     async with kept.asking() as (app, pilot):
         view = view_of(app)
         view.show(DiffDocument([changes(3)]))
@@ -136,7 +127,7 @@ async def test_diff_that_only_is_to_be_read_has_nothing_to_leave_out(kept: KeptA
         assert "space" not in app.text()
 
 
-async def test_search_goes_round_the_places(kept: KeptApps) -> None:
+async def test_search_goes_round_the_places(kept: OpenApps) -> None:
     async with kept.asking(gate([many_lines(300)])) as (app, pilot):
         await drawn(pilot)
         view = view_of(app)
@@ -147,7 +138,7 @@ async def test_search_goes_round_the_places(kept: KeptApps) -> None:
         assert "value_299" in app.text()
 
 
-async def test_copied_text_has_no_numbers_and_no_marks(kept: KeptApps) -> None:
+async def test_copied_text_has_no_numbers_and_no_marks(kept: OpenApps) -> None:
     long = "y" * 90
     async with kept.asking(gate([added("one", long, "", "", "", "", "last")])) as (app, pilot):
         await drawn(pilot)
@@ -159,7 +150,7 @@ async def test_copied_text_has_no_numbers_and_no_marks(kept: KeptApps) -> None:
         assert view_of(app).get_selection(part) == ("ne\nyyy", "\n")
 
 
-async def test_split_copies_the_side_where_the_selection_begins(kept: KeptApps) -> None:
+async def test_split_copies_the_side_where_the_selection_begins(kept: OpenApps) -> None:
     async with kept.asking(gate([changes(3)]), beside=False) as (app, pilot):
         await drawn(pilot)
         view = app.card.query_one(DiffView)
@@ -172,7 +163,7 @@ async def test_split_copies_the_side_where_the_selection_begins(kept: KeptApps) 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20), (20, 5), (3, 2)])
 async def test_diff_draws_wide_characters_within_its_width(
-    size: tuple[int, int], kept: KeptApps
+    size: tuple[int, int], kept: OpenApps
 ) -> None:
     text = "合計を計算する 👩‍👩‍👧 é가" * 6
     async with kept.asking(gate([added(text, "短い", text)]), beside=False, size=size) as (
@@ -266,7 +257,7 @@ def test_lines_are_broken_at_words_and_lose_nothing(text: str, room: int, indent
             assert text[start:stop].strip().isalnum()
 
 
-async def test_a_broken_line_keeps_its_indentation(kept: KeptApps) -> None:
+async def test_a_broken_line_keeps_its_indentation(kept: OpenApps) -> None:
     deep = "        return the_price_of(all_items) - the_discount_of(all_items)"
     async with kept.asking(gate([preview("a.py", "", deep, kind="create")])) as (app, pilot):
         await drawn(pilot)
@@ -307,7 +298,7 @@ async def test_v_is_offered_where_two_sides_have_room_and_what_it_said_goes() ->
         assert "too narrow" not in app.text()
 
 
-async def test_without_wrapping_a_cut_line_is_marked_and_can_be_scrolled(kept: KeptApps) -> None:
+async def test_without_wrapping_a_cut_line_is_marked_and_can_be_scrolled(kept: OpenApps) -> None:
     async with kept.asking(gate([added("x" * 60 + "the end", "short")])) as (app, pilot):
         await drawn(pilot)
         view = view_of(app)
@@ -322,7 +313,7 @@ async def test_without_wrapping_a_cut_line_is_marked_and_can_be_scrolled(kept: K
 
 @pytest.mark.parametrize(("width", "sides"), [(120, False), (240, True)])
 async def test_two_versions_stand_side_by_side_only_where_they_can_be_read(
-    width: int, sides: bool, kept: KeptApps
+    width: int, sides: bool, kept: OpenApps
 ) -> None:
     async with kept.asking(gate([changes(3)]), size=(width, 40)) as (app, pilot):
         await drawn(pilot)
@@ -333,7 +324,7 @@ async def test_two_versions_stand_side_by_side_only_where_they_can_be_read(
         assert ("too narrow for two sides" in app.text()) is not sides
 
 
-async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(kept: KeptApps) -> None:
+async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(kept: OpenApps) -> None:
     """Two sides are real there, hunks can be left out, what is seen counts, and no key answers."""
     async with kept.asking(gate([changes(3, 20, 40, 60, 80, count=100), changes(5)])) as (
         app,
@@ -363,7 +354,7 @@ async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(kept: KeptApps) ->
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 async def test_the_whole_screen_keeps_the_hunk_at_hand_and_says_how_to_leave(
-    size: tuple[int, int], kept: KeptApps
+    size: tuple[int, int], kept: OpenApps
 ) -> None:
     """Covers S4-60. What is left out there is what was marked, and what was seen there is counted
     in the gate; keys that decide say where they do.

@@ -16,7 +16,8 @@ from support.app_states import (
     store_with,
 )
 from support.conversations import user
-from support.gates import KeptApps, at_gate, gate, press
+from support.gates import at_gate, gate, press
+from support.open_apps import OpenApps
 from support.pinned import ManualClock
 from support.plans import drafted, working
 from textual import events
@@ -53,7 +54,7 @@ async def typed(pilot: Pilot[int], text: str) -> None:
     [("ｙ", GateChoice.ONCE), ("ｓ", GateChoice.SESSION), ("２", GateChoice.ALTERNATIVE)],
 )
 async def test_a_full_width_key_answers_a_gate_as_its_half_width_form(
-    key: str, choice: GateChoice, kept: KeptApps
+    key: str, choice: GateChoice, kept: OpenApps
 ) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
@@ -61,7 +62,7 @@ async def test_a_full_width_key_answers_a_gate_as_its_half_width_form(
         assert [answer.choice for answer in app.answers] == [choice]
 
 
-async def test_a_full_width_key_answers_nothing_in_the_first_300_ms(kept: KeptApps) -> None:
+async def test_a_full_width_key_answers_nothing_in_the_first_300_ms(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         app.card.focus()
         await pilot.pause()
@@ -72,7 +73,7 @@ async def test_a_full_width_key_answers_nothing_in_the_first_300_ms(kept: KeptAp
 
 @pytest.mark.parametrize("text", ["ｙｅｓ", "ｙおねがい", "ｓを見て"])
 async def test_a_text_that_an_input_method_commits_at_once_answers_nothing(
-    text: str, kept: KeptApps
+    text: str, kept: OpenApps
 ) -> None:
     """It comes as one burst, goes to the composer whole, and keeps the width it was written in."""
     async with kept.asking(gate()) as (app, pilot):
@@ -84,7 +85,7 @@ async def test_a_text_that_an_input_method_commits_at_once_answers_nothing(
 
 
 @pytest.mark.parametrize("key", ["①", "②", "ⅱ", "ʸ", "や"])
-async def test_what_only_looks_like_a_key_answers_nothing(key: str, kept: KeptApps) -> None:
+async def test_what_only_looks_like_a_key_answers_nothing(key: str, kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, key)

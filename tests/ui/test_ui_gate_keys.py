@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.gates import AFTER, GateApp, KeptApps, at_gate, drawn, gate, press, preview
+from support.gates import AFTER, GateApp, at_gate, drawn, gate, press, preview
+from support.open_apps import OpenApps
 from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
@@ -26,7 +27,7 @@ def second() -> Gate:
     return gate(gate_id="gate_00000002", call_id="call_00000002", intent="the second one")
 
 
-async def test_gate_does_not_take_the_focus_from_the_composer(kept: KeptApps) -> None:
+async def test_gate_does_not_take_the_focus_from_the_composer(kept: OpenApps) -> None:
     """Covers S4-60. What is typed while a gate opens goes to the composer, none of it answers."""
     async with kept.asking() as (app, pilot):
         await press(pilot, "t")
@@ -37,7 +38,7 @@ async def test_gate_does_not_take_the_focus_from_the_composer(kept: KeptApps) ->
         assert app.answers == []
 
 
-async def test_y_approves_once_and_is_bound_to_what_was_shown(kept: KeptApps) -> None:
+async def test_y_approves_once_and_is_bound_to_what_was_shown(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "y")
@@ -49,7 +50,7 @@ async def test_y_approves_once_and_is_bound_to_what_was_shown(kept: KeptApps) ->
         assert app.focused is app.composer
 
 
-async def test_keys_in_the_first_300_ms_are_ignored(kept: KeptApps) -> None:
+async def test_keys_in_the_first_300_ms_are_ignored(kept: OpenApps) -> None:
     async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
@@ -65,7 +66,7 @@ async def test_keys_in_the_first_300_ms_are_ignored(kept: KeptApps) -> None:
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 async def test_keys_that_decide_nothing_act_at_once_and_y_asks_about_one_that_did_not(
-    language: str, kept: KeptApps
+    language: str, kept: OpenApps
 ) -> None:
     """Covers S4-60. What was chosen right after the focus came is what is applied, and a key that
     did nothing is named before anything is.
@@ -89,7 +90,7 @@ async def test_keys_that_decide_nothing_act_at_once_and_y_asks_about_one_that_di
         assert app.answers[0].left_out == ((0, 1), (0, 2))
 
 
-async def test_a_key_that_did_nothing_after_y_asked_is_asked_about_anew(kept: KeptApps) -> None:
+async def test_a_key_that_did_nothing_after_y_asked_is_asked_about_anew(kept: OpenApps) -> None:
     """Covers S4-60."""
     async with kept.asking(gate()) as (app, pilot):
         await drawn(pilot)
@@ -113,7 +114,7 @@ async def test_a_key_that_did_nothing_after_y_asked_is_asked_about_anew(kept: Ke
         assert len(app.answers) == 1
 
 
-async def test_y_acts_as_soon_as_300_ms_are_over(kept: KeptApps) -> None:
+async def test_y_acts_as_soon_as_300_ms_are_over(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
@@ -123,7 +124,7 @@ async def test_y_acts_as_soon_as_300_ms_are_over(kept: KeptApps) -> None:
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
-async def test_time_begins_again_when_the_focus_comes_back(kept: KeptApps) -> None:
+async def test_time_begins_again_when_the_focus_comes_back(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "escape")
@@ -132,7 +133,7 @@ async def test_time_begins_again_when_the_focus_comes_back(kept: KeptApps) -> No
         assert app.answers == []
 
 
-async def test_focus_stays_for_the_next_gate_and_the_time_begins_again(kept: KeptApps) -> None:
+async def test_focus_stays_for_the_next_gate_and_the_time_begins_again(kept: OpenApps) -> None:
     async with kept.asking(gate(), second()) as (app, pilot):
         await at_gate(pilot)
         assert "1 of 2" in app.text()
@@ -150,7 +151,7 @@ async def test_focus_stays_for_the_next_gate_and_the_time_begins_again(kept: Kep
 
 
 async def test_another_gate_under_the_focus_is_not_answered_by_a_key_for_the_first(
-    kept: KeptApps,
+    kept: OpenApps,
 ) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
@@ -159,7 +160,7 @@ async def test_another_gate_under_the_focus_is_not_answered_by_a_key_for_the_fir
         assert app.answers == []
 
 
-async def test_s_allows_for_the_session_and_shows_the_pattern(kept: KeptApps) -> None:
+async def test_s_allows_for_the_session_and_shows_the_pattern(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         assert "allow edits to pricing.py this session" in app.text()
@@ -168,7 +169,7 @@ async def test_s_allows_for_the_session_and_shows_the_pattern(kept: KeptApps) ->
 
 
 async def test_s_and_e_are_neither_shown_nor_heard_where_they_are_not_offered(
-    kept: KeptApps,
+    kept: OpenApps,
 ) -> None:
     async with kept.asking(gate(can_grant_session=False, can_edit=False)) as (app, pilot):
         await at_gate(pilot)
@@ -178,7 +179,7 @@ async def test_s_and_e_are_neither_shown_nor_heard_where_they_are_not_offered(
         assert not isinstance(app.screen, EditProposal)
 
 
-async def test_n_asks_for_a_reason_and_enter_sends_it(kept: KeptApps) -> None:
+async def test_n_asks_for_a_reason_and_enter_sends_it(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", *"use y n 1", "enter")
@@ -188,7 +189,7 @@ async def test_n_asks_for_a_reason_and_enter_sends_it(kept: KeptApps) -> None:
 
 
 async def test_what_is_pasted_into_the_reason_takes_the_place_of_what_is_marked(
-    kept: KeptApps,
+    kept: OpenApps,
 ) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
@@ -201,14 +202,14 @@ async def test_what_is_pasted_into_the_reason_takes_the_place_of_what_is_marked(
         assert app.answers[0].reason == "xwy"  # each key acts once
 
 
-async def test_reason_may_be_empty(kept: KeptApps) -> None:
+async def test_reason_may_be_empty(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", "enter")
         assert (app.answers[0].choice, app.answers[0].reason) == (GateChoice.REJECT, "")
 
 
-async def test_escape_leaves_the_reason_first_and_then_the_gate_pending(kept: KeptApps) -> None:
+async def test_escape_leaves_the_reason_first_and_then_the_gate_pending(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", "x", "escape")
@@ -221,7 +222,7 @@ async def test_escape_leaves_the_reason_first_and_then_the_gate_pending(kept: Ke
         assert app.card.display
 
 
-async def test_reason_for_one_gate_is_not_sent_to_the_next(kept: KeptApps) -> None:
+async def test_reason_for_one_gate_is_not_sent_to_the_next(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", "x")
@@ -231,7 +232,7 @@ async def test_reason_for_one_gate_is_not_sent_to_the_next(kept: KeptApps) -> No
         assert app.query_one("#gate-reason", Input).value == ""
 
 
-async def test_digits_take_an_alternative_that_is_there(kept: KeptApps) -> None:
+async def test_digits_take_an_alternative_that_is_there(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "3", "0")
@@ -242,7 +243,7 @@ async def test_digits_take_an_alternative_that_is_there(kept: KeptApps) -> None:
         assert (answer.choice, answer.alternative) == (GateChoice.ALTERNATIVE, 2)
 
 
-async def test_no_other_key_answers(kept: KeptApps) -> None:
+async def test_no_other_key_answers(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "enter", "Y", "a", "t", "p", "0", "backspace", "down", "f7")
@@ -250,7 +251,7 @@ async def test_no_other_key_answers(kept: KeptApps) -> None:
         assert app.answers == []
 
 
-async def test_click_gives_the_focus_and_approves_nothing(kept: KeptApps) -> None:
+async def test_click_gives_the_focus_and_approves_nothing(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await drawn(pilot)
         for widget in app.card.children:
@@ -273,7 +274,7 @@ async def click_on(pilot: Pilot[None], app: GateApp, name: str) -> None:
 
 @pytest.mark.parametrize(("name", "choice"), [(" y  ", "once"), (" 2 change", "alternative")])
 async def test_a_letter_can_be_clicked_and_is_the_key(
-    name: str, choice: str, kept: KeptApps
+    name: str, choice: str, kept: OpenApps
 ) -> None:
     """The click that brings the focus answers nothing, nor does another within 300 ms."""
     async with kept.asking(gate()) as (app, pilot):
@@ -293,7 +294,7 @@ async def test_a_letter_can_be_clicked_and_is_the_key(
         assert [answer.choice for answer in app.answers] == [choice]
 
 
-async def test_one_gate_is_answered_once(kept: KeptApps) -> None:
+async def test_one_gate_is_answered_once(kept: OpenApps) -> None:
     """The card stays until the state says that the gate is closed; a second y is not sent."""
     async with kept.asking(gate(), second()) as (app, pilot):
         await at_gate(pilot)
@@ -305,7 +306,7 @@ async def test_one_gate_is_answered_once(kept: KeptApps) -> None:
         assert len(app.answers) == 1
 
 
-async def test_e_sends_the_edited_text(kept: KeptApps) -> None:
+async def test_e_sends_the_edited_text(kept: OpenApps) -> None:
     async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e")
@@ -318,7 +319,7 @@ async def test_e_sends_the_edited_text(kept: KeptApps) -> None:
         assert answer.left_out == ()
 
 
-async def test_what_is_typed_right_before_ctrl_s_is_part_of_the_edit(kept: KeptApps) -> None:
+async def test_what_is_typed_right_before_ctrl_s_is_part_of_the_edit(kept: OpenApps) -> None:
     async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e")
@@ -332,7 +333,7 @@ async def test_what_is_typed_right_before_ctrl_s_is_part_of_the_edit(kept: KeptA
 
 @pytest.mark.parametrize("keys", [("escape",), ("ctrl+s",)])
 async def test_edit_that_changes_nothing_answers_nothing(
-    keys: tuple[str, ...], kept: KeptApps
+    keys: tuple[str, ...], kept: OpenApps
 ) -> None:
     async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
@@ -342,7 +343,7 @@ async def test_edit_that_changes_nothing_answers_nothing(
         assert app.focused is app.card
 
 
-async def test_edit_of_a_gate_that_is_gone_is_not_sent(kept: KeptApps) -> None:
+async def test_edit_of_a_gate_that_is_gone_is_not_sent(kept: OpenApps) -> None:
     async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e", "#")
@@ -351,7 +352,7 @@ async def test_edit_of_a_gate_that_is_gone_is_not_sent(kept: KeptApps) -> None:
         assert app.answers == []
 
 
-async def test_text_with_control_characters_is_not_opened_in_the_editor(kept: KeptApps) -> None:
+async def test_text_with_control_characters_is_not_opened_in_the_editor(kept: OpenApps) -> None:
     async with kept.asking(gate(), proposed={"gate_00000001": "a\x1b[2Jb"}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e")
@@ -359,7 +360,7 @@ async def test_text_with_control_characters_is_not_opened_in_the_editor(kept: Ke
         assert "control characters" in app.text()
 
 
-async def test_hunk_left_out_is_in_the_answer_and_in_the_impact(kept: KeptApps) -> None:
+async def test_hunk_left_out_is_in_the_answer_and_in_the_impact(kept: OpenApps) -> None:
     async with kept.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "right_square_bracket", "space")
@@ -369,7 +370,7 @@ async def test_hunk_left_out_is_in_the_answer_and_in_the_impact(kept: KeptApps) 
         assert app.answers[0].left_out == ((0, 1),)
 
 
-async def test_what_was_left_out_stays_so_in_an_edit(kept: KeptApps) -> None:
+async def test_what_was_left_out_stays_so_in_an_edit(kept: OpenApps) -> None:
     """The editor has the text without it; saved as it is, nothing is answered and it stays out."""
     before = "\n".join(f"line {n}" for n in range(40))
     after = before.replace("line 3\n", "line 3!\nmore\n").replace("line 20", "line 20!")
@@ -389,7 +390,7 @@ async def test_what_was_left_out_stays_so_in_an_edit(kept: KeptApps) -> None:
         assert app.answers[0].edited == before.replace("line 20", "#line 20!")
 
 
-async def test_space_twice_takes_the_hunk_again(kept: KeptApps) -> None:
+async def test_space_twice_takes_the_hunk_again(kept: OpenApps) -> None:
     async with kept.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space", "space")
@@ -397,7 +398,7 @@ async def test_space_twice_takes_the_hunk_again(kept: KeptApps) -> None:
         assert app.answers[0].left_out == ()
 
 
-async def test_o_takes_one_hunk_alone_and_again_all(kept: KeptApps) -> None:
+async def test_o_takes_one_hunk_alone_and_again_all(kept: OpenApps) -> None:
     async with kept.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space", "right_square_bracket", "o")
@@ -407,7 +408,7 @@ async def test_o_takes_one_hunk_alone_and_again_all(kept: KeptApps) -> None:
         assert app.answers[0].left_out == ((0, 0), (0, 2))
 
 
-async def test_nothing_taken_is_not_approved(kept: KeptApps) -> None:
+async def test_nothing_taken_is_not_approved(kept: OpenApps) -> None:
     async with kept.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         for key in ("space", "right_square_bracket") * 3:
@@ -423,7 +424,7 @@ async def test_nothing_taken_is_not_approved(kept: KeptApps) -> None:
 @pytest.mark.parametrize("language", ["en", "ja"])
 @pytest.mark.parametrize("why", ["only_one", "file", "no_hunks"])
 async def test_space_is_offered_only_where_a_hunk_can_be_left_out(
-    why: str, language: str, kept: KeptApps
+    why: str, language: str, kept: OpenApps
 ) -> None:
     """Elsewhere it changes nothing and says why, at the gate and in the diff itself."""
     shown = {
@@ -446,13 +447,13 @@ async def test_space_is_offered_only_where_a_hunk_can_be_left_out(
         assert app.diff.view.document.left_out == set()
 
 
-async def test_space_is_offered_where_there_are_several_hunks(kept: KeptApps) -> None:
+async def test_space_is_offered_where_there_are_several_hunks(kept: OpenApps) -> None:
     async with kept.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         assert "space take or leave" in app.text()
 
 
-async def test_choices_are_dropped_when_the_preview_is_renewed(kept: KeptApps) -> None:
+async def test_choices_are_dropped_when_the_preview_is_renewed(kept: OpenApps) -> None:
     async with kept.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space")
@@ -464,7 +465,7 @@ async def test_choices_are_dropped_when_the_preview_is_renewed(kept: KeptApps) -
         assert app.answers[0].left_out == ()
 
 
-async def test_keys_of_the_diff_act_from_the_diff_itself(kept: KeptApps) -> None:
+async def test_keys_of_the_diff_act_from_the_diff_itself(kept: OpenApps) -> None:
     async with kept.asking(gate([scattered()])) as (app, pilot):
         await drawn(pilot)
         assert app.diff is not None
@@ -479,7 +480,7 @@ async def test_keys_of_the_diff_act_from_the_diff_itself(kept: KeptApps) -> None
         assert app.answers == []
 
 
-async def test_gate_that_is_withdrawn_gives_the_focus_back(kept: KeptApps) -> None:
+async def test_gate_that_is_withdrawn_gives_the_focus_back(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         app.card.gates = ()
@@ -490,7 +491,7 @@ async def test_gate_that_is_withdrawn_gives_the_focus_back(kept: KeptApps) -> No
         assert app.composer.value == "y"
 
 
-async def test_letters_are_lit_only_while_the_card_has_the_focus(kept: KeptApps) -> None:
+async def test_letters_are_lit_only_while_the_card_has_the_focus(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await drawn(pilot)
         assert "Enter to decide" in app.text()
@@ -500,7 +501,7 @@ async def test_letters_are_lit_only_while_the_card_has_the_focus(kept: KeptApps)
         assert app.card.query_one(KeyRow).lit
 
 
-async def test_move_has_no_hunks_to_leave_out(kept: KeptApps) -> None:
+async def test_move_has_no_hunks_to_leave_out(kept: OpenApps) -> None:
     move = preview("a.py", "", "", kind="move", target="b.py", language="")
     async with kept.asking(gate([move], effect=Effect.MOVE)) as (app, pilot):
         await at_gate(pilot)
@@ -524,7 +525,7 @@ async def approve(app: GateApp, pilot: Pilot[None]) -> None:
 
 
 async def test_the_edit_screen_opens_at_the_first_change_and_marks_what_changes(
-    kept: KeptApps,
+    kept: OpenApps,
 ) -> None:
     """The marks move with the lines, and what the user writes is marked too."""
     before = [f"line {n}" for n in range(80)]
@@ -552,7 +553,7 @@ async def test_the_edit_screen_opens_at_the_first_change_and_marks_what_changes(
 @pytest.mark.parametrize("language", ["en", "ja"])
 @pytest.mark.parametrize("width", [40, 60, 120])
 async def test_the_question_for_the_reason_is_never_cut(
-    language: str, width: int, kept: KeptApps
+    language: str, width: int, kept: OpenApps
 ) -> None:
     words = Catalogue(language)
     async with kept.asking(gate(), beside=width == 120, language=language, size=(width, 30)) as (
@@ -588,7 +589,7 @@ def before(choice: GateChoice) -> OperationMessage:
 
 
 async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keeps_it(
-    kept: KeptApps,
+    kept: OpenApps,
 ) -> None:
     """What was refused before is counted."""
     calls = [before(GateChoice.ONCE), before(GateChoice.REJECT)]
@@ -610,7 +611,7 @@ async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keep
         assert app.answers[0].args_hash == "hash-of-args"
 
 
-async def test_esc_goes_back_from_the_rule_and_another_key_answers_as_ever(kept: KeptApps) -> None:
+async def test_esc_goes_back_from_the_rule_and_another_key_answers_as_ever(kept: OpenApps) -> None:
     async with kept.asking(by_rule()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "p")
@@ -626,7 +627,7 @@ async def test_esc_goes_back_from_the_rule_and_another_key_answers_as_ever(kept:
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
-async def test_p_does_nothing_where_no_rule_can_be_kept(kept: KeptApps) -> None:
+async def test_p_does_nothing_where_no_rule_can_be_kept(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "p", "p")
@@ -636,7 +637,7 @@ async def test_p_does_nothing_where_no_rule_can_be_kept(kept: KeptApps) -> None:
         assert app.answers == []
 
 
-async def test_a_rule_that_was_not_shown_whole_is_asked_about(kept: KeptApps) -> None:
+async def test_a_rule_that_was_not_shown_whole_is_asked_about(kept: OpenApps) -> None:
     """R14."""
     calls = [before(GateChoice.ONCE)] * 60
     async with kept.asking(by_rule(), alike=lambda _: calls, beside=False, size=(80, 24)) as (

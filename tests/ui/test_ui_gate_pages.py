@@ -5,17 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from support.gates import (
-    GateApp,
-    KeptApps,
-    at_gate,
-    drawn,
-    gate,
-    many_lines,
-    press,
-    preview,
-    pricing,
-)
+from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
+from support.open_apps import OpenApps
 from textual import events
 from textual.pilot import Pilot
 
@@ -60,7 +51,7 @@ def unframed(app: GateApp) -> str:
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
 async def test_y_asks_once_before_what_was_not_on_screen(
-    size: tuple[int, int], kept: KeptApps
+    size: tuple[int, int], kept: OpenApps
 ) -> None:
     """It names how much, shows no page, and the second key decides (R14)."""
     async with kept.asking(gate([many_lines(600)]), beside=size[0] == 120, size=size) as (
@@ -84,7 +75,7 @@ async def test_y_asks_once_before_what_was_not_on_screen(
 
 
 async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing(
-    kept: KeptApps,
+    kept: OpenApps,
 ) -> None:
     async with kept.asking(gate([many_lines(200)])) as (app, pilot):
         await at_gate(pilot)
@@ -96,7 +87,7 @@ async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing(
         assert app.answers[0].choice is GateChoice.REJECT
 
 
-async def test_who_left_the_gate_is_asked_again(kept: KeptApps) -> None:
+async def test_who_left_the_gate_is_asked_again(kept: OpenApps) -> None:
     async with kept.asking(gate([many_lines(200)])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "y", "escape")
@@ -108,7 +99,7 @@ async def test_who_left_the_gate_is_asked_again(kept: KeptApps) -> None:
 
 @pytest.mark.parametrize("beside", [True, False])
 async def test_whatever_scrolls_counts_what_it_brings_on_screen(
-    beside: bool, kept: KeptApps
+    beside: bool, kept: OpenApps
 ) -> None:
     """And nothing that it jumps over: the figures are true."""
     async with kept.asking(gate([many_lines(200)]), beside=beside, size=(80, 24)) as (app, pilot):
@@ -127,7 +118,7 @@ async def test_whatever_scrolls_counts_what_it_brings_on_screen(
         assert app.answers[0].choice is GateChoice.ONCE
 
 
-async def test_the_wheel_and_a_jump_to_a_hunk_count_too(kept: KeptApps) -> None:
+async def test_the_wheel_and_a_jump_to_a_hunk_count_too(kept: OpenApps) -> None:
     lines = [f"value_{n} = {n}" for n in range(300)]
     changed = [f"{line}0" if n % 60 == 30 else line for n, line in enumerate(lines)]
     async with kept.asking(
@@ -154,7 +145,7 @@ async def settled_below(pilot: Pilot[None], app: GateApp, left: int) -> None:
     raise AssertionError("the wheel brought nothing on screen")
 
 
-async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen(kept: KeptApps) -> None:
+async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen(kept: OpenApps) -> None:
     long = preview("a.txt", "", "x" * 60 + " rm -rf", kind="create", language="")
     async with kept.asking() as (app, pilot):
         assert app.diff is not None
@@ -172,7 +163,7 @@ async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen(kept: Ke
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_every_size_can_be_read_to_its_end_and_answered(
-    size: tuple[int, int], kept: KeptApps
+    size: tuple[int, int], kept: OpenApps
 ) -> None:
     """Down to 20×5 ``y`` approves, at most three times pressed; nothing raises."""
     few = command(gate_id="gate_00000002", args={"command": "echo 1\n" * 12})
@@ -214,7 +205,7 @@ async def test_resizing_while_a_gate_is_open_never_raises_and_keeps_what_was_see
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
-async def test_five_points_are_in_sight(size: tuple[int, int], kept: KeptApps) -> None:
+async def test_five_points_are_in_sight(size: tuple[int, int], kept: OpenApps) -> None:
     """Covers S4-61, S4-65. Intent, why, impact, alternatives and the difference, at once."""
     async with kept.asking(gate(), beside=size[0] >= 120, size=size) as (app, pilot):
         await at_gate(pilot)
@@ -235,7 +226,7 @@ async def test_five_points_are_in_sight(size: tuple[int, int], kept: KeptApps) -
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)])
 @pytest.mark.parametrize("language", ["en", "ja"])
 async def test_i_unfolds_every_point_with_its_name_and_source(
-    size: tuple[int, int], language: str, kept: KeptApps
+    size: tuple[int, int], language: str, kept: OpenApps
 ) -> None:
     """Covers S4-61, S4-65, S4-66. In place of the diff; what was read there is not asked about."""
     words = Catalogue(language)
@@ -337,7 +328,7 @@ def test_the_hosts_that_a_command_would_reach_are_said_and_what_a_key_allows_of_
 @pytest.mark.parametrize("size", [(80, 24), (60, 20)])
 @pytest.mark.parametrize("language", ["en", "ja"])
 async def test_every_point_keeps_its_line(
-    size: tuple[int, int], language: str, kept: KeptApps
+    size: tuple[int, int], language: str, kept: OpenApps
 ) -> None:
     """Covers S4-61. What is cut says how many lines are left of it, and counts as not seen."""
     words = Catalogue(language)
@@ -359,7 +350,7 @@ async def test_every_point_keeps_its_line(
 
 
 async def test_lines_that_the_view_begins_behind_are_neither_seen_nor_asked_about(
-    kept: KeptApps,
+    kept: OpenApps,
 ) -> None:
     """Where room is short the diff begins with the change; the context before it is above, and
     nobody is asked about what the app itself passed over.
@@ -405,7 +396,7 @@ async def test_what_tells_of_a_change_is_never_passed_over_unasked() -> None:
             assert app.answers == []
 
 
-async def test_the_keys_named_lead_to_what_was_not_seen(kept: KeptApps) -> None:
+async def test_the_keys_named_lead_to_what_was_not_seen(kept: OpenApps) -> None:
     async with kept.asking(gate([many_lines(99)]), beside=False, size=(80, 24)) as (app, pilot):
         await at_gate(pilot)
         for keys, named in (((), "↓ PgDn End"), (("end",), "↑ PgUp Home")):
@@ -416,7 +407,7 @@ async def test_the_keys_named_lead_to_what_was_not_seen(kept: KeptApps) -> None:
         assert app.answers == []
 
 
-async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen(kept: KeptApps) -> None:
+async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen(kept: OpenApps) -> None:
     async with kept.asking(gate(), beside=False, step="step 2", language="en", size=(60, 20)) as (
         app,
         pilot,
@@ -445,7 +436,7 @@ async def test_title_that_fills_its_line_is_not_cut() -> None:
         assert "│ src/shop/pricing.py" in app.text()
 
 
-async def test_missing_points_are_said_to_be_missing(kept: KeptApps) -> None:
+async def test_missing_points_are_said_to_be_missing(kept: OpenApps) -> None:
     async with kept.asking(command(intent="")) as (app, pilot):
         await at_gate(pilot)
         assert "The AI gave no purpose and no reason." in app.text()
@@ -581,7 +572,7 @@ def test_argument_of_many_lines_keeps_each_and_counts_blank_ones() -> None:
     ]
 
 
-async def test_of_a_command_that_goes_on_nothing_is_said_to_be_undone(kept: KeptApps) -> None:
+async def test_of_a_command_that_goes_on_nothing_is_said_to_be_undone(kept: OpenApps) -> None:
     async with kept.asking(command(args={"command": "serve", "background": True})) as (app, pilot):
         await at_gate(pilot)
         assert "Cannot be undone" in app.text()

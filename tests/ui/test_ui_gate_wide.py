@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from support.gates import KeptApps, at_gate, gate, press, preview
+from support.gates import at_gate, gate, press, preview
+from support.open_apps import OpenApps
 
 from duckflow_tui.state.gates import AlsoAsked, FilePreview, Gate, GateChoice
 from duckflow_tui.ui.panes.key_guard import SETTLE
@@ -24,7 +25,7 @@ def wide() -> Gate:
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 async def test_each_file_is_shown_and_can_be_left_out(
-    size: tuple[int, int], kept: KeptApps
+    size: tuple[int, int], kept: OpenApps
 ) -> None:
     """The first that comes, and the one that moves. Covers S4-110."""
     async with kept.asking(wide(), size=size) as (app, pilot):
@@ -43,7 +44,7 @@ async def test_each_file_is_shown_and_can_be_left_out(
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 async def test_what_is_said_of_several_files_is_of_all_and_names_how_to_leave_one_out(
-    language: str, kept: KeptApps
+    language: str, kept: OpenApps
 ) -> None:
     """Covers S4-110. The reason of one file is not told as that of all; ``i`` shows each."""
     asked = wide()
@@ -63,7 +64,7 @@ async def test_what_is_said_of_several_files_is_of_all_and_names_how_to_leave_on
         assert all(f"urpose {n}" in app.text() for n in range(4))
 
 
-async def test_with_every_file_left_out_there_is_nothing_to_allow(kept: KeptApps) -> None:
+async def test_with_every_file_left_out_there_is_nothing_to_allow(kept: OpenApps) -> None:
     async with kept.asking(wide(), size=(120, 60)) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space", *["]", "space"] * 4)

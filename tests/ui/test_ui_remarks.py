@@ -5,17 +5,8 @@ them.
 from __future__ import annotations
 
 import pytest
-from support.gates import (
-    GateApp,
-    KeptApps,
-    at_gate,
-    drawn,
-    gate,
-    many_lines,
-    press,
-    preview,
-    pricing,
-)
+from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
+from support.open_apps import OpenApps
 from textual.pilot import Pilot
 
 from duckflow_tui.state.gates import GateChoice, Remark
@@ -35,7 +26,7 @@ async def remark(pilot: Pilot[None], app: GateApp, *keys: str) -> None:
 
 @pytest.mark.parametrize(("size", "beside"), [((120, 40), True), ((80, 24), False)])
 async def test_n_sends_the_remarks_on_lines_at_once(
-    size: tuple[int, int], beside: bool, kept: KeptApps
+    size: tuple[int, int], beside: bool, kept: OpenApps
 ) -> None:
     """Each with its file, its line and which version the line is of; in the order of the lines."""
     async with kept.asking(gate(), beside=beside, size=size) as (app, pilot):
@@ -57,7 +48,7 @@ async def test_n_sends_the_remarks_on_lines_at_once(
 
 
 async def test_esc_drops_what_is_written_and_an_empty_text_takes_the_remark_away(
-    kept: KeptApps,
+    kept: OpenApps,
 ) -> None:
     async with kept.asking(gate(), beside=False, size=(60, 20)) as (app, pilot):
         await at_gate(pilot)
@@ -76,7 +67,7 @@ async def test_esc_drops_what_is_written_and_an_empty_text_takes_the_remark_away
         assert app.answers == []
 
 
-async def test_to_allow_with_remarks_is_asked_about_once(kept: KeptApps) -> None:
+async def test_to_allow_with_remarks_is_asked_about_once(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await remark(pilot, app, "rename it")
@@ -93,7 +84,7 @@ async def test_to_allow_with_remarks_is_asked_about_once(kept: KeptApps) -> None
         assert [(a.choice, a.remarks) for a in app.answers] == [(GateChoice.ONCE, ())]
 
 
-async def test_an_alternative_takes_the_remarks_along(kept: KeptApps) -> None:
+async def test_an_alternative_takes_the_remarks_along(kept: OpenApps) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await remark(pilot, app, "rename it")
@@ -102,7 +93,7 @@ async def test_an_alternative_takes_the_remarks_along(kept: KeptApps) -> None:
 
 
 async def test_remarks_stay_while_the_gate_waits_and_with_their_lines_when_it_is_shown_anew(
-    kept: KeptApps,
+    kept: OpenApps,
 ) -> None:
     async with kept.asking(gate()) as (app, pilot):
         await at_gate(pilot)
@@ -123,7 +114,7 @@ async def test_remarks_stay_while_the_gate_waits_and_with_their_lines_when_it_is
 
 
 async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen(
-    kept: KeptApps,
+    kept: OpenApps,
 ) -> None:
     """The pointer sets the line; what is written in one place stands in the others."""
     async with kept.asking(gate()) as (app, pilot):
@@ -154,7 +145,7 @@ async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen(
         ]
 
 
-async def test_every_line_of_a_long_file_can_be_walked_to(kept: KeptApps) -> None:
+async def test_every_line_of_a_long_file_can_be_walked_to(kept: OpenApps) -> None:
     """Each key brings the next line on the screen, those that are cut too; a jump takes the cursor
     to what is in sight then.
     """
