@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from engine.test_demo_stuck import stuck
 from support.demo_play import CODE, Play, play
 from support.prepared import UNTOUCHED
 
@@ -67,16 +68,11 @@ async def test_what_was_missed_is_named_brought_and_proved(
         line = next(fact for fact in second.items[2].evidence if fact.kind == "file")
         assert SAVES in line.text
         assert "{" not in end.reply.replace("{}", "")
-
-
-async def test_asked_again_what_is_met_is_not_done_twice(tmp_path: Path) -> None:
-    async with play(tmp_path) as on:
-        for _ in range(2):
-            await on.say(savings_request("en"))
-            await on.approving(lambda state: state.turn is None)
+        await on.say(savings_request(language))  # asked again, what is met is not done twice
+        await on.approving(lambda state: state.turn is None)
         end = await on.end()
         assert (end.outcome, end.satisfaction, end.files_changed) == ("done", 1.0, ())
-        assert "already in it" in end.reply
+        assert {"en": "already in it", "ja": "すでに入っています"}[language] in end.reply
 
 
 async def test_a_refusal_is_not_gone_around_by_a_further_attempt(tmp_path: Path) -> None:
@@ -108,6 +104,7 @@ async def test_in_plan_mode_nothing_is_written_and_the_verdict_says_so(tmp_path:
 
 
 async def test_it_fits_what_the_other_stories_leave(tmp_path: Path) -> None:
+    """What they reached is not told of the next request, which gets stuck."""
     async with play(tmp_path) as on:
         await on.say(plan_request("en"))
         await on.answer_card(CardKind.PLAN, "run_all")
@@ -118,6 +115,9 @@ async def test_it_fits_what_the_other_stories_leave(tmp_path: Path) -> None:
         assert (await on.end()).satisfaction == 1.0
         assert "def loyal_total(" in on.text(CODE)
         assert "`loyal_total`" in on.text("README.md")
+        card = await stuck(on)
+        assert card.situation is not None
+        assert card.situation.achieved == ()
 
 
 async def without_a_screen(tmp_path: Path, *, as_json: bool) -> tuple[int, str, str]:

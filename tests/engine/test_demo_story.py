@@ -18,7 +18,6 @@ PROD = "    rate = 1 - prod(1 - share for share in discounts)\n    return price 
 CAP = "    rate = min(sum(discounts), Decimal(1))\n    return price * (1 - rate)\n"
 RED = "test_two_discounts_apply_one_after_the_other"
 RUN = "shell.run"
-BOTH = pytest.mark.parametrize("protocol", ["tools", "json"])
 PAIRS = pytest.mark.parametrize(("language", "protocol"), [("en", "tools"), ("ja", "json")])
 
 
@@ -62,11 +61,8 @@ async def test_an_approved_edit_is_on_disk_as_shown_and_read_again(
         assert "AssertionError: Decimal('80.00') != Decimal('81')" in on.replies()[1]
 
 
-@BOTH
-async def test_a_reason_is_heard_and_answered_with_a_smaller_edit(
-    tmp_path: Path, protocol: str
-) -> None:
-    async with play(tmp_path, protocol=protocol) as on:
+async def test_a_reason_is_heard_and_answered_with_a_smaller_edit(tmp_path: Path) -> None:
+    async with play(tmp_path, protocol="json") as on:
         before = on.text()
         await propose(on)
         await on.answer(GateChoice.REJECT, reason="no loops, please\nthey are slow")
@@ -114,11 +110,8 @@ async def test_the_first_alternative_caps_the_sum_and_says_what_stays_wrong(
         assert "FAILED (failures=1)" in end.reply
 
 
-@BOTH
-async def test_the_second_alternative_changes_the_test_with_a_frank_word(
-    tmp_path: Path, protocol: str
-) -> None:
-    async with play(tmp_path, protocol=protocol) as on:
+async def test_the_second_alternative_changes_the_test_with_a_frank_word(tmp_path: Path) -> None:
+    async with play(tmp_path, protocol="tools") as on:
         code, tests = on.text(), on.text(TESTS)
         await propose(on)
         await on.answer(GateChoice.ALTERNATIVE, alternative=2)
@@ -191,42 +184,39 @@ async def test_a_file_that_changes_under_an_open_gate_is_read_again(tmp_path: Pa
         assert "already in it" in end.reply
 
 
-@pytest.mark.parametrize(
-    ("said", "answer"),
-    [
-        ("hello", "This is the demo"),
-        ("Thanks!", "You are welcome"),
-        ("What can you do?", "Add a loyalty discount"),
-        ("which model is this?", "I am a script"),
-        ("undo that", "`/undo` takes"),
-        ("now tidy the receipt", "my replies are scripted"),
-        ("write a poem about ducks", "--base-url http://localhost:11434/v1"),
-        ("こんにちは", "これはデモです"),
-        ("ありがとう", "どういたしまして"),
-        ("何ができますか?", "常連のお客さま向けに"),
-        ("アヒルの詩を書いて", "私の返事は台本です"),
-    ],
+FREE = (
+    ("hello", "This is the demo"),
+    ("Thanks!", "You are welcome"),
+    ("What can you do?", "Add a loyalty discount"),
+    ("which model is this?", "I am a script"),
+    ("undo that", "`/undo` takes"),
+    ("now tidy the receipt", "my replies are scripted"),
+    ("write a poem about ducks", "--base-url http://localhost:11434/v1"),
+    ("こんにちは", "これはデモです"),
+    ("ありがとう", "どういたしまして"),
+    ("何ができますか?", "常連のお客さま向けに"),
+    ("アヒルの詩を書いて", "私の返事は台本です"),
 )
-async def test_a_free_message_gets_an_honest_answer_and_touches_nothing(
-    tmp_path: Path, said: str, answer: str
-) -> None:
+
+
+async def test_a_free_message_gets_an_honest_answer_and_touches_nothing(tmp_path: Path) -> None:
     async with play(tmp_path) as on:
-        await on.say(said)
-        end = await on.end()
-        cannot = any(word in answer for word in ("scripted", "台本", "--base-url", "/undo"))
-        assert end.outcome == ("partial" if cannot else "done")
-        assert end.llm_calls == 1
-        assert answer in end.reply
-        assert on.operations() == []
-        # What it cannot do is not done, but nothing is asked, so nothing waits for the user.
-        assert on.state.phase is (Phase.IDLE if cannot else Phase.DONE)
-        assert on.state.status is Status.SUCCESS
-        assert end.question is None
+        for said, answer in FREE:
+            await on.say(said)
+            end = await on.end()
+            cannot = any(word in answer for word in ("scripted", "台本", "--base-url", "/undo"))
+            assert end.outcome == ("partial" if cannot else "done"), said
+            assert end.llm_calls == 1, said
+            assert answer in end.reply
+            assert on.operations() == [], said
+            # What it cannot do is not done, but nothing is asked, so nothing waits for the user.
+            assert on.state.phase is (Phase.IDLE if cannot else Phase.DONE), said
+            assert on.state.status is Status.SUCCESS, said
+            assert end.question is None, said
 
 
-@BOTH
-async def test_the_session_goes_on_after_the_first_request(tmp_path: Path, protocol: str) -> None:
-    async with play(tmp_path, protocol=protocol) as on:
+async def test_the_session_goes_on_after_the_first_request(tmp_path: Path) -> None:
+    async with play(tmp_path, protocol="json") as on:
         before = on.text()
         await propose(on)
         await on.answer(GateChoice.ONCE)

@@ -12,7 +12,7 @@ from support.demo_play import Play, play
 from support.prepared import UNTOUCHED
 
 from duckflow_tui.compose import Flags, choose, open_session
-from duckflow_tui.demo.story import plan_request, request_text, tax_request
+from duckflow_tui.demo.story import request_text, tax_request
 from duckflow_tui.headless import HeadlessOptions, run
 from duckflow_tui.places import Places
 from duckflow_tui.state.agent import AgentState
@@ -53,17 +53,6 @@ async def test_the_fourth_search_for_the_same_brings_the_question(
         assert card.situation.cause.code == "same_action"
         assert (searches(on), len(on.replies())) == (4, 4)
         assert any(tried.times == 4 for tried in card.situation.tried)
-
-
-async def test_what_an_earlier_plan_reached_is_not_told_of_this_request(tmp_path: Path) -> None:
-    async with play(tmp_path) as on:
-        await on.say(plan_request("en"))
-        await on.answer_card(CardKind.PLAN, "run_all")
-        await on.approving(over)
-        assert (await on.end()).outcome == "done"
-        card = await stuck(on)
-        assert card.situation is not None
-        assert card.situation.achieved == ()
 
 
 @PAIRS

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.bench import Bench
 from support.shell import ShellBench
+from support.whole import rounds
 
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.state.base import digest
@@ -100,7 +101,7 @@ async def test_every_change_goes_back_one_by_one(bench: Bench, root: Path) -> No
 
 
 @given(st.lists(EDITS, min_size=50, max_size=50), st.integers(0, 0o77))
-@settings(max_examples=6)
+@settings(max_examples=rounds(6, 3))
 def test_fifty_edits_go_back_and_are_made_again_byte_for_byte(
     edits: list[tuple[str, int, int, str]], mask: int
 ) -> None:
