@@ -512,81 +512,49 @@ def test_two_windows_keep_each_others_choices(tmp_path: Path) -> None:
 NAMES = ("a", "b", "c")
 WRITTEN = {f"{name}{number}" for name in NAMES for number in range(6)}
 WRITER = """
-import sys
+import os, sys
 from pathlib import Path
-from duckflow_tui.llm.connections import Connections, KeyStore, ModelConnection
-
-folder, name = Path(sys.argv[1]), sys.argv[2]
-print("ready", flush=True)
-sys.stdin.readline()
-for number in range(6):
-    here = ModelConnection(name=f"{name}{number}", base_url="http://127.0.0.1/v1", key_place="file")
-    Connections(folder, KeyStore(folder)).add(here, f"key of {here.name}")
-"""
-
-
-def write_at_the_same_time(source: str, folder: Path) -> None:
-    """Three of this program."""
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", source, str(folder), name],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in NAMES
-    ]
-    for program in started:
-        assert program.stdout is not None
-        assert program.stdout.readline() == "ready\n"
-    for program in started:
-        assert program.stdin is not None
-        program.stdin.write("go\n")
-        program.stdin.flush()
-    for program in started:
-        program.communicate(timeout=60)
-        assert program.returncode == 0
-
-
-def test_programs_that_write_at_the_same_time_keep_each_others_choices_and_keys(
-    tmp_path: Path,
-) -> None:
-    write_at_the_same_time(WRITER, tmp_path)
-    kept = Connections(tmp_path)
-    assert {one.name for one in kept.all} == WRITTEN
-    assert set(kept.stored_keys(WRITTEN).values()) == {f"key of {name}" for name in WRITTEN}
-
-
-def test_programs_that_write_at_the_same_time_keep_what_each_other_learned_of_models(
-    tmp_path: Path,
-) -> None:
-    """What servers said of them, and what they refused; what one forgot is gone."""
-    write_at_the_same_time(TELLER, tmp_path)
-    assert set(KnownModels(tmp_path).refreshed) == WRITTEN
-    learned = LearnedModels(tmp_path / "learned_models.json", 6.0).models
-    assert {name.rpartition(" ")[2] for name in learned} == WRITTEN
-    assert [path.name for path in tmp_path.iterdir() if path.suffix != ".json"] == []
-
-
-TELLER = """
-import sys
-from pathlib import Path
-from duckflow_tui.llm.connections import ModelLine
+from duckflow_tui.llm.connections import Connections, KeyStore, ModelConnection, ModelLine
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.llm.exchange import LearnedModels, Target
 from duckflow_tui.llm.known_models import KnownModels
 
-folder, name = Path(sys.argv[1]), sys.argv[2]
+folder, *names = Path(sys.argv[1]), *sys.argv[2:]
+started, begin = [], os.pipe()
+for name in names:  # imported once, since it takes longer than all that they write
+    started.append(os.fork())
+    if started[-1] == 0:
+        break
+os.close(begin[1])
+if started[-1]:
+    sys.exit(sum(os.waitpid(pid, 0)[1] for pid in started))
+os.read(begin[0], 1)  # until the last of them is there
 known, learned = KnownModels(folder), LearnedModels(folder / "learned_models.json")
-here = Endpoint(name="here", base_url="http://127.0.0.1/v1")
-print("ready", flush=True)
-sys.stdin.readline()
+local = Endpoint(name="here", base_url="http://127.0.0.1/v1")
 for number in range(6):
+    here = ModelConnection(name=f"{name}{number}", base_url="http://127.0.0.1/v1", key_place="file")
+    Connections(folder, KeyStore(folder)).add(here, f"key of {here.name}")
     known.keep(f"{name}{number}", [ModelLine(id="m")], "2026-11-23")
-    learned.keep("tools", Target(here, f"{name}{number}"), 5.0)
-    learned.keep("tools", Target(here, f"gone{name}"), 5.0)
-    learned.forget(Target(here, f"gone{name}"))
+    learned.keep("tools", Target(local, f"{name}{number}"), 5.0)
+    learned.keep("tools", Target(local, f"gone{name}"), 5.0)
+    learned.forget(Target(local, f"gone{name}"))
 """
+
+
+def test_programs_that_write_at_the_same_time_keep_what_each_other_wrote(tmp_path: Path) -> None:
+    """Three of this program: their choices and keys, what servers said of models, and what models
+    refused; what one forgot is gone.
+    """
+    command = [sys.executable, "-c", WRITER, str(tmp_path), *NAMES]
+    subprocess.run(command, stdin=subprocess.DEVNULL, timeout=60, check=True)
+    kept = Connections(tmp_path)
+    assert {one.name for one in kept.all} == WRITTEN
+    assert set(kept.stored_keys(WRITTEN).values()) == {f"key of {name}" for name in WRITTEN}
+    assert set(KnownModels(tmp_path).refreshed) == WRITTEN
+    learned = LearnedModels(tmp_path / "learned_models.json", 6.0).models
+    assert {name.rpartition(" ")[2] for name in learned} == WRITTEN
+    left = [path.name for path in tmp_path.iterdir() if path.suffix != ".json"]
+    assert left == []
 
 
 def test_a_program_that_stands_still_while_it_writes_holds_no_other_up_for_ever(
