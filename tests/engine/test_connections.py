@@ -510,7 +510,7 @@ def test_two_windows_keep_each_others_choices(tmp_path: Path) -> None:
 
 
 NAMES = ("a", "b", "c")
-WRITTEN = {f"{name}{number}" for name in NAMES for number in range(6)}
+WRITTEN = {f"{name}{number}" for name in NAMES for number in range(12)}
 WRITER = """
 import os, sys
 from pathlib import Path
@@ -520,21 +520,31 @@ from duckflow_tui.llm.exchange import LearnedModels, Target
 from duckflow_tui.llm.known_models import KnownModels
 
 folder, *names = Path(sys.argv[1]), *sys.argv[2:]
-started, begin = [], os.pipe()
+started, starts = [], [os.pipe() for _ in range(3)]
 for name in names:  # imported once, since it takes longer than all that they write
     started.append(os.fork())
     if started[-1] == 0:
         break
-os.close(begin[1])
+def together():  # goes on when the last of them is there, and has closed its end
+    waits, mine = starts.pop(0)
+    os.close(mine)
+    os.read(waits, 1)
+
 if started[-1]:
+    for _, mine in starts:
+        os.close(mine)
     sys.exit(sum(os.waitpid(pid, 0)[1] for pid in started))
-os.read(begin[0], 1)  # until the last of them is there
 known, learned = KnownModels(folder), LearnedModels(folder / "learned_models.json")
 local = Endpoint(name="here", base_url="http://127.0.0.1/v1")
-for number in range(6):
+together()
+for number in range(12):
     here = ModelConnection(name=f"{name}{number}", base_url="http://127.0.0.1/v1", key_place="file")
     Connections(folder, KeyStore(folder)).add(here, f"key of {here.name}")
+together()
+for number in range(12):
     known.keep(f"{name}{number}", [ModelLine(id="m")], "2026-11-23")
+together()
+for number in range(12):
     learned.keep("tools", Target(local, f"{name}{number}"), 5.0)
     learned.keep("tools", Target(local, f"gone{name}"), 5.0)
     learned.forget(Target(local, f"gone{name}"))
