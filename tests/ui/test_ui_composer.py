@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
+from support.kept_bench import KeptBench
 from support.screens import shown
 from textual import events
 
@@ -18,36 +19,32 @@ def engine(*files: str) -> FakeEngine:
 
 
 @pytest.mark.parametrize("key", ["ctrl+j", "alt+enter", "shift+enter"])
-async def test_keys_for_a_new_line(key: str) -> None:
-    app = app_with(engine())
-    async with standing(app) as pilot:
+async def test_keys_for_a_new_line(seat: KeptBench, key: str) -> None:
+    async with seat.standing(engine()) as (app, pilot):
         await pilot.press("a", key, "b")
         assert app.bench.composer.text == "a\nb"
 
 
-async def test_backslash_and_enter_is_a_new_line() -> None:
+async def test_backslash_and_enter_is_a_new_line(seat: KeptBench) -> None:
     fake = engine()
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         await pilot.press("a", "backslash", "enter", "b")
         assert app.bench.composer.text == "a\nb"
         assert fake.sent == []
 
 
-async def test_enter_sends_and_empties() -> None:
+async def test_enter_sends_and_empties(seat: KeptBench) -> None:
     fake = engine()
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         await pilot.press("h", "i", "enter")
         await settled(pilot, lambda: fake.sent == ["hi"])
         assert app.bench.composer.text == ""
         assert app.bench.focused is app.bench.composer
 
 
-async def test_keys_of_the_stock_widget_are_unbound() -> None:
+async def test_keys_of_the_stock_widget_are_unbound(seat: KeptBench) -> None:
     """F6, F7 and Ctrl+Q do nothing here."""
-    app = app_with(engine())
-    async with standing(app) as pilot:
+    async with seat.standing(engine()) as (app, pilot):
         await pilot.press("a", "b", "f6", "f7", "ctrl+q")
         assert app.bench.composer.selected_text == ""
         assert app.is_running
@@ -67,29 +64,26 @@ async def test_a_large_paste_is_folded_and_sent_whole() -> None:
     assert fake.sent == [f"a {text}!"]
 
 
-async def test_a_chip_is_deleted_as_a_whole() -> None:
+async def test_a_chip_is_deleted_as_a_whole(seat: KeptBench) -> None:
     fake = engine()
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         app.post_message(events.Paste("x" * 2000))
         await settled(pilot, lambda: "Pasted" in app.bench.composer.text)
         await pilot.press("backspace")
         assert app.bench.composer.text == ""
 
 
-async def test_a_small_paste_does_not_send() -> None:
+async def test_a_small_paste_does_not_send(seat: KeptBench) -> None:
     fake = engine()
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         app.post_message(events.Paste("one\r\ntwo\r\n"))
         await settled(pilot, lambda: app.bench.composer.text == "one\ntwo\n")
         assert fake.sent == []
 
 
-async def test_history_at_the_edge_and_the_draft_comes_back() -> None:
+async def test_history_at_the_edge_and_the_draft_comes_back(seat: KeptBench) -> None:
     fake = engine()
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         composer = app.bench.composer
         for text in ("first", "second"):
             composer.write(text)
@@ -103,9 +97,8 @@ async def test_history_at_the_edge_and_the_draft_comes_back() -> None:
         assert composer.text == "d"
 
 
-async def test_up_moves_inside_the_text_before_it_recalls() -> None:
-    app = app_with(engine())
-    async with standing(app) as pilot:
+async def test_up_moves_inside_the_text_before_it_recalls(seat: KeptBench) -> None:
+    async with seat.standing(engine()) as (app, pilot):
         app.bench.composer.past.add("older")
         await pilot.press("a", "ctrl+j", "b", "up")
         assert app.bench.composer.text == "a\nb"
@@ -114,18 +107,16 @@ async def test_up_moves_inside_the_text_before_it_recalls() -> None:
         assert app.bench.composer.text == "older"
 
 
-async def test_search_the_history() -> None:
-    app = app_with(engine())
-    async with standing(app) as pilot:
+async def test_search_the_history(seat: KeptBench) -> None:
+    async with seat.standing(engine()) as (app, pilot):
         app.bench.composer.past.add("fix the total")
         app.bench.composer.past.add("write a test")
         await pilot.press("ctrl+r", "t", "o", "t", "enter")
         await settled(pilot, lambda: app.bench.composer.text == "fix the total")
 
 
-async def test_commands_complete_with_tab_and_run_with_enter() -> None:
-    app = app_with(engine())
-    async with standing(app) as pilot:
+async def test_commands_complete_with_tab_and_run_with_enter(seat: KeptBench) -> None:
+    async with seat.standing(engine()) as (app, pilot):
         await pilot.press("/", "v", "i")
         await settled(pilot, lambda: app.bench.completions.is_open)
         await pilot.press("tab")
@@ -135,10 +126,9 @@ async def test_commands_complete_with_tab_and_run_with_enter() -> None:
         assert app.bench.composer.text == ""
 
 
-async def test_files_complete_and_enter_sends_as_written() -> None:
+async def test_files_complete_and_enter_sends_as_written(seat: KeptBench) -> None:
     fake = engine("src/shop/pricing.py", "src/shop/cart.py")
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         await pilot.press("s", "e", "e", " ", "@", "p", "r", "i", "c")
         await settled(pilot, lambda: app.bench.completions.is_open)
         await pilot.press("tab")
@@ -149,10 +139,9 @@ async def test_files_complete_and_enter_sends_as_written() -> None:
     assert fake.sent == ["see @src/shop/pricing.py @cart"]
 
 
-async def test_escape_closes_the_list_and_nothing_else() -> None:
+async def test_escape_closes_the_list_and_nothing_else(seat: KeptBench) -> None:
     fake = FakeEngine(store_with(turn_started()))
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         await pilot.press("/")
         await settled(pilot, lambda: app.bench.completions.is_open)
         await pilot.press("escape")
@@ -161,10 +150,9 @@ async def test_escape_closes_the_list_and_nothing_else() -> None:
         assert app.bench.composer.text == "/"
 
 
-async def test_tab_queues_while_work_runs_and_waits_otherwise() -> None:
+async def test_tab_queues_while_work_runs_and_waits_otherwise(seat: KeptBench) -> None:
     fake = engine()
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         await pilot.press("x", "tab")
         assert app.bench.composer.text == "x"
         assert app.bench.focused is app.bench.composer
@@ -174,10 +162,9 @@ async def test_tab_queues_while_work_runs_and_waits_otherwise() -> None:
         assert app.bench.composer.text == ""
 
 
-async def test_a_waiting_message_comes_back_behind_the_draft() -> None:
+async def test_a_waiting_message_comes_back_behind_the_draft(seat: KeptBench) -> None:
     fake = FakeEngine(store_with(turn_started()))
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         await pilot.press("x", "tab")
         await settled(pilot, lambda: len(fake.store.state.queue) == 1)
         await pilot.press("y")
@@ -186,10 +173,9 @@ async def test_a_waiting_message_comes_back_behind_the_draft() -> None:
         assert fake.store.state.queue == ()
 
 
-async def test_an_unknown_command_stays_and_a_path_is_a_message() -> None:
+async def test_an_unknown_command_stays_and_a_path_is_a_message(seat: KeptBench) -> None:
     fake = engine()
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         app.bench.composer.write("/nonsense")
         await pilot.press("enter")
         await settled(pilot, lambda: "nonsense" in app.bench.status.said)
@@ -199,9 +185,8 @@ async def test_an_unknown_command_stays_and_a_path_is_a_message() -> None:
         await settled(pilot, lambda: fake.sent == ["/etc/hosts is wrong"])
 
 
-async def test_it_grows_to_eight_rows() -> None:
-    app = app_with(engine())
-    async with standing(app) as pilot:
+async def test_it_grows_to_eight_rows(seat: KeptBench) -> None:
+    async with seat.standing(engine()) as (app, pilot):
         app.bench.composer.write("\n".join("abc"))
         await pilot.pause()
         assert app.bench.composer.content_size.height == 3
@@ -210,10 +195,9 @@ async def test_it_grows_to_eight_rows() -> None:
         assert app.bench.composer.content_size.height == 8
 
 
-async def test_wide_characters_are_sent_as_typed() -> None:
+async def test_wide_characters_are_sent_as_typed(seat: KeptBench) -> None:
     fake = engine()
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (_, pilot):
         await pilot.press("漢", "字", "한", "글", "enter")
         await settled(pilot, lambda: fake.sent == ["漢字한글"])
 
@@ -255,11 +239,10 @@ async def test_a_line_with_a_key_is_not_remembered_in_clear(tmp_path: Path) -> N
     assert key not in kept
 
 
-async def test_keys_that_come_at_once_act_in_their_order() -> None:
+async def test_keys_that_come_at_once_act_in_their_order(seat: KeptBench) -> None:
     """A burst as type-ahead makes it: bound keys do not fall behind the characters."""
     fake = engine()
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         burst = [
             "o",
             "n",
@@ -281,9 +264,10 @@ async def test_keys_that_come_at_once_act_in_their_order() -> None:
         await settled(pilot, lambda: app.bench.composer.text == "n")
 
 
-async def test_enter_runs_the_command_that_is_written_not_one_of_a_list_that_is_behind() -> None:
-    app = app_with(engine())
-    async with standing(app) as pilot:
+async def test_enter_runs_the_command_that_is_written_not_one_of_a_list_that_is_behind(
+    seat: KeptBench,
+) -> None:
+    async with seat.standing(engine()) as (app, pilot):
         await pilot.press("/")
         await settled(pilot, lambda: app.bench.completions.is_open)
         for key in (*"vitals", "enter"):

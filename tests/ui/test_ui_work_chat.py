@@ -7,6 +7,7 @@ import time
 import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
 from support.conversations import ChatApp, assistant, user
+from support.kept_bench import KeptBench
 from support.pinned import ManualClock
 from support.running_states import (
     FAILING,
@@ -70,11 +71,10 @@ async def opened(pilot: Pilot[int], app: DuckflowApp, *keys: str) -> None:
 # --- talking and queueing --------------------------------------------------------------------
 
 
-async def test_enter_talks_now_and_tab_queues_while_work_runs() -> None:
+async def test_enter_talks_now_and_tab_queues_while_work_runs(seat: KeptBench) -> None:
     """Covers complaint 20: which of the two it is stands at the composer and at the message."""
     fake = FakeEngine(store_with(turn_started()))
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         hint = str(app.bench.composer.border_subtitle)
         assert "Enter talk now" in hint
         assert "Tab next turn" in hint
@@ -90,10 +90,9 @@ async def test_enter_talks_now_and_tab_queues_while_work_runs() -> None:
         assert len(fake.store.state.messages) == 1
 
 
-async def test_while_paused_enter_gives_the_work_another_direction() -> None:
+async def test_while_paused_enter_gives_the_work_another_direction(seat: KeptBench) -> None:
     fake = FakeEngine(store_with(turn_started()))
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         await pilot.press("escape")
         fake.store.dispatch(TurnPaused())
         await settled(pilot, lambda: "direction" in str(app.bench.composer.border_subtitle))
@@ -124,17 +123,15 @@ async def test_while_paused_the_screen_says_what_enter_does_with_what_is_written
         await settled(pilot, lambda: "Enter" not in foot(), "a command is neither")
 
 
-async def test_nothing_is_said_of_now_and_next_while_nothing_runs() -> None:
-    app = app_with(FakeEngine(store_with()))
-    async with standing(app):
+async def test_nothing_is_said_of_now_and_next_while_nothing_runs(seat: KeptBench) -> None:
+    async with seat.standing(FakeEngine(store_with())) as (app, _):
         assert not app.bench.composer.border_subtitle
 
 
-async def test_more_than_three_waiting_messages_are_counted() -> None:
+async def test_more_than_three_waiting_messages_are_counted(seat: KeptBench) -> None:
     store = working()
     waits(store, QUEUE)
-    app = app_with(FakeEngine(store))
-    async with standing(app) as pilot:
+    async with seat.standing(FakeEngine(store)) as (app, pilot):
         queue = app.bench.queue
         await settled(pilot, lambda: queue.size.height == 4)
         lines = [queue.render_line(y).text for y in range(4)]
@@ -146,11 +143,10 @@ async def test_more_than_three_waiting_messages_are_counted() -> None:
 
 
 @pytest.mark.parametrize("keys", [("alt+up",), ("/", "q", "u", "e", "u", "e", "enter")])
-async def test_a_waiting_message_is_rewritten(keys: tuple[str, ...]) -> None:
+async def test_a_waiting_message_is_rewritten(seat: KeptBench, keys: tuple[str, ...]) -> None:
     store = working()
     waits(store, QUEUE[:2])
-    app = app_with(FakeEngine(store))
-    async with standing(app) as pilot:
+    async with seat.standing(FakeEngine(store)) as (app, pilot):
         await opened(pilot, app, *keys)
         await pilot.press("down", "enter")
         await settled(pilot, lambda: isinstance(app.screen, EditMessage), "the editor")
@@ -164,12 +160,11 @@ async def test_a_waiting_message_is_rewritten(keys: tuple[str, ...]) -> None:
         assert [q.text for q in store.state.queue] == [QUEUE[0], f"{QUEUE[1]}!"]
 
 
-async def test_what_was_rewritten_too_late_is_in_the_composer() -> None:
+async def test_what_was_rewritten_too_late_is_in_the_composer(seat: KeptBench) -> None:
     """A character that was typed is never lost."""
     store = working()
     waits(store, QUEUE[:1])
-    app = app_with(FakeEngine(store))
-    async with standing(app) as pilot:
+    async with seat.standing(FakeEngine(store)) as (app, pilot):
         await opened(pilot, app, "alt+up")
         await pilot.press("enter")
         await settled(pilot, lambda: isinstance(app.screen, EditMessage), "the editor")
@@ -178,11 +173,10 @@ async def test_what_was_rewritten_too_late_is_in_the_composer() -> None:
         await settled(pilot, lambda: app.bench.composer.text == f"{QUEUE[0]}!")
 
 
-async def test_waiting_messages_change_places_and_come_back() -> None:
+async def test_waiting_messages_change_places_and_come_back(seat: KeptBench) -> None:
     store = working()
     waits(store, QUEUE[:3])
-    app = app_with(FakeEngine(store))
-    async with standing(app) as pilot:
+    async with seat.standing(FakeEngine(store)) as (app, pilot):
         await opened(pilot, app, "alt+up")
         await pilot.press("J")
         await settled(
@@ -193,11 +187,10 @@ async def test_waiting_messages_change_places_and_come_back() -> None:
         assert app.bench.composer.text == QUEUE[0]
 
 
-async def test_the_queue_may_empty_itself_while_it_is_open() -> None:
+async def test_the_queue_may_empty_itself_while_it_is_open(seat: KeptBench) -> None:
     store = working()
     waits(store, QUEUE[:2])
-    app = app_with(FakeEngine(store))
-    async with standing(app) as pilot:
+    async with seat.standing(FakeEngine(store)) as (app, pilot):
         await opened(pilot, app, "alt+up")
         for message in store.state.queue:
             store.dispatch(QueueItemRemoved(message_id=message.message_id))
@@ -209,10 +202,9 @@ async def test_the_queue_may_empty_itself_while_it_is_open() -> None:
 # --- the user's own commands -----------------------------------------------------------------
 
 
-async def test_a_line_behind_an_exclamation_mark_runs_as_the_users_own() -> None:
+async def test_a_line_behind_an_exclamation_mark_runs_as_the_users_own(seat: KeptBench) -> None:
     fake = FakeEngine(store_with())
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         composer = app.bench.composer
         await pilot.press("!", "l", "s")
         await settled(pilot, lambda: "own command" in str(composer.border_title))
@@ -227,11 +219,12 @@ async def test_a_line_behind_an_exclamation_mark_runs_as_the_users_own() -> None
         await settled(pilot, lambda: fake.commands == ["ls", "ls"])
 
 
-async def test_an_exclamation_mark_behind_a_space_is_a_message_again_and_again() -> None:
+async def test_an_exclamation_mark_behind_a_space_is_a_message_again_and_again(
+    seat: KeptBench,
+) -> None:
     """Recalled from the history it must not become a command."""
     fake = FakeEngine(store_with())
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (_, pilot):
         await pilot.press("space", "!", "x", "enter")
         await settled(pilot, lambda: fake.sent == ["!x"])
         await pilot.press("up", "enter")
@@ -239,10 +232,9 @@ async def test_an_exclamation_mark_behind_a_space_is_a_message_again_and_again()
         assert fake.commands == []
 
 
-async def test_an_exclamation_mark_alone_stays() -> None:
+async def test_an_exclamation_mark_alone_stays(seat: KeptBench) -> None:
     fake = FakeEngine(store_with())
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         await pilot.press("!", "enter")
         await settled(pilot, lambda: "command after the !" in app.bench.status.said)
         assert app.bench.composer.text == "!"
@@ -250,12 +242,13 @@ async def test_an_exclamation_mark_alone_stays() -> None:
 
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+c"])
-async def test_a_key_ends_the_users_own_command_when_nothing_else_runs(key: str) -> None:
+async def test_a_key_ends_the_users_own_command_when_nothing_else_runs(
+    seat: KeptBench, key: str
+) -> None:
     store = store_with()
     runs(store, "sleep 100", by_user=True)
     fake = FakeEngine(store)
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (_, pilot):
         await pilot.press(key)
         await settled(pilot, lambda: fake.asked[-1:] == ["stop"])
 
@@ -263,11 +256,12 @@ async def test_a_key_ends_the_users_own_command_when_nothing_else_runs(key: str)
 # --- what a command prints -------------------------------------------------------------------
 
 
-async def test_the_newest_lines_stand_below_a_running_command_and_more_unfolded() -> None:
+async def test_the_newest_lines_stand_below_a_running_command_and_more_unfolded(
+    seat: KeptBench,
+) -> None:
     store = working()
     runs(store, "make", "".join(f"line {number}\n" for number in range(60)))
-    app = app_with(FakeEngine(store))
-    async with standing(app, 120, 60) as pilot:
+    async with seat.standing(FakeEngine(store), 120, 60) as (app, pilot):
         await settled(pilot, lambda: says(app, "line 59"))
         shown = [line for line in chat_of(app) if "│ line" in line]
         assert [line.split()[-1] for line in shown] == ["55", "56", "57", "58", "59"]
@@ -279,11 +273,12 @@ async def test_the_newest_lines_stand_below_a_running_command_and_more_unfolded(
         await settled(pilot, lambda: sum("│ l" in line for line in chat_of(app)) == 40)
 
 
-async def test_output_cannot_act_and_a_carriage_return_begins_its_line_anew() -> None:
+async def test_output_cannot_act_and_a_carriage_return_begins_its_line_anew(
+    seat: KeptBench,
+) -> None:
     store = working()
     runs(store, "make", "\x1b]52;c;eA==\x07\x1b[2Jhello\u202e\n 10 %\r 20 %\r 30 %")
-    app = app_with(FakeEngine(store))
-    async with standing(app) as pilot:
+    async with seat.standing(FakeEngine(store)) as (app, pilot):
         await settled(pilot, lambda: says(app, "30 %"))
         text = "\n".join(chat_of(app))
         assert "␛]52;c;eA==␇␛[2Jhello⟨U+202E⟩" in text
@@ -428,12 +423,13 @@ async def test_what_a_turn_took_stands_where_it_ended() -> None:
 # --- the status line -------------------------------------------------------------------------
 
 
-async def test_the_status_line_says_what_holds_commands_and_what_runs_unseen() -> None:
+async def test_the_status_line_says_what_holds_commands_and_what_runs_unseen(
+    seat: KeptBench,
+) -> None:
     store = working()
     in_background(store)
     served(store)
-    app = app_with(FakeEngine(store))
-    async with standing(app, 140, 40) as pilot:
+    async with seat.standing(FakeEngine(store), 140, 40) as (app, pilot):
         text = app.bench.status.render_line(0).text
         assert "NO SANDBOX" in app.bench.header.render_line(0).text
         assert "1 in background · /ps" in text
@@ -446,12 +442,11 @@ async def test_the_status_line_says_what_holds_commands_and_what_runs_unseen() -
 # --- boards ----------------------------------------------------------------------------------
 
 
-async def test_processes_are_listed_tailed_live_and_ended() -> None:
+async def test_processes_are_listed_tailed_live_and_ended(seat: KeptBench) -> None:
     store = working()
     in_background(store)
     fake = FakeEngine(store)
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         await opened(pilot, app, "/", "p", "s", "enter")
         text = page(app)
         assert "npm run dev -- --port 5173" in text
@@ -476,12 +471,11 @@ async def test_processes_are_listed_tailed_live_and_ended() -> None:
         assert sum(asked.startswith("end") for asked in fake.asked) == 1
 
 
-async def test_a_letter_typed_before_the_board_stood_ends_nothing() -> None:
+async def test_a_letter_typed_before_the_board_stood_ends_nothing(seat: KeptBench) -> None:
     store = working()
     in_background(store)
     fake = FakeEngine(store)
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         await pilot.press("/", "p", "s", "enter", "e")
         await settled(pilot, lambda: isinstance(app.screen, Board))
         await pilot.pause()
@@ -489,13 +483,12 @@ async def test_a_letter_typed_before_the_board_stood_ends_nothing() -> None:
 
 
 @pytest.mark.parametrize(("key", "asked"), [("s", "start"), ("x", "stop"), ("r", "restart")])
-async def test_servers_with_their_tools_log_and_keys(key: str, asked: str) -> None:
+async def test_servers_with_their_tools_log_and_keys(seat: KeptBench, key: str, asked: str) -> None:
     store = working()
     served(store)
     fake = FakeEngine(store)
     fake.logs["shop"] = "opened\x1b[2J shop.db\n"
-    app = app_with(fake)
-    async with standing(app) as pilot:
+    async with seat.standing(fake) as (app, pilot):
         await opened(pilot, app, "/", "m", "c", "p", "enter")
         await settled(pilot, lambda: "opened␛[2J shop.db" in page(app))
         text = page(app)
@@ -511,13 +504,12 @@ async def test_servers_with_their_tools_log_and_keys(key: str, asked: str) -> No
 
 
 @pytest.mark.parametrize("size", [(20, 5), (10, 3), (300, 100)])
-async def test_boards_draw_at_every_size(size: tuple[int, int]) -> None:
+async def test_boards_draw_at_every_size(seat: KeptBench, size: tuple[int, int]) -> None:
     store = working()
     in_background(store)
     served(store)
     waits(store, QUEUE)
-    app = app_with(FakeEngine(store))
-    async with standing(app) as pilot:
+    async with seat.standing(FakeEngine(store)) as (app, pilot):
         for name in ("processes", "servers", "queue"):
             app.action_page(name)
             await settled(pilot, lambda: isinstance(app.screen, Board))
@@ -528,11 +520,10 @@ async def test_boards_draw_at_every_size(size: tuple[int, int]) -> None:
             await settled(pilot, lambda: app.screen is app.bench)
 
 
-async def test_copy_takes_the_last_reply_as_it_was_written() -> None:
+async def test_copy_takes_the_last_reply_as_it_was_written(seat: KeptBench) -> None:
     store = store_with()
     store.state.messages.append(assistant("**bold** and `code`", 1))
-    app = app_with(FakeEngine(store))
-    async with standing(app) as pilot:
+    async with seat.standing(FakeEngine(store)) as (app, pilot):
         await pilot.pause()
         app.bench.action_copy()
         await settled(pilot, lambda: app.clipboard == "**bold** and `code`", "the copy")

@@ -8,6 +8,7 @@ import pytest
 from support.app_states import FakeEngine, app_with, commanded, settled, standing, store_with
 from support.app_states import turn_started as started
 from support.conversations import assistant, user
+from support.kept_bench import KeptBench
 from support.pictures import by_name, each_state
 from support.pinned import ManualClock
 from support.screens import shown
@@ -117,10 +118,11 @@ async def stands(pilot: Pilot[int], app: DuckflowApp) -> None:
     await pilot.pause()
 
 
-async def test_where_there_is_room_for_two_rows_a_page_still_says_what_it_is_about() -> None:
+async def test_where_there_is_room_for_two_rows_a_page_still_says_what_it_is_about(
+    seat: KeptBench,
+) -> None:
     """Below the chosen item the beginning of what belongs to it, in place of keys."""
-    app = app_with(FakeEngine(carrying()))
-    async with standing(app, 20, 5) as pilot:
+    async with seat.standing(FakeEngine(carrying()), 20, 5) as (app, pilot):
         await commanded(pilot, "/working")
         await stands(pilot, app)
         rows = page(app).splitlines()
@@ -195,9 +197,10 @@ async def test_a_decision_is_a_row_and_unfolds_to_its_rationale_and_both_checks(
         assert "· not stated" in below(app)
 
 
-async def test_enter_leads_to_the_place_in_the_chat_or_says_that_there_is_none() -> None:
-    app = app_with(FakeEngine(carrying()))
-    async with standing(app, 120) as pilot:
+async def test_enter_leads_to_the_place_in_the_chat_or_says_that_there_is_none(
+    seat: KeptBench,
+) -> None:
+    async with seat.standing(FakeEngine(carrying()), 120) as (app, pilot):
         await commanded(pilot, "/working")
         await stands(pilot, app)
         await pilot.press("enter")  # the goal has no place
@@ -210,10 +213,9 @@ async def test_enter_leads_to_the_place_in_the_chat_or_says_that_there_is_none()
 
 
 @pytest.mark.parametrize("place", ["vitals", "ledger"])
-async def test_a_key_beside_the_goal_opens_it(place: str) -> None:
+async def test_a_key_beside_the_goal_opens_it(seat: KeptBench, place: str) -> None:
     """Covers S4-104."""
-    app = app_with(FakeEngine(carrying()))
-    async with standing(app, 120) as pilot:
+    async with seat.standing(FakeEngine(carrying()), 120) as (app, pilot):
         pane = app.bench.goal.vitals if place == "vitals" else app.bench.goal.ledger
         app.bench.vitals_on = place == "vitals"
         await pilot.press("f5")
@@ -224,10 +226,11 @@ async def test_a_key_beside_the_goal_opens_it(place: str) -> None:
         await settled(pilot, lambda: app.screen is app.bench)
 
 
-async def test_where_nothing_is_carried_the_page_says_so_and_what_will_be_there() -> None:
+async def test_where_nothing_is_carried_the_page_says_so_and_what_will_be_there(
+    seat: KeptBench,
+) -> None:
     fake = FakeEngine(store_with())
-    app = app_with(fake)
-    async with standing(app, 120) as pilot:
+    async with seat.standing(fake, 120) as (app, pilot):
         await commanded(pilot, "/working")
         await stands(pilot, app)
         assert app.words("working.none").split(".")[0] in page(app)
