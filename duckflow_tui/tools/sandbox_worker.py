@@ -1,8 +1,9 @@
 """Holds one command: makes the sandbox around it, starts it, and ends as it ended.
 
-Run with ``python -I -S``; standard library only. ``sandbox.py`` says what is to be held, as a
-``plan``; what of it exists on this machine is looked up here, outside of the sandbox. When any part
-of the sandbox cannot be made, the command is not started.
+Run with ``python -I -S``; standard library only, and little of it, since each command waits for
+what is imported here, with bubblewrap twice. ``sandbox.py`` says what is to be held, as a ``plan``;
+what of it exists on this machine is looked up here, outside of the sandbox. When any part of the
+sandbox cannot be made, the command is not started.
 """
 
 from __future__ import annotations
@@ -13,16 +14,17 @@ import errno
 import fcntl
 import json
 import os
-import platform
 import re
 import resource
 import signal
-import socket
 import stat
 import struct
 import sys
 import time
-from typing import Any, NamedTuple, NoReturn
+
+TYPE_CHECKING = False  # as type checkers know it: the module of types takes as long as all others
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 NOT_SET_UP = 125  # exit status of a command that was not started
 PROXY = ("127.0.0.1", 3128)  # where a command with hosts finds its proxy, in a network of its own
@@ -107,15 +109,14 @@ def _attach(tree: int, target: str) -> None:
 # --- what is where ---------------------------------------------------------------------------
 
 
-class Mount(NamedTuple):
+class Mount:
     """Something in place of a part of the tree. ``kind``: ``write``, ``read`` and ``link`` show
     ``source`` there, ``empty`` an empty folder of its own, ``sealed`` one that stays so, ``blank``
     a file that cannot be opened.
     """
 
-    target: str
-    kind: str
-    source: str = ""
+    def __init__(self, target: str, kind: str, source: str = "") -> None:
+        self.target, self.kind, self.source = target, kind, source
 
 
 def _is_below(path: str, *folders: str) -> bool:
@@ -332,8 +333,9 @@ def _make_room(mount: Mount, trees: dict[str, int]) -> None:
 
 
 def _loopback_up() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        fcntl.ioctl(asking, 0x8914, struct.pack("16sh22x", b"lo", 0x41))  # SIOCSIFFLAGS: up
+    asking = _done(_libc.socket(2, 2, 0), "socket")  # AF_INET, SOCK_DGRAM
+    fcntl.ioctl(asking, 0x8914, struct.pack("16sh22x", b"lo", 0x41))  # SIOCSIFFLAGS: up
+    os.close(asking)
 
 
 # --- partial: Landlock -----------------------------------------------------------------------
@@ -384,7 +386,7 @@ def confine(plan: dict[str, Any]) -> None:
     """Give up every right, for ever, and the system calls that no command of a project needs."""
     program = bytes.fromhex(plan["filter"])
     if not program:
-        raise OSError(errno.EOPNOTSUPP, f"no system calls are known for {platform.machine()}")
+        raise OSError(errno.EOPNOTSUPP, f"no system calls are known for {os.uname().machine}")
     _prctl("no_new_privs", _NO_NEW_PRIVILEGES, 1)
     _prctl("ambient capabilities", _AMBIENT, _CLEAR)
     header, held = struct.pack("=Ii", _CAPABILITY_VERSION, 0), ctypes.create_string_buffer(24)
@@ -512,6 +514,8 @@ def inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
 
 def _open_proxy(channel: int) -> None:
     """Listen for the command's requests to its proxy; who answers them is outside, and gets it."""
+    import socket  # few commands need it
+
     with socket.socket(fileno=channel) as outside, socket.create_server(PROXY) as listening:
         socket.send_fds(outside, [b"+"], [listening.fileno()])
 
