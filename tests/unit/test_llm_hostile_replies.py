@@ -21,7 +21,7 @@ from duckflow_tui.llm.strict_json import NotStrict, ReplyPreview, find_object
 from duckflow_tui.llm.text_calls import MOST, read_calls
 from duckflow_tui.llm.wire import WireChunk
 
-LENGTH = rounds(200_000, 50_000)  # characters
+LENGTH = rounds(100_000, 50_000)  # characters
 CPU_S = rounds(5, 2)  # seconds for all readers of one shape; each takes some tenths, and minutes
 # of so long a text where the work grows with the square of the length
 READ = "file_ops.read_file"
