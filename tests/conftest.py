@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Generator
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any, cast
 
@@ -189,7 +190,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item.get_closest_marker("whole") is None]
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
-        if {"kept", "seat"}.intersection(getattr(item, "fixturenames", ())):
+        asks_for = {"kept", "seat"}.intersection(getattr(item, "fixturenames", ()))
+        if asks_for and iscoroutinefunction(getattr(item, "function", None)):
             item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
 
 
