@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncGenerator, Callable
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.app_states import settled
+from support.app_states import DEADLINE, settled
 from support.conversations import REPLY, REPLY_JA
 from support.journal_events import answered, begun, finished, opened, requested, said, started
 from support.plans import draft
@@ -77,10 +78,7 @@ class Live:
         gate = self.app.bench.gate.gate
         await self.pilot.press("alt+3")
         await settled(self.pilot, lambda: self.app.bench.gate.has_focus, "the focus")
-        # A key is refused while it could be meant for another place, and while rows are unseen.
-        while gate in self.state.gates:
-            await self.pilot.press(*keys)
-            await self.pilot.pause(0.5)  # keys that come close together are a text
+        await self._pressed(keys, lambda: gate not in self.state.gates, "an answer to the gate")
 
     async def approve_card(self, key: str) -> None:
         """Turn to the open card and press this key until it is answered."""
@@ -91,8 +89,17 @@ class Live:
         self.cards.append(card)
         await self.pilot.press("alt+3")
         await settled(self.pilot, lambda: question.has_focus, "the focus")
-        while card in self.state.cards:
-            await self.pilot.press(key)
+        await self._pressed((key,), lambda: card not in self.state.cards, "an answer to the card")
+
+    async def _pressed(self, keys: Sequence[str], done: Callable[[], bool], what: str) -> None:
+        """Press these keys until it is done. A key is refused while it could be meant for another
+        place, and while rows are unseen.
+        """
+        end = time.monotonic() + DEADLINE
+        while not done():
+            focus = self.app.screen.focused
+            assert time.monotonic() < end, f"{what} did not come of {keys}; focus: {focus}"
+            await self.pilot.press(*keys)
             await self.pilot.pause(0.5)  # keys that come close together are a text
 
     async def approve_all(self) -> None:

@@ -55,6 +55,8 @@ WAYS: Final = (
     {"up", "down"}, {"left", "right"}, {"home", "end"}, {"J", "K"},
     {"left_square_bracket", "right_square_bracket"}, {"down", "pagedown", "end"},
 )  # fmt: skip
+#: Of two ways the one that finds something where a list begins is tried first.
+ONWARDS: Final = {"down", "right", "end", "J", "right_square_bracket"}
 SCROLL: Final = {"pageup", "pagedown"}  # they find nothing where all is in sight
 NAMED: Final = re.compile(r"(?<!\w)(?:\^[A-Z]|F\d+|(?:Ctrl|Alt)\+\w|Enter|Esc|Tab)(?!\w)")
 EDGE: Final = re.compile(r"\s{2,}| · |[│╭╮╰╯─▏]+")
@@ -333,6 +335,11 @@ async def another(pilot: Pilot[int], stands: Callable[[], object], before: objec
     return False
 
 
+def onwards(key: str) -> bool:
+    """Sorts the keys that go onwards before the others."""
+    return key not in ONWARDS
+
+
 async def dead_keys(desk: Desk, place: Place) -> list[str]:
     """The keys of the place that do nothing and say nothing."""
     await desk.come_to(place)
@@ -357,7 +364,7 @@ async def dead_keys(desk: Desk, place: Place) -> list[str]:
         ways = any(set(group) <= way for way in WAYS)
         alike = len(set(group)) == 1
         worked: list[bool] = []
-        for keys in [group] if alike else [(key,) for key in group]:
+        for keys in [group] if alike else [(key,) for key in sorted(group, key=onwards)]:
             if ways and any(worked):
                 break
             if desk.shows() != shown:
