@@ -23,7 +23,6 @@ import pytest_asyncio
 import textual.css.stylesheet as sheets
 import textual.screen
 from support import drawing
-from support.kept_bench import KeptBench
 from support.open_apps import OpenApps
 from support.pictures import ScreenText, text_of
 from support.pilots import caught_up
@@ -55,19 +54,11 @@ drawing.install()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def kept() -> AsyncGenerator[OpenApps]:
+async def open_apps() -> AsyncGenerator[OpenApps]:
     """Apps for all tests of a file that ask for them; those share a loop."""
     apps = OpenApps()
     yield apps
     await apps.close()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def seat() -> AsyncGenerator[KeptBench]:
-    """One app for all tests of a file that ask for it; those share a loop."""
-    bench = KeptBench()
-    yield bench
-    await bench.close()
 
 
 @pytest.fixture(autouse=True)
@@ -190,7 +181,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item.get_closest_marker("whole") is None]
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
     for item in items:
-        asks_for = {"kept", "seat"}.intersection(getattr(item, "fixturenames", ()))
+        asks_for = "open_apps" in getattr(item, "fixturenames", ())
         if asks_for and iscoroutinefunction(getattr(item, "function", None)):
             item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Final
 
 from support.app_states import FakeEngine, FakeSessions, app_with, settled, store_with
 from support.gates import Alike, Gate, GateApp, drawn
@@ -17,6 +17,8 @@ from textual.pilot import Pilot
 from duckflow_tui.ui.app import DuckflowApp
 
 Size = tuple[int, int]
+
+_LATER: Final = 60.0  # seconds: what one test did is long ago for the next
 
 
 class OpenApps:
@@ -46,42 +48,29 @@ class OpenApps:
                 await drawn(pilot)
             await app.ask_anew(*gates, language=language, **how)
             yield app, pilot
+            assert app.size == size
 
     @asynccontextmanager
     async def standing(
         self, fake: FakeEngine, width: int = 120, height: int = 40, *, language: str = "en"
     ) -> AsyncGenerator[tuple[DuckflowApp, Pilot[int]]]:
-        """The whole app with this session, as after a change of the session."""
+        """The whole app with this session, as at a start: as a user opens another session."""
 
         def start() -> DuckflowApp:
             return app_with(FakeEngine(store_with()), language=language)
 
         size = width, height
-        async with self._at((size, language), start, size) as pilot:
+        async with self._at(DuckflowApp, start, size) as pilot:
             app = pilot.app
             assert isinstance(app, DuckflowApp)
             await settled(pilot, lambda: not app.session.opening, "the session")
-            await self._show(app, fake)
+            if app.size != size:
+                await pilot.resize_terminal(width, height)
+            if app.words.language != language:
+                app.action_language(language)
+            await _show(app, fake)
             await settled(pilot, lambda: stands(app.screen), "the screen")
             yield app, pilot
-
-    async def _show(self, app: DuckflowApp, fake: FakeEngine) -> None:
-        while app.screen is not app.bench:
-            await app.pop_screen()
-        before, clock, sources = app.session.store, app.clock, app.session.sources
-        assert before is not None
-        assert isinstance(clock, ManualClock)
-        assert isinstance(sources, FakeSessions)
-        before.state.cards, before.state.gates = (), ()
-        app.bridge.spread(before.state)
-        clock.advance(60)
-        clock.set(ManualClock().now())
-        fake.store.clock = clock
-        sources.other = fake
-        app.bench.composer.write("")
-        await app.session.switch_to("another")
-        app.bench.composer.focus()
-        app.status.clear_message()
 
     @asynccontextmanager
     async def _at(
@@ -94,7 +83,7 @@ class OpenApps:
             try:
                 yield pilot
                 assert pilot.app._exception is None  # pyright: ignore[reportPrivateUsage]
-                assert pilot.app.size == size
+                assert pilot.app.is_running
             except BaseException:
                 del self._open[key]
                 over.set()
@@ -121,3 +110,27 @@ class OpenApps:
         for _, over in self._open.values():
             over.set()
         await asyncio.gather(*self._running)
+
+
+async def _show(app: DuckflowApp, fake: FakeEngine) -> None:
+    """Open this session and put away what keys and tests did to the screen."""
+    bench, clock, sources = app.bench, app.clock, app.session.sources
+    assert isinstance(clock, ManualClock)
+    assert isinstance(sources, FakeSessions)
+    while app.screen is not bench:
+        await app.pop_screen()
+    app.theme = "duck-dark"
+    bench.shown, bench.column, bench.zoomed = "chat", "side", False
+    bench.vitals.explained = False
+    app.bridge.attach(store_with())  # what is kept of a plan, a goal and a question goes with them
+    vars(bench.plan).update(_cursor=("", ""))
+    vars(bench.composer).update(_dismissed="", _recalled=None)
+    clock.advance(_LATER)
+    clock.set(fake.store.clock.now())
+    fake.store.clock = clock
+    sources.other, sources.fault = fake, None
+    await app.session.switch_to("another")
+    assert app.session.store is fake.store
+    sources.resumed.clear()
+    bench.set_focus(bench.composer)
+    app.status.clear_message()

@@ -33,9 +33,9 @@ def burst(app: App[Any], text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["nobody asked", "nyes please, smaller", "nn", "ny\x7fes"])
-async def test_what_comes_right_behind_n_is_the_reason(text: str, kept: OpenApps) -> None:
+async def test_what_comes_right_behind_n_is_the_reason(text: str, open_apps: OpenApps) -> None:
     """Covers S4-60. No letter of it approves, and none is lost."""
-    async with kept.asking(gate()) as (app, pilot):
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, text)
         await drawn(pilot)
@@ -50,8 +50,8 @@ async def test_what_comes_right_behind_n_is_the_reason(text: str, kept: OpenApps
         assert answer.reason == f"{text[1:].replace(chr(0x79) + chr(0x7F), '')} it"
 
 
-async def test_what_comes_right_behind_the_reason_reaches_the_composer(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_what_comes_right_behind_the_reason_reaches_the_composer(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "nno\ryes")
         await drawn(pilot)
@@ -59,8 +59,8 @@ async def test_what_comes_right_behind_the_reason_reaches_the_composer(kept: Ope
         assert app.composer.value == "yes"
 
 
-async def test_a_paste_right_behind_n_is_the_reason(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_a_paste_right_behind_n_is_the_reason(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "n")
         app.post_message(events.Paste("y\nes"))
@@ -70,9 +70,11 @@ async def test_a_paste_right_behind_n_is_the_reason(kept: OpenApps) -> None:
 
 
 @pytest.mark.parametrize("text", ["oh yes", "hello", "]y", "wy", "a1", "st"])
-async def test_no_answer_comes_from_the_middle_of_a_burst(text: str, kept: OpenApps) -> None:
+async def test_no_answer_comes_from_the_middle_of_a_burst(text: str, open_apps: OpenApps) -> None:
     """Covers S4-60. A letter that came with others was not pressed for its own sake."""
-    async with kept.asking(gate(can_grant_session=False), proposed={"gate_00000001": AFTER}) as (
+    async with open_apps.asking(
+        gate(can_grant_session=False), proposed={"gate_00000001": AFTER}
+    ) as (
         app,
         pilot,
     ):
@@ -90,9 +92,9 @@ async def test_no_answer_comes_from_the_middle_of_a_burst(text: str, kept: OpenA
 
 
 @pytest.mark.parametrize("text", ["yes please", "ynes1", "so it is", "the end", "1,2", "yy", "y]"])
-async def test_a_text_that_begins_with_an_answer_is_a_text(text: str, kept: OpenApps) -> None:
+async def test_a_text_that_begins_with_an_answer_is_a_text(text: str, open_apps: OpenApps) -> None:
     """Covers S4-60. It approves nothing, and all of it reaches the composer, the focus with it."""
-    async with kept.asking(gate(step_id="step_1", can_grant_step=True)) as (app, pilot):
+    async with open_apps.asking(gate(step_id="step_1", can_grant_step=True)) as (app, pilot):
         await at_gate(pilot)
         burst(app, text)
         await drawn(pilot)
@@ -103,8 +105,10 @@ async def test_a_text_that_begins_with_an_answer_is_a_text(text: str, kept: Open
         assert app.answers == []
 
 
-async def test_keys_that_come_as_fast_as_fingers_hardly_move_are_a_text(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_keys_that_come_as_fast_as_fingers_hardly_move_are_a_text(
+    open_apps: OpenApps,
+) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         keys = [events.Key(character, character) for character in "yes"]
         for number, key in enumerate(keys):
@@ -114,8 +118,8 @@ async def test_keys_that_come_as_fast_as_fingers_hardly_move_are_a_text(kept: Op
         assert (app.answers, app.composer.value) == ([], "yes")
 
 
-async def test_a_paste_right_behind_y_is_a_text_too(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_a_paste_right_behind_y_is_a_text_too(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "y")
         app.post_message(events.Paste("es"))
@@ -123,8 +127,8 @@ async def test_a_paste_right_behind_y_is_a_text_too(kept: OpenApps) -> None:
         assert (app.answers, app.composer.value) == ([], "yes")
 
 
-async def test_escape_right_behind_y_takes_it_back(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_escape_right_behind_y_takes_it_back(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "y")
         app.post_message(events.Key("escape", None))
@@ -143,9 +147,9 @@ async def test_escape_right_behind_y_takes_it_back(kept: OpenApps) -> None:
     ],
 )
 async def test_an_answer_alone_needs_no_other_key(
-    key: str, choice: GateChoice, kept: OpenApps
+    key: str, choice: GateChoice, open_apps: OpenApps
 ) -> None:
-    async with kept.asking(gate(step_id="step_1", can_grant_step=True)) as (app, pilot):
+    async with open_apps.asking(gate(step_id="step_1", can_grant_step=True)) as (app, pilot):
         await at_gate(pilot)
         burst(app, key)
         await settled(pilot, lambda: bool(app.answers), "the answer")
@@ -153,9 +157,9 @@ async def test_an_answer_alone_needs_no_other_key(
 
 
 async def test_a_gate_that_changes_while_a_key_is_held_is_not_answered_by_it(
-    kept: OpenApps,
+    open_apps: OpenApps,
 ) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "y")
         await settled(pilot, lambda: app.card.holding, "the key")
@@ -166,8 +170,8 @@ async def test_a_gate_that_changes_while_a_key_is_held_is_not_answered_by_it(
         assert app.answers == []
 
 
-async def test_what_comes_right_behind_e_does_not_approve(kept: OpenApps) -> None:
-    async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
+async def test_what_comes_right_behind_e_does_not_approve(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         burst(app, "ey")
         await drawn(pilot)
@@ -190,12 +194,12 @@ async def test_a_burst_typed_at_a_pane_is_whole_in_the_composer(pane: str) -> No
 
 @pytest.mark.parametrize("text", ["too many steps", "ynot now", "hm, sure"])
 async def test_the_rest_of_a_text_that_began_too_soon_goes_nowhere(
-    text: str, kept: OpenApps
+    text: str, open_apps: OpenApps
 ) -> None:
     """Covers S4-60. A text typed at the speed of fingers: after a key that did nothing no letter
     of it answers, until nothing was typed for a while.
     """
-    async with kept.asking(gate()) as (app, pilot):
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         app.card.blur()
         app.card.focus()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
-from support.kept_bench import KeptBench
+from support.open_apps import OpenApps
 from support.screens import shown
 from textual import events
 
@@ -19,32 +19,32 @@ def engine(*files: str) -> FakeEngine:
 
 
 @pytest.mark.parametrize("key", ["ctrl+j", "alt+enter", "shift+enter"])
-async def test_keys_for_a_new_line(seat: KeptBench, key: str) -> None:
-    async with seat.standing(engine()) as (app, pilot):
+async def test_keys_for_a_new_line(open_apps: OpenApps, key: str) -> None:
+    async with open_apps.standing(engine()) as (app, pilot):
         await pilot.press("a", key, "b")
         assert app.bench.composer.text == "a\nb"
 
 
-async def test_backslash_and_enter_is_a_new_line(seat: KeptBench) -> None:
+async def test_backslash_and_enter_is_a_new_line(open_apps: OpenApps) -> None:
     fake = engine()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("a", "backslash", "enter", "b")
         assert app.bench.composer.text == "a\nb"
         assert fake.sent == []
 
 
-async def test_enter_sends_and_empties(seat: KeptBench) -> None:
+async def test_enter_sends_and_empties(open_apps: OpenApps) -> None:
     fake = engine()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("h", "i", "enter")
         await settled(pilot, lambda: fake.sent == ["hi"])
         assert app.bench.composer.text == ""
         assert app.bench.focused is app.bench.composer
 
 
-async def test_keys_of_the_stock_widget_are_unbound(seat: KeptBench) -> None:
+async def test_keys_of_the_stock_widget_are_unbound(open_apps: OpenApps) -> None:
     """F6, F7 and Ctrl+Q do nothing here."""
-    async with seat.standing(engine()) as (app, pilot):
+    async with open_apps.standing(engine()) as (app, pilot):
         await pilot.press("a", "b", "f6", "f7", "ctrl+q")
         assert app.bench.composer.selected_text == ""
         assert app.is_running
@@ -64,26 +64,26 @@ async def test_a_large_paste_is_folded_and_sent_whole() -> None:
     assert fake.sent == [f"a {text}!"]
 
 
-async def test_a_chip_is_deleted_as_a_whole(seat: KeptBench) -> None:
+async def test_a_chip_is_deleted_as_a_whole(open_apps: OpenApps) -> None:
     fake = engine()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         app.post_message(events.Paste("x" * 2000))
         await settled(pilot, lambda: "Pasted" in app.bench.composer.text)
         await pilot.press("backspace")
         assert app.bench.composer.text == ""
 
 
-async def test_a_small_paste_does_not_send(seat: KeptBench) -> None:
+async def test_a_small_paste_does_not_send(open_apps: OpenApps) -> None:
     fake = engine()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         app.post_message(events.Paste("one\r\ntwo\r\n"))
         await settled(pilot, lambda: app.bench.composer.text == "one\ntwo\n")
         assert fake.sent == []
 
 
-async def test_history_at_the_edge_and_the_draft_comes_back(seat: KeptBench) -> None:
+async def test_history_at_the_edge_and_the_draft_comes_back(open_apps: OpenApps) -> None:
     fake = engine()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         composer = app.bench.composer
         for text in ("first", "second"):
             composer.write(text)
@@ -97,8 +97,8 @@ async def test_history_at_the_edge_and_the_draft_comes_back(seat: KeptBench) -> 
         assert composer.text == "d"
 
 
-async def test_up_moves_inside_the_text_before_it_recalls(seat: KeptBench) -> None:
-    async with seat.standing(engine()) as (app, pilot):
+async def test_up_moves_inside_the_text_before_it_recalls(open_apps: OpenApps) -> None:
+    async with open_apps.standing(engine()) as (app, pilot):
         app.bench.composer.past.add("older")
         await pilot.press("a", "ctrl+j", "b", "up")
         assert app.bench.composer.text == "a\nb"
@@ -107,16 +107,16 @@ async def test_up_moves_inside_the_text_before_it_recalls(seat: KeptBench) -> No
         assert app.bench.composer.text == "older"
 
 
-async def test_search_the_history(seat: KeptBench) -> None:
-    async with seat.standing(engine()) as (app, pilot):
+async def test_search_the_history(open_apps: OpenApps) -> None:
+    async with open_apps.standing(engine()) as (app, pilot):
         app.bench.composer.past.add("fix the total")
         app.bench.composer.past.add("write a test")
         await pilot.press("ctrl+r", "t", "o", "t", "enter")
         await settled(pilot, lambda: app.bench.composer.text == "fix the total")
 
 
-async def test_commands_complete_with_tab_and_run_with_enter(seat: KeptBench) -> None:
-    async with seat.standing(engine()) as (app, pilot):
+async def test_commands_complete_with_tab_and_run_with_enter(open_apps: OpenApps) -> None:
+    async with open_apps.standing(engine()) as (app, pilot):
         await pilot.press("/", "v", "i")
         await settled(pilot, lambda: app.bench.completions.is_open)
         await pilot.press("tab")
@@ -126,9 +126,9 @@ async def test_commands_complete_with_tab_and_run_with_enter(seat: KeptBench) ->
         assert app.bench.composer.text == ""
 
 
-async def test_files_complete_and_enter_sends_as_written(seat: KeptBench) -> None:
+async def test_files_complete_and_enter_sends_as_written(open_apps: OpenApps) -> None:
     fake = engine("src/shop/pricing.py", "src/shop/cart.py")
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("s", "e", "e", " ", "@", "p", "r", "i", "c")
         await settled(pilot, lambda: app.bench.completions.is_open)
         await pilot.press("tab")
@@ -139,9 +139,9 @@ async def test_files_complete_and_enter_sends_as_written(seat: KeptBench) -> Non
     assert fake.sent == ["see @src/shop/pricing.py @cart"]
 
 
-async def test_escape_closes_the_list_and_nothing_else(seat: KeptBench) -> None:
+async def test_escape_closes_the_list_and_nothing_else(open_apps: OpenApps) -> None:
     fake = FakeEngine(store_with(turn_started()))
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("/")
         await settled(pilot, lambda: app.bench.completions.is_open)
         await pilot.press("escape")
@@ -150,9 +150,9 @@ async def test_escape_closes_the_list_and_nothing_else(seat: KeptBench) -> None:
         assert app.bench.composer.text == "/"
 
 
-async def test_tab_queues_while_work_runs_and_waits_otherwise(seat: KeptBench) -> None:
+async def test_tab_queues_while_work_runs_and_waits_otherwise(open_apps: OpenApps) -> None:
     fake = engine()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("x", "tab")
         assert app.bench.composer.text == "x"
         assert app.bench.focused is app.bench.composer
@@ -162,9 +162,9 @@ async def test_tab_queues_while_work_runs_and_waits_otherwise(seat: KeptBench) -
         assert app.bench.composer.text == ""
 
 
-async def test_a_waiting_message_comes_back_behind_the_draft(seat: KeptBench) -> None:
+async def test_a_waiting_message_comes_back_behind_the_draft(open_apps: OpenApps) -> None:
     fake = FakeEngine(store_with(turn_started()))
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("x", "tab")
         await settled(pilot, lambda: len(fake.store.state.queue) == 1)
         await pilot.press("y")
@@ -173,9 +173,9 @@ async def test_a_waiting_message_comes_back_behind_the_draft(seat: KeptBench) ->
         assert fake.store.state.queue == ()
 
 
-async def test_an_unknown_command_stays_and_a_path_is_a_message(seat: KeptBench) -> None:
+async def test_an_unknown_command_stays_and_a_path_is_a_message(open_apps: OpenApps) -> None:
     fake = engine()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         app.bench.composer.write("/nonsense")
         await pilot.press("enter")
         await settled(pilot, lambda: "nonsense" in app.bench.status.said)
@@ -185,8 +185,8 @@ async def test_an_unknown_command_stays_and_a_path_is_a_message(seat: KeptBench)
         await settled(pilot, lambda: fake.sent == ["/etc/hosts is wrong"])
 
 
-async def test_it_grows_to_eight_rows(seat: KeptBench) -> None:
-    async with seat.standing(engine()) as (app, pilot):
+async def test_it_grows_to_eight_rows(open_apps: OpenApps) -> None:
+    async with open_apps.standing(engine()) as (app, pilot):
         app.bench.composer.write("\n".join("abc"))
         await pilot.pause()
         assert app.bench.composer.content_size.height == 3
@@ -195,9 +195,9 @@ async def test_it_grows_to_eight_rows(seat: KeptBench) -> None:
         assert app.bench.composer.content_size.height == 8
 
 
-async def test_wide_characters_are_sent_as_typed(seat: KeptBench) -> None:
+async def test_wide_characters_are_sent_as_typed(open_apps: OpenApps) -> None:
     fake = engine()
-    async with seat.standing(fake) as (_, pilot):
+    async with open_apps.standing(fake) as (_, pilot):
         await pilot.press("漢", "字", "한", "글", "enter")
         await settled(pilot, lambda: fake.sent == ["漢字한글"])
 
@@ -239,10 +239,10 @@ async def test_a_line_with_a_key_is_not_remembered_in_clear(tmp_path: Path) -> N
     assert key not in kept
 
 
-async def test_keys_that_come_at_once_act_in_their_order(seat: KeptBench) -> None:
+async def test_keys_that_come_at_once_act_in_their_order(open_apps: OpenApps) -> None:
     """A burst as type-ahead makes it: bound keys do not fall behind the characters."""
     fake = engine()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         burst = [
             "o",
             "n",
@@ -265,9 +265,9 @@ async def test_keys_that_come_at_once_act_in_their_order(seat: KeptBench) -> Non
 
 
 async def test_enter_runs_the_command_that_is_written_not_one_of_a_list_that_is_behind(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
-    async with seat.standing(engine()) as (app, pilot):
+    async with open_apps.standing(engine()) as (app, pilot):
         await pilot.press("/")
         await settled(pilot, lambda: app.bench.completions.is_open)
         for key in (*"vitals", "enter"):

@@ -57,10 +57,10 @@ async def answered(fake: FakeEngine, pilot: Pilot[int]) -> tuple[str, str]:
 @pytest.mark.parametrize("language", ["en", "ja"])
 @pytest.mark.parametrize("pane", ["alt+2", "alt+4"])
 async def test_on_a_small_screen_a_pane_beside_an_open_card_has_room(
-    language: str, pane: str, kept: OpenApps
+    language: str, pane: str, open_apps: OpenApps
 ) -> None:
     """The gauges can be read while the card that they explain waits; nothing leaves the screen."""
-    async with kept.standing(
+    async with open_apps.standing(
         FakeEngine(at_work(language, consultation(Pattern.STAGNATION, language))), 60, 20
     ) as (app, pilot):
         await pilot.press(pane)
@@ -76,10 +76,10 @@ async def test_on_a_small_screen_a_pane_beside_an_open_card_has_room(
 
 
 @pytest.mark.parametrize("card", CARDS, ids=named)
-async def test_each_option_has_its_key(card: Card, kept: OpenApps) -> None:
+async def test_each_option_has_its_key(card: Card, open_apps: OpenApps) -> None:
     """Covers S0-39, S0-40, S0-41, S0-42, S1-34, C33."""
     fake = FakeEngine(at_work("en"))
-    async with kept.standing(fake) as (_, pilot):
+    async with open_apps.standing(fake) as (_, pilot):
         for option in card.options:
             again = card.model_copy(update={"card_id": f"card_{option.action}"})
             fake.store.dispatch(CardOpened(card=again))
@@ -119,9 +119,9 @@ def test_in_a_step_taking_the_result_ends_the_step_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("card", CARDS, ids=named)
-async def test_a_card_asks_and_offers_numbers(card: Card, kept: OpenApps) -> None:
+async def test_a_card_asks_and_offers_numbers(card: Card, open_apps: OpenApps) -> None:
     """Covers S0-38."""
-    async with kept.standing(FakeEngine(at_work("en", card)), 120, 50) as (app, _):
+    async with open_apps.standing(FakeEngine(at_work("en", card)), 120, 50) as (app, _):
         text = screen_text(app)
         words = Catalogue("en")
         about = card.situation.pattern if card.situation is not None else card.kind
@@ -134,10 +134,12 @@ async def test_a_card_asks_and_offers_numbers(card: Card, kept: OpenApps) -> Non
 
 
 @pytest.mark.parametrize("approval", [False, True])
-async def test_the_answers_that_a_model_offers_are_keys(approval: bool, kept: OpenApps) -> None:
+async def test_the_answers_that_a_model_offers_are_keys(
+    approval: bool, open_apps: OpenApps
+) -> None:
     """Its own words stand beside them. Covers S4-67, S4-107."""
     fake = FakeEngine(at_work("en"))
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         card = question(approval=approval)
         keys = ["y", "n", "1", "2", "m"] if approval else ["1", "2", "m"]
         assert [option.key for option in card.options] == keys
@@ -152,9 +154,9 @@ async def test_the_answers_that_a_model_offers_are_keys(approval: bool, kept: Op
             fake.card_answers.clear()
 
 
-async def test_nine_answers_of_a_model_have_nine_keys(kept: OpenApps) -> None:
+async def test_nine_answers_of_a_model_have_nine_keys(open_apps: OpenApps) -> None:
     fake = FakeEngine(at_work("en"))
-    async with kept.standing(fake) as (_, pilot):
+    async with open_apps.standing(fake) as (_, pilot):
         many = question_options([f"way {n}" for n in range(12)], approval=False)
         assert [option.key for option in many] == [*"123456789", "m"]
         fake.store.dispatch(CardOpened(card=question().model_copy(update={"options": many})))
@@ -163,40 +165,45 @@ async def test_nine_answers_of_a_model_have_nine_keys(kept: OpenApps) -> None:
         assert await answered(fake, pilot) == ("offered_9", "")
 
 
-async def test_a_hostile_question_is_shown_as_text(kept: OpenApps) -> None:
+async def test_a_hostile_question_is_shown_as_text(open_apps: OpenApps) -> None:
     """R13."""
     card = question().model_copy(update={"question": HOSTILE})
-    async with kept.standing(FakeEngine(at_work("en", card))) as (app, _):
+    async with open_apps.standing(FakeEngine(at_work("en", card))) as (app, _):
         assert "␛[2Jwipe [/] [bold]loud[/bold] ⟨U+202E⟩txt" in screen_text(app)
 
 
-async def test_plus_grants_more_loops_at_the_limit_and_nowhere_else(kept: OpenApps) -> None:
+async def test_plus_grants_more_loops_at_the_limit_and_nowhere_else(open_apps: OpenApps) -> None:
     fake = FakeEngine(at_work("en", consultation(Pattern.STAGNATION)))
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press("+")
         await settled(pilot, lambda: "“+” is no choice here: 1 2 3 4 m" in screen_text(app))
         assert fake.card_answers == []
     fake = FakeEngine(at_work("en", consultation(Pattern.LIMIT)))
-    async with kept.standing(fake) as (_, pilot):
+    async with open_apps.standing(fake) as (_, pilot):
         await at_question(pilot)
         await pilot.press("+")
         assert await answered(fake, pilot) == ("more_loops", "")
 
 
-async def test_the_limit_says_what_was_reached(kept: OpenApps) -> None:
-    async with kept.standing(FakeEngine(at_work("en", consultation(Pattern.LIMIT)))) as (app, _):
+async def test_the_limit_says_what_was_reached(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(at_work("en", consultation(Pattern.LIMIT)))) as (
+        app,
+        _,
+    ):
         text = screen_text(app)
         assert "reached  the failing test is found" in text
         assert "Two discounts are applied one after the other" in text
 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)], ids=["wide", "single"])
-async def test_any_other_key_is_refused_with_a_hint(size: tuple[int, int], kept: OpenApps) -> None:
+async def test_any_other_key_is_refused_with_a_hint(
+    size: tuple[int, int], open_apps: OpenApps
+) -> None:
     """Covers S0-43."""
     card = consultation(Pattern.CONFUSION, tried=(), hypothesis=None, hypothesis_said="")
     fake = FakeEngine(at_work("en", card))
-    async with kept.standing(fake, *size) as (app, pilot):
+    async with open_apps.standing(fake, *size) as (app, pilot):
         await at_question(pilot)
         for key in ("x", "5", "9", "0", "y", "n", "o", "space", "?", "あ"):
             shown = " " if key == "space" else key
@@ -211,19 +218,19 @@ async def test_any_other_key_is_refused_with_a_hint(size: tuple[int, int], kept:
 
 
 @pytest.mark.parametrize("key", ["2", "m"])
-async def test_an_answer_in_words_needs_some(key: str, kept: OpenApps) -> None:
+async def test_an_answer_in_words_needs_some(key: str, open_apps: OpenApps) -> None:
     fake = FakeEngine(at_work("en", consultation(Pattern.STAGNATION)))
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press(key, " ", "enter")
         await settled(pilot, lambda: app.bench.focused is app.bench.card)
         assert fake.card_answers == []
 
 
-async def test_escape_leaves_it_open_and_says_how_to_come_back(kept: OpenApps) -> None:
+async def test_escape_leaves_it_open_and_says_how_to_come_back(open_apps: OpenApps) -> None:
     """Covers C33."""
     fake = FakeEngine(at_work("en", consultation(Pattern.STAGNATION)))
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press("escape")
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
@@ -236,9 +243,9 @@ async def test_escape_leaves_it_open_and_says_how_to_come_back(kept: OpenApps) -
         assert "Left open" not in screen_text(app)
 
 
-async def test_a_card_takes_no_focus_and_digits_stay_digits(kept: OpenApps) -> None:
+async def test_a_card_takes_no_focus_and_digits_stay_digits(open_apps: OpenApps) -> None:
     fake = FakeEngine(at_work())
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("1")
         fake.store.dispatch(CardOpened(card=consultation(Pattern.LIMIT)))
         await settled(pilot, lambda: app.bench.card.card is not None)
@@ -248,9 +255,9 @@ async def test_a_card_takes_no_focus_and_digits_stay_digits(kept: OpenApps) -> N
 
 
 @pytest.mark.parametrize("text", ["1 more try", "x1", "+5", "4."])
-async def test_no_option_is_chosen_by_a_burst(text: str, kept: OpenApps) -> None:
+async def test_no_option_is_chosen_by_a_burst(text: str, open_apps: OpenApps) -> None:
     fake = FakeEngine(at_work("en", consultation(Pattern.LIMIT)))
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         for character in text:
             app.post_message(events.Key({"+": "plus"}.get(character, character), character))
@@ -268,11 +275,11 @@ def at_cursor(chat: Transcript) -> str:
     return getattr(getattr(chat._cursor, "message", None), "call_id", "")  # pyright: ignore[reportPrivateUsage]  # what is lit up
 
 
-async def test_enter_on_what_was_tried_shows_its_place(kept: OpenApps) -> None:
+async def test_enter_on_what_was_tried_shows_its_place(open_apps: OpenApps) -> None:
     store = at_work("en", consultation(Pattern.STAGNATION))
     store.state.messages += list(at_work().state.messages) * 12
     fake = FakeEngine(store)
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press("enter")  # nothing is chosen yet
         assert app.bench.focused is app.bench.card
@@ -285,9 +292,9 @@ async def test_enter_on_what_was_tried_shows_its_place(kept: OpenApps) -> None:
         assert app.bench.card.card is not None
 
 
-async def test_a_message_is_a_place_too(kept: OpenApps) -> None:
+async def test_a_message_is_a_place_too(open_apps: OpenApps) -> None:
     tried = (Tried(text="said that it is done", ref="a1"),)
-    async with kept.standing(
+    async with open_apps.standing(
         FakeEngine(at_work("en", consultation(Pattern.STAGNATION, tried=tried)))
     ) as (app, pilot):
         await at_question(pilot)
@@ -295,8 +302,8 @@ async def test_a_message_is_a_place_too(kept: OpenApps) -> None:
         await settled(pilot, lambda: app.bench.focused is app.bench.talk.transcript)
 
 
-async def test_a_place_that_is_gone_is_said_to_be(kept: OpenApps) -> None:
-    async with kept.standing(FakeEngine(at_work("en", consultation(Pattern.STAGNATION)))) as (
+async def test_a_place_that_is_gone_is_said_to_be(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(at_work("en", consultation(Pattern.STAGNATION)))) as (
         app,
         pilot,
     ):
@@ -307,9 +314,9 @@ async def test_a_place_that_is_gone_is_said_to_be(kept: OpenApps) -> None:
         assert app.bench.focused is app.bench.card
 
 
-async def test_arrows_scroll_a_card_that_leads_nowhere(kept: OpenApps) -> None:
+async def test_arrows_scroll_a_card_that_leads_nowhere(open_apps: OpenApps) -> None:
     collected = tuple((f"file{n}.py", "what it says") for n in range(40))
-    async with kept.standing(FakeEngine(at_work("en", escalation(collected=collected)))) as (
+    async with open_apps.standing(FakeEngine(at_work("en", escalation(collected=collected)))) as (
         app,
         pilot,
     ):
@@ -334,8 +341,10 @@ def test_causes_and_guesses_have_words(pattern: Pattern) -> None:
         assert known[f"consult.hypothesis.{about.hypothesis.code}"]
 
 
-async def test_the_model_is_told_apart_from_the_app(kept: OpenApps) -> None:
-    async with kept.standing(FakeEngine(at_work("en", consultation(Pattern.STAGNATION))), 160) as (
+async def test_the_model_is_told_apart_from_the_app(open_apps: OpenApps) -> None:
+    async with open_apps.standing(
+        FakeEngine(at_work("en", consultation(Pattern.STAGNATION))), 160
+    ) as (
         app,
         _,
     ):
@@ -344,8 +353,10 @@ async def test_the_model_is_told_apart_from_the_app(kept: OpenApps) -> None:
         assert "likely    It waits for another result" in text
 
 
-async def test_what_was_tried_says_how_it_went_and_how_often(kept: OpenApps) -> None:
-    async with kept.standing(FakeEngine(at_work("en", consultation(Pattern.STAGNATION))), 160) as (
+async def test_what_was_tried_says_how_it_went_and_how_often(open_apps: OpenApps) -> None:
+    async with open_apps.standing(
+        FakeEngine(at_work("en", consultation(Pattern.STAGNATION))), 160
+    ) as (
         app,
         _,
     ):
@@ -355,7 +366,7 @@ async def test_what_was_tried_says_how_it_went_and_how_often(kept: OpenApps) -> 
 
 
 @pytest.mark.parametrize("size", [(160, 50), (80, 24), (60, 20), (20, 5), (1, 1)])
-async def test_foreign_text_is_text(size: tuple[int, int], kept: OpenApps) -> None:
+async def test_foreign_text_is_text(size: tuple[int, int], open_apps: OpenApps) -> None:
     """Covers S1-40."""
     stuck = consultation(
         Pattern.STAGNATION,
@@ -372,7 +383,7 @@ async def test_foreign_text_is_text(size: tuple[int, int], kept: OpenApps) -> No
         quality=HOSTILE,
     )
     for card in (stuck, over):
-        async with kept.standing(FakeEngine(at_work("en", card)), *size) as (app, _):
+        async with open_apps.standing(FakeEngine(at_work("en", card)), *size) as (app, _):
             text = screen_text(app)
             assert "\x1b" not in text
             assert "\u202e" not in text
@@ -380,7 +391,7 @@ async def test_foreign_text_is_text(size: tuple[int, int], kept: OpenApps) -> No
                 assert "␛[2Jwipe [/] [bold]loud[/bold] ⟨U+202E⟩txt" in text
 
 
-async def test_the_report_says_what_was_collected_in_100_characters(kept: OpenApps) -> None:
+async def test_the_report_says_what_was_collected_in_100_characters(open_apps: OpenApps) -> None:
     """Covers S1-32."""
     card = escalation(collected=(("log", "x" * 300),))
 
@@ -388,7 +399,7 @@ async def test_the_report_says_what_was_collected_in_100_characters(kept: OpenAp
         """Without spaces: a long word is broken anywhere."""
         return "".join(screen_text(app).replace("│", " ").split())
 
-    async with kept.standing(FakeEngine(at_work("en", card)), 300, 60) as (app, pilot):
+    async with open_apps.standing(FakeEngine(at_work("en", card)), 300, 60) as (app, pilot):
         await settled(pilot, lambda: f"log:{'x' * 100}…" in said(), "what was collected")
         text = said()
         assert "x" * 101 not in text
@@ -396,9 +407,9 @@ async def test_the_report_says_what_was_collected_in_100_characters(kept: OpenAp
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
-async def test_an_answered_card_stays_in_the_chat(language: str, kept: OpenApps) -> None:
+async def test_an_answered_card_stays_in_the_chat(language: str, open_apps: OpenApps) -> None:
     fake = FakeEngine(at_work(language, consultation(Pattern.CONFUSION, language)))
-    async with kept.standing(fake, 120, 60, language=language) as (app, pilot):
+    async with open_apps.standing(fake, 120, 60, language=language) as (app, pilot):
         await at_question(pilot)
         await pilot.press("1", *"tests", "enter")
         await settled(pilot, lambda: app.bench.card.card is None)
@@ -427,9 +438,9 @@ def judged(*messages: object) -> Store:
     return at_work("en", more=messages)  # pyright: ignore[reportArgumentType]  # messages of the chat
 
 
-async def test_a_review_is_one_line_that_names_what_is_not_met(kept: OpenApps) -> None:
+async def test_a_review_is_one_line_that_names_what_is_not_met(open_apps: OpenApps) -> None:
     """Covers S1-25, S1-27."""
-    async with kept.standing(FakeEngine(judged(reviewed(review()), attempt())), 120, 50) as (
+    async with open_apps.standing(FakeEngine(judged(reviewed(review()), attempt())), 120, 50) as (
         app,
         _,
     ):
@@ -440,8 +451,8 @@ async def test_a_review_is_one_line_that_names_what_is_not_met(kept: OpenApps) -
         assert "exit 4" not in text
 
 
-async def test_a_review_shows_the_evidence_behind_it(kept: OpenApps) -> None:
-    async with kept.standing(FakeEngine(judged(reviewed(done()))), 120, 50) as (app, pilot):
+async def test_a_review_shows_the_evidence_behind_it(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(judged(reviewed(done()))), 120, 50) as (app, pilot):
         assert "▸ Done: 3 of 3, the tests pass" in chat_of(app)
         assert "0.93" not in chat_of(app)
         await pilot.press("ctrl+o")
@@ -450,8 +461,13 @@ async def test_a_review_shows_the_evidence_behind_it(kept: OpenApps) -> None:
         assert "12 passed in 0.31s" in chat_of(app)
 
 
-async def test_a_check_that_overrules_the_evaluator_decides_the_verdict(kept: OpenApps) -> None:
-    async with kept.standing(FakeEngine(judged(reviewed(overruled()))), 160, 60) as (app, pilot):
+async def test_a_check_that_overrules_the_evaluator_decides_the_verdict(
+    open_apps: OpenApps,
+) -> None:
+    async with open_apps.standing(FakeEngine(judged(reviewed(overruled()))), 160, 60) as (
+        app,
+        pilot,
+    ):
         assert "▸ Not yet, attempt 1 of 3: A test covers two discounts" in chat_of(app)
         await pilot.press("ctrl+o")
         await settled(pilot, lambda: "exit 4" in chat_of(app))
@@ -461,25 +477,28 @@ async def test_a_check_that_overrules_the_evaluator_decides_the_verdict(kept: Op
         assert "the score decides" in text
 
 
-async def test_the_last_attempt_does_not_say_that_it_goes_on(kept: OpenApps) -> None:
-    async with kept.standing(FakeEngine(judged(reviewed(review(attempt=3)))), 120, 50) as (app, _):
+async def test_the_last_attempt_does_not_say_that_it_goes_on(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(judged(reviewed(review(attempt=3)))), 120, 50) as (
+        app,
+        _,
+    ):
         assert "▸ Failed: A test covers two discounts" in chat_of(app)
         assert "attempt" not in chat_of(app)
 
 
 async def test_what_seems_done_and_could_not_be_checked_is_not_said_to_go_on(
-    kept: OpenApps,
+    open_apps: OpenApps,
 ) -> None:
     unproven = review().model_copy(update={"score": 0.5, "unproven": True, "unchecked": ("req_2",)})
-    async with kept.standing(FakeEngine(judged(reviewed(unproven))), 120, 50) as (app, _):
+    async with open_apps.standing(FakeEngine(judged(reviewed(unproven))), 120, 50) as (app, _):
         lines = [line.strip() for line in chat_of(app).splitlines()]
         assert any(line.startswith("▸ Not proven: The README says how") for line in lines)
 
 
 @pytest.mark.parametrize("width", [120, 60, 20, 3])
-async def test_foreign_text_of_a_review_is_text(width: int, kept: OpenApps) -> None:
+async def test_foreign_text_of_a_review_is_text(width: int, open_apps: OpenApps) -> None:
     about = review(items=(review().items[0].model_copy(update={"requirement": HOSTILE}),))
-    async with kept.standing(FakeEngine(judged(reviewed(about))), width, 40) as (app, pilot):
+    async with open_apps.standing(FakeEngine(judged(reviewed(about))), width, 40) as (app, pilot):
         await pilot.press("ctrl+o")
         await pilot.pause()
         assert "\x1b" not in screen_text(app)

@@ -7,7 +7,7 @@ import re
 import pytest
 from support import context_states as states
 from support.app_states import FakeEngine, commanded, settled, store_with
-from support.kept_bench import KeptBench
+from support.open_apps import OpenApps
 from support.pinned import ManualClock
 from support.running_states import ended
 from support.screens import shown
@@ -41,10 +41,10 @@ def settle(app: DuckflowApp) -> None:
 
 
 async def test_the_status_line_marks_an_estimate_until_the_endpoint_counted(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     store = states.asked(waits=True)
-    async with seat.standing(FakeEngine(store)) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         assert "context ~27 %" in shown(app.bench.status)
         states.counted(store, 9, 51_840)
         await settled(pilot, lambda: "context 26 %" in shown(app.bench.status), "the count")
@@ -53,8 +53,8 @@ async def test_the_status_line_marks_an_estimate_until_the_endpoint_counted(
 # --- the page -----------------------------------------------------------------------------------
 
 
-async def test_requests_are_listed_newest_first_with_what_they_share(seat: KeptBench) -> None:
-    async with seat.standing(states.engine(states.asked())) as (app, pilot):
+async def test_requests_are_listed_newest_first_with_what_they_share(open_apps: OpenApps) -> None:
+    async with open_apps.standing(states.engine(states.asked())) as (app, pilot):
         await open_board(app, pilot)
         rows = page(app).splitlines()
     assert rows[0].startswith("Context  52k of 200k (26 %) · about ")
@@ -65,9 +65,9 @@ async def test_requests_are_listed_newest_first_with_what_they_share(seat: KeptB
     assert "~2.2k" in listed[1]
 
 
-async def test_parts_of_the_chosen_request_add_up(seat: KeptBench) -> None:
+async def test_parts_of_the_chosen_request_add_up(open_apps: OpenApps) -> None:
     store = states.asked()
-    async with seat.standing(states.engine(store)) as (app, pilot):
+    async with open_apps.standing(states.engine(store)) as (app, pilot):
         await open_board(app, pilot)
         text = page(app)
         for part in ("base", "operations", "project", "pinned", "files", "results", "chat"):
@@ -79,9 +79,9 @@ async def test_parts_of_the_chosen_request_add_up(seat: KeptBench) -> None:
 
 
 async def test_what_was_sent_is_read_part_by_part_with_hostile_text_made_visible(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
-    async with seat.standing(states.engine(states.asked())) as (app, pilot):
+    async with open_apps.standing(states.engine(states.asked())) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("enter")
         await settled(pilot, lambda: isinstance(app.screen, SentBoard), "the texts")
@@ -96,8 +96,8 @@ async def test_what_was_sent_is_read_part_by_part_with_hostile_text_made_visible
         assert isinstance(app.screen, ContextBoard)
 
 
-async def test_a_request_of_an_earlier_run_has_only_its_figures(seat: KeptBench) -> None:
-    async with seat.standing(states.engine(states.asked())) as (app, pilot):
+async def test_a_request_of_an_earlier_run_has_only_its_figures(open_apps: OpenApps) -> None:
+    async with open_apps.standing(states.engine(states.asked())) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("down", "enter")
         await pilot.pause()
@@ -105,8 +105,8 @@ async def test_a_request_of_an_earlier_run_has_only_its_figures(seat: KeptBench)
         assert "Only the figures of this request are left." in page(app)
 
 
-async def test_before_the_first_request_it_says_so(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(store_with())) as (app, pilot):
+async def test_before_the_first_request_it_says_so(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
         await open_board(app, pilot)
         assert "No request was sent to a model yet." in page(app)
 
@@ -119,19 +119,21 @@ async def test_before_the_first_request_it_says_so(seat: KeptBench) -> None:
         ((1,), "how long it lasts is not known yet"),
     ],
 )
-async def test_the_forecast_is_in_words(seat: KeptBench, grows: tuple[int, ...], said: str) -> None:
+async def test_the_forecast_is_in_words(
+    open_apps: OpenApps, grows: tuple[int, ...], said: str
+) -> None:
     store = store_with()
     for number in grows:
         store.dispatch(PromptMeasured(figures=states.figures(number)))
-    async with seat.standing(FakeEngine(store)) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         await open_board(app, pilot)
         assert said in page(app)
 
 
 async def test_the_bar_shows_what_is_kept_for_the_reply_and_where_compaction_begins(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
-    async with seat.standing(states.engine(states.asked())) as (app, pilot):
+    async with open_apps.standing(states.engine(states.asked())) as (app, pilot):
         await open_board(app, pilot)
         text = page(app)
         bar = next(row for row in text.splitlines() if "█" in row and "░" in row)
@@ -149,9 +151,9 @@ async def test_the_bar_shows_what_is_kept_for_the_reply_and_where_compaction_beg
         assert len(set(signs)) == 8  # told apart without their colours
 
 
-async def test_what_was_sent_adds_up_to_what_the_list_says(seat: KeptBench) -> None:
+async def test_what_was_sent_adds_up_to_what_the_list_says(open_apps: OpenApps) -> None:
     store = states.asked()
-    async with seat.standing(states.engine(store)) as (app, pilot):
+    async with open_apps.standing(states.engine(store)) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("enter")
         await settled(pilot, lambda: isinstance(app.screen, SentBoard), "the texts")
@@ -173,8 +175,8 @@ def chat(app: DuckflowApp) -> str:
     return " ".join(shown(app.bench.talk.transcript).split())
 
 
-async def test_the_card_says_what_was_kept_digested_and_dropped(seat: KeptBench) -> None:
-    async with seat.standing(states.engine(states.compacted())) as (app, pilot):
+async def test_the_card_says_what_was_kept_digested_and_dropped(open_apps: OpenApps) -> None:
+    async with open_apps.standing(states.engine(states.compacted())) as (app, pilot):
         text = chat(app)
         assert "Compacted ~118k → ~42k tokens · by itself, the window was full" in text
         assert "goal, requirements (2), constraints (1), decisions (1), plan" in text
@@ -187,10 +189,10 @@ async def test_the_card_says_what_was_kept_digested_and_dropped(seat: KeptBench)
 
 
 async def test_the_meter_follows_a_compaction_and_its_undo_at_once_as_an_estimate(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     store = states.asked()
-    async with seat.standing(states.engine(store)) as (app, pilot):
+    async with open_apps.standing(states.engine(store)) as (app, pilot):
         assert "context 26 %" in shown(app.bench.status)
         card = states.compaction(tokens_before=40_000, tokens_after=9_000)
         store.dispatch(ContextCompacted(compaction=card, message_id="msg_000000c1"))
@@ -199,10 +201,10 @@ async def test_the_meter_follows_a_compaction_and_its_undo_at_once_as_an_estimat
         await settled(pilot, lambda: "context ~26 %" in shown(app.bench.status), "all again")
 
 
-async def test_why_nothing_was_compacted_stays_until_a_key(seat: KeptBench) -> None:
+async def test_why_nothing_was_compacted_stays_until_a_key(open_apps: OpenApps) -> None:
     fake = states.engine(states.asked())
     fake.context.problem = "nothing"
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await commanded(pilot, "/compact")
         await settled(pilot, lambda: "There is nothing to compact yet" in shown(app.bench.status))
         assert app.bench.status.stays
@@ -210,17 +212,17 @@ async def test_why_nothing_was_compacted_stays_until_a_key(seat: KeptBench) -> N
         await settled(pilot, lambda: "nothing to compact" not in shown(app.bench.status), "gone")
 
 
-async def test_without_a_digest_it_says_why(seat: KeptBench) -> None:
-    async with seat.standing(
+async def test_without_a_digest_it_says_why(open_apps: OpenApps) -> None:
+    async with open_apps.standing(
         states.engine(states.compacted(digest="", failure="rate_limited"))
     ) as (app, _):
         text = chat(app)
         assert "without a digest (the call failed: rate_limited)" in text
 
 
-async def test_u_on_the_card_takes_it_back(seat: KeptBench) -> None:
+async def test_u_on_the_card_takes_it_back(open_apps: OpenApps) -> None:
     fake = states.engine(states.compacted())
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("f2", "up")
         await pilot.press("u")
         await settled(pilot, lambda: "taken back" in chat(app), "the card")
@@ -232,10 +234,10 @@ async def test_u_on_the_card_takes_it_back(seat: KeptBench) -> None:
 
 
 async def test_a_letter_is_meant_for_the_composer_where_no_compaction_is_chosen(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     fake = states.engine(states.asked())
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("f2", "u")
         await pilot.pause()
         assert app.bench.composer.draft == "u"
@@ -247,30 +249,32 @@ async def test_a_letter_is_meant_for_the_composer_where_no_compaction_is_chosen(
     [("/compact", "compact"), ("/compact names of files", "compact names of files"),
      ("/compact undo", "undo")],
 )  # fmt: skip
-async def test_the_command_compacts_or_takes_back(seat: KeptBench, typed: str, wanted: str) -> None:
+async def test_the_command_compacts_or_takes_back(
+    open_apps: OpenApps, typed: str, wanted: str
+) -> None:
     fake = states.engine(states.compacted())
-    async with seat.standing(fake) as (_, pilot):
+    async with open_apps.standing(fake) as (_, pilot):
         await pilot.press(*(" " if c == " " else c for c in typed), "escape", "enter")
         await settled(pilot, lambda: bool(fake.context.asked), "the call")
         assert fake.context.asked == [wanted]
 
 
-async def test_what_is_in_the_way_is_said(seat: KeptBench) -> None:
+async def test_what_is_in_the_way_is_said(open_apps: OpenApps) -> None:
     fake = states.engine(states.compacted())
     fake.context.no_undo = "no_room"
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("f2", "up", "u")
         await settled(pilot, lambda: "30,000 tokens" in shown(app.bench.status), "the reason")
         assert fake.store.state.compaction is not None
 
 
-async def test_o_on_a_cut_result_asks_for_the_whole_of_it(seat: KeptBench) -> None:
+async def test_o_on_a_cut_result_asks_for_the_whole_of_it(open_apps: OpenApps) -> None:
     store = states.asked()
     cut = ended("cat server.log", "head\ntail", 0, cut=1_200_345)
     kept = cut.result.model_copy(update={"blob": "ab" * 32})
     store.state.messages += [cut, cut.model_copy(update={"call_id": "call_kept", "result": kept})]
     fake = states.engine(store)
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         assert "1,200,345 more characters, kept in full · o opens them" in chat(app)
         await pilot.press("f2", "up", "o")
         await settled(pilot, lambda: fake.context.asked == ["whole call_kept"], "the call")

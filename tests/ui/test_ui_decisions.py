@@ -9,7 +9,7 @@ from support.app_states import app_with, at_question, commanded, settled, store_
 from support.decision_states import GIVEN, KEPT, RuledEngine, decided
 from support.gates import gate
 from support.journal_events import started
-from support.kept_bench import KeptBench
+from support.open_apps import OpenApps
 from support.pinned import ManualClock
 from support.replays import replaying, tape_with
 from support.screens import screen_text, shown
@@ -55,10 +55,10 @@ async def typed(pilot: Pilot[int], text: str) -> None:
 
 
 async def test_the_newest_decision_comes_first_with_who_decided_and_how_often(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     """Covers S4-66, S4-109."""
-    async with seat.standing(RuledEngine(decided())) as (app, pilot):
+    async with open_apps.standing(RuledEngine(decided())) as (app, pilot):
         board = await opened(app, pilot, "decisions")
         kinds = [board.item(name, 90)[2].text.strip() for name in board.names()]
         assert kinds == [
@@ -85,10 +85,10 @@ async def test_the_newest_decision_comes_first_with_who_decided_and_how_often(
     ],
 )
 async def test_typing_filters_by_kind_path_step_and_words(
-    seat: KeptBench, words: str, places: list[str]
+    open_apps: OpenApps, words: str, places: list[str]
 ) -> None:
     """Covers S4-109."""
-    async with seat.standing(RuledEngine(decided())) as (app, pilot):
+    async with open_apps.standing(RuledEngine(decided())) as (app, pilot):
         board = await opened(app, pilot, "decisions")
         await typed(pilot, words)
         assert list(board.names()) == [f"call_0000000{place}" for place in places]
@@ -101,8 +101,10 @@ async def test_typing_filters_by_kind_path_step_and_words(
         assert app.screen is app.bench
 
 
-async def test_enter_goes_to_the_place_in_the_chat_of_a_rule_to_its_gate(seat: KeptBench) -> None:
-    async with seat.standing(RuledEngine(decided())) as (app, pilot):
+async def test_enter_goes_to_the_place_in_the_chat_of_a_rule_to_its_gate(
+    open_apps: OpenApps,
+) -> None:
+    async with open_apps.standing(RuledEngine(decided())) as (app, pilot):
         board = await opened(app, pilot, "decisions")
         await typed(pilot, "mode standard")
         await pilot.press("enter")
@@ -114,21 +116,25 @@ async def test_enter_goes_to_the_place_in_the_chat_of_a_rule_to_its_gate(seat: K
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
 
 
-async def test_without_a_decision_the_page_says_so(seat: KeptBench) -> None:
-    async with seat.standing(RuledEngine(store_with())) as (app, pilot):
+async def test_without_a_decision_the_page_says_so(open_apps: OpenApps) -> None:
+    async with open_apps.standing(RuledEngine(store_with())) as (app, pilot):
         await opened(app, pilot, "decisions")
         assert "Nothing was asked, refused or changed yet" in text(app)
 
 
-async def test_an_export_of_a_session_that_is_not_kept_says_so_on_the_page(seat: KeptBench) -> None:
-    async with seat.standing(RuledEngine(decided())) as (app, pilot):
+async def test_an_export_of_a_session_that_is_not_kept_says_so_on_the_page(
+    open_apps: OpenApps,
+) -> None:
+    async with open_apps.standing(RuledEngine(decided())) as (app, pilot):
         await opened(app, pilot, "decisions")
         await pilot.press("ctrl+s")
         await settled(pilot, lambda: "nothing on disk to export" in text(app))
 
 
-async def test_rules_say_where_they_are_from_and_how_often_each_was_used(seat: KeptBench) -> None:
-    async with seat.standing(RuledEngine(decided())) as (app, pilot):
+async def test_rules_say_where_they_are_from_and_how_often_each_was_used(
+    open_apps: OpenApps,
+) -> None:
+    async with open_apps.standing(RuledEngine(decided())) as (app, pilot):
         await opened(app, pilot, "rules")
         rows = page(app)
         assert "this session · used once" in next(r for r in rows if f"edit {GIVEN.path}  " in r)
@@ -154,17 +160,19 @@ async def test_rules_say_where_they_are_from_and_how_often_each_was_used(seat: K
         ("7", "You ran it yourself: your key was the consent."),
     ],
 )
-async def test_a_call_says_why_it_asked_or_did_not(seat: KeptBench, call: str, said: str) -> None:
-    async with seat.standing(RuledEngine(decided())) as (app, pilot):
+async def test_a_call_says_why_it_asked_or_did_not(
+    open_apps: OpenApps, call: str, said: str
+) -> None:
+    async with open_apps.standing(RuledEngine(decided())) as (app, pilot):
         board = await opened(app, pilot, "rules")
         board.choose(f"call_0000000{call}")
         await settled(pilot, lambda: said in text(app), said)
 
 
-async def test_the_mode_says_what_it_asks_lets_happen_and_refuses(seat: KeptBench) -> None:
+async def test_the_mode_says_what_it_asks_lets_happen_and_refuses(open_apps: OpenApps) -> None:
     """By the policy's own table, also for the next mode; and where the mode is from."""
     engine = RuledEngine(store_with())
-    async with seat.standing(engine) as (app, pilot):
+    async with open_apps.standing(engine) as (app, pilot):
         await opened(app, pilot, "rules")
         assert "as it begins" in text(app)
         asks, _, rest = text(app).partition("asks ")[2].partition(" refused ")
@@ -178,10 +186,10 @@ async def test_the_mode_says_what_it_asks_lets_happen_and_refuses(seat: KeptBenc
         assert "a change of a file in the folder" in refused
 
 
-async def test_the_second_d_revokes_the_rule_at_the_cursor(seat: KeptBench) -> None:
+async def test_the_second_d_revokes_the_rule_at_the_cursor(open_apps: OpenApps) -> None:
     """A call is no rule; another row takes the first key back."""
     engine = RuledEngine(decided())
-    async with seat.standing(engine) as (app, pilot):
+    async with open_apps.standing(engine) as (app, pilot):
         board = await opened(app, pilot, "rules")
         await pilot.press("d")
         await settled(pilot, lambda: "The mode is no rule that ends" in text(app))
@@ -218,14 +226,14 @@ def test_pictures(snap_compare: Any, name: str, width: int, height: int, languag
 
 
 async def test_p_at_a_gate_shows_the_calls_of_the_session_that_asked_for_the_same(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     """In the whole app: what is counted is the session's own, of that pattern alone."""
     store = decided()
     pattern = "file_ops.edit_file src/shop/names.py"
     store.dispatch(GateOpened(gate=gate((), can_grant_project=True, grant_pattern=pattern)))
     engine = RuledEngine(store)
-    async with seat.standing(engine) as (app, pilot):
+    async with open_apps.standing(engine) as (app, pilot):
         await at_question(pilot)
         await pilot.press("p")
         await settled(

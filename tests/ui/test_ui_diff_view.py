@@ -41,8 +41,8 @@ def view_of(app: GateApp) -> DiffView:
     return app.diff.view
 
 
-async def test_title_and_counts_follow_the_hunk_at_hand(kept: OpenApps) -> None:
-    async with kept.asking(gate([changes(3, 30, 55), pricing()])) as (app, pilot):
+async def test_title_and_counts_follow_the_hunk_at_hand(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([changes(3, 30, 55), pricing()])) as (app, pilot):
         await drawn(pilot)
         view = view_of(app)
         view.focus()
@@ -56,8 +56,8 @@ async def test_title_and_counts_follow_the_hunk_at_hand(kept: OpenApps) -> None:
         assert view.heading.hunk == 3
 
 
-async def test_hunk_at_hand_follows_scrolling(kept: OpenApps) -> None:
-    async with kept.asking(gate([changes(*range(3, 200, 12), count=210)])) as (app, pilot):
+async def test_hunk_at_hand_follows_scrolling(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([changes(*range(3, 200, 12), count=210)])) as (app, pilot):
         await drawn(pilot)
         view = view_of(app)
         view.focus()
@@ -65,8 +65,8 @@ async def test_hunk_at_hand_follows_scrolling(kept: OpenApps) -> None:
         assert view.heading.hunk > 10
 
 
-async def test_lines_and_files_below_are_counted(kept: OpenApps) -> None:
-    async with kept.asking(gate([many_lines(100), changes(3), pricing()])) as (app, pilot):
+async def test_lines_and_files_below_are_counted(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([many_lines(100), changes(3), pricing()])) as (app, pilot):
         await drawn(pilot)
         off = view_of(app).off_screen
         shown = 100 + 8 + 9 - off.lines_below
@@ -75,15 +75,18 @@ async def test_lines_and_files_below_are_counted(kept: OpenApps) -> None:
         assert f"… {off.lines_below} more lines, 2 more files" in app.text()
 
 
-async def test_keys_that_do_not_fit_below_the_diff_are_left_out_whole(kept: OpenApps) -> None:
-    async with kept.asking(gate([changes(3, 30)]), beside=False, size=(60, 20)) as (app, pilot):
+async def test_keys_that_do_not_fit_below_the_diff_are_left_out_whole(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([changes(3, 30)]), beside=False, size=(60, 20)) as (
+        app,
+        pilot,
+    ):
         await drawn(pilot)
         foot = next(line for line in app.text().split("\n") if "hunks" in line)
         assert foot.rstrip("│ ").endswith(("hunks", "take or leave", "split", "no wrap"))
 
 
-async def test_split_shows_old_and_new_side_by_side(kept: OpenApps) -> None:
-    async with kept.asking(gate([changes(3)]), beside=False) as (app, pilot):
+async def test_split_shows_old_and_new_side_by_side(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([changes(3)]), beside=False) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
         await drawn(pilot)
@@ -93,9 +96,9 @@ async def test_split_shows_old_and_new_side_by_side(kept: OpenApps) -> None:
         assert row.index("4 - line 3") < row.index("4 + line 3!")
 
 
-async def test_long_lines_wrap_until_w_and_scroll_then(kept: OpenApps) -> None:
+async def test_long_lines_wrap_until_w_and_scroll_then(open_apps: OpenApps) -> None:
     text = "start " + "x" * 100 + " the end"
-    async with kept.asking(gate([added(text)])) as (app, pilot):
+    async with open_apps.asking(gate([added(text)])) as (app, pilot):
         await drawn(pilot)
         view = view_of(app)
         view.focus()
@@ -108,8 +111,8 @@ async def test_long_lines_wrap_until_w_and_scroll_then(kept: OpenApps) -> None:
         assert "1 + " in app.text()
 
 
-async def test_left_out_hunk_is_dimmed_and_says_so(kept: OpenApps) -> None:
-    async with kept.asking(gate([changes(3, 30)])) as (app, pilot):
+async def test_left_out_hunk_is_dimmed_and_says_so(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([changes(3, 30)])) as (app, pilot):
         await drawn(pilot)
         view_of(app).focus()
         assert "left out" not in app.text()
@@ -117,8 +120,8 @@ async def test_left_out_hunk_is_dimmed_and_says_so(kept: OpenApps) -> None:
         assert "hunk 1/2 · left out" in app.text()
 
 
-async def test_diff_that_only_is_to_be_read_has_nothing_to_leave_out(kept: OpenApps) -> None:
-    async with kept.asking() as (app, pilot):
+async def test_diff_that_only_is_to_be_read_has_nothing_to_leave_out(open_apps: OpenApps) -> None:
+    async with open_apps.asking() as (app, pilot):
         view = view_of(app)
         view.show(DiffDocument([changes(3)]))
         view.focus()
@@ -127,8 +130,8 @@ async def test_diff_that_only_is_to_be_read_has_nothing_to_leave_out(kept: OpenA
         assert "space" not in app.text()
 
 
-async def test_search_goes_round_the_places(kept: OpenApps) -> None:
-    async with kept.asking(gate([many_lines(300)])) as (app, pilot):
+async def test_search_goes_round_the_places(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([many_lines(300)])) as (app, pilot):
         await drawn(pilot)
         view = view_of(app)
         assert view.search("VALUE_29") == 0
@@ -138,9 +141,9 @@ async def test_search_goes_round_the_places(kept: OpenApps) -> None:
         assert "value_299" in app.text()
 
 
-async def test_copied_text_has_no_numbers_and_no_marks(kept: OpenApps) -> None:
+async def test_copied_text_has_no_numbers_and_no_marks(open_apps: OpenApps) -> None:
     long = "y" * 90
-    async with kept.asking(gate([added("one", long, "", "", "", "", "last")])) as (app, pilot):
+    async with open_apps.asking(gate([added("one", long, "", "", "", "", "last")])) as (app, pilot):
         await drawn(pilot)
         copied = view_of(app).get_selection(SELECT_ALL)
         assert copied is not None
@@ -150,8 +153,8 @@ async def test_copied_text_has_no_numbers_and_no_marks(kept: OpenApps) -> None:
         assert view_of(app).get_selection(part) == ("ne\nyyy", "\n")
 
 
-async def test_split_copies_the_side_where_the_selection_begins(kept: OpenApps) -> None:
-    async with kept.asking(gate([changes(3)]), beside=False) as (app, pilot):
+async def test_split_copies_the_side_where_the_selection_begins(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([changes(3)]), beside=False) as (app, pilot):
         await drawn(pilot)
         view = app.card.query_one(DiffView)
         view.split = True
@@ -163,10 +166,10 @@ async def test_split_copies_the_side_where_the_selection_begins(kept: OpenApps) 
 
 @pytest.mark.parametrize("size", [(120, 40), (60, 20), (20, 5), (3, 2)])
 async def test_diff_draws_wide_characters_within_its_width(
-    size: tuple[int, int], kept: OpenApps
+    size: tuple[int, int], open_apps: OpenApps
 ) -> None:
     text = "合計を計算する 👩‍👩‍👧 é가" * 6
-    async with kept.asking(gate([added(text, "短い", text)]), beside=False, size=size) as (
+    async with open_apps.asking(gate([added(text, "短い", text)]), beside=False, size=size) as (
         app,
         pilot,
     ):
@@ -257,9 +260,9 @@ def test_lines_are_broken_at_words_and_lose_nothing(text: str, room: int, indent
             assert text[start:stop].strip().isalnum()
 
 
-async def test_a_broken_line_keeps_its_indentation(kept: OpenApps) -> None:
+async def test_a_broken_line_keeps_its_indentation(open_apps: OpenApps) -> None:
     deep = "        return the_price_of(all_items) - the_discount_of(all_items)"
-    async with kept.asking(gate([preview("a.py", "", deep, kind="create")])) as (app, pilot):
+    async with open_apps.asking(gate([preview("a.py", "", deep, kind="create")])) as (app, pilot):
         await drawn(pilot)
         lines = [line[73:] for line in app.text().split("\n") if "↳" in line]
         assert lines
@@ -298,8 +301,10 @@ async def test_v_is_offered_where_two_sides_have_room_and_what_it_said_goes() ->
         assert "too narrow" not in app.text()
 
 
-async def test_without_wrapping_a_cut_line_is_marked_and_can_be_scrolled(kept: OpenApps) -> None:
-    async with kept.asking(gate([added("x" * 60 + "the end", "short")])) as (app, pilot):
+async def test_without_wrapping_a_cut_line_is_marked_and_can_be_scrolled(
+    open_apps: OpenApps,
+) -> None:
+    async with open_apps.asking(gate([added("x" * 60 + "the end", "short")])) as (app, pilot):
         await drawn(pilot)
         view = view_of(app)
         view.focus()
@@ -313,9 +318,9 @@ async def test_without_wrapping_a_cut_line_is_marked_and_can_be_scrolled(kept: O
 
 @pytest.mark.parametrize(("width", "sides"), [(120, False), (240, True)])
 async def test_two_versions_stand_side_by_side_only_where_they_can_be_read(
-    width: int, sides: bool, kept: OpenApps
+    width: int, sides: bool, open_apps: OpenApps
 ) -> None:
-    async with kept.asking(gate([changes(3)]), size=(width, 40)) as (app, pilot):
+    async with open_apps.asking(gate([changes(3)]), size=(width, 40)) as (app, pilot):
         await drawn(pilot)
         view_of(app).focus()
         await press(pilot, "v")
@@ -324,9 +329,9 @@ async def test_two_versions_stand_side_by_side_only_where_they_can_be_read(
         assert ("too narrow for two sides" in app.text()) is not sides
 
 
-async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(kept: OpenApps) -> None:
+async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(open_apps: OpenApps) -> None:
     """Two sides are real there, hunks can be left out, what is seen counts, and no key answers."""
-    async with kept.asking(gate([changes(3, 20, 40, 60, 80, count=100), changes(5)])) as (
+    async with open_apps.asking(gate([changes(3, 20, 40, 60, 80, count=100), changes(5)])) as (
         app,
         pilot,
     ):
@@ -354,12 +359,12 @@ async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(kept: OpenApps) ->
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 async def test_the_whole_screen_keeps_the_hunk_at_hand_and_says_how_to_leave(
-    size: tuple[int, int], kept: OpenApps
+    size: tuple[int, int], open_apps: OpenApps
 ) -> None:
     """Covers S4-60. What is left out there is what was marked, and what was seen there is counted
     in the gate; keys that decide say where they do.
     """
-    async with kept.asking(
+    async with open_apps.asking(
         gate([changes(3, 30, 90, count=100)]), beside=size == WIDE, size=size
     ) as (app, pilot):
         await at_gate(pilot)

@@ -54,16 +54,16 @@ async def typed(pilot: Pilot[int], text: str) -> None:
     [("ｙ", GateChoice.ONCE), ("ｓ", GateChoice.SESSION), ("２", GateChoice.ALTERNATIVE)],
 )
 async def test_a_full_width_key_answers_a_gate_as_its_half_width_form(
-    key: str, choice: GateChoice, kept: OpenApps
+    key: str, choice: GateChoice, open_apps: OpenApps
 ) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, key)
         assert [answer.choice for answer in app.answers] == [choice]
 
 
-async def test_a_full_width_key_answers_nothing_in_the_first_300_ms(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_a_full_width_key_answers_nothing_in_the_first_300_ms(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         app.card.focus()
         await pilot.pause()
         app.clock.advance(SETTLE - 0.001)
@@ -73,10 +73,10 @@ async def test_a_full_width_key_answers_nothing_in_the_first_300_ms(kept: OpenAp
 
 @pytest.mark.parametrize("text", ["ｙｅｓ", "ｙおねがい", "ｓを見て"])
 async def test_a_text_that_an_input_method_commits_at_once_answers_nothing(
-    text: str, kept: OpenApps
+    text: str, open_apps: OpenApps
 ) -> None:
     """It comes as one burst, goes to the composer whole, and keeps the width it was written in."""
-    async with kept.asking(gate()) as (app, pilot):
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         for character in text:
             app.post_message(events.Key(character, character))
@@ -85,8 +85,8 @@ async def test_a_text_that_an_input_method_commits_at_once_answers_nothing(
 
 
 @pytest.mark.parametrize("key", ["①", "②", "ⅱ", "ʸ", "や"])
-async def test_what_only_looks_like_a_key_answers_nothing(key: str, kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_what_only_looks_like_a_key_answers_nothing(key: str, open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, key)
         app.clock.advance(SETTLE)

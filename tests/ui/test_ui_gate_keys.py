@@ -27,9 +27,9 @@ def second() -> Gate:
     return gate(gate_id="gate_00000002", call_id="call_00000002", intent="the second one")
 
 
-async def test_gate_does_not_take_the_focus_from_the_composer(kept: OpenApps) -> None:
+async def test_gate_does_not_take_the_focus_from_the_composer(open_apps: OpenApps) -> None:
     """Covers S4-60. What is typed while a gate opens goes to the composer, none of it answers."""
-    async with kept.asking() as (app, pilot):
+    async with open_apps.asking() as (app, pilot):
         await press(pilot, "t")
         app.card.gates = (gate(),)
         await press(pilot, "y", "n", "1", "e", "s", "enter")
@@ -38,8 +38,8 @@ async def test_gate_does_not_take_the_focus_from_the_composer(kept: OpenApps) ->
         assert app.answers == []
 
 
-async def test_y_approves_once_and_is_bound_to_what_was_shown(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_y_approves_once_and_is_bound_to_what_was_shown(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "y")
         answer = app.answers[0]
@@ -50,8 +50,8 @@ async def test_y_approves_once_and_is_bound_to_what_was_shown(kept: OpenApps) ->
         assert app.focused is app.composer
 
 
-async def test_keys_in_the_first_300_ms_are_ignored(kept: OpenApps) -> None:
-    async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
+async def test_keys_in_the_first_300_ms_are_ignored(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
         await drawn(pilot)
@@ -66,12 +66,12 @@ async def test_keys_in_the_first_300_ms_are_ignored(kept: OpenApps) -> None:
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 async def test_keys_that_decide_nothing_act_at_once_and_y_asks_about_one_that_did_not(
-    language: str, kept: OpenApps
+    language: str, open_apps: OpenApps
 ) -> None:
     """Covers S4-60. What was chosen right after the focus came is what is applied, and a key that
     did nothing is named before anything is.
     """
-    async with kept.asking(gate([scattered()]), language=language) as (app, pilot):
+    async with open_apps.asking(gate([scattered()]), language=language) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
         await press(pilot, "]", "space", "]", "space", "i", "i", "w", "down", "end")
@@ -90,9 +90,11 @@ async def test_keys_that_decide_nothing_act_at_once_and_y_asks_about_one_that_di
         assert app.answers[0].left_out == ((0, 1), (0, 2))
 
 
-async def test_a_key_that_did_nothing_after_y_asked_is_asked_about_anew(kept: OpenApps) -> None:
+async def test_a_key_that_did_nothing_after_y_asked_is_asked_about_anew(
+    open_apps: OpenApps,
+) -> None:
     """Covers S4-60."""
-    async with kept.asking(gate()) as (app, pilot):
+    async with open_apps.asking(gate()) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
         await press(pilot, "n")
@@ -114,8 +116,8 @@ async def test_a_key_that_did_nothing_after_y_asked_is_asked_about_anew(kept: Op
         assert len(app.answers) == 1
 
 
-async def test_y_acts_as_soon_as_300_ms_are_over(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_y_acts_as_soon_as_300_ms_are_over(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await drawn(pilot)
         app.card.focus()
         await drawn(pilot)
@@ -124,8 +126,8 @@ async def test_y_acts_as_soon_as_300_ms_are_over(kept: OpenApps) -> None:
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
-async def test_time_begins_again_when_the_focus_comes_back(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_time_begins_again_when_the_focus_comes_back(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "escape")
         app.card.focus()
@@ -133,8 +135,8 @@ async def test_time_begins_again_when_the_focus_comes_back(kept: OpenApps) -> No
         assert app.answers == []
 
 
-async def test_focus_stays_for_the_next_gate_and_the_time_begins_again(kept: OpenApps) -> None:
-    async with kept.asking(gate(), second()) as (app, pilot):
+async def test_focus_stays_for_the_next_gate_and_the_time_begins_again(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate(), second()) as (app, pilot):
         await at_gate(pilot)
         assert "1 of 2" in app.text()
         await press(pilot, "y", "y")
@@ -151,17 +153,17 @@ async def test_focus_stays_for_the_next_gate_and_the_time_begins_again(kept: Ope
 
 
 async def test_another_gate_under_the_focus_is_not_answered_by_a_key_for_the_first(
-    kept: OpenApps,
+    open_apps: OpenApps,
 ) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         app.card.gates = (second(),)
         await press(pilot, "y")
         assert app.answers == []
 
 
-async def test_s_allows_for_the_session_and_shows_the_pattern(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_s_allows_for_the_session_and_shows_the_pattern(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         assert "allow edits to pricing.py this session" in app.text()
         await press(pilot, "s")
@@ -169,9 +171,9 @@ async def test_s_allows_for_the_session_and_shows_the_pattern(kept: OpenApps) ->
 
 
 async def test_s_and_e_are_neither_shown_nor_heard_where_they_are_not_offered(
-    kept: OpenApps,
+    open_apps: OpenApps,
 ) -> None:
-    async with kept.asking(gate(can_grant_session=False, can_edit=False)) as (app, pilot):
+    async with open_apps.asking(gate(can_grant_session=False, can_edit=False)) as (app, pilot):
         await at_gate(pilot)
         assert "session" not in app.text()
         await press(pilot, "s", "e")
@@ -179,8 +181,8 @@ async def test_s_and_e_are_neither_shown_nor_heard_where_they_are_not_offered(
         assert not isinstance(app.screen, EditProposal)
 
 
-async def test_n_asks_for_a_reason_and_enter_sends_it(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_n_asks_for_a_reason_and_enter_sends_it(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", *"use y n 1", "enter")
         answer = app.answers[0]
@@ -189,9 +191,9 @@ async def test_n_asks_for_a_reason_and_enter_sends_it(kept: OpenApps) -> None:
 
 
 async def test_what_is_pasted_into_the_reason_takes_the_place_of_what_is_marked(
-    kept: OpenApps,
+    open_apps: OpenApps,
 ) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", "o", "l", "d", "shift+home")
         field = app.query_one("#gate-reason", Input)
@@ -202,15 +204,17 @@ async def test_what_is_pasted_into_the_reason_takes_the_place_of_what_is_marked(
         assert app.answers[0].reason == "xwy"  # each key acts once
 
 
-async def test_reason_may_be_empty(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_reason_may_be_empty(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", "enter")
         assert (app.answers[0].choice, app.answers[0].reason) == (GateChoice.REJECT, "")
 
 
-async def test_escape_leaves_the_reason_first_and_then_the_gate_pending(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_escape_leaves_the_reason_first_and_then_the_gate_pending(
+    open_apps: OpenApps,
+) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", "x", "escape")
         assert app.focused is app.card
@@ -222,8 +226,8 @@ async def test_escape_leaves_the_reason_first_and_then_the_gate_pending(kept: Op
         assert app.card.display
 
 
-async def test_reason_for_one_gate_is_not_sent_to_the_next(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_reason_for_one_gate_is_not_sent_to_the_next(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "n", "x")
         app.card.gates = (second(),)
@@ -232,8 +236,8 @@ async def test_reason_for_one_gate_is_not_sent_to_the_next(kept: OpenApps) -> No
         assert app.query_one("#gate-reason", Input).value == ""
 
 
-async def test_digits_take_an_alternative_that_is_there(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_digits_take_an_alternative_that_is_there(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "3", "0")
         assert app.answers == []
@@ -243,16 +247,16 @@ async def test_digits_take_an_alternative_that_is_there(kept: OpenApps) -> None:
         assert (answer.choice, answer.alternative) == (GateChoice.ALTERNATIVE, 2)
 
 
-async def test_no_other_key_answers(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_no_other_key_answers(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "enter", "Y", "a", "t", "p", "0", "backspace", "down", "f7")
         assert app.focused is app.card
         assert app.answers == []
 
 
-async def test_click_gives_the_focus_and_approves_nothing(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_click_gives_the_focus_and_approves_nothing(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await drawn(pilot)
         for widget in app.card.children:
             if widget.display:
@@ -274,10 +278,10 @@ async def click_on(pilot: Pilot[None], app: GateApp, name: str) -> None:
 
 @pytest.mark.parametrize(("name", "choice"), [(" y  ", "once"), (" 2 change", "alternative")])
 async def test_a_letter_can_be_clicked_and_is_the_key(
-    name: str, choice: str, kept: OpenApps
+    name: str, choice: str, open_apps: OpenApps
 ) -> None:
     """The click that brings the focus answers nothing, nor does another within 300 ms."""
-    async with kept.asking(gate()) as (app, pilot):
+    async with open_apps.asking(gate()) as (app, pilot):
         await drawn(pilot)
         await click_on(pilot, app, name)
         assert app.focused is app.card
@@ -294,9 +298,9 @@ async def test_a_letter_can_be_clicked_and_is_the_key(
         assert [answer.choice for answer in app.answers] == [choice]
 
 
-async def test_one_gate_is_answered_once(kept: OpenApps) -> None:
+async def test_one_gate_is_answered_once(open_apps: OpenApps) -> None:
     """The card stays until the state says that the gate is closed; a second y is not sent."""
-    async with kept.asking(gate(), second()) as (app, pilot):
+    async with open_apps.asking(gate(), second()) as (app, pilot):
         await at_gate(pilot)
         app.keep_gates = True
         await press(pilot, "y")
@@ -306,8 +310,8 @@ async def test_one_gate_is_answered_once(kept: OpenApps) -> None:
         assert len(app.answers) == 1
 
 
-async def test_e_sends_the_edited_text(kept: OpenApps) -> None:
-    async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
+async def test_e_sends_the_edited_text(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e")
         editor = app.screen.query_one(TextArea)
@@ -319,8 +323,8 @@ async def test_e_sends_the_edited_text(kept: OpenApps) -> None:
         assert answer.left_out == ()
 
 
-async def test_what_is_typed_right_before_ctrl_s_is_part_of_the_edit(kept: OpenApps) -> None:
-    async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
+async def test_what_is_typed_right_before_ctrl_s_is_part_of_the_edit(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e")
         app.screen.query_one(TextArea).move_cursor((0, 0))
@@ -333,9 +337,9 @@ async def test_what_is_typed_right_before_ctrl_s_is_part_of_the_edit(kept: OpenA
 
 @pytest.mark.parametrize("keys", [("escape",), ("ctrl+s",)])
 async def test_edit_that_changes_nothing_answers_nothing(
-    keys: tuple[str, ...], kept: OpenApps
+    keys: tuple[str, ...], open_apps: OpenApps
 ) -> None:
-    async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
+    async with open_apps.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e", *keys)
         assert app.answers == []
@@ -343,8 +347,8 @@ async def test_edit_that_changes_nothing_answers_nothing(
         assert app.focused is app.card
 
 
-async def test_edit_of_a_gate_that_is_gone_is_not_sent(kept: OpenApps) -> None:
-    async with kept.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
+async def test_edit_of_a_gate_that_is_gone_is_not_sent(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e", "#")
         app.card.gates = (second(),)
@@ -352,16 +356,18 @@ async def test_edit_of_a_gate_that_is_gone_is_not_sent(kept: OpenApps) -> None:
         assert app.answers == []
 
 
-async def test_text_with_control_characters_is_not_opened_in_the_editor(kept: OpenApps) -> None:
-    async with kept.asking(gate(), proposed={"gate_00000001": "a\x1b[2Jb"}) as (app, pilot):
+async def test_text_with_control_characters_is_not_opened_in_the_editor(
+    open_apps: OpenApps,
+) -> None:
+    async with open_apps.asking(gate(), proposed={"gate_00000001": "a\x1b[2Jb"}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e")
         assert not isinstance(app.screen, EditProposal)
         assert "control characters" in app.text()
 
 
-async def test_hunk_left_out_is_in_the_answer_and_in_the_impact(kept: OpenApps) -> None:
-    async with kept.asking(gate([scattered()])) as (app, pilot):
+async def test_hunk_left_out_is_in_the_answer_and_in_the_impact(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "right_square_bracket", "space")
         assert "1 of 3 hunks left out" in app.text()
@@ -370,12 +376,12 @@ async def test_hunk_left_out_is_in_the_answer_and_in_the_impact(kept: OpenApps) 
         assert app.answers[0].left_out == ((0, 1),)
 
 
-async def test_what_was_left_out_stays_so_in_an_edit(kept: OpenApps) -> None:
+async def test_what_was_left_out_stays_so_in_an_edit(open_apps: OpenApps) -> None:
     """The editor has the text without it; saved as it is, nothing is answered and it stays out."""
     before = "\n".join(f"line {n}" for n in range(40))
     after = before.replace("line 3\n", "line 3!\nmore\n").replace("line 20", "line 20!")
     shown = preview("a.py", before, after, language="")
-    async with kept.asking(gate([shown]), proposed={"gate_00000001": after}) as (app, pilot):
+    async with open_apps.asking(gate([shown]), proposed={"gate_00000001": after}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space", "e")
         editor = app.screen.query_one(TextArea)
@@ -390,16 +396,16 @@ async def test_what_was_left_out_stays_so_in_an_edit(kept: OpenApps) -> None:
         assert app.answers[0].edited == before.replace("line 20", "#line 20!")
 
 
-async def test_space_twice_takes_the_hunk_again(kept: OpenApps) -> None:
-    async with kept.asking(gate([scattered()])) as (app, pilot):
+async def test_space_twice_takes_the_hunk_again(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space", "space")
         await approve(app, pilot)
         assert app.answers[0].left_out == ()
 
 
-async def test_o_takes_one_hunk_alone_and_again_all(kept: OpenApps) -> None:
-    async with kept.asking(gate([scattered()])) as (app, pilot):
+async def test_o_takes_one_hunk_alone_and_again_all(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space", "right_square_bracket", "o")
         assert "2 of 3 hunks left out" in app.text()
@@ -408,8 +414,8 @@ async def test_o_takes_one_hunk_alone_and_again_all(kept: OpenApps) -> None:
         assert app.answers[0].left_out == ((0, 0), (0, 2))
 
 
-async def test_nothing_taken_is_not_approved(kept: OpenApps) -> None:
-    async with kept.asking(gate([scattered()])) as (app, pilot):
+async def test_nothing_taken_is_not_approved(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         for key in ("space", "right_square_bracket") * 3:
             await press(pilot, key)
@@ -424,7 +430,7 @@ async def test_nothing_taken_is_not_approved(kept: OpenApps) -> None:
 @pytest.mark.parametrize("language", ["en", "ja"])
 @pytest.mark.parametrize("why", ["only_one", "file", "no_hunks"])
 async def test_space_is_offered_only_where_a_hunk_can_be_left_out(
-    why: str, language: str, kept: OpenApps
+    why: str, language: str, open_apps: OpenApps
 ) -> None:
     """Elsewhere it changes nothing and says why, at the gate and in the diff itself."""
     shown = {
@@ -433,7 +439,7 @@ async def test_space_is_offered_only_where_a_hunk_can_be_left_out(
         "no_hunks": preview("a.py", "", "", kind="move", target="b.py"),
     }[why]
     words = Catalogue(language)
-    async with kept.asking(gate([shown]), language=language) as (app, pilot):
+    async with open_apps.asking(gate([shown]), language=language) as (app, pilot):
         await at_gate(pilot)
         assert words("diff.hint_toggle") not in app.text()
         assert words(f"diff.whole.{why}") not in app.text()
@@ -447,14 +453,14 @@ async def test_space_is_offered_only_where_a_hunk_can_be_left_out(
         assert app.diff.view.document.left_out == set()
 
 
-async def test_space_is_offered_where_there_are_several_hunks(kept: OpenApps) -> None:
-    async with kept.asking(gate([scattered()])) as (app, pilot):
+async def test_space_is_offered_where_there_are_several_hunks(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         assert "space take or leave" in app.text()
 
 
-async def test_choices_are_dropped_when_the_preview_is_renewed(kept: OpenApps) -> None:
-    async with kept.asking(gate([scattered()])) as (app, pilot):
+async def test_choices_are_dropped_when_the_preview_is_renewed(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([scattered()])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space")
         app.card.gates = (gate([scattered()], renewed=True),)
@@ -465,8 +471,8 @@ async def test_choices_are_dropped_when_the_preview_is_renewed(kept: OpenApps) -
         assert app.answers[0].left_out == ()
 
 
-async def test_keys_of_the_diff_act_from_the_diff_itself(kept: OpenApps) -> None:
-    async with kept.asking(gate([scattered()])) as (app, pilot):
+async def test_keys_of_the_diff_act_from_the_diff_itself(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([scattered()])) as (app, pilot):
         await drawn(pilot)
         assert app.diff is not None
         app.diff.view.focus()
@@ -480,8 +486,8 @@ async def test_keys_of_the_diff_act_from_the_diff_itself(kept: OpenApps) -> None
         assert app.answers == []
 
 
-async def test_gate_that_is_withdrawn_gives_the_focus_back(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_gate_that_is_withdrawn_gives_the_focus_back(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         app.card.gates = ()
         await drawn(pilot)
@@ -491,8 +497,8 @@ async def test_gate_that_is_withdrawn_gives_the_focus_back(kept: OpenApps) -> No
         assert app.composer.value == "y"
 
 
-async def test_letters_are_lit_only_while_the_card_has_the_focus(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_letters_are_lit_only_while_the_card_has_the_focus(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await drawn(pilot)
         assert "Enter to decide" in app.text()
         assert not app.card.query_one(KeyRow).lit
@@ -501,9 +507,9 @@ async def test_letters_are_lit_only_while_the_card_has_the_focus(kept: OpenApps)
         assert app.card.query_one(KeyRow).lit
 
 
-async def test_move_has_no_hunks_to_leave_out(kept: OpenApps) -> None:
+async def test_move_has_no_hunks_to_leave_out(open_apps: OpenApps) -> None:
     move = preview("a.py", "", "", kind="move", target="b.py", language="")
-    async with kept.asking(gate([move], effect=Effect.MOVE)) as (app, pilot):
+    async with open_apps.asking(gate([move], effect=Effect.MOVE)) as (app, pilot):
         await at_gate(pilot)
         assert "Move a.py → b.py" in app.text()
         await press(pilot, "space", "y")
@@ -525,7 +531,7 @@ async def approve(app: GateApp, pilot: Pilot[None]) -> None:
 
 
 async def test_the_edit_screen_opens_at_the_first_change_and_marks_what_changes(
-    kept: OpenApps,
+    open_apps: OpenApps,
 ) -> None:
     """The marks move with the lines, and what the user writes is marked too."""
     before = [f"line {n}" for n in range(80)]
@@ -538,7 +544,7 @@ async def test_the_edit_screen_opens_at_the_first_change_and_marks_what_changes(
             line.split("▌")[1].strip(" ▁▂▃▄▅▆▇█") for line in app.text().split("\n") if "▌" in line
         ]
 
-    async with kept.asking(gate([change]), proposed={"gate_00000001": text}) as (app, pilot):
+    async with open_apps.asking(gate([change]), proposed={"gate_00000001": text}) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "e")
         editor = app.screen.query_one(TextArea)
@@ -553,10 +559,12 @@ async def test_the_edit_screen_opens_at_the_first_change_and_marks_what_changes(
 @pytest.mark.parametrize("language", ["en", "ja"])
 @pytest.mark.parametrize("width", [40, 60, 120])
 async def test_the_question_for_the_reason_is_never_cut(
-    language: str, width: int, kept: OpenApps
+    language: str, width: int, open_apps: OpenApps
 ) -> None:
     words = Catalogue(language)
-    async with kept.asking(gate(), beside=width == 120, language=language, size=(width, 30)) as (
+    async with open_apps.asking(
+        gate(), beside=width == 120, language=language, size=(width, 30)
+    ) as (
         app,
         pilot,
     ):
@@ -589,11 +597,11 @@ def before(choice: GateChoice) -> OperationMessage:
 
 
 async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keeps_it(
-    kept: OpenApps,
+    open_apps: OpenApps,
 ) -> None:
     """What was refused before is counted."""
     calls = [before(GateChoice.ONCE), before(GateChoice.REJECT)]
-    async with kept.asking(by_rule(), alike=lambda _: calls, beside=False) as (app, pilot):
+    async with open_apps.asking(by_rule(), alike=lambda _: calls, beside=False) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "p")
         text = app.text()
@@ -611,8 +619,10 @@ async def test_p_shows_the_rule_with_what_it_would_have_allowed_and_p_again_keep
         assert app.answers[0].args_hash == "hash-of-args"
 
 
-async def test_esc_goes_back_from_the_rule_and_another_key_answers_as_ever(kept: OpenApps) -> None:
-    async with kept.asking(by_rule()) as (app, pilot):
+async def test_esc_goes_back_from_the_rule_and_another_key_answers_as_ever(
+    open_apps: OpenApps,
+) -> None:
+    async with open_apps.asking(by_rule()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "p")
         assert "nothing else in this session" in app.text()
@@ -627,8 +637,8 @@ async def test_esc_goes_back_from_the_rule_and_another_key_answers_as_ever(kept:
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
-async def test_p_does_nothing_where_no_rule_can_be_kept(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_p_does_nothing_where_no_rule_can_be_kept(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "p", "p")
         assert "project…" not in app.text()
@@ -637,10 +647,10 @@ async def test_p_does_nothing_where_no_rule_can_be_kept(kept: OpenApps) -> None:
         assert app.answers == []
 
 
-async def test_a_rule_that_was_not_shown_whole_is_asked_about(kept: OpenApps) -> None:
+async def test_a_rule_that_was_not_shown_whole_is_asked_about(open_apps: OpenApps) -> None:
     """R14."""
     calls = [before(GateChoice.ONCE)] * 60
-    async with kept.asking(by_rule(), alike=lambda _: calls, beside=False, size=(80, 24)) as (
+    async with open_apps.asking(by_rule(), alike=lambda _: calls, beside=False, size=(80, 24)) as (
         app,
         pilot,
     ):

@@ -51,10 +51,10 @@ def unframed(app: GateApp) -> str:
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
 async def test_y_asks_once_before_what_was_not_on_screen(
-    size: tuple[int, int], kept: OpenApps
+    size: tuple[int, int], open_apps: OpenApps
 ) -> None:
     """It names how much, shows no page, and the second key decides (R14)."""
-    async with kept.asking(gate([many_lines(600)]), beside=size[0] == 120, size=size) as (
+    async with open_apps.asking(gate([many_lines(600)]), beside=size[0] == 120, size=size) as (
         app,
         pilot,
     ):
@@ -75,9 +75,9 @@ async def test_y_asks_once_before_what_was_not_on_screen(
 
 
 async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing(
-    kept: OpenApps,
+    open_apps: OpenApps,
 ) -> None:
-    async with kept.asking(gate([many_lines(200)])) as (app, pilot):
+    async with open_apps.asking(gate([many_lines(200)])) as (app, pilot):
         await at_gate(pilot)
         for key in "ysy":
             await press(pilot, key)
@@ -87,8 +87,8 @@ async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing(
         assert app.answers[0].choice is GateChoice.REJECT
 
 
-async def test_who_left_the_gate_is_asked_again(kept: OpenApps) -> None:
-    async with kept.asking(gate([many_lines(200)])) as (app, pilot):
+async def test_who_left_the_gate_is_asked_again(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([many_lines(200)])) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "y", "escape")
         await at_gate(pilot)
@@ -99,10 +99,13 @@ async def test_who_left_the_gate_is_asked_again(kept: OpenApps) -> None:
 
 @pytest.mark.parametrize("beside", [True, False])
 async def test_whatever_scrolls_counts_what_it_brings_on_screen(
-    beside: bool, kept: OpenApps
+    beside: bool, open_apps: OpenApps
 ) -> None:
     """And nothing that it jumps over: the figures are true."""
-    async with kept.asking(gate([many_lines(200)]), beside=beside, size=(80, 24)) as (app, pilot):
+    async with open_apps.asking(gate([many_lines(200)]), beside=beside, size=(80, 24)) as (
+        app,
+        pilot,
+    ):
         await at_gate(pilot)
         view = app.card._view  # pyright: ignore[reportPrivateUsage]
         left = app.card.unseen()
@@ -118,10 +121,10 @@ async def test_whatever_scrolls_counts_what_it_brings_on_screen(
         assert app.answers[0].choice is GateChoice.ONCE
 
 
-async def test_the_wheel_and_a_jump_to_a_hunk_count_too(kept: OpenApps) -> None:
+async def test_the_wheel_and_a_jump_to_a_hunk_count_too(open_apps: OpenApps) -> None:
     lines = [f"value_{n} = {n}" for n in range(300)]
     changed = [f"{line}0" if n % 60 == 30 else line for n, line in enumerate(lines)]
-    async with kept.asking(
+    async with open_apps.asking(
         gate([preview("a.py", "\n".join(lines), "\n".join(changed))]), beside=False, size=(80, 24)
     ) as (app, pilot):
         await at_gate(pilot)
@@ -145,9 +148,11 @@ async def settled_below(pilot: Pilot[None], app: GateApp, left: int) -> None:
     raise AssertionError("the wheel brought nothing on screen")
 
 
-async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen(kept: OpenApps) -> None:
+async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen(
+    open_apps: OpenApps,
+) -> None:
     long = preview("a.txt", "", "x" * 60 + " rm -rf", kind="create", language="")
-    async with kept.asking() as (app, pilot):
+    async with open_apps.asking() as (app, pilot):
         assert app.diff is not None
         app.diff.view.wrap = False
         app.card.gates = (gate([long]),)
@@ -163,12 +168,12 @@ async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen(kept: Op
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_every_size_can_be_read_to_its_end_and_answered(
-    size: tuple[int, int], kept: OpenApps
+    size: tuple[int, int], open_apps: OpenApps
 ) -> None:
     """Down to 20×5 ``y`` approves, at most three times pressed; nothing raises."""
     few = command(gate_id="gate_00000002", args={"command": "echo 1\n" * 12})
     waiting = (gate(), few, gate(gate_id="gate_00000003"))
-    async with kept.asking(*waiting, beside=size[0] == 120, size=size) as (app, pilot):
+    async with open_apps.asking(*waiting, beside=size[0] == 120, size=size) as (app, pilot):
         await at_gate(pilot)
         for number in range(len(waiting)):
             for _ in range(2):
@@ -205,9 +210,9 @@ async def test_resizing_while_a_gate_is_open_never_raises_and_keeps_what_was_see
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
-async def test_five_points_are_in_sight(size: tuple[int, int], kept: OpenApps) -> None:
+async def test_five_points_are_in_sight(size: tuple[int, int], open_apps: OpenApps) -> None:
     """Covers S4-61, S4-65. Intent, why, impact, alternatives and the difference, at once."""
-    async with kept.asking(gate(), beside=size[0] >= 120, size=size) as (app, pilot):
+    async with open_apps.asking(gate(), beside=size[0] >= 120, size=size) as (app, pilot):
         await at_gate(pilot)
         shown = " ".join(app.text().replace("│", " ").split())
         for point in (
@@ -226,11 +231,11 @@ async def test_five_points_are_in_sight(size: tuple[int, int], kept: OpenApps) -
 @pytest.mark.parametrize("size", [(120, 40), (60, 20)])
 @pytest.mark.parametrize("language", ["en", "ja"])
 async def test_i_unfolds_every_point_with_its_name_and_source(
-    size: tuple[int, int], language: str, kept: OpenApps
+    size: tuple[int, int], language: str, open_apps: OpenApps
 ) -> None:
     """Covers S4-61, S4-65, S4-66. In place of the diff; what was read there is not asked about."""
     words = Catalogue(language)
-    async with kept.asking(
+    async with open_apps.asking(
         gate(why="it fails; " * 60), beside=size[0] >= 120, language=language, size=size
     ) as (app, pilot):
         await at_gate(pilot)
@@ -328,7 +333,7 @@ def test_the_hosts_that_a_command_would_reach_are_said_and_what_a_key_allows_of_
 @pytest.mark.parametrize("size", [(80, 24), (60, 20)])
 @pytest.mark.parametrize("language", ["en", "ja"])
 async def test_every_point_keeps_its_line(
-    size: tuple[int, int], language: str, kept: OpenApps
+    size: tuple[int, int], language: str, open_apps: OpenApps
 ) -> None:
     """Covers S4-61. What is cut says how many lines are left of it, and counts as not seen."""
     words = Catalogue(language)
@@ -337,7 +342,7 @@ async def test_every_point_keeps_its_line(
         why="the failing test shows 20 % where 19 % is right; " * 6,
         alternatives=tuple(f"{n}: another way that takes some words to tell" for n in range(4)),
     )
-    async with kept.asking(long, beside=False, language=language, size=size) as (app, pilot):
+    async with open_apps.asking(long, beside=False, language=language, size=size) as (app, pilot):
         await at_gate(pilot)
         text = app.text()
         assert "…+" in text
@@ -350,12 +355,12 @@ async def test_every_point_keeps_its_line(
 
 
 async def test_lines_that_the_view_begins_behind_are_neither_seen_nor_asked_about(
-    kept: OpenApps,
+    open_apps: OpenApps,
 ) -> None:
     """Where room is short the diff begins with the change; the context before it is above, and
     nobody is asked about what the app itself passed over.
     """
-    async with kept.asking(gate(), beside=False, size=(60, 20)) as (app, pilot):
+    async with open_apps.asking(gate(), beside=False, size=(60, 20)) as (app, pilot):
         await at_gate(pilot)
         assert "# prices" not in app.text()
         assert "↑ 3" in app.text()
@@ -396,8 +401,11 @@ async def test_what_tells_of_a_change_is_never_passed_over_unasked() -> None:
             assert app.answers == []
 
 
-async def test_the_keys_named_lead_to_what_was_not_seen(kept: OpenApps) -> None:
-    async with kept.asking(gate([many_lines(99)]), beside=False, size=(80, 24)) as (app, pilot):
+async def test_the_keys_named_lead_to_what_was_not_seen(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate([many_lines(99)]), beside=False, size=(80, 24)) as (
+        app,
+        pilot,
+    ):
         await at_gate(pilot)
         for keys, named in (((), "↓ PgDn End"), (("end",), "↑ PgUp Home")):
             await press(pilot, *keys, "y")
@@ -407,8 +415,10 @@ async def test_the_keys_named_lead_to_what_was_not_seen(kept: OpenApps) -> None:
         assert app.answers == []
 
 
-async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen(kept: OpenApps) -> None:
-    async with kept.asking(gate(), beside=False, step="step 2", language="en", size=(60, 20)) as (
+async def test_title_and_keys_keep_to_their_lines_on_a_narrow_screen(open_apps: OpenApps) -> None:
+    async with open_apps.asking(
+        gate(), beside=False, step="step 2", language="en", size=(60, 20)
+    ) as (
         app,
         pilot,
     ):
@@ -436,8 +446,8 @@ async def test_title_that_fills_its_line_is_not_cut() -> None:
         assert "│ src/shop/pricing.py" in app.text()
 
 
-async def test_missing_points_are_said_to_be_missing(kept: OpenApps) -> None:
-    async with kept.asking(command(intent="")) as (app, pilot):
+async def test_missing_points_are_said_to_be_missing(open_apps: OpenApps) -> None:
+    async with open_apps.asking(command(intent="")) as (app, pilot):
         await at_gate(pilot)
         assert "The AI gave no purpose and no reason." in app.text()
         assert "HIGH risk: a secret file" in app.text()
@@ -572,8 +582,11 @@ def test_argument_of_many_lines_keeps_each_and_counts_blank_ones() -> None:
     ]
 
 
-async def test_of_a_command_that_goes_on_nothing_is_said_to_be_undone(kept: OpenApps) -> None:
-    async with kept.asking(command(args={"command": "serve", "background": True})) as (app, pilot):
+async def test_of_a_command_that_goes_on_nothing_is_said_to_be_undone(open_apps: OpenApps) -> None:
+    async with open_apps.asking(command(args={"command": "serve", "background": True})) as (
+        app,
+        pilot,
+    ):
         await at_gate(pilot)
         assert "Cannot be undone" in app.text()
 

@@ -25,10 +25,10 @@ def wide() -> Gate:
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 async def test_each_file_is_shown_and_can_be_left_out(
-    size: tuple[int, int], kept: OpenApps
+    size: tuple[int, int], open_apps: OpenApps
 ) -> None:
     """The first that comes, and the one that moves. Covers S4-110."""
-    async with kept.asking(wide(), size=size) as (app, pilot):
+    async with open_apps.asking(wide(), size=size) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space", "]", "]", "]", "]", "space")
         document = app.card._document  # pyright: ignore[reportPrivateUsage]
@@ -44,12 +44,14 @@ async def test_each_file_is_shown_and_can_be_left_out(
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 async def test_what_is_said_of_several_files_is_of_all_and_names_how_to_leave_one_out(
-    language: str, kept: OpenApps
+    language: str, open_apps: OpenApps
 ) -> None:
     """Covers S4-110. The reason of one file is not told as that of all; ``i`` shows each."""
     asked = wide()
     also = [part.model_copy(update={"intent": f"purpose {n}"}) for n, part in enumerate(asked.also)]
-    async with kept.asking(asked.model_copy(update={"also": tuple(also)}), language=language) as (
+    async with open_apps.asking(
+        asked.model_copy(update={"also": tuple(also)}), language=language
+    ) as (
         app,
         pilot,
     ):
@@ -64,8 +66,8 @@ async def test_what_is_said_of_several_files_is_of_all_and_names_how_to_leave_on
         assert all(f"urpose {n}" in app.text() for n in range(4))
 
 
-async def test_with_every_file_left_out_there_is_nothing_to_allow(kept: OpenApps) -> None:
-    async with kept.asking(wide(), size=(120, 60)) as (app, pilot):
+async def test_with_every_file_left_out_there_is_nothing_to_allow(open_apps: OpenApps) -> None:
+    async with open_apps.asking(wide(), size=(120, 60)) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "space", *["]", "space"] * 4)
         for _ in range(5):

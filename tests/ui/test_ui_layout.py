@@ -21,7 +21,7 @@ from support.app_states import (
 from support.consults import consultation
 from support.conversations import answer, operation, user
 from support.gates import gate
-from support.kept_bench import KeptBench
+from support.open_apps import OpenApps
 from support.plans import running, working
 from support.screens import screen_text
 from textual.events import MouseDown, MouseMove, MouseUp
@@ -61,9 +61,9 @@ def spoil(kept: Path) -> None:
     kept.write_text("[]")
 
 
-async def test_what_has_nothing_to_show_takes_no_room(seat: KeptBench) -> None:
+async def test_what_has_nothing_to_show_takes_no_room(open_apps: OpenApps) -> None:
     store = store_with()
-    async with seat.standing(FakeEngine(store), 120, 40) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store), 120, 40) as (app, pilot):
         assert shown(app) == set()
         assert not app.bench.side.display
         assert app.bench.query_one("#main").size.width >= 118
@@ -89,13 +89,13 @@ async def test_what_has_nothing_to_show_takes_no_room(seat: KeptBench) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 106, 120, 200])
-async def test_text_is_never_wider_than_is_easy_to_read(seat: KeptBench, width: int) -> None:
+async def test_text_is_never_wider_than_is_easy_to_read(open_apps: OpenApps, width: int) -> None:
     """The first frame has the composer at the place where the app has it."""
     import pyte
 
     store = store_with()
     store.state.messages.append(operation("file_ops.read_file", {"path": "x" * 300}))
-    async with seat.standing(FakeEngine(store), width, 30) as (app, _):
+    async with open_apps.standing(FakeEngine(store), width, 30) as (app, _):
         composer = app.bench.composer.region
         assert composer.width == min(width - 2, MAIN)
         transcript = app.bench.talk.transcript
@@ -109,11 +109,11 @@ async def test_text_is_never_wider_than_is_easy_to_read(seat: KeptBench, width: 
     assert len(screen.display[composer.y].rstrip()) == composer.right
 
 
-async def test_an_old_diff_leaves_where_something_newer_is_decided(seat: KeptBench) -> None:
+async def test_an_old_diff_leaves_where_something_newer_is_decided(open_apps: OpenApps) -> None:
     store = store_with()
     edited(store)
     fake = FakeEngine(store)
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         assert "diff" in shown(app)
         store.dispatch(GateOpened(gate=gate((), operation="shell.run")))
         await settled(pilot, lambda: shown(app) == set(), "no diff at the command")
@@ -145,9 +145,9 @@ def test_the_newest_change_is_found_without_going_through_all_messages_again() -
     assert not newest.overtaken
 
 
-async def test_the_gauges_open_for_a_key_and_for_a_consultation(seat: KeptBench) -> None:
+async def test_the_gauges_open_for_a_key_and_for_a_consultation(open_apps: OpenApps) -> None:
     fake = FakeEngine(goals.falling())
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         assert "vitals" not in shown(app)
         await pilot.press("alt+4")
         await settled(pilot, lambda: "vitals" in shown(app), "the gauges")
@@ -158,8 +158,10 @@ async def test_the_gauges_open_for_a_key_and_for_a_consultation(seat: KeptBench)
         assert app.bench.talk.asks is CardKind.CONSULTATION
 
 
-async def test_one_key_makes_the_column_wide_hides_it_and_brings_it_back(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(working()), 120, 40) as (app, pilot):
+async def test_one_key_makes_the_column_wide_hides_it_and_brings_it_back(
+    open_apps: OpenApps,
+) -> None:
+    async with open_apps.standing(FakeEngine(working()), 120, 40) as (app, pilot):
         side = app.bench.side
         beside = side.region.width
         for key in ("f6", "alt+0"):
@@ -256,8 +258,8 @@ async def test_a_pane_can_have_all_of_the_screen(pane: str) -> None:
         assert not app.bench.zoomed
 
 
-async def test_where_room_is_short_a_pane_lies_over_the_chat_until_esc(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(working()), 80, 24) as (app, pilot):
+async def test_where_room_is_short_a_pane_lies_over_the_chat_until_esc(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(working()), 80, 24) as (app, pilot):
         bench = app.bench
         assert bench.composer.region.width == 78
         assert not bench.all_tabs.is_on_screen
@@ -273,12 +275,12 @@ async def test_where_room_is_short_a_pane_lies_over_the_chat_until_esc(seat: Kep
 
 
 async def test_where_room_is_short_z_gives_a_pane_what_the_composer_and_the_header_had(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     """A character brings them back, and so does a question; what a key cannot do there it says."""
     store = working()
     edited(store)
-    async with seat.standing(FakeEngine(store), 80, 24) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store), 80, 24) as (app, pilot):
         bench = app.bench
         await pilot.press("f6")
         await settled(pilot, lambda: bench.status.said == app.words("shell.no_column"), "a word")
@@ -310,10 +312,10 @@ async def test_where_room_is_short_z_gives_a_pane_what_the_composer_and_the_head
         assert bench.composer.is_on_screen
 
 
-async def test_at_a_gate_z_shows_its_diff_and_leaves_the_layout(seat: KeptBench) -> None:
+async def test_at_a_gate_z_shows_its_diff_and_leaves_the_layout(open_apps: OpenApps) -> None:
     store = store_with()
     store.state.gates = (gate(),)
-    async with seat.standing(FakeEngine(store)) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         await at_question(pilot)
         await pilot.press("z")
         await settled(pilot, lambda: isinstance(app.screen, WholeDiff), "the diff")

@@ -6,7 +6,7 @@ import pytest
 from support import goals
 from support.app_states import FakeEngine, commanded, settled, store_with
 from support.gates import gate
-from support.kept_bench import KeptBench
+from support.open_apps import OpenApps
 from support.pinned import ManualClock
 from support.screens import screen_text, shown
 from textual.pilot import Pilot
@@ -66,9 +66,9 @@ async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> LedgerBoard:
 # --- beside the chat ---------------------------------------------------------------------------
 
 
-async def test_each_requirement_has_a_mark_a_priority_and_its_words(seat: KeptBench) -> None:
+async def test_each_requirement_has_a_mark_a_priority_and_its_words(open_apps: OpenApps) -> None:
     """Covers S1-15."""
-    async with seat.standing(asked(), 80, 24) as (app, pilot):
+    async with open_apps.standing(asked(), 80, 24) as (app, pilot):
         await pilot.press("f5")
         await settled(pilot, lambda: app.bench.goal.ledger.is_on_screen)
         await pilot.pause()
@@ -78,8 +78,8 @@ async def test_each_requirement_has_a_mark_a_priority_and_its_words(seat: KeptBe
     assert rows[1].endswith("10 % and 10 % make 19 %")
 
 
-async def test_beside_plan_and_diff_it_takes_five_rows(seat: KeptBench) -> None:
-    async with seat.standing(asked()) as (app, _):
+async def test_beside_plan_and_diff_it_takes_five_rows(open_apps: OpenApps) -> None:
+    async with open_apps.standing(asked()) as (app, _):
         rows = shown(app.bench.goal.ledger).splitlines()
         assert len(rows) == 5
         assert rows[-1].strip() == "– P2 The receipt is mended too"
@@ -87,19 +87,19 @@ async def test_beside_plan_and_diff_it_takes_five_rows(seat: KeptBench) -> None:
 
 @pytest.mark.parametrize(("height", "rows"), [(40, 5), (30, 3), (24, 1)])
 async def test_on_a_lower_screen_it_takes_less_and_counts_the_rest(
-    seat: KeptBench, height: int, rows: int
+    open_apps: OpenApps, height: int, rows: int
 ) -> None:
-    async with seat.standing(asked(), 120, height) as (app, _):
+    async with open_apps.standing(asked(), 120, height) as (app, _):
         assert app.bench.goal.ledger.size.height == rows
         assert ("… 3 more · /requirements" in shown(app.bench.goal.ledger)) is (rows == 3)
 
 
 async def test_while_a_gate_is_open_it_is_one_line_unless_there_is_room_for_all(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     """The title above it has the figures: the line says what is open."""
     fake = asked()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         fake.store.dispatch(GateOpened(gate=gate()))
         await settled(pilot, lambda: app.bench.goal.ledger.size.height == 1, "one line")
         first = foremost(goals.requirements(), 1)[0].requirement
@@ -109,8 +109,8 @@ async def test_while_a_gate_is_open_it_is_one_line_unless_there_is_room_for_all(
         await settled(pilot, lambda: app.bench.goal.ledger.size.height == 5, "all of them")
 
 
-async def test_without_requirements_it_takes_no_room(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(store_with())) as (app, pilot):
+async def test_without_requirements_it_takes_no_room(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
         assert not app.bench.goal.ledger.is_on_screen
         goals.set_objective(
             app.session.engine.store if app.session.engine else store_with(), items=()
@@ -131,8 +131,8 @@ def test_what_is_not_settled_is_shown_first_in_the_order_of_all() -> None:
 
 
 @pytest.mark.parametrize("key", ["enter", "click", "r"])
-async def test_it_opens_the_page(seat: KeptBench, key: str) -> None:
-    async with seat.standing(asked()) as (app, pilot):
+async def test_it_opens_the_page(open_apps: OpenApps, key: str) -> None:
+    async with open_apps.standing(asked()) as (app, pilot):
         if key == "click":
             await pilot.click(app.bench.goal.ledger)
         else:
@@ -145,9 +145,9 @@ async def test_it_opens_the_page(seat: KeptBench, key: str) -> None:
 # --- the page ----------------------------------------------------------------------------------
 
 
-async def test_the_page_shows_state_score_check_and_evidence(seat: KeptBench) -> None:
+async def test_the_page_shows_state_score_check_and_evidence(open_apps: OpenApps) -> None:
     """Covers S1-15, S1-27."""
-    async with seat.standing(asked()) as (app, pilot):
+    async with open_apps.standing(asked()) as (app, pilot):
         await open_board(app, pilot)
         text = page(app)
         assert "1/4 met" in text
@@ -165,7 +165,7 @@ async def test_the_page_shows_state_score_check_and_evidence(seat: KeptBench) ->
 
 
 async def test_an_earlier_request_stands_below_with_what_became_of_it_and_can_only_be_read(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     fake = asked()
     store = fake.store
@@ -177,7 +177,7 @@ async def test_an_earlier_request_stands_below_with_what_became_of_it_and_can_on
         left="stopped",
     )
     store.state.earlier = (left,)
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press(*["down"] * 5)
         await settled(pilot, lambda: "nothing works on it now" in page(app), "the request")
@@ -192,16 +192,16 @@ async def test_an_earlier_request_stands_below_with_what_became_of_it_and_can_on
         assert item_of(fake, "req_1").counts
 
 
-async def test_an_evidence_leads_to_its_call_in_the_chat(seat: KeptBench) -> None:
-    async with seat.standing(asked()) as (app, pilot):
+async def test_an_evidence_leads_to_its_call_in_the_chat(open_apps: OpenApps) -> None:
+    async with open_apps.standing(asked()) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("1")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         await settled(pilot, lambda: app.bench.focused is app.bench.talk.transcript, "its focus")
 
 
-async def test_an_evidence_without_a_place_says_so_and_the_page_stays(seat: KeptBench) -> None:
-    async with seat.standing(asked()) as (app, pilot):
+async def test_an_evidence_without_a_place_says_so_and_the_page_stays(open_apps: OpenApps) -> None:
+    async with open_apps.standing(asked()) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("2")  # a call that is not in this chat
         await settled(pilot, lambda: "Nothing about it is in the chat" in page(app), "the word")
@@ -210,9 +210,9 @@ async def test_an_evidence_without_a_place_says_so_and_the_page_stays(seat: Kept
         assert isinstance(app.screen, LedgerBoard)
 
 
-async def test_keys_in_the_first_moment_change_nothing(seat: KeptBench) -> None:
+async def test_keys_in_the_first_moment_change_nothing(open_apps: OpenApps) -> None:
     fake = asked()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await commanded(pilot, "/requirements")
         await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
         await pilot.press("p", "w", "a", "e")
@@ -221,9 +221,9 @@ async def test_keys_in_the_first_moment_change_nothing(seat: KeptBench) -> None:
         assert item_of(fake, "req_1").priority == 1
 
 
-async def test_priority_goes_round(seat: KeptBench) -> None:
+async def test_priority_goes_round(open_apps: OpenApps) -> None:
     fake = asked()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
         for priority in (2, 3, 1):
             await pilot.press("p")
@@ -235,7 +235,7 @@ async def test_priority_goes_round(seat: KeptBench) -> None:
 
 
 async def test_evidence_without_a_call_leads_to_the_review_that_saw_it_or_has_no_number(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     fake = asked()
     objective = fake.store.state.objective
@@ -243,7 +243,7 @@ async def test_evidence_without_a_call_leads_to_the_review_that_saw_it_or_has_no
     seen = Evidence(kind="file", text="is there", source="README.md", at=10.0)
     item = objective.extracted_requirements[0].model_copy(update={"evidence": (seen,)})
     fake.store.state.objective = objective.with_requirement(item)
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
         assert "1 ✓ README.md" not in page(app)
         judged = Review(review_id="rev_1", attempt=1, max_attempts=3, score=1.0, done=True)
@@ -257,9 +257,9 @@ async def test_evidence_without_a_call_leads_to_the_review_that_saw_it_or_has_no
         await settled(pilot, lambda: not isinstance(app.screen, LedgerBoard), "the chat")
 
 
-async def test_new_words_take_the_evidence_away_and_are_the_users(seat: KeptBench) -> None:
+async def test_new_words_take_the_evidence_away_and_are_the_users(open_apps: OpenApps) -> None:
     fake = asked()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("e")
         await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
@@ -275,9 +275,9 @@ async def test_new_words_take_the_evidence_away_and_are_the_users(seat: KeptBenc
         await settled(pilot, lambda: "written by" in page(app), "the page")
 
 
-async def test_another_kind_of_check_with_its_value(seat: KeptBench) -> None:
+async def test_another_kind_of_check_with_its_value(open_apps: OpenApps) -> None:
     fake = asked()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("down", "c")
         await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
@@ -301,10 +301,10 @@ async def test_another_kind_of_check_with_its_value(seat: KeptBench) -> None:
     ],
 )
 async def test_a_new_requirement_is_checked_before_it_is_taken(
-    seat: KeptBench, steps: int, value: str, problem: str
+    open_apps: OpenApps, steps: int, value: str, problem: str
 ) -> None:
     fake = asked()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("a")
         await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
@@ -333,9 +333,9 @@ async def test_a_new_requirement_is_checked_before_it_is_taken(
         assert board.chosen == new.requirement_id  # the next key is meant for it
 
 
-async def test_a_requirement_is_waived_with_a_reason_and_wanted_again(seat: KeptBench) -> None:
+async def test_a_requirement_is_waived_with_a_reason_and_wanted_again(open_apps: OpenApps) -> None:
     fake = asked()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("down", "down", "w")
         await settled(pilot, lambda: isinstance(app.screen, LineForm), "the question")
@@ -347,9 +347,9 @@ async def test_a_requirement_is_waived_with_a_reason_and_wanted_again(seat: Kept
         await settled(pilot, lambda: item_of(fake, "req_3").counts, "its return")
 
 
-async def test_escape_waives_nothing(seat: KeptBench) -> None:
+async def test_escape_waives_nothing(open_apps: OpenApps) -> None:
     fake = asked()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("w")
         await settled(pilot, lambda: isinstance(app.screen, LineForm), "the question")
@@ -358,9 +358,9 @@ async def test_escape_waives_nothing(seat: KeptBench) -> None:
         assert item_of(fake, "req_1").counts
 
 
-async def test_what_the_engine_refuses_is_said_on_the_page(seat: KeptBench) -> None:
+async def test_what_the_engine_refuses_is_said_on_the_page(open_apps: OpenApps) -> None:
     problem = Told(key="ledger.problem.not_there", params={"id": "req_1 [now]"})
-    async with seat.standing(asked(problem=problem)) as (app, pilot):
+    async with open_apps.standing(asked(problem=problem)) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("p")
         await settled(pilot, lambda: "no requirement req_1 [now]" in page(app), "the problem")
@@ -371,8 +371,8 @@ async def test_what_the_engine_refuses_is_said_on_the_page(seat: KeptBench) -> N
         assert "no requirement" not in page(app)
 
 
-async def test_without_a_request_there_is_nothing_to_add_to(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(store_with())) as (app, pilot):
+async def test_without_a_request_there_is_nothing_to_add_to(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
         await open_board(app, pilot)
         assert "There is no request yet" in page(app)
         await pilot.press("a")
@@ -380,20 +380,20 @@ async def test_without_a_request_there_is_nothing_to_add_to(seat: KeptBench) -> 
         assert isinstance(app.screen, LedgerBoard)
 
 
-async def test_a_first_requirement_can_be_the_users_own(seat: KeptBench) -> None:
+async def test_a_first_requirement_can_be_the_users_own(open_apps: OpenApps) -> None:
     fake = FakeEngine(goals.at_work())
     goals.set_objective(fake.store, items=())
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("a")
         await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
 
 
-async def test_hostile_words_of_a_requirement_are_made_visible(seat: KeptBench) -> None:
+async def test_hostile_words_of_a_requirement_are_made_visible(open_apps: OpenApps) -> None:
     fake = FakeEngine(goals.at_work())
     bad = RequirementItem(requirement_id="req_1", requirement="a\x1b[2J\u202e[b]x[/b]\nsecond")
     goals.set_objective(fake.store, items=(bad,))
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         beside = shown(app.bench.goal.ledger)
         await open_board(app, pilot)
         for text in (beside, page(app)):
@@ -403,8 +403,10 @@ async def test_hostile_words_of_a_requirement_are_made_visible(seat: KeptBench) 
 
 
 @pytest.mark.parametrize(("width", "height"), [(20, 5), (40, 10), (60, 20)])
-async def test_small_screens_draw_it_all_the_same(seat: KeptBench, width: int, height: int) -> None:
-    async with seat.standing(asked(), width, height) as (app, pilot):
+async def test_small_screens_draw_it_all_the_same(
+    open_apps: OpenApps, width: int, height: int
+) -> None:
+    async with open_apps.standing(asked(), width, height) as (app, pilot):
         await pilot.press("f5", "enter", "down", "pagedown")
         await pilot.press("escape")
         app.action_page("requirements")

@@ -59,9 +59,9 @@ async def answered(fake: FakeEngine, pilot: Pilot[int]) -> tuple[str, str]:
     return fake.card_answers[0].action, fake.card_answers[0].text
 
 
-async def test_a_card_takes_no_focus_and_letters_stay_letters(kept: OpenApps) -> None:
+async def test_a_card_takes_no_focus_and_letters_stay_letters(open_apps: OpenApps) -> None:
     fake = FakeEngine(working())
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("y")
         fake.store.dispatch(CardOpened(card=break_card()))
         await settled(pilot, lambda: app.bench.card.card is not None)
@@ -72,9 +72,11 @@ async def test_a_card_takes_no_focus_and_letters_stay_letters(kept: OpenApps) ->
 
 
 @pytest.mark.parametrize("key", ["enter", "alt+3", "f4"])
-async def test_ways_to_the_open_card_and_keys_that_come_too_soon(key: str, kept: OpenApps) -> None:
+async def test_ways_to_the_open_card_and_keys_that_come_too_soon(
+    key: str, open_apps: OpenApps
+) -> None:
     fake = FakeEngine(drafted())
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await asked(pilot)
         await pilot.press(key)
         await settled(pilot, lambda: app.bench.focused is app.bench.card)
@@ -103,21 +105,21 @@ async def test_ways_to_the_open_card_and_keys_that_come_too_soon(key: str, kept:
     ids=lambda value: value if isinstance(value, str) else value.kind,
 )
 async def test_each_option_has_its_letter(
-    card: Card, key: str, action: str, kept: OpenApps
+    card: Card, key: str, action: str, open_apps: OpenApps
 ) -> None:
     """Covers S2-22, S2-23."""
     store = drafted() if card.subject == draft().fingerprint else working(cards=(card,))
     fake = FakeEngine(store)
-    async with kept.standing(fake) as (_, pilot):
+    async with open_apps.standing(fake) as (_, pilot):
         await at_question(pilot)
         await pilot.press(key)
         assert await answered(fake, pilot) == (action, "")
 
 
 @pytest.mark.parametrize("key", ["r", "k", "m", "o", "e"])
-async def test_letters_that_a_card_does_not_offer_do_nothing(key: str, kept: OpenApps) -> None:
+async def test_letters_that_a_card_does_not_offer_do_nothing(key: str, open_apps: OpenApps) -> None:
     fake = FakeEngine(working(cards=(break_card(),)))
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press(key)
         await pilot.pause()
@@ -136,12 +138,12 @@ async def test_letters_that_a_card_does_not_offer_do_nothing(key: str, kept: Ope
     ],
 )
 async def test_words_go_with_an_answer(
-    card: Card, key: str, typed: str, action: str, kept: OpenApps
+    card: Card, key: str, typed: str, action: str, open_apps: OpenApps
 ) -> None:
     """Covers S2-22, S2-23."""
     store = drafted() if card.subject == draft().fingerprint else working(cards=(card,))
     fake = FakeEngine(store)
-    async with kept.standing(fake) as (_, pilot):
+    async with open_apps.standing(fake) as (_, pilot):
         await at_question(pilot)
         await pilot.press(key, *typed)
         assert fake.card_answers == []
@@ -149,9 +151,11 @@ async def test_words_go_with_an_answer(
         assert await answered(fake, pilot) == (action, typed)
 
 
-async def test_saying_what_to_do_instead_needs_words_and_escape_goes_back(kept: OpenApps) -> None:
+async def test_saying_what_to_do_instead_needs_words_and_escape_goes_back(
+    open_apps: OpenApps,
+) -> None:
     fake = FakeEngine(working(cards=(report_card(report()),)))
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press("m", "enter")
         await settled(pilot, lambda: app.bench.focused is app.bench.card)
@@ -165,9 +169,9 @@ async def test_saying_what_to_do_instead_needs_words_and_escape_goes_back(kept: 
         assert app.bench.card.card is not None
 
 
-async def test_e_on_a_plan_leads_into_the_plan_and_answers_nothing(kept: OpenApps) -> None:
+async def test_e_on_a_plan_leads_into_the_plan_and_answers_nothing(open_apps: OpenApps) -> None:
     fake = FakeEngine(drafted())
-    async with kept.standing(fake, 80, 24) as (app, pilot):
+    async with open_apps.standing(fake, 80, 24) as (app, pilot):
         await at_question(pilot)
         await pilot.press("e")
         await settled(pilot, lambda: app.bench.focused is app.bench.plan)
@@ -177,14 +181,16 @@ async def test_e_on_a_plan_leads_into_the_plan_and_answers_nothing(kept: OpenApp
 
 
 @pytest.mark.parametrize("key", ["y", "o"])
-async def test_what_was_not_on_screen_is_asked_about_before_a_yes(key: str, kept: OpenApps) -> None:
+async def test_what_was_not_on_screen_is_asked_about_before_a_yes(
+    key: str, open_apps: OpenApps
+) -> None:
     """Once, naming how much; whatever scrolls counts, and shows the rest (R14)."""
     steps = tuple(Step(step_id=f"s{n}", name=f"Step number {n}") for n in range(1, 61))
     store = drafted()
     plan = draft(steps=steps)
     store.state.plans, store.state.cards = (plan,), (plan_card(plan),)
     fake = FakeEngine(store)
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         card = app.bench.card
         before = card.unseen()
@@ -209,10 +215,10 @@ async def test_what_was_not_on_screen_is_asked_about_before_a_yes(key: str, kept
         assert await answered(fake, pilot) == ("run_all" if key == "y" else "run_steps", "")
 
 
-async def test_remarks_on_steps_are_sent_with_a_no(kept: OpenApps) -> None:
+async def test_remarks_on_steps_are_sent_with_a_no(open_apps: OpenApps) -> None:
     """Each with number and name of its step; a yes would lose them and says so."""
     fake = FakeEngine(drafted())
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press("down", "down", "c", *"use the shop's names", "enter")
         await settled(pilot, lambda: "› use the shop's names" in screen_text(app))
@@ -235,10 +241,12 @@ async def test_remarks_on_steps_are_sent_with_a_no(kept: OpenApps) -> None:
         )
 
 
-async def test_a_remark_on_a_changed_step_stays_when_the_card_is_shown_anew(kept: OpenApps) -> None:
+async def test_a_remark_on_a_changed_step_stays_when_the_card_is_shown_anew(
+    open_apps: OpenApps,
+) -> None:
     """Of a change of the plan as well; an empty text takes one away, Esc drops what is written."""
     fake = FakeEngine(working(cards=(change_card(),)))
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press("c", *"why?", "enter")
         await settled(pilot, lambda: "› why?" in screen_text(app))
@@ -261,10 +269,10 @@ async def test_a_remark_on_a_changed_step_stays_when_the_card_is_shown_anew(kept
         assert fake.card_answers[0].remarks == ()
 
 
-async def test_a_plan_that_changed_meanwhile_is_not_approved(kept: OpenApps) -> None:
+async def test_a_plan_that_changed_meanwhile_is_not_approved(open_apps: OpenApps) -> None:
     store = drafted()
     fake = FakeEngine(store)
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         other = draft(goal="something else")
         app.bench.card.ask(store.state.cards[0], other, 1)
@@ -274,10 +282,10 @@ async def test_a_plan_that_changed_meanwhile_is_not_approved(kept: OpenApps) -> 
 
 
 async def test_another_card_under_the_focus_is_not_answered_by_a_key_for_the_first(
-    kept: OpenApps,
+    open_apps: OpenApps,
 ) -> None:
     fake = FakeEngine(drafted())
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         fake.store.dispatch(CardOpened(card=break_card()))
         fake.store.dispatch(CardWithdrawn(card_id="card_plan", reason="renewed"))
@@ -290,9 +298,9 @@ async def test_another_card_under_the_focus_is_not_answered_by_a_key_for_the_fir
         assert app.bench.focused is app.bench.card
 
 
-async def test_a_card_that_is_withdrawn_gives_the_focus_back(kept: OpenApps) -> None:
+async def test_a_card_that_is_withdrawn_gives_the_focus_back(open_apps: OpenApps) -> None:
     fake = FakeEngine(drafted())
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         fake.store.dispatch(CardWithdrawn(card_id="card_plan", reason="stopped"))
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
@@ -302,10 +310,10 @@ async def test_a_card_that_is_withdrawn_gives_the_focus_back(kept: OpenApps) -> 
 
 
 async def test_the_oldest_question_is_shown_and_the_focus_goes_on_to_the_next(
-    kept: OpenApps,
+    open_apps: OpenApps,
 ) -> None:
     fake = FakeEngine(working())
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         fake.store.dispatch(GateOpened(gate=gate()))
         later = break_card().model_copy(update={"opened_at": gate().opened_at + 1})
         fake.store.dispatch(CardOpened(card=later))
@@ -319,17 +327,17 @@ async def test_the_oldest_question_is_shown_and_the_focus_goes_on_to_the_next(
         assert fake.card_answers == []
 
 
-async def test_typing_right_behind_an_answer_goes_to_the_composer(kept: OpenApps) -> None:
+async def test_typing_right_behind_an_answer_goes_to_the_composer(open_apps: OpenApps) -> None:
     fake = FakeEngine(working(cards=(break_card(),)))
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press("y", "o", "k")
         await settled(pilot, lambda: app.bench.composer.text == "ok")
         assert [answer.action for answer in fake.card_answers] == ["go_on"]
 
 
-async def test_a_difference_says_what_becomes_of_each_step(kept: OpenApps) -> None:
-    async with kept.standing(
+async def test_a_difference_says_what_becomes_of_each_step(open_apps: OpenApps) -> None:
+    async with open_apps.standing(
         FakeEngine(working(cards=(change_card(reason="the receipt is wrong too"),))), 160
     ) as (app, _):
         text = screen_text(app)
@@ -340,9 +348,13 @@ async def test_a_difference_says_what_becomes_of_each_step(kept: OpenApps) -> No
         assert f"{SAYS}  the receipt is wrong too" in text
 
 
-async def test_a_report_tells_figures_of_the_app_from_words_of_the_model(kept: OpenApps) -> None:
+async def test_a_report_tells_figures_of_the_app_from_words_of_the_model(
+    open_apps: OpenApps,
+) -> None:
     """Covers S2-20."""
-    async with kept.standing(FakeEngine(working(cards=(report_card(failed_report()),))), 160) as (
+    async with open_apps.standing(
+        FakeEngine(working(cards=(report_card(failed_report()),))), 160
+    ) as (
         app,
         _,
     ):
@@ -352,11 +364,11 @@ async def test_a_report_tells_figures_of_the_app_from_words_of_the_model(kept: O
         assert f"{SAYS}  1 Set PYTHONPATH to src" in text
 
 
-async def test_words_of_a_model_on_a_card_are_made_visible(kept: OpenApps) -> None:
+async def test_words_of_a_model_on_a_card_are_made_visible(open_apps: OpenApps) -> None:
     plan = draft(goal=HOSTILE, name=HOSTILE)
     store = drafted()
     store.state.plans, store.state.cards = (plan,), (plan_card(plan),)
-    async with kept.standing(FakeEngine(store), 160) as (app, _):
+    async with open_apps.standing(FakeEngine(store), 160) as (app, _):
         text = screen_text(app)
         assert "[b]bold[/b]" in text
         assert "\x1b" not in text
@@ -378,9 +390,9 @@ async def test_every_size_draws_a_card_and_takes_its_keys(size: tuple[int, int])
 # --- gates of a step ------------------------------------------------------------------------------
 
 
-async def test_t_allows_until_the_step_ends(kept: OpenApps) -> None:
+async def test_t_allows_until_the_step_ends(open_apps: OpenApps) -> None:
     fake = FakeEngine(working(at_gate=True))
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         assert "step 2" in str(app.bench.gate.border_title)
         await at_question(pilot)
         await pilot.press("t")
@@ -388,11 +400,11 @@ async def test_t_allows_until_the_step_ends(kept: OpenApps) -> None:
         assert fake.answers[0].choice is GateChoice.STEP
 
 
-async def test_t_does_nothing_where_no_step_runs(kept: OpenApps) -> None:
+async def test_t_does_nothing_where_no_step_runs(open_apps: OpenApps) -> None:
     store = working(at_gate=True)
     store.state.gates = (gate(),)
     fake = FakeEngine(store)
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press("t")
         await pilot.pause()
@@ -407,10 +419,10 @@ def command(**fields: Any) -> Any:
     )
 
 
-async def test_a_gate_shows_the_figures_of_the_app(kept: OpenApps) -> None:
+async def test_a_gate_shows_the_figures_of_the_app(open_apps: OpenApps) -> None:
     store = working()
     store.state.gates = (command(),)
-    async with kept.standing(FakeEngine(store)) as (app, _):
+    async with open_apps.standing(FakeEngine(store)) as (app, _):
         text = screen_text(app)
         assert "runs       pytest -q" in text
         assert "&& ls" in text
@@ -502,8 +514,8 @@ def test_a_report_is_told_in_its_card_without_the_signs_of_its_source(language: 
 # --- the chat -------------------------------------------------------------------------------------
 
 
-async def test_the_chat_shows_cards_reports_and_whose_step_an_item_is(kept: OpenApps) -> None:
-    async with kept.standing(FakeEngine(working()), 120, 50) as (app, pilot):
+async def test_the_chat_shows_cards_reports_and_whose_step_an_item_is(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(working()), 120, 50) as (app, pilot):
         chat = app.bench.talk.transcript
         assert chat is not None
         lines = [chat.render_line(y).text.rstrip() for y in range(chat.size.height)]
@@ -523,10 +535,10 @@ async def test_the_chat_shows_cards_reports_and_whose_step_an_item_is(kept: Open
         )
 
 
-async def test_a_step_that_begins_has_its_head_above_what_is_in_flight(kept: OpenApps) -> None:
+async def test_a_step_that_begins_has_its_head_above_what_is_in_flight(open_apps: OpenApps) -> None:
     store = working()
     del store.state.messages[1:]
-    async with kept.standing(FakeEngine(store)) as (app, _):
+    async with open_apps.standing(FakeEngine(store)) as (app, _):
         chat = app.bench.talk.transcript
         assert chat is not None
         lines = [chat.render_line(y).text.strip() for y in range(10)]
@@ -534,23 +546,23 @@ async def test_a_step_that_begins_has_its_head_above_what_is_in_flight(kept: Ope
         assert "edit" in lines[head + 1]
 
 
-async def test_the_step_at_a_report_is_marked_in_the_plan(kept: OpenApps) -> None:
+async def test_the_step_at_a_report_is_marked_in_the_plan(open_apps: OpenApps) -> None:
     store = working(cards=(report_card(failed_report()),))
     plan = store.state.plans[0]
     step = plan.steps[1].model_copy(update={"status": WorkStatus.FAILED, "started_at": None})
     store.state.plans = (plan.with_step(step),)
-    async with kept.standing(FakeEngine(store)) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         await settled(pilot, lambda: "◆ 2 Fix the calculation" in screen_text(app))
         assert store.state.plans[0].plan_id == PLAN
         assert step.step_id == FIX
 
 
 @pytest.mark.parametrize("key", ["m", "r", "n"])
-async def test_what_comes_right_behind_an_option_is_its_text(key: str, kept: OpenApps) -> None:
+async def test_what_comes_right_behind_an_option_is_its_text(key: str, open_apps: OpenApps) -> None:
     """No letter of it chooses another option, and none is lost."""
     store = drafted() if key == "n" else working(cards=(report_card(failed_report()),))
     fake = FakeEngine(store)
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         for character in f"{key}yes okn\rand on":
             app.post_message(events.Key({"\r": "enter"}.get(character, character), character))
@@ -560,9 +572,11 @@ async def test_what_comes_right_behind_an_option_is_its_text(key: str, kept: Ope
 
 
 @pytest.mark.parametrize("text", ["oh yes", "ey", "xy", "x1", "hello"])
-async def test_no_option_is_chosen_from_the_middle_of_a_burst(text: str, kept: OpenApps) -> None:
+async def test_no_option_is_chosen_from_the_middle_of_a_burst(
+    text: str, open_apps: OpenApps
+) -> None:
     fake = FakeEngine(drafted() if text == "ey" else working(cards=(report_card(report()),)))
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         for character in text:
             app.post_message(events.Key(character, character))
@@ -572,13 +586,15 @@ async def test_no_option_is_chosen_from_the_middle_of_a_burst(text: str, kept: O
 
 
 @pytest.mark.parametrize("text", ["yes please", "ok then", "1,2", "yn", "kyoto"])
-async def test_a_text_that_begins_with_an_answer_chooses_nothing(text: str, kept: OpenApps) -> None:
+async def test_a_text_that_begins_with_an_answer_chooses_nothing(
+    text: str, open_apps: OpenApps
+) -> None:
     """All of it reaches the composer, and the focus with it."""
     cards = {"o": plan_card(draft()), "k": report_card(failed_report())}
     card = cards.get(text[0], report_card(report()))
     store = drafted() if card.subject == draft().fingerprint else working(cards=(card,))
     fake = FakeEngine(store)
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         for character in text:
             app.post_message(events.Key("space" if character == " " else character, character))
@@ -588,7 +604,7 @@ async def test_a_text_that_begins_with_an_answer_chooses_nothing(text: str, kept
         assert app.bench.focused is app.bench.composer
 
 
-async def test_letters_of_a_card_and_keys_of_the_footer_can_be_clicked(kept: OpenApps) -> None:
+async def test_letters_of_a_card_and_keys_of_the_footer_can_be_clicked(open_apps: OpenApps) -> None:
     fake = FakeEngine(drafted())
 
     async def click_on(pilot: Pilot[int], name: str) -> None:
@@ -596,7 +612,7 @@ async def test_letters_of_a_card_and_keys_of_the_footer_can_be_clicked(kept: Ope
         y, x = next((y, x) for y, x in found if x >= 0)
         await pilot.click(offset=(x + 1, y))
 
-    async with kept.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await click_on(pilot, "F1 keys")
         await settled(pilot, lambda: isinstance(app.screen, KeysHelp), "the keys")
         await pilot.press("escape")

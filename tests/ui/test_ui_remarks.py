@@ -26,10 +26,10 @@ async def remark(pilot: Pilot[None], app: GateApp, *keys: str) -> None:
 
 @pytest.mark.parametrize(("size", "beside"), [((120, 40), True), ((80, 24), False)])
 async def test_n_sends_the_remarks_on_lines_at_once(
-    size: tuple[int, int], beside: bool, kept: OpenApps
+    size: tuple[int, int], beside: bool, open_apps: OpenApps
 ) -> None:
     """Each with its file, its line and which version the line is of; in the order of the lines."""
-    async with kept.asking(gate(), beside=beside, size=size) as (app, pilot):
+    async with open_apps.asking(gate(), beside=beside, size=size) as (app, pilot):
         await at_gate(pilot)
         await remark(pilot, app, "down", "j", "j", "one loop is enough")  # the line that comes
         await remark(pilot, app, "up", "keep this")  # the one before it, which goes
@@ -48,9 +48,9 @@ async def test_n_sends_the_remarks_on_lines_at_once(
 
 
 async def test_esc_drops_what_is_written_and_an_empty_text_takes_the_remark_away(
-    kept: OpenApps,
+    open_apps: OpenApps,
 ) -> None:
-    async with kept.asking(gate(), beside=False, size=(60, 20)) as (app, pilot):
+    async with open_apps.asking(gate(), beside=False, size=(60, 20)) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "c", *"never mind", "escape")
         app.clock.advance(SETTLE)
@@ -67,8 +67,8 @@ async def test_esc_drops_what_is_written_and_an_empty_text_takes_the_remark_away
         assert app.answers == []
 
 
-async def test_to_allow_with_remarks_is_asked_about_once(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_to_allow_with_remarks_is_asked_about_once(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await remark(pilot, app, "rename it")
         await press(pilot, "y")
@@ -84,8 +84,8 @@ async def test_to_allow_with_remarks_is_asked_about_once(kept: OpenApps) -> None
         assert [(a.choice, a.remarks) for a in app.answers] == [(GateChoice.ONCE, ())]
 
 
-async def test_an_alternative_takes_the_remarks_along(kept: OpenApps) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+async def test_an_alternative_takes_the_remarks_along(open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await remark(pilot, app, "rename it")
         await press(pilot, "2")
@@ -93,9 +93,9 @@ async def test_an_alternative_takes_the_remarks_along(kept: OpenApps) -> None:
 
 
 async def test_remarks_stay_while_the_gate_waits_and_with_their_lines_when_it_is_shown_anew(
-    kept: OpenApps,
+    open_apps: OpenApps,
 ) -> None:
-    async with kept.asking(gate()) as (app, pilot):
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await remark(pilot, app, "down", "down", "stays")
         await remark(pilot, app, *["down"] * 3, "goes with its line")
@@ -114,10 +114,10 @@ async def test_remarks_stay_while_the_gate_waits_and_with_their_lines_when_it_is
 
 
 async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen(
-    kept: OpenApps,
+    open_apps: OpenApps,
 ) -> None:
     """The pointer sets the line; what is written in one place stands in the others."""
-    async with kept.asking(gate()) as (app, pilot):
+    async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         view = app.card._view  # pyright: ignore[reportPrivateUsage]
         lines = app.text().split("\n")
@@ -145,12 +145,12 @@ async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen(
         ]
 
 
-async def test_every_line_of_a_long_file_can_be_walked_to(kept: OpenApps) -> None:
+async def test_every_line_of_a_long_file_can_be_walked_to(open_apps: OpenApps) -> None:
     """Each key brings the next line on the screen, those that are cut too; a jump takes the cursor
     to what is in sight then.
     """
     long = preview("a.py", "", "\n".join(f"{n} " + "word " * (40 * (n % 3)) for n in range(12)))
-    async with kept.asking(gate([long]), beside=False, size=(60, 20)) as (app, pilot):
+    async with open_apps.asking(gate([long]), beside=False, size=(60, 20)) as (app, pilot):
         await at_gate(pilot)
         document = app.card._document  # pyright: ignore[reportPrivateUsage]
         places = [document.cursor]

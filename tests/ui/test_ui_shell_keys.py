@@ -19,7 +19,7 @@ from support.app_states import (
     turn_started,
 )
 from support.gates import gate
-from support.kept_bench import KeptBench
+from support.open_apps import OpenApps
 from support.pinned import ManualClock
 from support.screens import screen_text
 from support.whole import some_of
@@ -55,10 +55,10 @@ def working(*, gates: bool = False) -> FakeEngine:
     return FakeEngine(store)
 
 
-async def test_typing_goes_on_while_a_gate_opens(seat: KeptBench) -> None:
+async def test_typing_goes_on_while_a_gate_opens(open_apps: OpenApps) -> None:
     """The gate takes no focus; letters with a meaning in it stay letters."""
     fake = working()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("y", "e")
         fake.store.dispatch(GateOpened(gate=gate()))
         await settled(pilot, lambda: bool(app.bench.gate.gates))
@@ -69,9 +69,9 @@ async def test_typing_goes_on_while_a_gate_opens(seat: KeptBench) -> None:
 
 
 @pytest.mark.parametrize("key", ["enter", "alt+3", "f4"])
-async def test_ways_to_the_open_gate(seat: KeptBench, key: str) -> None:
+async def test_ways_to_the_open_gate(open_apps: OpenApps, key: str) -> None:
     fake = working(gates=True)
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await asked(pilot)
         await pilot.press(key)
         await settled(pilot, lambda: app.bench.focused is app.bench.gate)
@@ -89,17 +89,17 @@ async def test_ways_to_the_open_gate(seat: KeptBench, key: str) -> None:
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
 
 
-async def test_enter_with_a_draft_does_not_go_to_the_gate(seat: KeptBench) -> None:
+async def test_enter_with_a_draft_does_not_go_to_the_gate(open_apps: OpenApps) -> None:
     fake = working(gates=True)
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("h", "i", "enter")
         await settled(pilot, lambda: fake.sent == ["hi"])
         assert app.bench.focused is app.bench.composer
 
 
-async def test_escape_at_the_gate_leaves_it_pending(seat: KeptBench) -> None:
+async def test_escape_at_the_gate_leaves_it_pending(open_apps: OpenApps) -> None:
     fake = working(gates=True)
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         await pilot.press("escape")
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
@@ -107,9 +107,9 @@ async def test_escape_at_the_gate_leaves_it_pending(seat: KeptBench) -> None:
         assert "pause" not in fake.asked
 
 
-async def test_escape_pauses_then_stops_and_enter_goes_on(seat: KeptBench) -> None:
+async def test_escape_pauses_then_stops_and_enter_goes_on(open_apps: OpenApps) -> None:
     fake = working()
-    async with seat.standing(fake) as (_, pilot):
+    async with open_apps.standing(fake) as (_, pilot):
         await pilot.press("escape")
         assert fake.asked[-1] == "pause"
         fake.store.dispatch(TurnPaused())
@@ -119,9 +119,9 @@ async def test_escape_pauses_then_stops_and_enter_goes_on(seat: KeptBench) -> No
         assert fake.asked[-2:] == ["pause", "stop"]
 
 
-async def test_escape_in_a_pane_only_comes_back(seat: KeptBench) -> None:
+async def test_escape_in_a_pane_only_comes_back(open_apps: OpenApps) -> None:
     fake = working()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("f5")
         await settled(pilot, lambda: app.bench.focused is app.bench.vitals)
         await pilot.press("escape")
@@ -129,10 +129,10 @@ async def test_escape_in_a_pane_only_comes_back(seat: KeptBench) -> None:
         assert "pause" not in fake.asked
 
 
-async def test_ctrl_c_copies_then_puts_away_then_stops(seat: KeptBench) -> None:
+async def test_ctrl_c_copies_then_puts_away_then_stops(open_apps: OpenApps) -> None:
     """One effect a press, in this order."""
     fake = working()
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("a", "b", "shift+left", "ctrl+c")
         assert app.clipboard == "b"
         assert app.bench.composer.text == "ab"
@@ -148,7 +148,7 @@ async def test_ctrl_c_copies_then_puts_away_then_stops(seat: KeptBench) -> None:
 
 
 async def test_ctrl_c_quits_twice_within_two_seconds_after_saying_what_waits(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     message = QueuedMessage(message_id="msg_1", text="later", at=0.0)
     fake = FakeEngine(store_with(MessageQueued(message=message)))
@@ -165,10 +165,10 @@ async def test_ctrl_c_quits_twice_within_two_seconds_after_saying_what_waits(
 
 
 async def test_esc_twice_leads_to_the_turns_that_can_be_taken_back_and_alt_5_to_what_was_sent(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     fake = FakeEngine(store_with())
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("escape", "escape")
         assert app.screen is app.bench  # nothing was said yet
         fake.store.state.messages.append(UserMessage(message_id="m1", text="make it so", at=0.0))
@@ -187,9 +187,9 @@ async def test_esc_twice_leads_to_the_turns_that_can_be_taken_back_and_alt_5_to_
         await settled(pilot, lambda: isinstance(app.screen, ContextBoard))
 
 
-async def test_shift_tab_cycles_and_trusted_asks(seat: KeptBench) -> None:
+async def test_shift_tab_cycles_and_trusted_asks(open_apps: OpenApps) -> None:
     fake = FakeEngine(store_with())
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("shift+tab")
         assert fake.store.state.mode is ApprovalMode.STANDARD
         await pilot.press("y")  # too soon
@@ -207,9 +207,9 @@ async def test_shift_tab_cycles_and_trusted_asks(seat: KeptBench) -> None:
         await settled(pilot, lambda: fake.store.state.mode is ApprovalMode.PLAN)
 
 
-async def test_a_mode_change_resolves_no_gate(seat: KeptBench) -> None:
+async def test_a_mode_change_resolves_no_gate(open_apps: OpenApps) -> None:
     fake = working(gates=True)
-    async with seat.standing(fake) as (_, pilot):
+    async with open_apps.standing(fake) as (_, pilot):
         await pilot.press("shift+tab")
         clock_of(fake).advance(1)
         await pilot.press("y")
@@ -219,8 +219,8 @@ async def test_a_mode_change_resolves_no_gate(seat: KeptBench) -> None:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 20)])
-async def test_each_pane_has_its_keys(seat: KeptBench, size: tuple[int, int]) -> None:
-    async with seat.standing(FakeEngine(store_with()), *size) as (app, pilot):
+async def test_each_pane_has_its_keys(open_apps: OpenApps, size: tuple[int, int]) -> None:
+    async with open_apps.standing(FakeEngine(store_with()), *size) as (app, pilot):
         bench = app.bench
         panes = {"plan": bench.plan, "diff": bench.diff.view, "vitals": bench.vitals}
         panes_and_chat = {**panes, "chat": bench.talk.chat}
@@ -232,8 +232,8 @@ async def test_each_pane_has_its_keys(seat: KeptBench, size: tuple[int, int]) ->
                 assert bench.focused.is_on_screen if bench.focused else False
 
 
-async def test_a_letter_typed_in_a_pane_goes_to_the_composer(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(store_with())) as (app, pilot):
+async def test_a_letter_typed_in_a_pane_goes_to_the_composer(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
         await pilot.press("f3")
         await settled(pilot, lambda: app.bench.focused is app.bench.plan)
         await pilot.press("h", "i")
@@ -241,8 +241,8 @@ async def test_a_letter_typed_in_a_pane_goes_to_the_composer(seat: KeptBench) ->
         assert app.bench.focused is app.bench.composer
 
 
-async def test_the_focus_comes_back_with_the_terminal(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(store_with())) as (app, pilot):
+async def test_the_focus_comes_back_with_the_terminal(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
         app.post_message(events.AppBlur())
         await pilot.pause()
         app.post_message(events.AppFocus())
@@ -250,15 +250,15 @@ async def test_the_focus_comes_back_with_the_terminal(seat: KeptBench) -> None:
         assert app.bench.composer.text == "x"
 
 
-async def test_palette_runs_what_is_chosen(seat: KeptBench) -> None:
+async def test_palette_runs_what_is_chosen(open_apps: OpenApps) -> None:
     fake = working()
-    async with seat.standing(fake) as (_, pilot):
+    async with open_apps.standing(fake) as (_, pilot):
         await pilot.press("ctrl+p", "s", "t", "o", "p", "enter")
         await settled(pilot, lambda: fake.asked[-1] == "stop")
 
 
-async def test_help_opens_and_closes(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(store_with())) as (app, pilot):
+async def test_help_opens_and_closes(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
         await pilot.press("f1")
         await settled(pilot, lambda: app.screen is not app.bench)
         await settled(pilot, lambda: "Shift+Tab" in screen_text(app), "the keys")
@@ -271,8 +271,8 @@ async def test_help_opens_and_closes(seat: KeptBench) -> None:
         await settled(pilot, lambda: app.screen is app.bench)
 
 
-async def test_the_language_switches_live_and_the_draft_stays(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(store_with())) as (app, pilot):
+async def test_the_language_switches_live_and_the_draft_stays(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
         app.run_command(next(c for c in COMMANDS if c.name == "lang"), "ja")
         await pilot.press("x")
         await pilot.pause()
@@ -303,9 +303,9 @@ async def test_every_size_draws_after_every_other_and_takes_keys() -> None:
         assert app.bench.composer.text == "ok!"
 
 
-async def test_a_command_is_known_in_capitals_too(seat: KeptBench) -> None:
+async def test_a_command_is_known_in_capitals_too(open_apps: OpenApps) -> None:
     fake = FakeEngine(store_with())
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         app.bench.composer.write("/MODE Plan")
         await pilot.press("enter")
         await settled(pilot, lambda: fake.store.state.mode is ApprovalMode.PLAN)
@@ -332,8 +332,8 @@ def test_every_key_and_command_has_an_action_and_words() -> None:
             assert can(action), command
 
 
-async def test_the_theme_switches_and_a_page_that_has_nothing_says_so(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(store_with())) as (app, pilot):
+async def test_the_theme_switches_and_a_page_that_has_nothing_says_so(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
         await commanded(pilot, "/theme duck-light")
         await settled(pilot, lambda: app.theme == "duck-light")
         await commanded(pilot, "/theme")

@@ -17,7 +17,7 @@ from support.app_states import (
     store_with,
     turn_started,
 )
-from support.kept_bench import KeptBench
+from support.open_apps import OpenApps
 from support.screens import shown
 from textual.pilot import Pilot
 
@@ -75,13 +75,13 @@ def on_gauge(text: str, name: str) -> float:
 
 @pytest.mark.parametrize("build", [goals.at_work, goals.falling], ids=["work", "falling"])
 async def test_the_numbers_on_every_gauge_can_be_recomputed_from_what_enter_shows(
-    seat: KeptBench,
+    open_apps: OpenApps,
     build: goals.Build,
 ) -> None:
     """Covers S0-8, S0-9, S0-10, S0-36, S0-44: only figures that stand on the screen, put into the
     documented formulas.
     """
-    async with seat.standing(FakeEngine(build()), 160, 150) as (app, pilot):
+    async with open_apps.standing(FakeEngine(build()), 160, 150) as (app, pilot):
         text = await explain(app, pilot)
 
     mood = part(text, "mood", "focus")
@@ -203,8 +203,8 @@ def test_every_cause_has_words(language: str, code: VitalCause) -> None:
         assert words(f"vitals.cause.{name}") != f"vitals.cause.{name}"
 
 
-async def test_a_gauge_says_a_word_and_the_newest_cause(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(goals.at_work())) as (app, pilot):
+async def test_a_gauge_says_a_word_and_the_newest_cause(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(goals.at_work())) as (app, pilot):
         await pilot.press("f5")
         await settled(pilot, lambda: app.bench.vitals.is_on_screen, "the gauges")
         text = shown(app.bench.vitals)
@@ -234,11 +234,11 @@ async def test_no_word_beside_a_gauge_is_cut(language: str, width: int) -> None:
             assert not any("…" in row for row in gauges)
 
 
-async def test_a_hostile_cause_stays_one_harmless_line(seat: KeptBench) -> None:
+async def test_a_hostile_cause_stays_one_harmless_line(open_apps: OpenApps) -> None:
     store = goals.at_work()
     bad = "\x1b[2J[red]x[/]\nsecond\u202e"
     store.state.vitals = goals.moved(*goals.focus((VitalCause.REPEAT, bad)))
-    async with seat.standing(FakeEngine(store), 160, 150) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store), 160, 150) as (app, pilot):
         text = await explain(app, pilot)
     assert "[red]x[/]" in text
     assert "\x1b" not in text
@@ -249,8 +249,8 @@ async def test_a_hostile_cause_stays_one_harmless_line(seat: KeptBench) -> None:
 # --- going to what is behind a change ----------------------------------------------------------
 
 
-async def test_enter_on_a_change_leads_to_its_place_in_the_chat(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(goals.at_work())) as (app, pilot):
+async def test_enter_on_a_change_leads_to_its_place_in_the_chat(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(goals.at_work())) as (app, pilot):
         await explain(app, pilot)
         await pilot.press("down")  # the newest decision
         await pilot.press("enter")
@@ -261,8 +261,8 @@ async def test_enter_on_a_change_leads_to_its_place_in_the_chat(seat: KeptBench)
         assert app.bench.vitals.explained  # it stays to be read on
 
 
-async def test_a_click_on_a_change_does_the_same(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(goals.at_work()), 120, 100) as (app, pilot):
+async def test_a_click_on_a_change_does_the_same(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(goals.at_work()), 120, 100) as (app, pilot):
         text = await explain(app, pilot)
         rows = text.splitlines()
         at = next(n for n, row in enumerate(rows) if "one repeat" in row and "→" in row)
@@ -273,8 +273,8 @@ async def test_a_click_on_a_change_does_the_same(seat: KeptBench) -> None:
         assert "pytest -q" in marked_row(chat)
 
 
-async def test_a_change_without_a_place_says_so(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(goals.at_work())) as (app, pilot):
+async def test_a_change_without_a_place_says_so(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(goals.at_work())) as (app, pilot):
         await explain(app, pilot)
         app.bench.vitals.action_walk(99)
         app.bench.vitals.action_walk(-3)  # past the limit, to a loop that nothing is behind
@@ -284,10 +284,10 @@ async def test_a_change_without_a_place_says_so(seat: KeptBench) -> None:
 
 
 async def test_the_explanation_moves_with_the_work_and_ends_with_the_key_that_asked(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     fake = FakeEngine(goals.at_work(objective=True))
-    async with seat.standing(fake, 120, 90) as (app, pilot):
+    async with open_apps.standing(fake, 120, 90) as (app, pilot):
         await explain(app, pilot)
         change = goals.focus((VitalCause.CHECK_NO, "left the goal"))[0]
         change = change.model_copy(
@@ -310,9 +310,9 @@ async def test_the_explanation_moves_with_the_work_and_ends_with_the_key_that_as
 # --- the limit and the kind of request ---------------------------------------------------------
 
 
-async def test_more_loops_by_a_command(seat: KeptBench) -> None:
+async def test_more_loops_by_a_command(open_apps: OpenApps) -> None:
     fake = FakeEngine(store_with(turn_started(loop=4), LimitSet(limit=goals.limit())))
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("f5")
         await settled(pilot, lambda: "loop 4 of 14" in shown(app.bench.vitals))
         await pilot.press("escape", *"/more", "enter")
@@ -320,15 +320,17 @@ async def test_more_loops_by_a_command(seat: KeptBench) -> None:
         assert app.bench.status.said == "5 loops more: the limit is 19 now."
 
 
-async def test_more_loops_with_nothing_at_work(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(store_with())) as (app, pilot):
+async def test_more_loops_with_nothing_at_work(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
         await commanded(pilot, "/more")
         await settled(pilot, lambda: app.bench.status.said.startswith("Nothing is running"))
 
 
-async def test_the_kind_of_request_is_chosen_from_a_list_or_left_to_the_ai(seat: KeptBench) -> None:
+async def test_the_kind_of_request_is_chosen_from_a_list_or_left_to_the_ai(
+    open_apps: OpenApps,
+) -> None:
     fake = FakeEngine(goals.at_work())
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await commanded(pilot, "/profile")
         await settled(pilot, lambda: len(app.screen_stack) == 2, "the list")
         from textual.widgets import OptionList
@@ -346,9 +348,9 @@ async def test_the_kind_of_request_is_chosen_from_a_list_or_left_to_the_ai(seat:
         await settled(pilot, lambda: fake.store.state.profile_choice is None, "the AI's")
 
 
-async def test_a_wrong_kind_of_request_is_refused_with_what_there_is(seat: KeptBench) -> None:
+async def test_a_wrong_kind_of_request_is_refused_with_what_there_is(open_apps: OpenApps) -> None:
     fake = FakeEngine(goals.at_work())
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await commanded(pilot, "/profile nonsense")
         await settled(pilot, lambda: "code_analysis" in app.bench.status.said, "the hint")
         assert fake.store.state.profile_choice is None
@@ -371,8 +373,8 @@ async def test_without_gauges_none_is_anywhere_and_the_ledger_stays() -> None:
         assert "Vitals" not in shown(app.bench.all_tabs)
 
 
-async def test_the_gauges_are_switched_by_a_command(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(goals.at_work())) as (app, pilot):
+async def test_the_gauges_are_switched_by_a_command(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(goals.at_work())) as (app, pilot):
         await pilot.press("f5")
         await settled(pilot, lambda: app.bench.vitals.is_on_screen, "the gauges")
         await pilot.press("escape", *"/vitals off", "enter")

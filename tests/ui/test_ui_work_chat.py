@@ -7,7 +7,7 @@ import time
 import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
 from support.conversations import ChatApp, assistant, user
-from support.kept_bench import KeptBench
+from support.open_apps import OpenApps
 from support.pinned import ManualClock
 from support.running_states import (
     FAILING,
@@ -71,10 +71,10 @@ async def opened(pilot: Pilot[int], app: DuckflowApp, *keys: str) -> None:
 # --- talking and queueing --------------------------------------------------------------------
 
 
-async def test_enter_talks_now_and_tab_queues_while_work_runs(seat: KeptBench) -> None:
+async def test_enter_talks_now_and_tab_queues_while_work_runs(open_apps: OpenApps) -> None:
     """Covers complaint 20: which of the two it is stands at the composer and at the message."""
     fake = FakeEngine(store_with(turn_started()))
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         hint = str(app.bench.composer.border_subtitle)
         assert "Enter talk now" in hint
         assert "Tab next turn" in hint
@@ -90,9 +90,9 @@ async def test_enter_talks_now_and_tab_queues_while_work_runs(seat: KeptBench) -
         assert len(fake.store.state.messages) == 1
 
 
-async def test_while_paused_enter_gives_the_work_another_direction(seat: KeptBench) -> None:
+async def test_while_paused_enter_gives_the_work_another_direction(open_apps: OpenApps) -> None:
     fake = FakeEngine(store_with(turn_started()))
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("escape")
         fake.store.dispatch(TurnPaused())
         await settled(pilot, lambda: "direction" in str(app.bench.composer.border_subtitle))
@@ -123,15 +123,15 @@ async def test_while_paused_the_screen_says_what_enter_does_with_what_is_written
         await settled(pilot, lambda: "Enter" not in foot(), "a command is neither")
 
 
-async def test_nothing_is_said_of_now_and_next_while_nothing_runs(seat: KeptBench) -> None:
-    async with seat.standing(FakeEngine(store_with())) as (app, _):
+async def test_nothing_is_said_of_now_and_next_while_nothing_runs(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(store_with())) as (app, _):
         assert not app.bench.composer.border_subtitle
 
 
-async def test_more_than_three_waiting_messages_are_counted(seat: KeptBench) -> None:
+async def test_more_than_three_waiting_messages_are_counted(open_apps: OpenApps) -> None:
     store = working()
     waits(store, QUEUE)
-    async with seat.standing(FakeEngine(store)) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         queue = app.bench.queue
         await settled(pilot, lambda: queue.size.height == 4)
         lines = [queue.render_line(y).text for y in range(4)]
@@ -143,10 +143,10 @@ async def test_more_than_three_waiting_messages_are_counted(seat: KeptBench) -> 
 
 
 @pytest.mark.parametrize("keys", [("alt+up",), ("/", "q", "u", "e", "u", "e", "enter")])
-async def test_a_waiting_message_is_rewritten(seat: KeptBench, keys: tuple[str, ...]) -> None:
+async def test_a_waiting_message_is_rewritten(open_apps: OpenApps, keys: tuple[str, ...]) -> None:
     store = working()
     waits(store, QUEUE[:2])
-    async with seat.standing(FakeEngine(store)) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         await opened(pilot, app, *keys)
         await pilot.press("down", "enter")
         await settled(pilot, lambda: isinstance(app.screen, EditMessage), "the editor")
@@ -160,11 +160,11 @@ async def test_a_waiting_message_is_rewritten(seat: KeptBench, keys: tuple[str, 
         assert [q.text for q in store.state.queue] == [QUEUE[0], f"{QUEUE[1]}!"]
 
 
-async def test_what_was_rewritten_too_late_is_in_the_composer(seat: KeptBench) -> None:
+async def test_what_was_rewritten_too_late_is_in_the_composer(open_apps: OpenApps) -> None:
     """A character that was typed is never lost."""
     store = working()
     waits(store, QUEUE[:1])
-    async with seat.standing(FakeEngine(store)) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         await opened(pilot, app, "alt+up")
         await pilot.press("enter")
         await settled(pilot, lambda: isinstance(app.screen, EditMessage), "the editor")
@@ -173,10 +173,10 @@ async def test_what_was_rewritten_too_late_is_in_the_composer(seat: KeptBench) -
         await settled(pilot, lambda: app.bench.composer.text == f"{QUEUE[0]}!")
 
 
-async def test_waiting_messages_change_places_and_come_back(seat: KeptBench) -> None:
+async def test_waiting_messages_change_places_and_come_back(open_apps: OpenApps) -> None:
     store = working()
     waits(store, QUEUE[:3])
-    async with seat.standing(FakeEngine(store)) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         await opened(pilot, app, "alt+up")
         await pilot.press("J")
         await settled(
@@ -187,10 +187,10 @@ async def test_waiting_messages_change_places_and_come_back(seat: KeptBench) -> 
         assert app.bench.composer.text == QUEUE[0]
 
 
-async def test_the_queue_may_empty_itself_while_it_is_open(seat: KeptBench) -> None:
+async def test_the_queue_may_empty_itself_while_it_is_open(open_apps: OpenApps) -> None:
     store = working()
     waits(store, QUEUE[:2])
-    async with seat.standing(FakeEngine(store)) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         await opened(pilot, app, "alt+up")
         for message in store.state.queue:
             store.dispatch(QueueItemRemoved(message_id=message.message_id))
@@ -202,9 +202,9 @@ async def test_the_queue_may_empty_itself_while_it_is_open(seat: KeptBench) -> N
 # --- the user's own commands -----------------------------------------------------------------
 
 
-async def test_a_line_behind_an_exclamation_mark_runs_as_the_users_own(seat: KeptBench) -> None:
+async def test_a_line_behind_an_exclamation_mark_runs_as_the_users_own(open_apps: OpenApps) -> None:
     fake = FakeEngine(store_with())
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         composer = app.bench.composer
         await pilot.press("!", "l", "s")
         await settled(pilot, lambda: "own command" in str(composer.border_title))
@@ -220,11 +220,11 @@ async def test_a_line_behind_an_exclamation_mark_runs_as_the_users_own(seat: Kep
 
 
 async def test_an_exclamation_mark_behind_a_space_is_a_message_again_and_again(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     """Recalled from the history it must not become a command."""
     fake = FakeEngine(store_with())
-    async with seat.standing(fake) as (_, pilot):
+    async with open_apps.standing(fake) as (_, pilot):
         await pilot.press("space", "!", "x", "enter")
         await settled(pilot, lambda: fake.sent == ["!x"])
         await pilot.press("up", "enter")
@@ -232,9 +232,9 @@ async def test_an_exclamation_mark_behind_a_space_is_a_message_again_and_again(
         assert fake.commands == []
 
 
-async def test_an_exclamation_mark_alone_stays(seat: KeptBench) -> None:
+async def test_an_exclamation_mark_alone_stays(open_apps: OpenApps) -> None:
     fake = FakeEngine(store_with())
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("!", "enter")
         await settled(pilot, lambda: "command after the !" in app.bench.status.said)
         assert app.bench.composer.text == "!"
@@ -243,12 +243,12 @@ async def test_an_exclamation_mark_alone_stays(seat: KeptBench) -> None:
 
 @pytest.mark.parametrize("key", ["escape", "ctrl+c"])
 async def test_a_key_ends_the_users_own_command_when_nothing_else_runs(
-    seat: KeptBench, key: str
+    open_apps: OpenApps, key: str
 ) -> None:
     store = store_with()
     runs(store, "sleep 100", by_user=True)
     fake = FakeEngine(store)
-    async with seat.standing(fake) as (_, pilot):
+    async with open_apps.standing(fake) as (_, pilot):
         await pilot.press(key)
         await settled(pilot, lambda: fake.asked[-1:] == ["stop"])
 
@@ -257,11 +257,11 @@ async def test_a_key_ends_the_users_own_command_when_nothing_else_runs(
 
 
 async def test_the_newest_lines_stand_below_a_running_command_and_more_unfolded(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     store = working()
     runs(store, "make", "".join(f"line {number}\n" for number in range(60)))
-    async with seat.standing(FakeEngine(store), 120, 60) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store), 120, 60) as (app, pilot):
         await settled(pilot, lambda: says(app, "line 59"))
         shown = [line for line in chat_of(app) if "│ line" in line]
         assert [line.split()[-1] for line in shown] == ["55", "56", "57", "58", "59"]
@@ -274,11 +274,11 @@ async def test_the_newest_lines_stand_below_a_running_command_and_more_unfolded(
 
 
 async def test_output_cannot_act_and_a_carriage_return_begins_its_line_anew(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     store = working()
     runs(store, "make", "\x1b]52;c;eA==\x07\x1b[2Jhello\u202e\n 10 %\r 20 %\r 30 %")
-    async with seat.standing(FakeEngine(store)) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         await settled(pilot, lambda: says(app, "30 %"))
         text = "\n".join(chat_of(app))
         assert "␛]52;c;eA==␇␛[2Jhello⟨U+202E⟩" in text
@@ -424,12 +424,12 @@ async def test_what_a_turn_took_stands_where_it_ended() -> None:
 
 
 async def test_the_status_line_says_what_holds_commands_and_what_runs_unseen(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     store = working()
     in_background(store)
     served(store)
-    async with seat.standing(FakeEngine(store), 140, 40) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store), 140, 40) as (app, pilot):
         text = app.bench.status.render_line(0).text
         assert "NO SANDBOX" in app.bench.header.render_line(0).text
         assert "1 in background · /ps" in text
@@ -442,11 +442,11 @@ async def test_the_status_line_says_what_holds_commands_and_what_runs_unseen(
 # --- boards ----------------------------------------------------------------------------------
 
 
-async def test_processes_are_listed_tailed_live_and_ended(seat: KeptBench) -> None:
+async def test_processes_are_listed_tailed_live_and_ended(open_apps: OpenApps) -> None:
     store = working()
     in_background(store)
     fake = FakeEngine(store)
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await opened(pilot, app, "/", "p", "s", "enter")
         text = page(app)
         assert "npm run dev -- --port 5173" in text
@@ -471,11 +471,11 @@ async def test_processes_are_listed_tailed_live_and_ended(seat: KeptBench) -> No
         assert sum(asked.startswith("end") for asked in fake.asked) == 1
 
 
-async def test_a_letter_typed_before_the_board_stood_ends_nothing(seat: KeptBench) -> None:
+async def test_a_letter_typed_before_the_board_stood_ends_nothing(open_apps: OpenApps) -> None:
     store = working()
     in_background(store)
     fake = FakeEngine(store)
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("/", "p", "s", "enter", "e")
         await settled(pilot, lambda: isinstance(app.screen, Board))
         await pilot.pause()
@@ -483,12 +483,14 @@ async def test_a_letter_typed_before_the_board_stood_ends_nothing(seat: KeptBenc
 
 
 @pytest.mark.parametrize(("key", "asked"), [("s", "start"), ("x", "stop"), ("r", "restart")])
-async def test_servers_with_their_tools_log_and_keys(seat: KeptBench, key: str, asked: str) -> None:
+async def test_servers_with_their_tools_log_and_keys(
+    open_apps: OpenApps, key: str, asked: str
+) -> None:
     store = working()
     served(store)
     fake = FakeEngine(store)
     fake.logs["shop"] = "opened\x1b[2J shop.db\n"
-    async with seat.standing(fake) as (app, pilot):
+    async with open_apps.standing(fake) as (app, pilot):
         await opened(pilot, app, "/", "m", "c", "p", "enter")
         await settled(pilot, lambda: "opened␛[2J shop.db" in page(app))
         text = page(app)
@@ -504,12 +506,12 @@ async def test_servers_with_their_tools_log_and_keys(seat: KeptBench, key: str, 
 
 
 @pytest.mark.parametrize("size", [(20, 5), (10, 3), (300, 100)])
-async def test_boards_draw_at_every_size(seat: KeptBench, size: tuple[int, int]) -> None:
+async def test_boards_draw_at_every_size(open_apps: OpenApps, size: tuple[int, int]) -> None:
     store = working()
     in_background(store)
     served(store)
     waits(store, QUEUE)
-    async with seat.standing(FakeEngine(store)) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         for name in ("processes", "servers", "queue"):
             app.action_page(name)
             await settled(pilot, lambda: isinstance(app.screen, Board))
@@ -520,10 +522,10 @@ async def test_boards_draw_at_every_size(seat: KeptBench, size: tuple[int, int])
             await settled(pilot, lambda: app.screen is app.bench)
 
 
-async def test_copy_takes_the_last_reply_as_it_was_written(seat: KeptBench) -> None:
+async def test_copy_takes_the_last_reply_as_it_was_written(open_apps: OpenApps) -> None:
     store = store_with()
     store.state.messages.append(assistant("**bold** and `code`", 1))
-    async with seat.standing(FakeEngine(store)) as (app, pilot):
+    async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         await pilot.pause()
         app.bench.action_copy()
         await settled(pilot, lambda: app.clipboard == "**bold** and `code`", "the copy")

@@ -8,7 +8,7 @@ import pytest
 from support.app_states import FakeEngine, app_with, commanded, settled, standing, store_with
 from support.app_states import turn_started as started
 from support.conversations import assistant, user
-from support.kept_bench import KeptBench
+from support.open_apps import OpenApps
 from support.pictures import by_name, each_state
 from support.pinned import ManualClock
 from support.screens import shown
@@ -119,10 +119,10 @@ async def stands(pilot: Pilot[int], app: DuckflowApp) -> None:
 
 
 async def test_where_there_is_room_for_two_rows_a_page_still_says_what_it_is_about(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     """Below the chosen item the beginning of what belongs to it, in place of keys."""
-    async with seat.standing(FakeEngine(carrying()), 20, 5) as (app, pilot):
+    async with open_apps.standing(FakeEngine(carrying()), 20, 5) as (app, pilot):
         await commanded(pilot, "/working")
         await stands(pilot, app)
         rows = page(app).splitlines()
@@ -198,9 +198,9 @@ async def test_a_decision_is_a_row_and_unfolds_to_its_rationale_and_both_checks(
 
 
 async def test_enter_leads_to_the_place_in_the_chat_or_says_that_there_is_none(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
-    async with seat.standing(FakeEngine(carrying()), 120) as (app, pilot):
+    async with open_apps.standing(FakeEngine(carrying()), 120) as (app, pilot):
         await commanded(pilot, "/working")
         await stands(pilot, app)
         await pilot.press("enter")  # the goal has no place
@@ -213,9 +213,9 @@ async def test_enter_leads_to_the_place_in_the_chat_or_says_that_there_is_none(
 
 
 @pytest.mark.parametrize("place", ["vitals", "ledger"])
-async def test_a_key_beside_the_goal_opens_it(seat: KeptBench, place: str) -> None:
+async def test_a_key_beside_the_goal_opens_it(open_apps: OpenApps, place: str) -> None:
     """Covers S4-104."""
-    async with seat.standing(FakeEngine(carrying()), 120) as (app, pilot):
+    async with open_apps.standing(FakeEngine(carrying()), 120) as (app, pilot):
         pane = app.bench.goal.vitals if place == "vitals" else app.bench.goal.ledger
         app.bench.vitals_on = place == "vitals"
         await pilot.press("f5")
@@ -227,10 +227,10 @@ async def test_a_key_beside_the_goal_opens_it(seat: KeptBench, place: str) -> No
 
 
 async def test_where_nothing_is_carried_the_page_says_so_and_what_will_be_there(
-    seat: KeptBench,
+    open_apps: OpenApps,
 ) -> None:
     fake = FakeEngine(store_with())
-    async with seat.standing(fake, 120) as (app, pilot):
+    async with open_apps.standing(fake, 120) as (app, pilot):
         await commanded(pilot, "/working")
         await stands(pilot, app)
         assert app.words("working.none").split(".")[0] in page(app)
