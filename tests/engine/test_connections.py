@@ -516,9 +516,11 @@ import os, sys
 from pathlib import Path
 from duckflow_tui.llm.connections import Connections, KeyStore, ModelConnection, ModelLine
 from duckflow_tui.llm.endpoints import Endpoint
+from duckflow_tui.llm import exchange
 from duckflow_tui.llm.exchange import LearnedModels, Target
 from duckflow_tui.llm.known_models import KnownModels
 
+exchange.LEARNED_LOCK_S = 30.0  # what is given up after half a second is not what is tested here
 folder, *names = Path(sys.argv[1]), *sys.argv[2:]
 started, starts = [], [os.pipe() for _ in range(3)]
 for name in names:  # imported once, since it takes longer than all that they write
