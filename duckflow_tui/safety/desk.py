@@ -33,7 +33,9 @@ from duckflow_tui.state.gates import (
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.store import Record, Store
 
-_LASTING: Final = (GateChoice.SESSION, GateChoice.STEP, GateChoice.ONLY, GateChoice.PROJECT)
+_LASTING: Final = frozenset(
+    {GateChoice.SESSION, GateChoice.STEP, GateChoice.ONLY, GateChoice.PROJECT, GateChoice.ROUTINE}
+)
 
 
 class Unanswered(Exception):

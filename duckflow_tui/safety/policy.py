@@ -17,7 +17,7 @@ from duckflow_tui.safety.names import fold
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess, is_binary_program, strictest
 from duckflow_tui.state.base import brief
-from duckflow_tui.state.gates import IN_SANDBOX, Gate, GateChoice, Grant
+from duckflow_tui.state.gates import IN_SANDBOX, ROUTINE, Gate, GateChoice, Grant
 from duckflow_tui.state.operations import FILE_CHANGES, ApprovalMode, Effect, Risk, Ruling, Zone
 
 MAX_WRITE: Final = 1_000_000  # bytes; S4-87, the default of a setting
@@ -34,6 +34,9 @@ _NOT_HELD: Final = frozenset(
     {"deletes", "deletes_widely", "overwrites", "secret", "outside", "protected"}
     | {"hidden_characters"}
 )
+
+#: How the paths of grants begin that are not kept for later sessions.
+_NEVER_KEPT: Final = (IN_SANDBOX, ROUTINE)
 
 _ZONE: Final = attrgetter("zone")
 _LEADS_OUT: Final = attrgetter("leads_out")
@@ -126,6 +129,7 @@ class Verdict:
     can_grant_session: bool = False
     can_grant_step: bool = False
     can_grant_project: bool = False
+    can_grant_routine: bool = False
     grant_pattern: str = (
         ""  # of the gate: operation, space, path; ``*#`` and a hash for a tool of a server
     )
@@ -222,18 +226,20 @@ def judge(
 def grant_for(
     gate: Gate, grant_id: str, choice: GateChoice = GateChoice.SESSION, at: float = 0.0
 ) -> Grant:
-    """The grant that ``s``, ``t``, ``x`` or ``p`` in this gate gives, at that time; raises
+    """The grant that ``s``, ``t``, ``x``, ``p`` or ``a`` in this gate gives, at that time; raises
     ValueError when it can give none.
     """
-    only = choice is GateChoice.ONLY
-    operation, _, path = (gate.grant_only if only else gate.grant_pattern).partition(" ")
+    pattern = gate.grant_only if choice is GateChoice.ONLY else gate.grant_pattern
     step_id = gate.step_id if choice is GateChoice.STEP else ""
     can = gate.can_grant_session
     if choice is GateChoice.STEP:
         can = gate.can_grant_step and bool(step_id)
     if choice is GateChoice.PROJECT:
         can = gate.can_grant_project
-    if not can or operation != gate.operation or not path:
+    if choice is GateChoice.ROUTINE:
+        can, pattern = gate.can_grant_routine, f"{ROUTINE} {ROUTINE}"
+    operation, _, path = pattern.partition(" ")
+    if not can or operation not in (gate.operation, ROUTINE) or not path:
         raise ValueError(f"gate {gate.gate_id} cannot be granted for longer than once")
     return Grant(
         grant_id=grant_id,
@@ -255,28 +261,30 @@ def _asked(
     step_id: str,
 ) -> Verdict:
     """The question, or its answer where a grant gives one before."""
+    if mode not in row.grantable:
+        return verdict
     subjects, only = _subjects(access, verdict.risk), tuple[str, ...]()
     if subjects == (IN_SANDBOX,):
         only = tuple(f"{IN_SANDBOX} {text}" for text in _commands(access))
-    if mode not in row.grantable or not subjects:
-        return verdict
+    trusted = row.decisions[_MODES.index(ApprovalMode.TRUSTED)] is Decision.ALLOW
+    routine = (ROUTINE,) if trusted and mode is ApprovalMode.STANDARD else ()
     given = {
         grant.path: grant.grant_id
         for grant in reversed(tuple(grants))
-        if grant.operation == access.operation
+        if grant.operation == (ROUTINE if grant.path == ROUTINE else access.operation)
         and grant.step_id in ("", step_id)
-        and (grant.source != "project" or (row.in_step and not grant.path.startswith(IN_SANDBOX)))
+        and (grant.source != "project" or (row.in_step and not grant.path.startswith(_NEVER_KEPT)))
     }  # whatever a file of rules may say
-    if only and given.keys() >= set(only) and IN_SANDBOX not in given:
-        subjects = only
-    if given.keys() >= set(subjects):
-        rules = tuple(dict.fromkeys(given[subject] for subject in subjects))
-        ruling = Ruling(said="allow", mode=mode, row=row.name, code="granted", rules=rules)
-        reasons = (*verdict.reasons, "granted")
-        return replace(verdict, kind=Decision.ALLOW, reasons=reasons, ruling=ruling)
-    subject, *others = subjects
-    if others:
+    for wanted in filter(None, (subjects, only, routine)):
+        if given.keys() >= set(wanted):
+            rules = tuple(dict.fromkeys(given[subject] for subject in wanted))
+            ruling = Ruling(said="allow", mode=mode, row=row.name, code="granted", rules=rules)
+            reasons = (*verdict.reasons, "granted")
+            return replace(verdict, kind=Decision.ALLOW, reasons=reasons, ruling=ruling)
+    verdict = replace(verdict, can_grant_routine=bool(routine))
+    if len(subjects) != 1:
         return verdict
+    subject = subjects[0]
     return replace(
         verdict,
         can_grant_session=True,
@@ -444,6 +452,7 @@ class Row:
     """One line of the table. ``grantable``: modes in which the key ``s`` may allow it for the
     session; ``in_step``: what ``s`` allows, ``t`` may allow for the step that runs, and ``p`` in
     later sessions too, so never what lies outside or is secret, nor all that a sandbox holds.
+    What trusted mode allows, the key ``a`` may allow in standard mode.
     """
 
     name: str

@@ -24,7 +24,7 @@ from duckflow_tui.state.audit import (
 )
 from duckflow_tui.state.base import calendar, one_line
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import IN_SANDBOX, Grant
+from duckflow_tui.state.gates import IN_SANDBOX, ROUTINE, Grant
 from duckflow_tui.state.plan import Step
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -46,9 +46,11 @@ def choice_words(entry: AuditEntry, words: Catalogue) -> str:
 
 
 def what_words(entry: AuditEntry, words: Catalogue) -> str:
-    """The verb of an operation, the name of a card or of a mode."""
+    """The verb of an operation, the name of a card or of a mode; empty for work of many kinds."""
     if entry.kind is AuditKind.MODE_SET:
         return entry.what
+    if entry.what == ROUTINE:
+        return ""
     return operation_words(entry.what, words)
 
 
@@ -58,10 +60,12 @@ def subject_words(entry: AuditEntry, words: Catalogue) -> str:
 
 
 def granted_words(what: str, words: Catalogue) -> str:
-    """What a rule about commands in the sandbox allows; empty for one about something else."""
+    """What a rule allows that is not about one file or one tool; empty for such a one."""
     if what.startswith(ON_NETWORK):
         hosts = ", ".join(what.removeprefix(ON_NETWORK).split())
         return words("rules.on_network", hosts=visible_line(hosts))
+    if what == ROUTINE:
+        return words("rules.routine")
     if what == IN_SANDBOX:
         return words("rules.in_sandbox")
     head, _, command = what.partition(" ")

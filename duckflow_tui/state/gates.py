@@ -99,6 +99,7 @@ class GateChoice(StrEnum):
     SESSION = "session"  # s
     STEP = "step"  # t
     ONLY = "only"  # x
+    ROUTINE = "routine"  # a
     PROJECT = "project"  # p
     REJECT = "reject"  # n
     EDIT = "edit"  # e
@@ -123,6 +124,7 @@ class Gate(Frozen):
     can_grant_session: bool = False
     can_grant_step: bool = False  # only while a step of a plan runs
     can_grant_project: bool = False  # a rule may be kept for later sessions too
+    can_grant_routine: bool = False  # ``a`` may allow all work of the usual kind, see ``ROUTINE``
     needs_word: str = ""  # of earlier versions: what was to be typed, once in a session
     facts: dict[str, str] = Field(default_factory=dict)  # figures of the app: argv, cwd, sandbox
     step_id: str = ""  # the plan's step that asks
@@ -203,6 +205,10 @@ class GateAnswer(Frozen):
 #: The path of a grant for all that runs in the sandbox, and the beginning of one for a command
 #: only there; no command is written like this.
 IN_SANDBOX: Final = "*sandbox"
+
+#: Operation and path of a grant for every edit inside the folder and every command that the sandbox
+#: holds; no operation and no path is written like this.
+ROUTINE: Final = "//routine"
 
 
 class Grant(Frozen):
@@ -440,6 +446,7 @@ class GateAnswered(Event, kind="gate_answered"):
             GateChoice.STEP: gate.can_grant_step,
             GateChoice.ONLY: bool(gate.grant_only),
             GateChoice.PROJECT: gate.can_grant_project,
+            GateChoice.ROUTINE: gate.can_grant_routine,
         }
         if not can.get(self.answer.choice, True):
             raise StateError("this call can only be allowed once")

@@ -267,6 +267,7 @@ class GateQuestion(NamedTuple):
             can_grant_session=self.verdict.can_grant_session,
             can_grant_step=self.verdict.can_grant_step,
             can_grant_project=self.verdict.can_grant_project,
+            can_grant_routine=self.verdict.can_grant_routine,
             facts={} if isinstance(self.proposal, Edits) else dict(self.proposal.facts),
             step_id=call.step_id,
             can_edit=can_edit,

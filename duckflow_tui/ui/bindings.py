@@ -128,6 +128,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("gate", ("s",), "s", "session", "keys.gate_session"),
     Key("gate", ("t",), "t", "step", "keys.gate_step"),
     Key("gate", ("x",), "x", "only", "keys.gate_only"),
+    Key("gate", ("a",), "a", "routine", "keys.gate_routine"),
     Key("gate", ("p",), "p p", "project", "keys.gate_project"),
     Key("gate", ("n",), "n", "reject", "keys.gate_reject"),
     Key("gate", ("e",), "e", "edit", "keys.gate_edit"),

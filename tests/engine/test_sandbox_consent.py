@@ -94,6 +94,40 @@ async def test_a_key_allows_only_this_command_as_long_as_the_sandbox_holds_it(ro
             grant_for(gate.replace(grant_only=""), "grant_1", GateChoice.ONLY)
 
 
+async def test_one_key_at_an_edit_allows_edits_and_commands_in_the_sandbox(root: Path) -> None:
+    """Until it is revoked, and never a deletion, a run without a sandbox or what runs later."""
+    edit = {"path": "a.txt", "content": "one\n"}
+    async with opened(root, "full") as bench:
+        task = bench.begin("file_ops.write_file", **edit)
+        await bench.answer(await bench.gate(), GateChoice.ROUTINE)
+        assert (await done(task)).result.outcome is Outcome.OK
+        second = await bench.call("file_ops.write_file", path="b.txt", content="two\n")
+        moved = await bench.call("file_ops.move_file", source="b.txt", target="c.txt")
+        ran = await bench.call(RUN, command="cat *.txt")
+        assert {m.result.outcome for m in (second, moved, ran)} == {Outcome.OK}
+        assert ran.allowed == "sandbox"
+        (rule,) = bench.store.state.grants
+        assert rule_words(rule, Catalogue("en")).startswith("every edit inside the folder")
+        for operation, args in (
+            ("file_ops.delete_file", {"path": "c.txt"}),
+            (RUN, {"command": "rm c.txt"}),
+            ("file_ops.write_file", {"path": "conftest.py", "content": "x = 1\n"}),
+        ):
+            task = bench.begin(operation, **args)
+            gate = await bench.gate()
+            assert not gate.can_grant_routine
+            await bench.answer(gate, GateChoice.REJECT)
+            await done(task)
+        bench.store.state.session = bench.store.state.session.replace(sandbox="none")
+        await asked(bench, GateChoice.REJECT, "pwd")
+        bench.store.state.session = bench.store.state.session.replace(sandbox="full")
+        bench.store.dispatch(GrantRevoked(grant=rule, at=1.0))
+        await asked(bench, GateChoice.REJECT, "pwd")
+        task = bench.begin("file_ops.write_file", path="d.txt", content="four\n")
+        await bench.answer(await bench.gate(), GateChoice.REJECT)
+        assert (await done(task)).result.outcome is Outcome.REJECTED
+
+
 @pytest.mark.parametrize("level", HELD)
 async def test_in_standard_mode_one_key_allows_the_commands_in_the_sandbox(
     root: Path, level: SandboxLevel

@@ -17,7 +17,7 @@ from duckflow_tui.safety.policy import (
     grant_for,
     judge,
 )
-from duckflow_tui.state.gates import Gate, Grant, Impact
+from duckflow_tui.state.gates import ROUTINE, Gate, GateChoice, Grant, Impact
 from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone
 
 PLAN, STRICT, STANDARD, TRUSTED = ApprovalMode
@@ -352,6 +352,72 @@ def test_a_grant_never_covers_what_always_asks() -> None:
         verdict = judge(Access(operation, effect, places, content), STANDARD, grants)
         assert verdict.kind is G, operation
         assert not verdict.can_grant_session
+
+
+EDIT = Access("file_ops.edit_file", WRITE, INSIDE)
+
+
+def routine() -> Grant:
+    """What ``a`` gives, at the gate of an edit."""
+    shown = gate(judge(EDIT, STANDARD).grant_pattern).replace(can_grant_routine=True)
+    return grant_for(shown, "grant_1", GateChoice.ROUTINE)
+
+
+@pytest.mark.parametrize(
+    ("access", "standard", "strict"),
+    [
+        (EDIT, A, G),
+        (Access("file_ops.write_file", WRITE, (place("other.txt"),)), A, G),
+        (Access("file_ops.move_file", MOVE, (place(), place("b.py"))), A, G),
+        (Access("shell.run", RUN, INSIDE, command="pytest -q", facts=frozenset({HELD})), A, G),
+        (Access("shell.run", RUN, INSIDE, command="pytest -q"), G, G),
+        (
+            Access("shell.run", RUN, INSIDE, None, frozenset({HELD}), 0, "rm a.py", Path("/work")),
+            G,
+            G,
+        ),
+        (Access("shell.run", RUN, INSIDE, command="pytest", facts=frozenset({UNHELD})), G, G),
+        (Access("shell.run", RUN, INSIDE, None, frozenset({HELD}), hosts=("pypi.org",)), A, G),
+        (Access("file_ops.delete_file", DELETE, INSIDE), G, G),
+        (Access("file_ops.write_file", WRITE, SECRET), G, G),
+        (Access("file_ops.write_file", WRITE, OUTSIDE), G, G),
+        (Access("file_ops.write_file", WRITE, PROTECTED), D, D),
+        (Access("file_ops.read_file", READ, SECRET), G, G),
+        (Access("mcp.docs.add", REMOTE), G, G),
+        (Access("file_ops.write_file", WRITE, (place("conftest.py"),)), G, G),
+        (Access("file_ops.edit_file", WRITE, INSIDE, facts=frozenset({Fact.FOR_USER})), G, G),
+        (Access("file_ops.edit_file", WRITE, INSIDE, facts=frozenset({Fact.WIDE})), G, G),
+    ],
+)
+def test_one_consent_covers_edits_and_held_commands_in_standard_mode(
+    access: Access, standard: Decision, strict: Decision
+) -> None:
+    """The key ``a``: nothing that trusted mode would ask about, and in strict mode nothing."""
+    grants = (routine(),)
+    if access.hosts:  # that commands may reach these is a consent of its own
+        assert judge(access, STANDARD, grants).kind is G
+        grants = (
+            *grants,
+            Grant(grant_id="h", operation="shell.run", path="*network pypi.org", gate_id=""),
+        )
+    assert (judge(access, STANDARD, grants).kind, judge(access, STRICT, grants).kind) == (
+        standard,
+        strict,
+    )
+    asked = judge(access, STANDARD, grants[1:])
+    assert asked.can_grant_routine is (standard is A)
+    assert not judge(access, STRICT, grants[1:]).can_grant_routine
+
+
+def test_the_consent_to_edits_and_held_commands_is_a_key_of_this_session() -> None:
+    """It is in no file of rules, only a gate that offers it gives it, and no path stands for it."""
+    given = routine()
+    assert (given.operation, given.path, given.source) == (ROUTINE, ROUTINE, "key")
+    assert judge(EDIT, STANDARD, (given.replace(source="project"),)).kind is G
+    named = Grant(grant_id="g", operation="file_ops.edit_file", path=ROUTINE, gate_id="gate_1")
+    assert judge(EDIT, STANDARD, (named,)).kind is G
+    with pytest.raises(ValueError, match="cannot be granted"):
+        grant_for(gate("file_ops.edit_file src/a.py"), "grant_1", GateChoice.ROUTINE)
 
 
 def test_reading_a_secret_can_be_granted() -> None:

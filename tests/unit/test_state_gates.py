@@ -167,6 +167,7 @@ def test_what_a_gate_offers_is_taken(shown: dict[str, Any], given: dict[str, Any
         ({"can_grant_session": True}, {"choice": GateChoice.STEP}),
         ({"can_grant_step": True}, {"choice": GateChoice.SESSION}),
         ({"can_grant_session": True}, {"choice": GateChoice.ONLY}),
+        ({"can_grant_session": True}, {"choice": GateChoice.ROUTINE}),
         ({"needs_word": "delete"}, {"word": "delet"}),
         ({"needs_word": "delete"}, {}),
     ],
@@ -184,8 +185,8 @@ def test_what_a_gate_does_not_offer_is_refused(
 
 @pytest.mark.parametrize("choice", list(GateChoice))
 def test_only_a_yes_approves(choice: GateChoice) -> None:
-    lasting = (GateChoice.SESSION, GateChoice.STEP, GateChoice.ONLY, GateChoice.PROJECT)
-    approves = choice in (GateChoice.ONCE, *lasting)
+    refuses = (GateChoice.REJECT, GateChoice.EDIT, GateChoice.ALTERNATIVE)
+    approves = choice not in refuses
     assert ANSWER.model_copy(update={"choice": choice}).approves is approves
 
 

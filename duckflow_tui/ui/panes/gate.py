@@ -207,6 +207,8 @@ class GatePane(GateView):
                 return gate is not None and bool(gate.grant_only)
             case "project":
                 return gate is not None and gate.can_grant_project
+            case "routine":
+                return gate is not None and gate.can_grant_routine
             case "reject":
                 return bool(self._document.remarks)  # which it sends, and asks no more
             case "alternative":
@@ -232,6 +234,10 @@ class GatePane(GateView):
     def action_only(self) -> None:
         if self._gate is not None and self._gate.grant_only:
             self._approve(GateChoice.ONLY)
+
+    def action_routine(self) -> None:
+        if self._gate is not None and self._gate.can_grant_routine:
+            self._approve(GateChoice.ROUTINE)
 
     def action_project(self) -> None:
         """The first time show the rule, with what it would have allowed; then keep it."""

@@ -489,6 +489,8 @@ def key_hints(
         scopes.append(KeyHint(_LETTERS["step"], words("gate.key.step")))
     if gate.can_grant_project:
         scopes.append(KeyHint(keep, words("gate.key.project")))
+    if gate.can_grant_routine:
+        scopes.append(_routine_hint(words))
     if _cells((*hints, *scopes, *looks)) > width:
         return *hints, *looks, *scopes  # what says the most comes last, on lines of its own
     return *hints, *scopes, *looks
@@ -531,6 +533,11 @@ def _only_hint(gate: Gate, words: Catalogue) -> KeyHint:
     return KeyHint(_LETTERS["only"], words("gate.key.only", what=visible_line(what)))
 
 
+def _routine_hint(words: Catalogue) -> KeyHint:
+    """All the work that ``a`` would allow."""
+    return KeyHint(_LETTERS["routine"], words("gate.key.routine"))
+
+
 UnreadWay = Literal["up", "down", "both"]
 
 
@@ -548,6 +555,7 @@ def unread_hints(
     """
     scope = _session_hint(gate, words).text if choice is GateChoice.SESSION else ""
     scope = _only_hint(gate, words).text if choice is GateChoice.ONLY else scope
+    scope = _routine_hint(words).text if choice is GateChoice.ROUTINE else scope
     remarks, asks, allow = len(document.remarks), list[str](), words("gate.unread.allow")
     if missed:
         some = " ".join(missed[:_MISSED]) + (" …" if len(missed) > _MISSED else "")

@@ -18,7 +18,7 @@ from textual.strip import Strip
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.gates import IN_SANDBOX
+from duckflow_tui.state.gates import IN_SANDBOX, ROUTINE
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import HOLDS, SessionInfo
 from duckflow_tui.ui.palette import Palette
@@ -45,7 +45,7 @@ class Header(Rows):
         if state.session.session_id:
             self._session = state.session
         self._mode = state.mode
-        granted = any(g.path == IN_SANDBOX and not g.step_id for g in state.grants)
+        granted = any(g.path in (IN_SANDBOX, ROUTINE) and not g.step_id for g in state.grants)
         asks = state.mode not in (ApprovalMode.STANDARD, ApprovalMode.TRUSTED)
         unasked = not asks and (granted or state.mode is ApprovalMode.TRUSTED)
         self._unasked = unasked and state.session.sandbox in HOLDS
