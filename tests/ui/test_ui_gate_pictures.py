@@ -69,8 +69,7 @@ def test_gate_waits_for_the_user(snap_compare: Snap, theme: str) -> None:
 def test_several_files_with_a_hunk_left_out(snap_compare: Snap, size: tuple[int, int]) -> None:
     async def leave(pilot: Pilot[None]) -> None:
         await at_gate(pilot)
-        await pilot.press("right_square_bracket", "space")
-        await drawn(pilot)
+        await press(pilot, "right_square_bracket", "space")
 
     app = GateApp(files(), beside=size[0] >= 120)
     assert snap_compare(app, terminal_size=size, run_before=leave)
