@@ -308,6 +308,20 @@ async def test_language_and_theme_change_what_is_there() -> None:
         assert not any(on_ground(app, y, DUCK_DARK.background) for y in range(30))
 
 
+async def test_a_thought_whose_reply_still_arrives_changes_with_language_and_width() -> None:
+    state = AgentState()
+    state.live["llm9"] = live("So", reasoning="why " * 60)
+    app = ChatApp(state)
+    async with app.run_test(size=(80, 30)) as pilot:
+        app.chat.action_fold()
+        await pilot.resize_terminal(40, 30)
+        await pilot.pause()
+        assert "".join(app.lines()).count("why") == 60
+        app.chat.words = Catalogue("ja")
+        await pilot.pause()
+        assert "考えました" in app.lines()[0]
+
+
 # --- replies that arrive ---------------------------------------------------------------------
 
 

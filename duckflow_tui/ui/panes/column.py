@@ -83,7 +83,7 @@ class Column:
 
     def forget(self, look: Look) -> None:
         """The look is another: draw everything anew when it is needed."""
-        for block in self.finished:
+        for block in (*self.finished, *self.live):
             block.forget(look)
         self._drawn.clear()
         self._drawn_rows = 0
