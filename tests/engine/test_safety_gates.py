@@ -240,8 +240,8 @@ async def test_stopped_while_the_gate_is_being_recorded(store: Store) -> None:
     unheard: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, told: unheard.append(str(told)))
     asking.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asking
+    await asyncio.wait([asking], timeout=5)  # its error would hold on to what is looked for here
+    assert asking.cancelled()
     assert store.state.gates == ()
     del asking
     gc.collect()
