@@ -1206,6 +1206,26 @@ async def test_a_plan_is_asked_of_the_creative_role_with_the_request_and_the_too
         await running.ended()
 
 
+@pytest.mark.parametrize(
+    ("name", "goal", "shown"),
+    [
+        ("notes", "both in one folder", ("notes", "both in one folder")),
+        (" ", "", ("two notes", "two notes")),
+    ],
+)
+async def test_a_plan_is_named_as_its_maker_says_or_after_what_was_asked_for(
+    tmp_path: Path, name: str, goal: str, shown: tuple[str, str]
+) -> None:
+    reply = plan_reply("first note", name=name, goal=goal)
+    replies = Script(replies={"main": (PROPOSE, done("No.")), "plan": (reply,)})
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("two notes please")
+        await answer(running, "reject")
+        await running.ended()
+        (plan,) = running.state.plans
+        assert (plan.name, plan.goal) == shown
+
+
 async def test_why_no_plan_could_be_had_is_said_to_the_user_and_the_model(tmp_path: Path) -> None:
     replies = Script(
         replies={
