@@ -43,6 +43,7 @@ AREAS: Final = (
         (
             "tests/unit/test_safety_*.py",
             "tests/engine/test_safety_*.py",
+            "tests/engine/test_sandbox_consent.py",
             "tests/faults/test_safety_*.py",
             "tests/engine/test_tools_*.py",
         ),
