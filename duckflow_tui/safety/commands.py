@@ -274,11 +274,9 @@ class _Plain:
         """The end of a command."""
         if not self._argv:
             return
-        if self._parts and not self._joiner:
-            raise _NotPlain("unparsed")
         if self._argv[0] in _RESERVED:
             raise _NotPlain("compound")
-        if not self._argv[0]:
+        if not self._argv[0] or (self._parts and not self._joiner):
             raise _NotPlain("unparsed")
         if self._argv[0] in _SETS and _sets(self._argv):
             raise _NotPlain("assignment")
