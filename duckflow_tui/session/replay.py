@@ -68,8 +68,6 @@ class Tape:
         self._stops: list[int] = []  # positions after which the screen shows something new
         self._images: list[Image] = []
         self._replies: dict[str, AssistantMessage] = {}
-        self._asked: list[GateOpened | CardOpened] = []
-        self._asked_at: list[int] = []
         self._read(entries)
         self._marked = [mark.position for mark in self.marks]
 
@@ -108,11 +106,6 @@ class Tape:
         at = bisect_left(self._marked, position)
         return self.marks[at - 1] if at else None
 
-    def question_before(self, position: int) -> GateOpened | CardOpened | None:
-        """The question that opened last at this position, whether or not it is open there."""
-        at = bisect_right(self._asked_at, position)
-        return self._asked[at - 1] if at else None
-
     def call_at(self, position: int) -> LlmCall | None:
         """The model's call that the event behind this position ends, if its reply is known."""
         event = self.beats[position].event
@@ -141,9 +134,6 @@ class Tape:
             if isinstance(event, AssistantReplied):
                 self._replies[event.message.llm_id] = event.message
             position = len(self.beats)
-            if isinstance(event, GateOpened | CardOpened):
-                self._asked.append(event)
-                self._asked_at.append(position)
             kind = _mark(event)
             if kind is not None:
                 self.marks.append(Mark(position, kind))
