@@ -42,6 +42,8 @@ AREAS: Final = (
         ("duckflow_tui/safety/*.py",),
         (
             "tests/unit/test_safety_*.py",
+            "tests/engine/test_own_consent.py",
+            "tests/engine/test_rules.py",
             "tests/engine/test_safety_*.py",
             "tests/engine/test_sandbox_consent.py",
             "tests/faults/test_safety_*.py",
@@ -87,8 +89,12 @@ AREAS: Final = (
         (
             "tests/unit/test_session_*.py",
             "tests/unit/test_tools_blobs.py",
+            "tests/engine/test_decisions.py",
+            "tests/engine/test_network.py",
+            "tests/engine/test_rules.py",
             "tests/engine/test_session*.py",
             "tests/engine/test_tools_memory.py",
+            "tests/engine/test_trust.py",
             "tests/engine/test_working_memory.py",
             "tests/faults/test_session_[djs]*.py",  # not those that kill a process at each place
             "tests/ui/test_ui_replay.py",
