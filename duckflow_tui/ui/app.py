@@ -35,6 +35,7 @@ from duckflow_tui.ui.outside_editor import OutsideEditor
 from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.screens.board import Board, StateBoard
 from duckflow_tui.ui.screens.confirm import Answer, Confirm
+from duckflow_tui.ui.screens.dialog import Dialog, TypedAhead
 from duckflow_tui.ui.screens.form import LineForm
 from duckflow_tui.ui.screens.keys_help import KeysHelp
 from duckflow_tui.ui.screens.memory import MemoryBoard, fault_words
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from duckflow_tui.ui.connecting import Connecting
 
 log = logging.getLogger("duckflow.ui")
+
+_TO_PAGES = frozenset({"connecting", "sessions", "sessions-act"})  # workers that open pages
 
 
 def _bindings() -> list[BindingType]:
@@ -87,7 +90,6 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     state: var[AgentState | None] = var[AgentState | None](None, init=False, always_update=True)
 
     _own_loop: asyncio.AbstractEventLoop | None = None  # once it runs
-    _held: list[events.Key | events.Paste] | None = None  # until the composer has the focus
     _undrawn: ExitStack  # held until the keys are in that came before the composer
 
     def __init__(
@@ -110,6 +112,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.session = self.make_session(sessions)
         self.terminal = Terminal(self)
         self.editor = OutsideEditor(self)
+        self.typed_ahead = TypedAhead(self)
         for theme in themes():
             self.register_theme(theme)
         self.theme = self.options.theme
@@ -137,7 +140,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         return self.bench
 
     def on_load(self) -> None:
-        self._held = []
+        self.typed_ahead.hold()  # until the composer has the focus
         # Drawn before the keys are in, the composer would for a moment be empty again.
         self._undrawn = ExitStack()
         self._undrawn.enter_context(self.batch_update())
@@ -161,16 +164,15 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.bridge.spread(state)
 
     async def on_event(self, event: events.Event) -> None:
-        if (
-            self._held is not None
-            and isinstance(event, events.Key | events.Paste)
-            and not event.is_forwarded
-        ):
-            self._held.append(event)
-            return
-        if isinstance(event, events.Key) and not event.is_forwarded:
-            self.status.clear_message()
-            event = self._without_width(event)
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            if self.typed_ahead.takes(event):
+                return
+            if isinstance(event, events.Key):
+                self.status.clear_message()
+                event = self._without_width(event)
+                if self.typed_ahead.may_follow(event):
+                    await self.typed_ahead.hold_behind(event, super().on_event)
+                    return
         await super().on_event(event)
 
     def _without_width(self, event: events.Key) -> events.Key:
@@ -187,11 +189,13 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         bound = self.screen is not self.bench or key.key in self.bench.active_bindings
         return key if bound else event
 
+    async def on_dialog_stands(self, event: Dialog.Stands) -> None:
+        event.page.stands = True
+        await self.typed_ahead.look()
+
     async def on_workbench_stands(self) -> None:
         """Keys that came before the composer had the focus go to it now, in their order."""
-        held, self._held = self._held or [], None
-        for event in held:
-            await self.on_event(event)
+        await self.typed_ahead.release()
         self.bench.composer.call_later(self._draw)  # behind the keys in its queue
 
     def _draw(self) -> None:
@@ -207,9 +211,13 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     def spawn(self, coroutine: Coroutine[Any, Any, None], group: str) -> Worker[None]:
         """Run beside the screen; what it raises is shown, and does not end the app."""
-        return self.run_worker(coroutine, name=group, group=group, exit_on_error=False)
+        worker = self.run_worker(coroutine, name=group, group=group, exit_on_error=False)
+        if group in _TO_PAGES:
+            self.typed_ahead.leads(worker)
+        return worker
 
     async def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        await self.typed_ahead.look()
         if event.state is not WorkerState.ERROR:
             return
         worker = cast("Worker[None]", event.worker)  # pyright: ignore[reportUnknownMemberType]  # Worker[Unknown]

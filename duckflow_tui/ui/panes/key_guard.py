@@ -46,7 +46,7 @@ class InOrder:
         self._awaited += 1
         self._open.clear()
         # Twice: what the first time finds may be handed on once, as a message.
-        _pass(before, top, lambda: _pass(before, top, self._arrived))
+        when_handled(before, top, lambda: when_handled(before, top, self._arrived))
 
     async def turn(self) -> None:
         """Return when it is the turn of a key that came straight."""
@@ -61,7 +61,7 @@ class InOrder:
             self._open.set()
 
 
-def _pass(pump: MessagePump, top: MessagePump, then: Callable[[], object]) -> None:
+def when_handled(pump: MessagePump, top: MessagePump, then: Callable[[], object]) -> None:
     """Call ``then`` when what waits in the queues from ``pump`` up to ``top`` was handled."""
 
     def handled() -> None:
@@ -69,7 +69,7 @@ def _pass(pump: MessagePump, top: MessagePump, then: Callable[[], object]) -> No
         if pump is top or above is None:
             then()
         else:
-            _pass(above, top, then)
+            when_handled(above, top, then)
 
     if not pump.call_later(handled):  # it is being taken down
         then()

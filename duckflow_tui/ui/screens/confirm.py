@@ -32,6 +32,7 @@ class Confirm(Dialog[Answer]):
     ``about`` is a table of the catalogue with ``title``, ``means``, ``yes`` and ``no``.
     """
 
+    ASKS: ClassVar[bool] = True
     BINDINGS: ClassVar[list[BindingType]] = [Binding("shift+tab", "past", show=False)]
 
     def __init__(self, words: Catalogue, clock: Clock, about: str, **params: object) -> None:

@@ -73,7 +73,7 @@ class DecisionBoard(StateBoard):
 
     def on_key(self, event: events.Key) -> None:
         character = event.character
-        if self.settled and event.is_printable and character is not None:
+        if event.is_printable and character is not None:
             event.stop()
             self._set_filter(self._filter + character)
 

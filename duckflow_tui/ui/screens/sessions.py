@@ -107,7 +107,7 @@ class SessionScreen(Board[SessionFacts | None]):
             if self.facts is None or not self.settled:
                 return False
             return action in _IN_TRASH if self._trash else action != "restore"
-        return self.settled if action in ("trash", "everywhere", "search") else True
+        return self.settled if action in ("trash", "everywhere") else True
 
     def on_key(self, event: events.Key) -> None:
         if self.focused is not self._field:
