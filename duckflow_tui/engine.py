@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import TYPE_CHECKING, get_args
 
@@ -103,6 +104,7 @@ class Engine:
         self._spawn = spawn
         router = parts.router
         self._watcher = FileWatcher(parts.store, router.workspace, router.own_writes)
+        self._repository = router.workspace.status(".git")  # of the folder, when it began
         self._gone = False  # that the workspace went was said
         self._keeper = PhaseKeeper(parts.store, parts.machine)
         self._chosen: ModelsInUse | None = None  # for when the turn ends
@@ -133,11 +135,19 @@ class Engine:
 
     async def branch_now(self) -> tuple[str, bool]:
         """The branch that the folder is on, and whether something is not committed; of that nothing
-        is known before the user trusts the folder (R12).
+        is known before the user trusts the folder (R12), nor of a repository that came since while
+        a command runs, which may be writing what git obeys.
         """
-        root = self._router.workspace.root
-        branch = await asyncio.to_thread(branch_of, root)
-        return branch, bool(branch) and self.trust.given and await is_uncommitted(root)
+        workspace, state = self._router.workspace, self.store.state
+        branch = await asyncio.to_thread(branch_of, workspace.root)
+        if not (branch and self.trust.given):
+            return branch, False
+        now, then = workspace.status(".git"), self._repository
+        if now is None or then is None or not os.path.samestat(now, then):
+            runs = [process.runs for process in state.processes]
+            if any(runs) or any(call.operation == RUN for call in state.running):
+                return branch, False
+        return branch, await is_uncommitted(workspace.root)
 
     async def chat_loop(self) -> None:
         """The inbox; runs as long as the session, as a worker of the group ``chat``."""

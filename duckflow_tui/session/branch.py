@@ -21,11 +21,18 @@ _TIME: Final = 5.0  # seconds for an answer of git: what takes longer is not wai
 #: Before every command: it runs nothing that the folder's settings name, and writes nothing.
 _HARMLESS: Final = (
     *("--no-pager", "--no-optional-locks", "-c", "core.fsmonitor=false"),
-    *("-c", "core.hooksPath=/dev/null", "-c", "protocol.allow=never"),
+    *("-c", "core.hooksPath=/dev/null"),
 )
+#: It loads no objects that a repository lacks: the place to load them from may be a program. What
+#: a folder's settings say of protocols goes before ``-c protocol.allow``, and not before this.
+_OFFLINE: Final = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
 _STATUS: Final = "status --porcelain --no-renames --untracked-files=normal --ignore-submodules=all"
-#: A filter runs a program on each file that is compared, and cannot be switched off as a whole.
-_FILTERS: Final = ("config", "--show-scope", "--includes", "--get-regexp", r"^filter\.")
+#: A filter runs a program on each file that is compared, and cannot be switched off as a whole;
+#: what is included may lie where a command can write it between two looks.
+_FILTERS: Final = (
+    *("config", "--show-scope", "--includes", "--get-regexp"),
+    r"^(filter|include|includeif)\.",
+)
 _OWN_SCOPES: Final = (b"system\t", b"global\t")  # of settings that do not lie in the folder
 
 
@@ -51,7 +58,8 @@ def branch_of(workspace: Path) -> str:
 
 async def is_uncommitted(workspace: Path) -> bool:
     """Whether something there is not committed, new files included. Also False where git is not
-    installed, fails, takes over 5 seconds, or would have to run a filter that the folder names.
+    installed, fails, takes over 5 seconds, lacks an object, or would have to run a filter that the
+    folder names, or settings that it includes.
 
     Only for a folder that the user trusts.
     """
@@ -60,13 +68,15 @@ async def is_uncommitted(workspace: Path) -> bool:
         return False
     try:
         async with asyncio.timeout(_TIME):
-            async with running([git, *_HARMLESS, *_FILTERS], workspace) as asked:
+            async with running([git, *_HARMLESS, *_FILTERS], workspace, more=_OFFLINE) as asked:
                 assert asked.stdout is not None
                 filters = (await asked.stdout.read()).splitlines()
                 known = await asked.wait() in (0, 1)  # 1: there is none
             if not (known and all(line.startswith(_OWN_SCOPES) for line in filters)):
                 return False
-            async with running([git, *_HARMLESS, *_STATUS.split()], workspace) as asked:
+            async with running(
+                [git, *_HARMLESS, *_STATUS.split()], workspace, more=_OFFLINE
+            ) as asked:
                 assert asked.stdout is not None
                 return bool(await asked.stdout.read(1))
     except (OSError, TimeoutError):

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple
 
 from duckflow_tui.safety.allow_rules import only_shows
@@ -534,15 +535,20 @@ def find_program(name: str, workspace: Path) -> str | None:
 
 @asynccontextmanager
 async def running(
-    argv: Sequence[str], cwd: Path, *, with_input: bool = False
+    argv: Sequence[str],
+    cwd: Path,
+    *,
+    with_input: bool = False,
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncGenerator[Program, None]:
-    """A program of the app's own with both outputs piped; killed when the block ends. Raises
-    OSError when it cannot be started, ValueError for a NUL in an argument.
+    """A program of the app's own with both outputs piped, and ``more`` variables; killed when the
+    block ends. Raises OSError when it cannot be started, ValueError for a NUL in an argument.
     """
+    passed_on = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     program = await Program.start(
         argv,
         cwd,
-        {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+        {**passed_on, **more},
         stdin=asyncio.subprocess.PIPE if with_input else asyncio.subprocess.DEVNULL,
     )
     try:
