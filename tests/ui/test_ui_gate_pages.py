@@ -272,7 +272,7 @@ async def test_what_deviates_is_said_and_nothing_else() -> None:
     for part in (
         "OUTSIDE the folder",
         "cannot be undone",
-        "sandbox NONE: nothing limits this command",
+        "NO SANDBOX: nothing limits this command",
         "HIGH risk",
         "leads to /etc/hosts",
     ):
@@ -294,8 +294,13 @@ async def test_what_deviates_is_said_and_nothing_else() -> None:
     )
     rows = sentence_rows(held, words, DiffDocument([]), with_path=False)
     assert {row.tone for row in rows} == {"text", "quiet"}
-    assert "Sandbox full: " in rows[-1].text
-    assert "undo covers files here, not ignored ones" in rows[-1].text
+    said = rows[-1].text
+    assert said.startswith("In the sandbox: it writes in this folder only, no network · ")
+    assert said.endswith("/undo covers files here, but not ignored ones")
+    for risk, shown in ((Risk.MEDIUM, False), (Risk.HIGH, True)):
+        risky = held.replace(impact=Impact(zone=Zone.NOWHERE, risk=risk))
+        rows = sentence_rows(risky, words, DiffDocument([]), with_path=False)
+        assert any("risk" in row.text.lower() for row in rows) is shown
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])

@@ -251,7 +251,7 @@ async def test_a_pane_can_have_all_of_the_screen(pane: str) -> None:
         assert ("z Esc back" in screen_text(app)) is (pane == "diff")
         await pilot.press("escape")
         await settled(pilot, lambda: side.region.width < 120, "the chat beside it")
-        assert "z Esc back" not in screen_text(app)
+        await settled(pilot, lambda: "z Esc back" not in screen_text(app), "the foot")
         assert app.bench.focused is not app.bench.composer
         await pilot.press("z", "z", "z", "escape", "escape")
         await settled(pilot, lambda: app.bench.focused is app.bench.composer, "the composer")

@@ -21,6 +21,7 @@ from duckflow_tui.state.base import calendar
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import IN_SANDBOX, Gate, GateChoice
 from duckflow_tui.state.operations import Effect, Risk, Zone
+from duckflow_tui.state.session import HOLDS
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff_document import BLANK_RUN, DiffDocument, shown_line, shown_path
@@ -96,14 +97,15 @@ def _deviations(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterato
     if not impact.reversible:
         bad.append(_undo_words(gate, words))
     if held in BARE:
-        bad.append(_sandbox(held, words))
+        bad.append(words(f"gate.held.{held}"))
         if impact.reversible:
             bad.append(_undo_words(gate, words))
     for name, said in (("hosts_open", bad), ("hosts", notes)):
         if name in gate.facts:
             said.append(words(f"gate.{name}", hosts=visible_line(gate.facts[name])))
     high = impact.risk.rank >= Risk.HIGH.rank
-    if high or impact.reasons or impact.risk.rank >= Risk.MEDIUM.rank:
+    medium = impact.risk is Risk.MEDIUM and held not in HOLDS  # what is held is not risky by itself
+    if high or medium or impact.reasons:
         (bad if high else notes).append(risk_words(gate, words))
     if document.left_out:
         count, total = len(document.left_out), len(document.hunks)
@@ -116,15 +118,15 @@ def _deviations(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterato
         yield QuestionRow("", text, tone="warning", wide=True)
     usual: list[str] = []
     if held and held not in BARE:
-        usual.append(_sandbox(held, words))
-    if impact.zone is Zone.INSIDE and not bad:
+        usual.append(_held(held, words))
+    elif impact.zone is Zone.INSIDE and not bad:
         usual.append(words("gate.zone.inside"))
     if impact.reversible and held not in BARE and (held or not bad):
         usual.append(_undo_words(gate, words))
     if gate.also:
         usual.append(words("gate.leaves_files"))
     if usual:
-        text = _first_up(words("gate.list").join(usual))
+        text = _first_up((" · " if held else words("gate.list")).join(usual))
         yield QuestionRow("", SafeText(text), tone="quiet", wide=True)
 
 
@@ -132,10 +134,10 @@ def _first_up(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def _sandbox(held: str, words: Catalogue) -> str:
-    said = f"gate.fact_value.sandbox.{held}"
-    level = words(said) if words.has(said) else visible_line(held)
-    return f"{words('gate.fact.sandbox')} {level}"
+def _held(held: str, words: Catalogue) -> str:
+    """What a command may do there; of a level that this version does not know its name."""
+    said = f"gate.held.{held}"
+    return words(said) if words.has(said) else f"{words('gate.fact.sandbox')} {visible_line(held)}"
 
 
 def _undo_words(gate: Gate, words: Catalogue) -> str:
@@ -213,8 +215,6 @@ BARE: Final = frozenset({"none", "outside"})
 def _facts(gate: Gate, words: Catalogue, *, titled: bool) -> Iterator[QuestionRow]:
     """Figures that the app computed: what really runs, where, and what holds it."""
     for name, value in gate.facts.items():
-        if titled and name == "sandbox" and gate.can_grant_session and _is_for_all_held(gate):
-            yield QuestionRow("", words("gate.in_sandbox"), wide=True)
         known = name in _DETAILS or (name == "cwd" and value == ".")
         if titled and (known or (name == "runs" and value == subject(gate, words))):
             continue

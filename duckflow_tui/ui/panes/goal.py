@@ -52,18 +52,33 @@ def priority_label(priority: int) -> str:
     return f"P{priority}"
 
 
-def requirement_row(item: RequirementItem, palette: Palette, width: int, said: str = "") -> Row:
-    """``✓ P1 Two discounts of 10 % make 19 %``; ``said`` stands at the right edge."""
+def _marked(item: RequirementItem, palette: Palette) -> tuple[Row, Segment]:
+    """``✓ P1 `` and the requirement behind it."""
     waived = not item.counts
     over = ink(palette.quiet if waived else palette.text, strike=waived)
-    left = [
+    marks = [
         Segment(f"{MARKS[item.state]} ", ink(mark_colour(item.state, palette))),
         Segment(
             f"{priority_label(item.priority)} ",
             ink(palette.quiet if item.priority == 1 and not waived else palette.faint),
         ),
-        Segment(visible_line(item.requirement), over),
     ]
+    return marks, Segment(visible_line(item.requirement), over)
+
+
+def requirement_rows(item: RequirementItem, palette: Palette, width: int) -> list[Row]:
+    """The whole requirement behind its marks, on as many rows as it takes."""
+    marks, text = _marked(item, palette)
+    indent = sum(cell_len(mark.text) for mark in marks)
+    rows = rows_of([(text.text, text.style)], max(8, width - indent))
+    hanging: Row = [Segment(" " * indent, ink(None))]
+    return [[*(hanging if at else marks), *row] for at, row in enumerate(rows)]
+
+
+def requirement_row(item: RequirementItem, palette: Palette, width: int, said: str = "") -> Row:
+    """``✓ P1 Two discounts of 10 % make 19 %``; ``said`` stands at the right edge."""
+    marks, text = _marked(item, palette)
+    left = [*marks, text]
     right = [Segment(f"  {said}", ink(palette.faint))] if said else []
     if cell_len(said) * 3 > width:
         right = []
@@ -85,10 +100,10 @@ def foremost(items: Sequence[RequirementItem], count: int) -> list[RequirementIt
     return [item for item in items if item.requirement_id in chosen]
 
 
-LEDGER_ROWS: Final = 5  # beside plan and diff, the heading included
+LEDGER_ROWS: Final = 6  # beside plan and diff, the heading included
 MOST_ROWS: Final = 12  # of it where the screen has room for all
-TOWERING: Final = 48  # rows of the screen from which it has that many, also beside a gate
-TALL: Final = 36  # rows of the screen from which the ledger has that many
+TOWERING: Final = 48  # rows of the screen from which it has that many
+TALL: Final = 36  # rows of the screen from which the ledger keeps its rows beside a gate
 MIDDLING: Final = 28  # below this it is one line
 
 
@@ -167,6 +182,10 @@ class LedgerPane(Rows, can_focus=True):
                 ]
             )
         left = room - len(rows)
+        whole = [requirement_rows(item, palette, width - 2) for item in self._items]
+        if sum(map(len, whole)) <= left:
+            rows += [[Segment(" ", ink(None)), *row] for some in whole for row in some]
+            return rows
         count = len(self._items) if len(self._items) <= left else max(0, left - 1)
         for item in foremost(self._items, count):
             rows.append([Segment(" ", ink(None)), *requirement_row(item, palette, width - 2)])
@@ -222,7 +241,7 @@ class GoalPane(Vertical):
         room = MOST_ROWS if height >= TOWERING else room
         self.ledger.room = room if wide else 0
         self.ledger.titled = self.shows_vitals or not wide
-        self.ledger.folded = self.explained or (squeezed and wide and height < TOWERING)
+        self.ledger.folded = self.explained or (squeezed and wide and height < TALL)
         self.vitals.display = self.shows_vitals
         self.ledger.display = self.ledger.has_items or not self.vitals_on
         self.set_class(self.explained, "-explained")
