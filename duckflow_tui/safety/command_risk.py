@@ -70,9 +70,20 @@ _KNOWN: Final = {
 _USES: Final = {name: words_of(options) for name, options in _KNOWN.items()}
 RUNS_TESTS: Final = frozenset({"pytest", "unittest"})
 
+#: More programs that show what files hold; what their options do nobody looks at.
+_SHOW_MORE: Final = words_of(
+    "base32 base64 bat batcat column expand fmt fold hexdump join jq paste pr rev strings tac xxd "
+    "yq zcat"
+)
+
 #: Short options of grep and rg before a value of its own, and long ones before none.
 _LEADS_VALUE: Final = re.compile("-[^-ABCmefdDgt]*[ABCmefdDgt]")
-_ALONE: Final = words_of("-- --recursive --line-number --ignore-case --count --hidden --no-heading")
+_ALONE: Final = words_of(
+    "-- --recursive --line-number --ignore-case --count --hidden --no-heading --no-ignore "
+    "--no-index --untracked "
+    "--files-with-matches --fixed-strings --invert-match --no-messages --only-matching "
+    "--with-filename --word-regexp"
+)
 
 #: Of these a word that is no option makes something new, asks a server or is a file to write.
 _WORDLESS: Final = frozenset({"git branch", "git remote", "git tag", "git stash list", "uniq"})
@@ -274,10 +285,9 @@ def known_use(words: tuple[str, ...]) -> str:
     words = without_python(words)
     if words[:2] == ("git", "--no-pager"):
         words = ("git", *words[2:])
-    size = next((n for n in (3, 2, 1) if " ".join(words[:n]) in _USES and len(words) >= n), 0)
-    name = " ".join(words[:size])
-    if not size:
-        return words[0] if words and words[0] in _READERS else ""
+    name, size = _use(words)
+    if name not in _USES:
+        return name
     options, value, ended = _USES[name], False, False
     for word in words[size:]:
         if word.startswith("@") and name in RUNS_TESTS:  # a file with more options
@@ -299,6 +309,39 @@ def known_use(words: tuple[str, ...]) -> str:
     return name
 
 
+def _use(words: tuple[str, ...]) -> tuple[str, int]:
+    """What ``_KNOWN`` and ``_READERS`` call a command, whatever its options, and of how many words
+    that is; empty for any other.
+    """
+    size = next((n for n in (3, 2, 1) if " ".join(words[:n]) in _USES and len(words) >= n), 0)
+    if not size and words and words[0] in _READERS:
+        size = 1
+    return " ".join(words[:size]), size
+
+
+def unwrapped(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of the command that is run in the end, as far as wrappers name it."""
+    for _ in range(5):
+        if program_of(words) not in WRAPPERS:
+            break
+        rest = list(words[1:])
+        while rest and (rest[0].startswith("-") or "=" in rest[0] or _NUMBER.fullmatch(rest[0])):
+            rest.pop(0)
+        words = tuple(rest)
+    return words
+
+
+def shows_files(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of a command whose program shows what files hold, behind any wrappers and whatever
+    its options are, the program without its folder; none for any other.
+    """
+    words = unwrapped(words)
+    words = (program_of(words), *words[1:])
+    name, _ = _use(words)
+    shows = name not in {"", *RUNS_TESTS} or words[0] in _SHOW_MORE
+    return words if shows or (words[0] == "git" and not _CONTENT.isdisjoint(words)) else ()
+
+
 def without_python(words: tuple[str, ...]) -> tuple[str, ...]:
     """``pytest …`` for ``python -m pytest …``, and the same for ``unittest``. Any other module may
     be a file of the folder, whatever program has its name.
@@ -313,10 +356,12 @@ def looked_through(words: tuple[str, ...]) -> tuple[str, ...]:
     """
     options = [word for word in words if word.startswith("-")]
     below = any(re.match("-[^-]*[rRd]|--(r|d[ei])", word) for word in options)
-    if words[0] not in ("diff", "rg") and not (words[0] == "grep" and below):
+    anywhere = any(re.match("--(no-in|unt)", word) for word in options)  # not only what is tracked
+    searches = (words[0] == "grep" and below) or (words[0] == "git" and anywhere)
+    if words[0] not in ("diff", "rg") and not searches:
         return ()
     plain, value = list[str](), False
-    for word in words[1:]:
+    for word in words[2 if words[0] == "git" else 1 :]:
         if not (value or word.startswith("-")):
             plain.append(word)
         value = not value and _LEADS_VALUE.fullmatch(word) is not None
@@ -329,6 +374,7 @@ def shows_tracked(words: tuple[str, ...]) -> bool:
     """Whether a command of git shows the content of tracked files, whether its words name them or
     not.
     """
+    words = unwrapped(words)
     if program_of(words) != "git":
         return False
     options = [word.partition("=")[0] for word in words if word.startswith("-")]
@@ -409,19 +455,11 @@ class _Command(Assessment):
                 self._path(target, writes=True)
 
     def _unwrapped(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """The words of the command that is run in the end, as far as wrappers name it."""
-        for _ in range(5):
-            if program_of(words) not in WRAPPERS:
-                return words
-            if program_of(words) in _PRIVILEGES:
-                self.note("privileges", Risk.CRITICAL)
-            rest = list(words[1:])
-            while rest and (
-                rest[0].startswith("-") or "=" in rest[0] or _NUMBER.fullmatch(rest[0])
-            ):
-                rest.pop(0)
-            words = tuple(rest)
-        return words
+        found = unwrapped(words)
+        before = words[: len(words) - len(found)]
+        if not _PRIVILEGES.isdisjoint(program_of((word,)) for word in before):
+            self.note("privileges", Risk.CRITICAL)
+        return found
 
     def _command(self, program: str, args: tuple[str, ...], depth: int) -> None:
         flags = {char for arg in args if re.fullmatch(r"-[A-Za-z]+", arg) for char in arg[1:]}

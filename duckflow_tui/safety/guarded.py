@@ -19,7 +19,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from duckflow_tui.safety.command_risk import looked_through, only_reads, shows_tracked
+from duckflow_tui.safety.command_risk import (
+    known_use,
+    looked_through,
+    shows_files,
+    shows_tracked,
+)
 from duckflow_tui.safety.commands import CommandLine
 from duckflow_tui.safety.names import (
     holds_secrets,
@@ -375,19 +380,21 @@ _STREAMS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/std
 
 
 def exposed_by(line: CommandLine, workspace: Workspace, cwd: str) -> frozenset[str]:
-    """What the programs of a line that read would show beyond the plain files of the folder:
-    ``secret``, ``outside``, ``protected``. Each word that leads anywhere from ``cwd``, or from the
-    root, is judged with all its links (R02), and so are the folders that are looked through.
-    A command of git shows what is tracked, wherever it lies. Blocking; raises nothing.
+    """What the programs of a line that read, whatever their options, would show beyond the plain
+    files of the folder: ``secret``, ``outside``, ``protected``. Each word that leads anywhere from
+    ``cwd``, or from the root, is judged with all its links (R02), and so are the folders that are
+    looked through. A command of git shows what is tracked, wherever it lies. Blocking; raises
+    nothing.
     """
     found = set[str]()
     if any(shows_tracked(part.argv) for part in line.parts) and _tracks_secrets(workspace.root):
         found.add("secret")
-    for words in (part.argv for part in line.parts if only_reads(part.argv)):
+    for words in filter(None, (shows_files(part.argv) for part in line.parts)):
         folders = looked_through(words)
         for word in (*words[1:], *folders):
-            values = (word, word.partition("=")[2], word[2:] if word.startswith("-") else "")
-            for value in filter(None, values):
+            # An option may have its value behind it, and others before it: ``-hf.env``.
+            behind = [word[at:] for at in range(2, min(len(word), 8))] if word[0:1] == "-" else []
+            for value in filter(None, (word, word.partition("=")[2], *behind)):
                 try:
                     bases = (workspace.root, workspace.locate(cwd).real)
                     paths = {os.path.join(base, value) for base in bases} - _STREAMS
@@ -407,10 +414,11 @@ def exposed_by(line: CommandLine, workspace: Workspace, cwd: str) -> frozenset[s
 
 def _holds_secrets(workspace: Workspace, folder: Place, words: tuple[str, ...]) -> bool:
     """Whether there are secret files in a folder that is looked through; rg leaves out names with a
-    dot before them until it is told otherwise.
+    dot before them until it is told otherwise, as by an option that is not known.
     """
     found = guarded(workspace)
-    hidden = words[0] != "rg" or any(re.match("-[^-]*g|--(hid|glob)", word) for word in words)
+    told = any(re.match("-[^-]*g|--(hid|glob)", word) for word in words)
+    hidden = words[0] != "rg" or told or not known_use(words)
     below = (os.path.relpath(path, folder.real) for path in found.secret)
     seen = [path for path in below if path != ".." and not path.startswith("../")]
     return not found.whole or any(hidden or not re.search(r"(^|/)\.", path) for path in seen)

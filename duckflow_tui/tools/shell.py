@@ -20,6 +20,7 @@ from duckflow_tui.safety.command_risk import (
     known_use,
     only_reads,
     program_inside,
+    shows_files,
     shows_tracked,
 )
 from duckflow_tui.safety.commands import program_of, read_command
@@ -133,7 +134,7 @@ class NamedCommands:
         facts = frozenset(fact for fact, holds in said.items() if holds)
         line = read_command(args.command)
         argvs = [part.argv for part in line.parts]
-        if held or not any(only_reads(argv) or shows_tracked(argv) for argv in argvs):
+        if held or not any(shows_files(argv) or shows_tracked(argv) for argv in argvs):
             return facts
         from duckflow_tui.safety.guarded import exposed_by
 

@@ -535,17 +535,28 @@ async def test_a_rule_for_what_reads_leaves_them_to_a_question_too_unless_it_nam
         (root / path).write_text("x = 1\n")
     for path, leads in {"notes": "../key", "conf": ".env"}.items():
         (root / path).symlink_to(leads)
-    rules = ("cat:*", "grep:*", "head .env", "head conf", "tail -n 1 ../key")
+    rules = ("cat:*", "grep:*", "head .env", "head conf", "tail -n 1 ../key", "env tail conf")
+    rules += ("rg:*", "diff:*", "sort:*", "git diff:*", "git grep:*", "/bin/cat:*", "base64:*")
     async with opened(root, "none", ApprovalMode.TRUSTED, allowed=rules) as bench:
         for line, reason in {
             **dict.fromkeys(("cat notes", "cat a.py && cat ../key", "grep x ../key"), "outside"),
             **dict.fromkeys(("cat .env", "cat conf", "head conf", "grep -r x src"), "secret"),
+            # Also where an option is not known.
+            **dict.fromkeys(("rg -uu x", "rg --no-ignore x .env", "sort --stable .env"), "secret"),
+            **dict.fromkeys(("diff --side-by-side .env a.py", "grep -hf.env a.py"), "secret"),
+            **dict.fromkeys(("git diff --no-index .env a.py", "git grep --no-index x"), "secret"),
+            **dict.fromkeys(("git grep --untracked x src", "git diff --no-ind src a"), "secret"),
+            **dict.fromkeys(("/bin/cat .env", "env tail conf", "base64 -w0 .env"), "secret"),
+            "git diff --no-index ../key /dev/null": "outside",
         }.items():
             assert not await bench.router.runs_unasked(line), line
             gate, _ = await asked(bench, GateChoice.REJECT, line)
             assert reason in gate.impact.reasons, line
             assert gate.facts["rule"] == "shows", line
-        for line in ("cat a.py", "grep -n x src/a.py", "head .env", "tail -n 1 ../key"):
+        for line in (
+            *("cat a.py", "grep -n x src/a.py", "head .env", "tail -n 1 ../key", "/bin/cat a.py"),
+            *("rg --no-ignore x a.py", "sort --stable a.py", "git diff --no-index a.py src/a.py"),
+        ):
             assert await bench.router.runs_unasked(line), line
         (root / "src/.env").unlink()
         assert await bench.router.runs_unasked("grep -r x src")
