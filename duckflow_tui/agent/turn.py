@@ -435,7 +435,8 @@ class TurnEnding:
             machine.set_status(status, detail)
         else:
             machine.set_status(status)  # the model's own question waits, where the work is
-        usage, before = self._store.state.usage, self.before
+        usage, before, turn = self._store.state.usage, self.before, self._store.state.turn
+        waited = turn.waited_s if turn is not None else 0.0
         cost, reason = None, end.reason
         if usage.cost is not None:
             cost = usage.cost - (before.cost or 0.0)
@@ -451,7 +452,8 @@ class TurnEnding:
                 tokens=usage.tokens_in + usage.tokens_out - before.tokens,
                 cost=cost,
                 files_changed=changed_files(self.log()),
-                duration_s=self._store.clock.monotonic() - self._started,
+                duration_s=max(self._store.clock.monotonic() - self._started - waited, 0.0),
+                waited_s=waited,
                 reason=reason,
                 question=end.question,
             )

@@ -37,6 +37,7 @@ async def reported(
     said: str = "",
     early: bool = False,
     calls_before: int = 0,
+    waited_before: float = 0.0,
     started: float,
 ) -> StepReport:
     """The report on what ``log`` did of ``step``.
@@ -61,6 +62,8 @@ async def reported(
         status = "partial" if has_done_some(log, specs) else "failed"
     summary = said.strip() if status == "completed" and not early else ""
     now = step_of(parts.store.state, step.step_id)  # none where the step is of no plan
+    work = now[1] if now else parts.store.state.work
+    waited = work.waited_s - waited_before if work is not None else 0.0
     return StepReport(
         report_id=parts.ids("report"),
         plan_id=plan.plan_id,
@@ -73,7 +76,8 @@ async def reported(
         next_action=words.next_action,
         **found,
         llm_calls=max((now[1] if now else step).calls - calls_before, 0),
-        duration_s=parts.store.clock.monotonic() - started,
+        duration_s=max(parts.store.clock.monotonic() - started - waited, 0.0),
+        waited_s=waited,
         files_changed=changed_files(log),
     )
 

@@ -100,7 +100,7 @@ class StepRun(Thread):
         self._before: Interrupted | None = None  # when an earlier process ended in this step
         self.stopped = False  # by the user, or because nobody could be asked
         self.wish = ""  # what the user wants instead
-        self._calls_before = step.calls
+        self._calls_before, self._waited_before = step.calls, step.waited_s
         self._started = parts.store.clock.monotonic()
         self._consultation = Consultation(
             parts, self._paced, lambda: self.log, plan_id=plan_id, step_id=step.step_id
@@ -135,6 +135,7 @@ class StepRun(Thread):
                 said=self.asker.last_reply,
                 early=bool(self.ran),
                 calls_before=self._calls_before,
+                waited_before=self._waited_before,
                 started=self._started,
             )
         except asyncio.CancelledError:
@@ -323,7 +324,8 @@ class StepRun(Thread):
         clock = self.store.clock
         begun = clock.monotonic()
         status, begun_at = WorkStatus.IN_PROGRESS, clock.now()
-        task = task.replace(status=status, call_id=action.call_id, started_at=begun_at)
+        begins = {"call_id": action.call_id, "started_at": begun_at, "waited_s": 0.0}
+        task = task.replace(status=status, **begins)
         self._put(task)
         ended: dict[str, object] = {"status": WorkStatus.FAILED}  # unless it ends in another way
         try:
@@ -334,7 +336,8 @@ class StepRun(Thread):
             ended = {"status": WorkStatus.CANCELLED, "result": "stopped"}
             raise
         finally:
-            ended["duration_s"] = clock.monotonic() - begun
+            waited = sum(t.waited_s for t in self._step.task_list if t.task_id == task.task_id)
+            ended["duration_s"] = clock.monotonic() - begun - waited
             self._put(task.model_copy(update=ended))
         return message
 

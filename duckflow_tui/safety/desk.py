@@ -100,11 +100,12 @@ class Desk:
 
     async def answer(self, answer: GateAnswer | CardAnswer) -> None:
         """Record the user's key. Raises StateError when it does not fit what was shown."""
+        now = self._store.clock.now()
         if isinstance(answer, CardAnswer):
             if answer.action in (EDIT_PLAN.action, LOOK.action):
                 raise StateError("a plan is edited in its pane, files are shown in the card")
             await self._store.commit(
-                CardAnswered(answer=answer, message_id=self._ids("msg"), at=self._store.clock.now())
+                CardAnswered(answer=answer, message_id=self._ids("msg"), at=now)
             )
             return
         gates = self._store.state.gates
@@ -112,20 +113,20 @@ class Desk:
         if gate is not None:
             _check(gate, answer)
         if gate is None or answer.choice not in _LASTING:
-            await self._store.commit(GateAnswered(answer=answer))
+            await self._store.commit(GateAnswered(answer=answer, at=now))
             return
         # The grant is there before who asked wakes up.
-        self._store.dispatch(GateAnswered(answer=answer))
-        grant = grant_for(gate, self._ids("grant"), answer.choice, self._store.clock.now())
+        self._store.dispatch(GateAnswered(answer=answer, at=now))
+        grant = grant_for(gate, self._ids("grant"), answer.choice, now)
         await self._store.commit(GrantAdded(grant=grant))
 
     def withdraw(self, key: str, reason: Literal["stopped", "renewed"]) -> None:
         """Close an open gate or card, if it is: who asks gets ``Unanswered``."""
-        state = self._store.state
+        state, now = self._store.state, self._store.clock.now()
         if any(gate.gate_id == key for gate in state.gates):
-            self._store.dispatch(GateWithdrawn(gate_id=key, reason=reason))
+            self._store.dispatch(GateWithdrawn(gate_id=key, reason=reason, at=now))
         if any(card.card_id == key for card in state.cards):
-            self._store.dispatch(CardWithdrawn(card_id=key, reason=reason))
+            self._store.dispatch(CardWithdrawn(card_id=key, reason=reason, at=now))
 
     def _hear(self, state: AgentState, record: Record) -> None:
         match record.event:

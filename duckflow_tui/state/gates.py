@@ -22,7 +22,7 @@ from duckflow_tui.state.base import (
 from duckflow_tui.state.goal import SituationReport
 from duckflow_tui.state.operations import Effect, Risk, Zone, change_running
 from duckflow_tui.state.pace import Pattern, Situation
-from duckflow_tui.state.plan import Plan, PlanChange, StepReport
+from duckflow_tui.state.plan import Plan, PlanChange, StepReport, Task, WorkStatus
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -401,6 +401,7 @@ class GateState:
 
     gates: tuple[Gate, ...] = ()  # approvals that are open (S4-42), oldest first
     cards: tuple[Card, ...] = ()  # open ones, oldest first
+    waits_since: float | None = None  # one of them that is about the work is open from then on
     grants: tuple[Grant, ...] = ()
     accepted_words: tuple[str, ...] = ()  # of earlier versions: typed once in a session
 
@@ -408,6 +409,44 @@ class GateState:
     def work_waits(self) -> bool:
         """Whether a question about the work is open; that about trust holds nothing up."""
         return bool(self.gates) or any(c.kind is not CardKind.TRUST for c in self.cards)
+
+
+def waiting_s(since: float | None, begun: float, now: float) -> float:
+    """Seconds of what began then in which the question that is open ``since`` waits, up to now."""
+    return 0.0 if since is None else max(now - max(since, begun), 0.0)
+
+
+def count_wait(state: AgentState, at: float, *, ends: bool = False) -> None:
+    """A gate or a card opened or closed at that time, 0 where it is not known: what is under way
+    keeps how long the user was waited for. ``ends``: none is open any more.
+    """
+    since = state.waits_since
+    if state.work_waits and not ends:
+        state.waits_since = at if since is None else since
+        return
+    state.waits_since = None
+    if since is None:
+        return
+
+    def longer(waited_s: float, started_at: float | None) -> float:
+        return waited_s + waiting_s(since, started_at or 0.0, at)
+
+    def task(old: Task) -> Task:
+        runs = old.status is WorkStatus.IN_PROGRESS
+        return old.replace(waited_s=longer(old.waited_s, old.started_at)) if runs else old
+
+    turn, work = state.turn, state.work
+    if turn is not None:
+        state.turn = turn.replace(waited_s=longer(turn.waited_s, turn.started_at))
+    if work is not None:
+        state.work = work.replace(waited_s=longer(work.waited_s, work.started_at))
+    for plan in state.plans:
+        for step in plan.steps:
+            if step.status is WorkStatus.IN_PROGRESS:
+                waited = longer(step.waited_s, step.started_at)
+                tasks = tuple(task(t) for t in step.task_list)
+                now = plan.with_step(step.replace(waited_s=waited, task_list=tasks))
+                state.plans = tuple(now if p is plan else p for p in state.plans)
 
 
 class GateOpened(Event, kind="gate_opened"):
@@ -419,12 +458,14 @@ class GateOpened(Event, kind="gate_opened"):
         if any(g.gate_id == self.gate.gate_id for g in state.gates):
             raise StateError(f"gate {self.gate.gate_id} is open already")
         state.gates = (*state.gates, self.gate)
+        count_wait(state, self.gate.opened_at)
 
 
 class GateAnswered(Event, kind="gate_answered"):
     """The user's key. Refused unless it is bound to exactly what an open gate shows."""
 
     answer: GateAnswer
+    at: float = 0.0  # seconds since the epoch; 0: not known
 
     def apply(self, state: AgentState) -> None:
         gate = next((g for g in state.gates if g.gate_id == self.answer.gate_id), None)
@@ -458,6 +499,7 @@ class GateAnswered(Event, kind="gate_answered"):
             state.unkept_agreed = True
         state.gates = tuple(g for g in state.gates if g.gate_id != gate.gate_id)
         change_running(state, gate.call_id, gate=gate, answer=self.answer)
+        count_wait(state, self.at)
 
 
 class GateWithdrawn(Event, kind="gate_withdrawn"):
@@ -465,11 +507,13 @@ class GateWithdrawn(Event, kind="gate_withdrawn"):
 
     gate_id: str
     reason: Literal["stopped", "renewed", "edited"]
+    at: float = 0.0  # seconds since the epoch; 0: not known
 
     def apply(self, state: AgentState) -> None:
         if all(g.gate_id != self.gate_id for g in state.gates):
             raise StateError(f"gate {self.gate_id} is not open")
         state.gates = tuple(g for g in state.gates if g.gate_id != self.gate_id)
+        count_wait(state, self.at)
 
 
 class GrantAdded(Event, kind="grant_added"):
@@ -516,6 +560,7 @@ class CardOpened(Event, kind="card_opened"):
         if situation is not None and state.pace is not None and not again:
             seen = (*state.pace.consultations, situation.pattern)
             state.pace = state.pace.replace(consultations=seen)
+        count_wait(state, self.card.opened_at)
 
 
 class CardAnswered(Event, kind="card_answered"):
@@ -546,6 +591,7 @@ class CardAnswered(Event, kind="card_answered"):
                 at=self.at,
             )
         )
+        count_wait(state, self.at)
 
 
 class CardWithdrawn(Event, kind="card_withdrawn"):
@@ -553,10 +599,12 @@ class CardWithdrawn(Event, kind="card_withdrawn"):
 
     card_id: str
     reason: Literal["stopped", "renewed"]
+    at: float = 0.0  # seconds since the epoch; 0: not known
 
     def apply(self, state: AgentState) -> None:
         card = _card(state, self.card_id)
         state.cards = tuple(c for c in state.cards if c.card_id != card.card_id)
+        count_wait(state, self.at)
 
 
 def _card(state: AgentState, card_id: str) -> Card:

@@ -78,6 +78,7 @@ class Task(Frozen):
     call_id: str = ""  # of the call that ran it, empty before
     started_at: float | None = None  # seconds since the epoch
     duration_s: float = 0.0
+    waited_s: float = 0.0  # seconds of a run that goes on in which the user was waited for
 
 
 class Step(Frozen):
@@ -94,6 +95,7 @@ class Step(Frozen):
     break_before: bool = False  # the user wants to be asked before it begins
     started_at: float | None = None  # of the run that goes on now, seconds since the epoch
     elapsed_s: float = 0.0  # of the runs that ended
+    waited_s: float = 0.0  # seconds of all runs in which the user was waited for
     runs: int = 0
     calls: int = 0  # calls to models
     cost: float | None = None  # US dollars; None without a price
@@ -177,7 +179,8 @@ class StepReport(Frozen):
     refused: int = Field(default=0, ge=0)  # by the user or the policy
     skipped: int = Field(default=0, ge=0)
     llm_calls: int = Field(default=0, ge=0)
-    duration_s: float = 0.0
+    duration_s: float = 0.0  # of work
+    waited_s: float = 0.0  # beside it, for the user
     files_changed: tuple[str, ...] = ()
 
     def repeats(self, text: str) -> bool:
@@ -196,6 +199,7 @@ class WorkInfo(Frozen):
     loop: int = Field(default=0, ge=0)  # decisions of an adaptive step, tasks of a list
     limit: int = Field(default=10, ge=1)
     started_at: float
+    waited_s: float = 0.0  # seconds in which the user was waited for
 
 
 SOFT_STEPS: Final = 7  # more than this gets a word (C24)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from duckflow_tui.state.base import Event, Frozen, StateError, put
 from duckflow_tui.state.calls import OperationMessage, note_read
-from duckflow_tui.state.gates import CardKind, GateState
+from duckflow_tui.state.gates import CardKind, GateState, count_wait
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase, Status
@@ -110,6 +110,7 @@ class SessionResumed(Event, kind="session_resumed"):
         state.session = self.session
         state.mode = self.mode
         state.usage = state.usage.replace(context_window=self.context_window)
+        count_wait(state, self.interrupted_at, ends=True)
         if state.turn is not None:
             self._count_lost(state, on_the_way(state.requests, state.turn.turn_id))
         state.messages.extend(self.ended)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from duckflow_tui.state.base import Count, Event, Frozen, StateError
 from duckflow_tui.state.decision import Question
-from duckflow_tui.state.gates import Card, CardKind
+from duckflow_tui.state.gates import Card, CardKind, waiting_s
 from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import ForbiddenTransition, Transition
 from duckflow_tui.state.plan import StepReport, WorkInfo
@@ -41,16 +41,19 @@ class TurnInfo(Frozen):
     tokens_before: Count = 0  # in and out
     cost_before: float | None = None
     away_s: float = 0.0  # seconds that the app was not running meanwhile
+    waited_s: float = 0.0  # seconds that a gate or a card waited for the user, up to its answer
 
     def stopped(self, state: AgentState, at: float) -> TurnSummary:
         """How this turn of that state ended, had it been stopped at that time."""
         usage = state.usage
+        waited = self.waited_s + waiting_s(state.waits_since, self.started_at, at)
         return TurnSummary(
             turn_id=self.turn_id,
             outcome="stopped",
             llm_calls=usage.calls - self.calls_before,
             tokens=usage.tokens_in + usage.tokens_out - self.tokens_before,
-            duration_s=max(at - self.started_at - self.away_s, 0.0),
+            duration_s=max(at - self.started_at - self.away_s - waited, 0.0),
+            waited_s=waited,
             messages=len(state.messages),
         )
 
@@ -66,7 +69,8 @@ class TurnResult(Frozen):
     tokens: Count = 0
     cost: float | None = None
     files_changed: tuple[str, ...] = ()
-    duration_s: float = 0.0
+    duration_s: float = 0.0  # of work
+    waited_s: float = 0.0  # beside it, for the user
     reason: Reason | None = None  # what ended it before it was done, where that is known
     question: Question | None = None  # that the model ended with, and nobody has answered
 

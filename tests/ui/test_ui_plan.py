@@ -13,7 +13,13 @@ from support.screens import screen_text
 from textual.pilot import Pilot
 
 from duckflow_tui.state.base import Told
-from duckflow_tui.state.gates import GateOpened
+from duckflow_tui.state.gates import (
+    GateAnswer,
+    GateAnswered,
+    GateChoice,
+    GateOpened,
+    before_hashes,
+)
 from duckflow_tui.state.goal import ObjectiveChanged, TaskObjective
 from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged
 from duckflow_tui.state.plan import PlanStatus, Step, WorkInfo, WorkStatus
@@ -59,6 +65,36 @@ async def test_each_step_says_how_it_is_what_it_waits_for_and_what_it_took() -> 
         assert "38 lines" in tasks[0]
         assert last.startswith("●○ 3 Test for stacked discounts")
         assert last.split()[-4:] == ["after", "2", "asks", "first"]
+
+
+async def test_no_time_of_work_goes_on_while_a_gate_waits() -> None:
+    """Neither that of the turn nor those of a step and its task, and none counts it later."""
+    store = working()
+    app = app_with(FakeEngine(store))
+
+    def times() -> list[str]:
+        running, task = (line for line in rows(app) if "▶" in line or "◆" in line)
+        said = screen_text(app).partition(" · Esc pauses")[0]
+        return [running.split()[-2], task.split()[-1], said.split(" · ")[-1]]
+
+    async with standing(app, 160) as pilot:
+        assert isinstance(app.clock, ManualClock)
+        assert times() == ["0:48", "0:08", "0:00"]
+        asked = gate(step_id=FIX, opened_at=NOW)
+        store.dispatch(GateOpened(gate=asked))
+        app.clock.advance(190)
+        await settled(pilot, lambda: bool(app.bench.gate.gates), "the gate")
+        await settled(pilot, lambda: any("2 Fix" in r and " 0:48" in r for r in rows(app)), "it")
+        answer = GateAnswer(
+            gate_id=asked.gate_id,
+            call_id=asked.call_id,
+            args_hash=asked.args_hash,
+            before_hashes=before_hashes(asked),
+            choice=GateChoice.ONCE,
+        )
+        store.dispatch(GateAnswered(answer=answer, at=NOW + 190))
+        app.clock.advance(5)
+        await settled(pilot, lambda: times() == ["0:53", "0:13", "0:05"], "the times")
 
 
 async def test_time_goes_on_while_a_step_runs_and_no_timer_is_left_when_it_ends() -> None:

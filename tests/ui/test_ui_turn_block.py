@@ -224,3 +224,17 @@ async def test_a_long_message_of_the_user_stays_folded(text: str) -> None:
         row = next(n for n, line in enumerate(app.lines()) if "▾" in line)
         await pilot.click(app.chat, offset=(6, row))
         assert app.lines() == folded
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "figures"),
+    [(0.4, "3 calls · 12 s"), (190.0, "3 calls · 12 s · waited 3:10")],
+)
+async def test_the_time_for_which_the_user_was_waited_for_stands_beside_that_of_the_work(
+    waited_s: float, figures: str
+) -> None:
+    state = talk(over=False)
+    ended(state, duration_s=12.0, waited_s=waited_s)
+    app = ChatApp(state)
+    async with app.run_test(size=(72, 40)):
+        assert figures in said(app)

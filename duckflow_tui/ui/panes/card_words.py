@@ -354,6 +354,8 @@ def counts_words(report: StepReport, words: Catalogue) -> str:
         key = "plan.call" if report.llm_calls == 1 else "plan.calls"
         said.append(words(key, count=report.llm_calls))
     said.append(clock_text(report.duration_s))
+    if report.waited_s >= 1:
+        said.append(words("turn_line.waited", time=clock_text(report.waited_s)))
     return " · ".join(said)
 
 

@@ -35,7 +35,7 @@ from duckflow_tui.ui.panes.blocks import (
     with_chip,
 )
 from duckflow_tui.ui.panes.operation_blocks import operation_row, own_mark
-from duckflow_tui.ui.panes.plan_rows import clock_text, step_place
+from duckflow_tui.ui.panes.plan_rows import clock_text, step_place, worked_s
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -325,8 +325,12 @@ def _working(
     number, total = step_place(state)
     if number:
         parts.append(words("transcript.step_of", number=number, total=total))
-    began = turn.started_at if turn is not None else live.started_at if live else moment.now
-    parts.append(clock_text(moment.now - began))
+    if turn is not None:
+        began = turn.started_at + turn.away_s
+        worked = worked_s(began, turn.waited_s, moment.now, state.waits_since)
+    else:
+        worked = moment.now - (live.started_at if live else moment.now)
+    parts.append(clock_text(worked))
     if live is not None and (speed := _speed(live, moment.now)):
         parts.append(words("transcript.speed", count=speed))
     keys = words("transcript.esc_pauses")

@@ -68,6 +68,7 @@ class PlanView(LineView):
         self._brief: tuple[str, ...] = ()  # what the model means to do, before there is a plan
         self._asking: dict[str, str] = {}  # ids of steps and calls that wait for the user
         self._held = False  # the work is paused
+        self._waits_since: float | None = None  # for the user
         self._cursor = ("", "")  # step id, task id
         self._at = 0  # index of the step at the cursor, where it was seen last
         self._problem = ""
@@ -97,7 +98,7 @@ class PlanView(LineView):
         change = self._tree.take(plan)
         everything = not self._tree.height or asking != self._asking
         everything = everything or (old is None) != (self._tree.plan is None) or held != self._held
-        self._asking, self._held = asking, held
+        self._asking, self._held, self._waits_since = asking, held, state.waits_since
         if (
             old is not None
             and self._tree.plan is not None
@@ -271,7 +272,8 @@ class PlanView(LineView):
 
     def _pen(self) -> Pen:
         sign = SPINNER[int(monotonic() / SPIN) % len(SPINNER)] if self._spins else STILL
-        return Pen(palette_of(self), self.words, self._clock.now(), sign)
+        now, since = self._clock.now(), self._waits_since
+        return Pen(palette_of(self), self.words, now, sign, since)
 
     @property
     def _spins(self) -> bool:

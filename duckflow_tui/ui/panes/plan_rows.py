@@ -13,6 +13,7 @@ from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.gates import waiting_s
 from duckflow_tui.state.plan import Plan, PlanStatus, Step, Task, WorkInfo, WorkStatus
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.operation_blocks import target_of, verb_of
@@ -25,7 +26,8 @@ _UNFOLDED: Final = (WorkStatus.IN_PROGRESS, WorkStatus.BLOCKED, WorkStatus.FAILE
 
 #: What a step's own line says.
 _ON_ITS_LINE: Final = (
-    "name", "depends_on", "break_before", "started_at", "elapsed_s", "calls", "cost",
+    "name", "depends_on", "break_before", "started_at", "elapsed_s", "waited_s", "calls",
+    "cost",
 )  # fmt: skip
 
 
@@ -207,6 +209,7 @@ class Pen:
     words: Catalogue
     now: float
     sign: str  # of what moves
+    waits_since: float | None = None  # the user has been waited for from then on
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +245,7 @@ def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
         parts.append(BarPart(_count(words, "plan.call", step.calls), ink(palette.faint), weight=2))
     if step.cost:
         parts.append(BarPart(cost_text(step.cost), ink(palette.faint), weight=1))
-    if (elapsed := elapsed_of(step, pen.now)) >= 1 or runs:
+    if (elapsed := elapsed_of(step, pen.now, pen.waits_since)) >= 1 or runs:
         parts.append(BarPart(clock_text(elapsed), ink(palette.quiet), weight=5))
     if runs:
         parts.append(BarPart(pen.sign, ink(palette.accent), weight=5, gap=1))
@@ -276,7 +279,8 @@ def task_row(task: Task, pen: Pen, width: int, *, indent: int, needs_you: str) -
     elif task.status in _SAID:
         parts.append(BarPart(words(f"plan.status.{task.status}"), ink(palette.faint), weight=4))
     if runs:
-        elapsed = pen.now - (task.started_at or pen.now)
+        begun = pen.now if task.started_at is None else task.started_at
+        elapsed = worked_s(begun, task.waited_s, pen.now, pen.waits_since)
         parts.append(BarPart(clock_text(elapsed), ink(palette.faint), weight=5))
     elif task.duration_s >= 0.05:
         parts.append(BarPart(short_time(task.duration_s, words), ink(palette.faint), weight=3))
@@ -299,8 +303,9 @@ def work_row(work: WorkInfo, pen: Pen, width: int) -> Row:
         said = f"{said} · {loop_words(work, words)}"
     left = [Segment(" ", ink(None)), Segment("▶ ", ink(palette.accent))]
     left.append(Segment(said, ink(palette.text)))
+    elapsed = worked_s(work.started_at, work.waited_s, pen.now, pen.waits_since)
     parts = [
-        BarPart(clock_text(pen.now - work.started_at), ink(palette.quiet)),
+        BarPart(clock_text(elapsed), ink(palette.quiet)),
         BarPart(pen.sign, ink(palette.accent), gap=1),
     ]
     return _row(left, parts, width)
@@ -415,10 +420,17 @@ def was_stopped(plan: Plan) -> bool:
     )
 
 
-def elapsed_of(step: Step, now: float) -> float:
-    """Seconds that the step took so far, the run that goes on now included."""
-    running = now - step.started_at if step.started_at is not None else 0.0
-    return step.elapsed_s + max(0.0, running)
+def elapsed_of(step: Step, now: float, waits_since: float | None) -> float:
+    """Seconds of work on the step so far, the run that goes on now included."""
+    if step.started_at is None:
+        return max(step.elapsed_s - step.waited_s, 0.0)
+    begun = step.started_at - step.elapsed_s  # as if it had been one run
+    return worked_s(begun, step.waited_s, now, waits_since)
+
+
+def worked_s(began: float, waited_s: float, now: float, waits_since: float | None) -> float:
+    """Seconds since it began, but for those in which the user was waited for."""
+    return max(now - began - waited_s - waiting_s(waits_since, began, now), 0.0)
 
 
 def clock_text(seconds: float) -> str:

@@ -93,8 +93,8 @@ def _assistant_blocks(message: AssistantMessage) -> list[Block]:
 
 
 class TurnBlock(Block):
-    """``4 calls · 12.3k tokens · $0.01 · 8.1 s``: what the turn took; its files stand with its
-    work.
+    """``4 calls · 12.3k tokens · $0.01 · 8.1 s · waited 3:10``: what the turn took, and beside it
+    how long the user was waited for. Its files stand with its work.
     """
 
     group: Group = "row"
@@ -117,6 +117,8 @@ class TurnBlock(Block):
             found.append(f"${turn.cost:.2f}" if turn.cost >= 0.01 else f"${turn.cost:.4f}")
         if turn.duration_s >= SHORTEST:
             found.append(seconds_text(turn.duration_s, words))
+        if turn.waited_s >= 1:
+            found.append(words("turn_line.waited", time=seconds_text(turn.waited_s, words)))
         return found
 
 
