@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.goals.requirements import change_objective, comparable
-from duckflow_tui.llm.errors import LlmError, Unreadable
+from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.prompting.lines import framed
 from duckflow_tui.prompting.questions import (
     continuation_question,
@@ -145,7 +145,7 @@ class Attempts:
         try:
             plan = await self._next_plan(context, instructions)
         except (LlmError, Unreadable) as error:
-            self._parts.notices.warn("judging.no_plan", reason=one_line(str(error), _LINE))
+            self._parts.notices.warn("judging.no_plan", **because(error))
             plan = ExecutionPlan(  # what is missing, in its order
                 steps=tuple(item.what for item in context.missing_info.missing),
                 constraints=context.learned_limitations,
@@ -288,7 +288,7 @@ async def failure_analysis(
     try:
         return await parts.models.ask(question, read)
     except (LlmError, Unreadable) as error:
-        parts.notices.warn(unsaid, step_id=step_id, reason=one_line(str(error), _LINE))
+        parts.notices.warn(unsaid, step_id=step_id, **because(error))
         return None
 
 

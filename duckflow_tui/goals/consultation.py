@@ -19,7 +19,7 @@ from duckflow_tui.goals.requirements import (
     new_requirement,
 )
 from duckflow_tui.goals.situations import MOST_TRIED, due, tried
-from duckflow_tui.llm.errors import LlmError, Unreadable
+from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.prompting.lines import framed
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import one_line
@@ -363,10 +363,8 @@ class Consultation:
             try:
                 text = await digest_of(self._parts, text)
             except (LlmError, Unreadable) as error:
-                reason = one_line(str(error), _LINE)
-                self._parts.notices.warn(
-                    "consulting.no_digest", step_id=self._step_id, reason=reason
-                )
+                notices = self._parts.notices
+                notices.warn("consulting.no_digest", step_id=self._step_id, **because(error))
         text = text[:_DIGEST]
         _, objective = in_hand(self._store.state)
         if text:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.goals.pacemaker import TALK, asked_for, guess
-from duckflow_tui.llm.errors import LlmError, Unreadable
+from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.prompting.questions import requirements_question
 from duckflow_tui.prompting.replies import RequirementsReply
 from duckflow_tui.safety.names import words_of
@@ -205,7 +205,7 @@ async def take_requirements(parts: TurnParts, decision: TurnDecision) -> None:
         try:
             claims = (await _changes(parts, objective, ())).claims
         except (LlmError, Unreadable) as error:
-            parts.notices.warn("judging.no_requirements", reason=one_line(str(error), 200))
+            parts.notices.warn("judging.no_requirements", **because(error))
     await hear(parts, "first", claims, talks=talks)
 
 
@@ -262,7 +262,7 @@ async def hear(
         try:
             found = await _changes(parts, objective, said)
         except (LlmError, Unreadable) as error:
-            parts.notices.warn("judging.not_heard", reason=one_line(str(error), 200))
+            parts.notices.warn("judging.not_heard", **because(error))
         else:
             claims = found.claims
             _waive(parts, found, one_line(said[-1] if len(said) == 1 else "; ".join(said), 200))

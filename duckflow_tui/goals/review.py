@@ -23,7 +23,7 @@ from duckflow_tui.goals.requirements import (
     new_requirement,
     take_requirements,
 )
-from duckflow_tui.llm.errors import LlmError, Unreadable
+from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.prompting.lines import call
 from duckflow_tui.prompting.questions import (
     missing_question,
@@ -227,8 +227,7 @@ class Reviewer:
         try:
             case.evaluation = await self._evaluated(case)
         except LlmError as error:
-            self._parts.notices.error(f"llm.error.{error.code}", **error.params)
-            self._parts.notices.error("judging.not_judged", reason=one_line(str(error), _REASON))
+            self._parts.notices.error("judging.not_judged", **because(error))
             return "failed"
         except Unreadable:
             if talked:
@@ -413,8 +412,7 @@ class Reviewer:
             try:
                 more = await self._parts.models.ask(question, read)
             except (LlmError, Unreadable) as error:
-                reason = one_line(str(error), _REASON)
-                self._parts.notices.warn("judging.not_asked_again", reason=reason)
+                self._parts.notices.warn("judging.not_asked_again", **because(error))
                 more = reply
             for key in unsaid:
                 if key in more.requirement_scores:
@@ -466,8 +464,7 @@ class Reviewer:
         try:
             return await self._parts.models.ask(question, read)
         except (LlmError, Unreadable) as error:
-            reason = one_line(str(error), _REASON)
-            self._parts.notices.warn("judging.no_missing", reason=reason)
+            self._parts.notices.warn("judging.no_missing", **because(error))
             return None
 
     # --- reading the state -------------------------------------------------------------------

@@ -373,3 +373,10 @@ def names_model_or_address(error: LlmError) -> bool:
 
 class Unreadable(Exception):
     """The model gave no usable answer, repairs included; ``str()`` names the problems."""
+
+
+def because(error: LlmError | Unreadable) -> dict[str, str]:
+    """Why there is no answer, as parameters of a notice: ``because`` is the key of a sentence."""
+    if isinstance(error, Unreadable):
+        return {"because": "llm.unreadable"}
+    return {**error.params, "because": f"llm.error.{error.code}"}

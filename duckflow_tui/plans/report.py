@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.agent.budget import BudgetEnd
-from duckflow_tui.llm.errors import LlmError, Unreadable
+from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.plans.tasks import linked_tasks
 from duckflow_tui.prompting.questions import report_question, shown_by
 from duckflow_tui.prompting.replies import ReportReply
@@ -95,8 +95,7 @@ async def _words(
     try:
         return await parts.models.ask(question, lambda reply: reply, step_id=step.step_id)
     except (LlmError, Unreadable) as error:
-        reason = one_line(str(error), 200)
-        parts.notices.warn("work.no_report", step_id=step.step_id, reason=reason)
+        parts.notices.warn("work.no_report", step_id=step.step_id, **because(error))
         return None
     except BudgetEnd:
         return None  # the card, or the notice, has shown it

@@ -101,13 +101,16 @@ class Catalogue:
 
     def __call__(self, key: str, /, **params: object) -> SafeText:
         """The entry with its ``{params}`` filled in; params are untrusted and made visible. A count
-        may bring its noun: ``{count:line|lines}`` is "1 line", and "2 lines".
+        may bring its noun: ``{count:line|lines}`` is "1 line", and "2 lines". ``because``, the key
+        of a sentence with the same params, fills ``{reason}``.
         """
         text = entries(self.language).get(key) or entries("en").get(key) or key
         if not params:
             return cast("SafeText", text)  # our own
         from duckflow_tui.safety.safe_text import SafeText, visible
 
+        if because := params.pop("because", ""):
+            params["reason"] = self(str(because), **params).rstrip(".。")
         safe = _Known({name: _Param(visible(str(value))) for name, value in params.items()})
         if self.language != "en":
             for name in _OF_SYSTEM & safe.keys():

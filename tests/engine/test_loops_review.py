@@ -51,6 +51,7 @@ from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.tools.operation import Original
 from duckflow_tui.tools.results import net_change
+from duckflow_tui.words.catalogue import Catalogue
 
 ALLOWED = (CHECK,)
 FIRST = "create notes.txt +1 −0"  # what the first attempt of ``thrice`` does
@@ -774,6 +775,11 @@ async def test_of_too_many_requirements_the_most_important_are_kept(tmp_path: Pa
         await s.ended()
 
 
+def told_by(s: Session) -> list[NoticeMessage]:
+    """What the app said, with the figures of each."""
+    return [m for m in s.state.messages if isinstance(m, NoticeMessage)]
+
+
 async def test_requirements_that_could_not_be_had_are_said_and_the_request_is_judged(
     tmp_path: Path,
 ) -> None:
@@ -781,12 +787,17 @@ async def test_requirements_that_could_not_be_had_are_said_and_the_request_is_ju
     script = story(
         decision("", write("done\n"), task_profile="FILE_OPERATION"),
         done("Done."),
-        requirements=(Reply(text="no"), Reply(text="no"), Reply(text="no")),
+        requirements=(Reply(text="no"), Reply(text="{}"), Reply(text="{}")),
         satisfaction=(judged(0.9),),
     )
     async with session(tmp_path, script, mode="trusted") as s:
         end = await s.turn("write the notes")
-        assert "judging.no_requirements" in s.notices()
+        (told,) = [n for n in told_by(s) if n.key == "judging.no_requirements"]
+        assert Catalogue("en")(told.key, **told.params) == (
+            "What you asked for could not be split into requirements (the AI did not answer in the "
+            "form it was asked for). The answer is judged as a whole."
+        )
+        assert "形式" in Catalogue("ja")(told.key, **told.params)
         assert (end.outcome, end.satisfaction) == ("done", 0.9)
         assert item(s).requirement == "write the notes"
 
@@ -1433,7 +1444,12 @@ async def test_a_judge_who_cannot_be_reached_is_said_and_the_work_is_not_done(
     async with session(tmp_path, script, mode="trusted") as s:
         end = await s.turn("write the notes")
         assert end.outcome == "partial"
-        assert s.notices()[-2:] == ["llm.error.bad_request", "judging.not_judged"]
+        told = told_by(s)[-1]
+        assert told.key == "judging.not_judged"
+        said = Catalogue("en")(told.key, **told.params)
+        refused = Catalogue("en")("llm.error.bad_request", **told.params)
+        assert said == f"The result could not be judged, so it does not count as done: {refused}"
+        assert s.notices().count("llm.error.bad_request") == 0  # not said twice
 
 
 async def test_no_plan_and_no_analysis_of_what_is_missing_is_said_and_it_goes_on(

@@ -70,7 +70,8 @@ def requirement_rows(item: RequirementItem, palette: Palette, width: int) -> lis
     """The whole requirement behind its marks, on as many rows as it takes."""
     marks, text = _marked(item, palette)
     indent = sum(cell_len(mark.text) for mark in marks)
-    rows = rows_of([(text.text, text.style)], max(8, width - indent))
+    pieces = [(text.text, text.style or ink(None))]
+    rows = rows_of(pieces, max(8, width - indent))
     hanging: Row = [Segment(" " * indent, ink(None))]
     return [[*(hanging if at else marks), *row] for at, row in enumerate(rows)]
 
