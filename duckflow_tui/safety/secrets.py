@@ -21,6 +21,8 @@ _URL_SAFE: Final = str.maketrans("+/", "-_")
 _UNMISTAKABLE: Final = 8  # from here on it is replaced inside of words too
 _USERINFO: Final = re.compile(r"(?<=://)[^\s/@:]*:([^\s/@]+)(?=@)")
 
+_TOKEN: Final = "eyJ"  # ``{"`` in base64
+
 # Shapes that are a key wherever they stand: how each begins, then the whole of it. The beginnings
 # are searched for as plain text, which is a hundred times faster on a long file.
 _SHAPES: Final = tuple(
@@ -43,7 +45,7 @@ _SHAPES: Final = tuple(
         ("pypi-", r"[A-Za-z0-9_-]{40,}"),
         ("sk_live_", r"[A-Za-z0-9]{16,}"),
         ("rk_live_", r"[A-Za-z0-9]{16,}"),
-        ("eyJ", r"[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
+        (_TOKEN, r"[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
         ("-----BEGIN", r"[ A-Z0-9]*PRIVATE KEY-----(?:.*?-----END[ A-Z0-9]*PRIVATE KEY-----|.*)"),
     )
 )
@@ -62,7 +64,14 @@ _GIVEN: Final = re.compile(
     r"""(?:(?:["']?\s{0,3}(?::=|=>|[:=])\s{0,3}(["']))|(?<=[A-Z])=)"""
     r"([A-Za-z0-9+/_.=~-]{16,200})(?(1)\1|(?![\w(\[]))"
 )
+#: What the parts of a token with the shape ``eyJ….eyJ….…`` are made of: where none begins at the
+#: first letters of such a run, none begins in the rest of it.
+_PART: Final = re.compile("[A-Za-z0-9_-]*")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+#: Values of such names in one text that are looked at; the rest of so many is taken for keys.
+_MAX_GIVEN: Final = 20_000
+_MAX_INSIDE: Final = 8  # the same for one run without a space
+_RUN: Final = re.compile("=[A-Za-z0-9+/_.=~-]*")
 _RANDOM: Final = 3.4  # bits for each character; words and numbers have fewer
 _AUTHORIZATION: Final = re.compile(r"(?i)(\b(bearer|basic)\s+)([A-Za-z0-9+/=._~-]{12,})")
 _LONG_TOKEN: Final = 24  # characters from which on mixed case alone makes a token
@@ -100,14 +109,7 @@ class Redactor:
         parts: list[str] = []
         at = 0
         spans = [*_keys(text)]
-        for name in _NAMES:
-            end = text.find(name)
-            while end >= 0:
-                found = _GIVEN.match(text, end + len(name))
-                named = found and (len(name) > 3 or _QUALIFIED.search(text[max(end - 12, 0) : end]))
-                if found and named and _is_random(found[2]):
-                    spans.append(found.span(2))
-                end = text.find(name, end + len(name))
+        spans += _given(text)
         for start, end in sorted(spans):
             if start >= at:
                 parts += (text[at:start], REDACTED)
@@ -144,10 +146,41 @@ def _keys(text: str) -> Iterator[tuple[int, int]]:
     for start, shape in _SHAPES:
         at = text.find(start)
         while at >= 0:
-            found = None if at and _is_word(text[at - 1]) else shape.match(text, at)
+            whole = not at or not _is_word(text[at - 1])
+            found = shape.match(text, at) if whole else None
+            after = at + 1
             if found:
                 yield found.span()
-            at = text.find(start, found.end() if found else at + 1)
+                after = found.end()
+            elif whole and start == _TOKEN and (run := _PART.match(text, at)):
+                after = run.end()
+            at = text.find(start, after)
+
+
+def _given(text: str) -> Iterator[tuple[int, int]]:
+    """Where values are given to names of keys, in time that grows with the text alone: of a run of
+    characters without a space, and of the whole text, so many values are looked at, and what comes
+    after them is taken for keys.
+    """
+    left = _MAX_GIVEN
+    for name in _NAMES:
+        end, run, inside = text.find(name), 0, 0
+        while end >= 0:
+            at = after = end + len(name)
+            if at < run:
+                inside += text.startswith("=", at)
+            elif rest := _RUN.match(text, at):
+                inside, run = 0, rest.end()
+            if inside > _MAX_INSIDE:
+                yield at, run
+                after = run
+            elif (found := _GIVEN.match(text, at)) and (
+                len(name) > 3 or _QUALIFIED.search(text[max(end - 12, 0) : end])
+            ):
+                left -= 1
+                if left < 0 or _is_random(found[2]):
+                    yield found.span(2)
+            end = text.find(name, after)
 
 
 def _authorization(found: re.Match[str]) -> str:
@@ -163,10 +196,11 @@ def _authorization(found: re.Match[str]) -> str:
 
 def _is_random(value: str) -> bool:
     """Whether it is as random as a key is: letters and digits mixed, and no UUID."""
+    if not (any(map(str.isdigit, value)) and any(map(str.isalpha, value))):
+        return False
     counts = Counter(value)
     bits = -sum(n / len(value) * math.log2(n / len(value)) for n in counts.values())
-    mixed = any(map(str.isdigit, value)) and any(map(str.isalpha, value))
-    return bits >= _RANDOM and mixed and _UUID.fullmatch(value) is None
+    return bits >= _RANDOM and _UUID.fullmatch(value) is None
 
 
 def _is_user_and_password(value: str) -> bool:

@@ -7,6 +7,7 @@ import json
 import logging
 import subprocess
 import sys
+import time
 from urllib.parse import quote
 
 import pytest
@@ -86,6 +87,27 @@ def test_several_keys_in_one_text() -> None:
 )
 def test_keys_in_their_places(text: str, shown: str) -> None:
     assert Redactor().redact(text) == shown
+
+
+@pytest.mark.parametrize(
+    "unit", ["-eyJ", "-eyJaaaaaaaaaa", "A_KEY=", "A1bcdefgh_KEY=", "api_key: "]
+)
+def test_no_text_takes_longer_than_its_length_explains(unit: str) -> None:
+    """A file or a model may write what begins like a key a million times."""
+    token = f"eyJ{'a1B' * 6}.eyJ{'b2C' * 6}.{'c3D' * 6}"
+    given = "q7Lr2Vx9Tb4Nw8Kd"
+    text = f"{unit * (400_000 // len(unit))} {token}\nAPI_KEY={given} {token}-eyJ"
+    began = time.process_time()
+    shown = Redactor().redact(text)
+    assert time.process_time() - began < 1.0
+    assert token not in shown
+    assert given not in shown
+
+
+def test_a_value_among_many_that_are_given_at_once_is_taken_for_a_key() -> None:
+    shown = Redactor().redact("A_KEY=" * 20 + "word")
+    assert "word" not in shown
+    assert shown.startswith("A_KEY=A_KEY=")
 
 
 def test_short_secrets_only_as_whole_words() -> None:
