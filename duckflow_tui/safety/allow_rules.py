@@ -4,6 +4,7 @@ a key at the gate allows of a command for longer than once.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Iterable
@@ -45,6 +46,9 @@ _ANY_END: Final = ":*"
 #: What only shows the end or the size of all that is written to it.
 _SHOWS: Final = frozenset(["tail", "wc", "cat"])
 _SHOWN: Final = re.compile(r"-[A-Za-z0-9]+|--(?:lines|bytes)=\d+|\d+")
+
+#: Beginnings of the names of files that run where their folder is named.
+_OF_ITS_FOLDER: Final = ("__main__.", "index.")
 
 #: Of these, what stands behind ``--`` is for the script or the test that was named.
 _SCRIPTS: Final = frozenset(["npm", "pnpm", "yarn", "cargo"])
@@ -166,6 +170,28 @@ def only_shows(part: SimpleCommand) -> bool:
     """Whether a command only shows the end or the size of what the one before it writes."""
     program, *rest = part.argv
     return part.joiner == "|" and program in _SHOWS and all(map(_SHOWN.fullmatch, rest))
+
+
+def names_file(argv: tuple[str, ...], names: list[str], root: Path, cwd: str) -> bool:
+    """Whether the words of a command in ``cwd`` name the file of these names below ``root``: by its
+    path, through links too, as a module, or, for an interpreter, by the package or the folder that
+    it runs this file of. Blocking.
+    """
+    module = ".".join(names).removesuffix(".py")
+    package, _, own = module.rpartition(".")
+    programs = [program_of((word,)) for word in argv]
+    interprets = any(name in CODE_OPTIONS or MODULE.fullmatch(name) for name in programs)
+    within = any(f"{word}.".startswith(f"{package}.") for word in argv)
+    if own == "__init__" and interprets and within:
+        return True
+    texts = [word.rpartition("=")[2].partition("::")[0] for word in argv]
+    paths = {os.path.normpath(root / cwd / text) for text in texts}
+    paths |= set(map(os.path.realpath, paths))
+    files = {str(root.joinpath(*names)), os.path.realpath(root.joinpath(*names))}
+    if interprets and names[-1].startswith(_OF_ITS_FOLDER):
+        files |= set(map(os.path.dirname, files))
+    modules = {module, module.removesuffix(".__main__")}
+    return not (modules.isdisjoint(argv) and files.isdisjoint(paths))
 
 
 def _runs_anything(argv: tuple[str, ...]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -13,7 +12,7 @@ from typing import Any, Final
 
 from pydantic import Field, field_validator
 
-from duckflow_tui.safety.allow_rules import AllowRules, only_shows
+from duckflow_tui.safety.allow_rules import AllowRules, names_file, only_shows
 from duckflow_tui.safety.command_risk import (
     RUNS_TESTS,
     assess_command,
@@ -195,17 +194,9 @@ class NamedCommands:
                 words = argv if path in written else argv[:1]
                 later = path in written and obeyed(names) == "runs_later"
                 builds = later and not path.lower().endswith(".md")
-                if builds or self._names(words, names, args.cwd):
+                if builds or names_file(words, names, self._workspace.root, args.cwd):
                     return path
         return ""
-
-    def _names(self, argv: tuple[str, ...], names: list[str], cwd: str) -> bool:
-        """Whether the words of a command name this file, by its path or as a module."""
-        root = self._workspace.root
-        module = ".".join(names).removesuffix(".py").removesuffix(".__main__")
-        texts = [word.rpartition("=")[2].partition("::")[0] for word in argv]
-        paths = {os.path.normpath(root / cwd / text) for text in texts}
-        return module in argv or str(root.joinpath(*names)) in paths
 
     def _is_root(self, cwd: str, target: str) -> bool:
         path = target if target.startswith("/") else f"{cwd.rstrip('/') or '/'}/{target}"

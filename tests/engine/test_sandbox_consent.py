@@ -416,12 +416,19 @@ async def test_with_nobody_there_it_is_said_and_nothing_is_asked(root: Path) -> 
         ("bin/ls src", "bin/ls src", "bin/ls"),
         ("./ls t.py", "./ls t.py", "t.py"),
         ("npm test", "npm test", "sub/package.json"),
+        ("python3 -m tool.run", "python3 -m tool.run", "tool/__init__.py"),
+        ("python3 ./tool", "python3 ./tool", "tool/__main__.py"),
+        ("node tool", "node tool", "tool/index.js"),
+        ("sh led.sh", "sh led.sh", "t.sh"),
+        ("sh t.sh", "sh t.sh", "led.sh"),
     ],
 )
 async def test_a_rule_is_void_once_the_ai_wrote_what_it_runs(
     root: Path, rule: str, line: str, path: str
 ) -> None:
     """Where no sandbox holds it; what it wrote is the user's again once it was undone."""
+    (root / "t.sh").write_text("echo 1\n")
+    (root / "led.sh").symlink_to("t.sh")
     async with opened(root, "none", ApprovalMode.TRUSTED, allowed=(rule, "true")) as bench:
         assert await bench.router.runs_unasked(line)
         task = bench.begin("file_ops.write_file", path=path, content="echo written\n")
@@ -466,8 +473,9 @@ async def test_a_rule_is_void_once_a_command_of_the_ai_wrote_what_it_runs(
 async def test_tests_and_what_they_test_may_be_written_and_run_by_a_rule(root: Path) -> None:
     """That is what a rule for tests is given for."""
     rules = ("pytest:*", "make test", "git status", "/bin/python3 -m unittest tests.test_a")
+    rules += ("mypy src",)
     async with opened(root, "none", ApprovalMode.TRUSTED, allowed=rules) as bench:
-        for path in ("src/a.py", "tests/test_a.py", "README.md"):
+        for path in ("src/a.py", "src/__init__.py", "tests/test_a.py", "README.md"):
             await bench.call("file_ops.write_file", path=path, content="x = 1\n")
         for line in ("pytest -q tests/test_a.py", *rules[1:]):
             assert await bench.router.runs_unasked(line), line
