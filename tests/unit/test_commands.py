@@ -180,6 +180,7 @@ class Session:
         self.pause, self.stop = self._call("pause"), self._call("stop")
         self.retry, self.undo = self._wait("retry"), self._wait("undo")
         self.redo = self._wait("redo")
+        self.trust = SimpleNamespace(ask=self._wait("trust"))
 
     def _call(self, name: str) -> Any:
         def call(*given: Any) -> Any:
@@ -239,14 +240,17 @@ async def test_work_is_paused_stopped_and_taken_back_without_a_word() -> None:
     assert session.said == []
 
 
-@pytest.mark.parametrize(("found", "said"), [(True, []), (False, ["shell.nothing_to_retry"])])
-async def test_a_retry_says_when_there_is_nothing_to_try_again(
-    found: bool, said: list[str]
+@pytest.mark.parametrize(
+    ("name", "nothing"), [("retry", "shell.nothing_to_retry"), ("trust", "trust.nothing")]
+)
+@pytest.mark.parametrize("found", [True, False])
+async def test_it_is_said_when_there_is_nothing_to_try_again_or_to_ask_about(
+    name: str, nothing: str, found: bool
 ) -> None:
-    session = Session(retry=found)
-    await act(session, "retry")
-    assert session.done == [("retry",)]
-    assert [key for key, _ in session.said] == said
+    session = Session(**{name: found})
+    await act(session, name)
+    assert session.done == [(name,)]
+    assert session.said == ([] if found else [(nothing, {})])
 
 
 @pytest.mark.parametrize(
