@@ -8,6 +8,7 @@ import os
 import resource
 import stat
 import threading
+import time
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -17,10 +18,12 @@ from support.journal_events import answered, begun, finished, opened, requested,
 from support.pinned import ManualClock
 from support.whole import some_of
 
+from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.secrets import REDACTED, Redactor
 from duckflow_tui.session.export import json_lines
 from duckflow_tui.session.faults import SessionInUse
 from duckflow_tui.session.folders import session_path
+from duckflow_tui.session.journal import AT_ONCE
 from duckflow_tui.session.recording import start_journal
 from duckflow_tui.session.records import encode
 from duckflow_tui.session.resume import open_to_read, resume_journal
@@ -494,6 +497,64 @@ async def test_who_waits_no_more_for_the_disk_stops_nobody_else(tmp_path: Path) 
         await driven.commit(said(3))
     assert (await driven.journal.close(DEADLINE)).durable == 3
     assert seqs(read(driven.path)) == [1, 2, 3]
+
+
+class StuckDraft(Disk):
+    """Stays in the first piece of a snapshot until it is told to go on; may be full for others."""
+
+    def __init__(self) -> None:
+        self.draft = -1
+        self.full = False
+        self.since = 0.0
+        self.drawing, self.go_on = threading.Event(), threading.Event()
+
+    def create(self, directory: int, name: str, mode: int) -> int:
+        self._room()
+        file = super().create(directory, name, mode)
+        if name.startswith("."):
+            self.draft = file
+        return file
+
+    def write(self, file: int, data: memoryview) -> int:
+        if file != self.draft:
+            self._room()
+            return super().write(file, data)
+        if not self.drawing.is_set():
+            self.since = time.monotonic()
+            self.drawing.set()
+            self.go_on.wait(DEADLINE)
+        return super().write(file, data)
+
+    def _room(self) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("then", ["the end", "a full disk", "a newer one"])
+async def test_a_snapshot_that_is_not_finished_is_left_with_nothing_of_it(
+    tmp_path: Path, then: str
+) -> None:
+    """At once, whoever still holds on to it."""
+    disk = StuckDraft()
+    driven = drive(tmp_path / "a" / "w" / "s", disk, snapshot_every=100)
+    await driven.commit(started())
+    driven.store.dispatch(said(2))
+    await until(disk.drawing.is_set)
+    drawing, (draft,) = driven.journal.drawing, driven.path.glob(".*.draft")
+    assert drawing is not None
+    await until(lambda: time.monotonic() > disk.since + AT_ONCE[1])  # no more than this piece
+    closing = None
+    if then == "the end":
+        closing = asyncio.create_task(driven.journal.close())
+    else:
+        disk.full = then == "a full disk"
+        driven.store.dispatch(said(3))
+    disk.go_on.set()
+    await until(lambda: driven.journal.drawing is not drawing)
+    assert next(drawing, None) is None
+    assert not draft.exists()
+    assert then == "a newer one" or not list(driven.path.glob("snapshot-*"))
+    await (closing or driven.journal.close())
 
 
 async def test_after_its_end_a_journal_takes_nothing_and_holds_nobody(tmp_path: Path) -> None:
