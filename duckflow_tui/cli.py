@@ -405,11 +405,18 @@ def _fault_words(fault: SessionFault, say: Catalogue) -> str:
     return fault_words(fault, say)
 
 
+def _model_flags(args: argparse.Namespace) -> list[str]:
+    """What the command line said of the model: without it another run would not find it."""
+    named = ("--base-url", "--model", "--api-key-env", "--protocol", "--context")
+    given = ((flag, getattr(args, flag[2:].replace("-", "_"))) for flag in named)
+    return [part for flag, value in given if value is not None for part in (flag, str(value))]
+
+
 def _say_how(
     ending: Ending, args: argparse.Namespace, workspace: Path, say: Catalogue, out: TextIO
 ) -> None:
     """The last line: how the session is taken up again."""
-    command = ending.command(workspace, named=args.dir != ".")
+    command = ending.command(workspace, _model_flags(args), named=args.dir != ".")
     if command:
         try:
             print(say("resume.how", command=command), file=out, flush=True)

@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,13 +66,15 @@ class Ending:
         )
         return recording.session_id if said and recording.is_kept else ""
 
-    def command(self, workspace: Path, *, named: bool) -> str:
-        """What takes the last session up again, empty for none; ``named``: with its folder."""
+    def command(self, workspace: Path, flags: Sequence[str] = (), *, named: bool) -> str:
+        """What takes the last session up again, empty for none; ``flags`` are those that it needs
+        once more, ``named``: with its folder.
+        """
         session_id = self.resumable
         if not session_id:
             return ""
         folder = f" --dir {shlex.quote(os.path.abspath(workspace))}" if named else ""
-        return f"{program()} --resume {session_id}{folder}"
+        return " ".join([f"{program()} --resume {session_id}{folder}", *map(shlex.quote, flags)])
 
     @property
     def folder(self) -> Path | None:

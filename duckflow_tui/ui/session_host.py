@@ -144,7 +144,8 @@ class SessionHost:
         """No session could be opened: say why on the first screen, where it can be tried again."""
         app = self._app
         self.opening = app.connecting.chosen = False
-        app.connecting.failure = one_line(self.sources.redact(_reason(error)), 400)
+        reason = one_line(self.sources.redact(_reason(error)), 400)
+        app.connecting.failure = reason.rstrip(".。")  # of the sentence that it stands in
         if app.bench.talk.welcome is None:
             await app.bench.show_welcome()
         app.connecting.changed()

@@ -204,9 +204,9 @@ def test_headless_goes_on_with_a_session_and_keeps_none_where_it_is_told_so(
         second = run(url, "-p", "second")
         [session_id] = sessions(tmp_path)
         command = second.stderr.splitlines()[-1].partition(": ")[2]
-        assert command.endswith(f" --resume {session_id}")
+        assert command.endswith(f" --resume {session_id} --base-url {url} --model m")
         third = subprocess.run(  # as it is pasted into the shell that the program was started from
-            ["sh", "-c", f"{command} --base-url {url} --model m -p third"],
+            ["sh", "-c", f"{command} -p third"],
             cwd=tmp_path / "work",
             env={**UNTOUCHED, **BARE, "DUCKFLOW_HOME": str(tmp_path / "home")},
             stdin=subprocess.DEVNULL,

@@ -144,7 +144,7 @@ async def test_to_skip_says_which_steps_need_the_step() -> None:
     app = app_with(FakeEngine(store))
     async with standing(app, 120, 40) as pilot:
         await settled(pilot, lambda: app.bench.card.card is not None)
-        assert "skip it needed by 3" in screen_text(app)
+        assert "skip it (needed by 3)" in screen_text(app)
 
 
 # --- the plan ------------------------------------------------------------------------------------

@@ -83,6 +83,8 @@ async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing(
             await press(pilot, key)
             app.clock.advance(SETTLE)
             assert app.answers == []
+            said = " ".join(app.text().replace("│", " ").split())
+            assert ("this session, all the same" in said) is (key == "s")
         await press(pilot, "n", "enter")
         assert app.answers[0].choice is GateChoice.REJECT
 

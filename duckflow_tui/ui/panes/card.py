@@ -248,12 +248,9 @@ class CardPane(QuestionWidget):
     def _key_hints(self, card: Card) -> list[KeyHint]:
         unseen = self.unseen()
         found = [
-            KeyHint(
-                option.key,
-                option_words(card, option, self.words),
-                needed_by(card, option, self._plan, self.words),
-            )
+            KeyHint(option.key, option_words(card, option, self.words) + needed)
             for option in card.options
+            for needed in [needed_by(card, option, self._plan, self.words)]
         ]
         if card.kind in REMARKED:
             if self._remarks:

@@ -332,7 +332,7 @@ def step_number(plan: Plan | None, step_id: str) -> str:
 
 
 def needed_by(card: Card, option: CardOption, plan: Plan | None, words: Catalogue) -> str:
-    """``needed by 3, 4``: the steps that would begin without what this option skips."""
+    """`` (needed by 3, 4)``: the steps that would begin without what this option skips."""
     step = plan.step(card.step_id) if plan is not None and option.action == SKIP.action else None
     if plan is None or step is None:
         return ""

@@ -556,7 +556,8 @@ def unread_hints(
     scope = _session_hint(gate, words).text if choice is GateChoice.SESSION else ""
     scope = _only_hint(gate, words).text if choice is GateChoice.ONLY else scope
     scope = _routine_hint(words).text if choice is GateChoice.ROUTINE else scope
-    remarks, asks, allow = len(document.remarks), list[str](), words("gate.unread.allow")
+    remarks, asks = len(document.remarks), list[str]()
+    allow = words("gate.unread.allow_scope", what=scope) if scope else words("gate.unread.allow")
     if missed:
         some = " ".join(missed[:_MISSED]) + (" …" if len(missed) > _MISSED else "")
         asks.append(words("gate.unread.missed", count=len(missed), keys=some))
@@ -564,6 +565,7 @@ def unread_hints(
         if total > 1:
             key = "gate.unread.allow_some" if out else "gate.unread.allow_all"
             allow = words(key, count=total - out, total=total)
+            allow = SafeText(f"{allow} · {scope}") if scope else allow
     if unread:
         asks.append(words("gate.unread.asks", what=unread))
     if remarks:
@@ -571,7 +573,7 @@ def unread_hints(
     show = KeyHint(words(f"gate.unread.scroll.{way}"), words("gate.unread.show"))
     return (
         KeyHint("", words("gate.unread.joint").join(asks), asks=True),
-        KeyHint(_LETTERS[choice][:1], allow, scope),
+        KeyHint(_LETTERS[choice][:1], allow),
         _reject_hint(words, remarks),
         *((show,) if unread else ()),
     )

@@ -29,29 +29,23 @@ _GAPS: Final = (2, 1)  # between two keys; the second where that saves a line
 
 @dataclass(frozen=True, slots=True)
 class KeyHint:
-    """A letter and what it does, in words; ``to_what`` is said more quietly. One that ``asks`` has
-    no letter: it is the question that the others answer.
+    """A letter and what it does, in words. One that ``asks`` has no letter: it is the question
+    that the others answer.
     """
 
     letter: str
     text: str
-    to_what: str = ""
     asks: bool = False
 
     @property
     def cells(self) -> int:
         """Room for `` y  once``."""
-        return self.head + cell_len(self.whole)
+        return self.head + cell_len(self.text)
 
     @property
     def head(self) -> int:
         """Room for the letter and the spaces around it."""
         return cell_len(self.letter) + 3 if self.letter else 0
-
-    @property
-    def whole(self) -> str:
-        """All its words."""
-        return f"{self.text} {self.to_what}" if self.to_what else self.text
 
 
 def _key_of(letter: str) -> str:
@@ -104,8 +98,6 @@ class KeyRow(Widget, can_focus=False):
                     text.append(*self._letter(hint.letter)).append(" ")
                 tone = palette.text if self.lit else palette.quiet
                 text.append(hint.text, style=f"bold {palette.accent}" if hint.asks else tone)
-                if hint.to_what:
-                    text.append(f" {hint.to_what}", style=palette.quiet)
         return text
 
     def _packed(self, width: int) -> tuple[int, list[list[KeyHint]]]:
@@ -126,8 +118,8 @@ class KeyRow(Widget, can_focus=False):
                 lines[-1].append(hint)
                 used += hint.cells + (gap if used else 0)
                 continue
-            for number, (start, stop) in enumerate(wrap(hint.whole, max(1, width - hint.head))):
-                part = hint.whole[start:stop]
+            for number, (start, stop) in enumerate(wrap(hint.text, max(1, width - hint.head))):
+                part = hint.text[start:stop]
                 if number:
                     lines.append([KeyHint("", " " * hint.head + part, asks=hint.asks)])
                 else:
