@@ -87,6 +87,8 @@ async def test_a_line_is_deleted_by_the_second_key() -> None:
         await pilot.press("d")
         await pilot.pause()
         assert len(fake.memory.noted) == len(EN)
+        assert isinstance(app.clock, ManualClock)
+        app.clock.advance(SETTLE)
         await pilot.press("d")
         await settled(pilot, lambda: EN[1] not in fake.memory.noted)
         await settled(pilot, lambda: "PYTHONPATH" not in page(app))
@@ -100,7 +102,10 @@ async def test_what_is_in_the_way_of_deleting_is_said_on_the_page() -> None:
     async with standing(app, 100, 30) as pilot:
         await open_board(app, pilot)
         await settled(pilot, lambda: "worked" in page(app))
-        await pilot.press("d", "d")
+        await pilot.press("d")
+        assert isinstance(app.clock, ManualClock)
+        app.clock.advance(SETTLE)
+        await pilot.press("d")
         await settled(pilot, lambda: "Read-only file system" in page(app))
 
 

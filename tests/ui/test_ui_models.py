@@ -294,6 +294,7 @@ async def test_connect_takes_a_server_that_is_found_and_forgets_it_with_d_twice(
             seat.clock.advance(1)
             await seat.pilot.press("down", "d")
             await seat.sees("d again forgets local")
+            seat.clock.advance(1)
             await seat.pilot.press("d")
             await seat.sees("are forgotten")
             assert [one.name for one in seat.connections.all] == ["pond"]

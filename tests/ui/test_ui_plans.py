@@ -85,11 +85,14 @@ async def test_keys_take_a_plan_in_hand_close_it_and_delete_it_by_the_second_key
         await open_board(app, pilot)
         await pilot.press("enter", "down", "c")
         await settled(pilot, lambda: fake.plan.asked == [("activate", OTHER), ("close", PLAN)])
+        assert isinstance(app.clock, ManualClock)
+        app.clock.advance(SETTLE)
         await pilot.press("d")
         await settled(pilot, lambda: any("Press d again" in line for line in page(app)))
         await pilot.press("up", "down", "d")  # another was looked at: the first key counts no more
         await pilot.pause()
         assert len(fake.plan.asked) == 2
+        app.clock.advance(SETTLE)
         await pilot.press("d")
         await settled(pilot, lambda: fake.plan.asked[2:] == [("delete", PLAN)])
         fake.plan.problem = Told(key="plan.problem.at_work")

@@ -8,7 +8,8 @@ import pytest
 from support.app_states import FakeEngine, FakeSessions, app_with, settled, standing, store_with
 from support.pinned import ManualClock
 from support.rewind_states import asked
-from support.screens import shown
+from support.screens import screen_text, shown
+from textual import events
 from textual.pilot import Pilot
 
 from duckflow_tui.session.catalog import Catalog
@@ -19,7 +20,7 @@ from duckflow_tui.state.session import DraftSaved
 from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE, SILENCE
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.rewind import RewindBoard
 
@@ -99,6 +100,7 @@ async def test_only_a_second_b_undoes_files() -> None:
     app = app_with(engine)
     async with standing(app) as pilot:
         await opened(app, pilot)
+        assert isinstance(app.clock, ManualClock)
         await pilot.press("down")
         assert "Changed since; stays, unless" in page(app)
         assert "This message leaves the conversation, with all" in page(app)
@@ -109,9 +111,74 @@ async def test_only_a_second_b_undoes_files() -> None:
         await pilot.press("down")  # another message: the key has to be meant for it
         await pilot.press("b")
         assert engine.rewind.asked == []
+        app.clock.advance(SETTLE)
         await pilot.press("b")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert engine.rewind.asked == ["back with files msg_1"]
+
+
+@pytest.mark.parametrize("word", ["look", "book", "rabbit", "oops", "bbob"])
+async def test_a_word_typed_on_the_list_does_nothing(word: str) -> None:
+    """At the speed of fingers, and as a terminal sends what it has read in one piece."""
+    engine = asked()
+    app = app_with(engine)
+    async with standing(app) as pilot:
+        await opened(app, pilot)
+        assert isinstance(app.clock, ManualClock)
+        await pilot.press("down")
+        for letter in word:
+            await pilot.press(letter)
+            app.clock.advance(1 / 7)
+        app.clock.advance(SILENCE)
+        for letter in word:
+            app.post_message(events.Key(letter, letter))
+        await pilot.pause()
+        await pilot.pause(2 * HOLD)
+        assert engine.rewind.asked == []
+        assert isinstance(app.screen, RewindBoard)
+        assert "typed in one go" in screen_text(app)
+        app.clock.advance(SILENCE)
+        await pilot.press("o")
+        app.clock.advance(SETTLE)
+        await pilot.press("o")
+        await settled(pilot, lambda: app.screen is app.bench, "the chat")
+        assert engine.rewind.asked == ["files msg_2"]
+
+
+async def test_a_letter_that_acts_at_once_does_nothing_at_the_head_of_a_text() -> None:
+    engine = asked()
+    app = app_with(engine)
+    async with standing(app) as pilot:
+        await opened(app, pilot)
+        for letter in "fine":
+            app.post_message(events.Key(letter, letter))
+        await pilot.pause()
+        await pilot.pause(2 * HOLD)
+        assert engine.rewind.asked == []
+        assert "typed in one go" in screen_text(app)
+
+
+async def test_the_second_of_two_keys_counts_once_the_first_could_be_read() -> None:
+    """A key that is held down sends many; another key between the two takes the first one back."""
+    engine = asked()
+    app = app_with(engine)
+    async with standing(app) as pilot:
+        await opened(app, pilot)
+        assert isinstance(app.clock, ManualClock)
+        await pilot.press("down")
+        for _ in range(4):
+            await pilot.press("b")
+            app.clock.advance(0.9 * SETTLE)
+        assert engine.rewind.asked == []
+        assert "b came too soon" in screen_text(app)
+        assert "b again: back" in page(app)
+        app.clock.advance(SETTLE)
+        await pilot.press("pagedown", "b")
+        assert engine.rewind.asked == []
+        app.clock.advance(SETTLE)
+        await pilot.press("b")
+        await settled(pilot, lambda: app.screen is app.bench, "the chat")
+        assert engine.rewind.asked == ["back with files msg_2"]
 
 
 async def test_what_would_stay_is_shown_before_files_alone_are_undone() -> None:
@@ -126,9 +193,11 @@ async def test_what_would_stay_is_shown_before_files_alone_are_undone() -> None:
         await settled(pilot, lambda: "These stay" in page(app), "what stays")
         assert "src/shop/receipt.py" in " ".join(page(app).split())
         assert engine.rewind.asked == []
-        await pilot.press("b")  # another key is another wish
-        assert engine.rewind.asked == []
-        await pilot.press("o", "o")
+        assert isinstance(app.clock, ManualClock)
+        for key in "boo":  # another key is another wish
+            assert engine.rewind.asked == []
+            app.clock.advance(SETTLE)
+            await pilot.press(key)
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert engine.rewind.asked == ["files msg_2"]
         assert app.bench.composer.draft == ""

@@ -20,10 +20,11 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Key, Surface, keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE, SILENCE, KeyGuard, composes, writes
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, rows_of
 from duckflow_tui.ui.screens.dialog import Dialog
+from duckflow_tui.ui.textual_private import bindings_of
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ PAGE: Final = 5  # rows that one key scrolls
 _LOW: Final = 6  # rows of a page, below which it shows the chosen item and at most a row of keys
 _LEAST: Final = 3  # items that are shown however little room there is
 WALKS: Final = frozenset({"walk", "scroll_rows", "leave"})
+#: Actions that open a line to write in, which takes what is typed right behind their key.
+_OPEN: Final = frozenset({"add", "edit", "rename", "search", "waive"})
 
 
 def board_bindings(surface: Surface) -> list[BindingType]:
@@ -57,7 +60,7 @@ def board_bindings(surface: Surface) -> list[BindingType]:
 
 class Board(Dialog[T], Generic[T]):
     """Its letters do nothing for ``SETTLE`` seconds, since they may have been meant for the place
-    before.
+    before, and nothing in a text, which was meant for the composer.
     """
 
     SURFACE: ClassVar[Surface]
@@ -67,7 +70,11 @@ class Board(Dialog[T], Generic[T]):
         super().__init__()
         self.words = words
         self.clock = clock
-        self._since = clock.monotonic()
+        self._guard = KeyGuard(self, clock)
+        self._guard.begin()
+        self._key = ""  # the one pressed last
+        self._letter = "", float("-inf")  # the newest, and when
+        self._twice: tuple[str, str, float] | None = None  # see ``pressed_twice``
         self._said = ""  # what came of the last key
         self._chosen = ""
         self._at = 0  # where the chosen one stood when it was last seen
@@ -155,12 +162,87 @@ class Board(Dialog[T], Generic[T]):
         """Put the cursor there."""
         self._chosen = name
         self._offset = 0
+        self._twice = None
         self.invalidate()
 
     @property
     def settled(self) -> bool:
         """Whether keys are meant for this page."""
-        return round(self.clock.monotonic() - self._since, 6) >= SETTLE
+        return self._guard.settled
+
+    # --- keys --------------------------------------------------------------------------------
+
+    @property
+    def writing(self) -> bool:
+        """Whether letters are written somewhere on this page, and are no keys of it."""
+        return False
+
+    @property
+    def asked(self) -> str:
+        """What a second press of the key would do to the chosen item; empty for nothing."""
+        return self._twice[0] if self._twice is not None and self._twice[1] == self.chosen else ""
+
+    def pressed_twice(self, what: str) -> bool:
+        """Whether the key that does ``what`` was pressed a second time, right after the first and
+        once what the first one showed could be read. Else ``asked`` says that it was pressed.
+        """
+        now, chosen = self.clock.monotonic(), self.chosen
+        before, self._twice = self._twice, (what, chosen, now)
+        if before is None or before[:2] != (what, chosen):
+            self.report("")
+            return False
+        if round(now - before[2], 6) < SETTLE:
+            self._hint("board.again_too_soon", key=self._key)
+            return False
+        self._twice = None
+        return True
+
+    async def on_key(self, event: events.Key) -> None:
+        """A letter acts that was pressed by itself: with others before or behind it, it is part of
+        a text.
+        """
+        begins = self._guard.begins(event)
+        if self.writing:
+            return
+        first = await self._guard.first_of_text(event)
+        key, letter = event.key, writes(event)
+        does = {binding.action.partition("(")[0] for binding in bindings_of(self, key)}
+        goes_on = self._guard.goes_on or self._is_behind(key)
+        text = first is not None or (letter and not begins)
+        text |= goes_on and (letter or composes(event))
+        soon = bool(does - {"leave"}) and not self.settled and (letter or key == "enter")
+        if key != self._key or text:
+            self._twice = None
+            self._page.invalidate()
+        self._key = key
+        self._hint("")
+        if text or soon:
+            event.stop()
+            self._guard.idle()
+            name = visible_line(event.character or "") if letter else "Enter"
+            self._hint("board.typed" if text else "board.too_soon", key=name)
+        elif letter and not does:
+            self._guard.idle()
+        elif letter and not does & _OPEN:
+            event.stop()
+            self._guard.hold(event, lambda: self._act(key))
+        if letter:
+            self._letter = key, self.clock.monotonic()
+
+    def _is_behind(self, key: str) -> bool:
+        """Whether it is a key to be pressed twice, and another letter was pressed right before."""
+        letter, at = self._letter
+        twice = any(key in k.keys and k.label == f"{key} {key}" for k in keys_of(self.SURFACE))
+        return twice and letter != key and round(self.clock.monotonic() - at, 6) < SILENCE
+
+    async def _act(self, key: str) -> None:
+        for binding in bindings_of(self, key):
+            await self.run_action(binding.action)
+
+    def _hint(self, entry: str, **params: str) -> None:
+        """Say in the frame why the last key did nothing; empty for nothing."""
+        frame = self.query_one(".board")
+        frame.border_subtitle = self.words(entry, **params) if entry else ""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         own = {key.action.partition("(")[0] for key in keys_of(self.SURFACE)} - WALKS

@@ -33,7 +33,6 @@ class ConnectBoard(Board[Source | None]):
         super().__init__(words, clock)
         self._owner = owner
         self._connections = connections
-        self._forgetting = ""  # the line whose key was pressed once
 
     def on_mount(self) -> None:
         self._owner.changed = self.invalidate
@@ -89,11 +88,9 @@ class ConnectBoard(Board[Source | None]):
         kept = self._sources[self.chosen].kept
         if kept is None:
             return
-        if self._forgetting != kept.name:
-            self._forgetting = kept.name
+        if not self.pressed_twice("forget"):
             self.report(self.words("connect.forget_again", name=kept.name))
             return
-        self._forgetting = ""
         try:
             self._connections.forget(kept.name)
         except OSError as error:
@@ -103,5 +100,5 @@ class ConnectBoard(Board[Source | None]):
         self._owner.say_put_aside()
 
     def action_walk(self, by: int) -> None:
-        self._forgetting = self._said = ""
+        self._said = ""
         super().action_walk(by)

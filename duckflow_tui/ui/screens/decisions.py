@@ -71,7 +71,11 @@ class DecisionBoard(StateBoard):
 
     # --- keys -------------------------------------------------------------------------------
 
-    def on_key(self, event: events.Key) -> None:
+    @property
+    def writing(self) -> bool:
+        return True
+
+    async def on_key(self, event: events.Key) -> None:
         character = event.character
         if event.is_printable and character is not None:
             event.stop()

@@ -39,7 +39,6 @@ class MemoryBoard(StateBoard):
         self._memory = engine.memory
         self._path = engine.memory.notes.path
         self._lines: tuple[MemoryLine, ...] = ()
-        self._doomed = ""  # the line that a second key deletes
 
     def on_mount(self) -> None:
         self.read_again()
@@ -61,26 +60,15 @@ class MemoryBoard(StateBoard):
 
     # --- keys -------------------------------------------------------------------------------
 
-    def choose(self, name: str) -> None:
-        self._doomed = ""
-        super().choose(name)
-
     def action_delete(self) -> None:
         line = self._line(self.chosen)
-        if line is None:
-            return
-        if self._doomed != self.chosen:
-            self._doomed = self.chosen
-            self.report("")
-            return
-        self._doomed = ""
-        self.host.spawn(self._forget(line), "memory")
+        if line is not None and self.pressed_twice("delete"):
+            self.host.spawn(self._forget(line), "memory")
 
     async def _forget(self, line: MemoryLine) -> None:
         self._report_fault(await self._memory.forget(line))
 
     def action_open_file(self) -> None:
-        self._doomed = ""
         self.host.spawn(self._edit(), "editor")
 
     async def _edit(self) -> None:
@@ -128,7 +116,7 @@ class MemoryBoard(StateBoard):
 
     def about(self, name: str, width: int) -> list[Row]:
         palette = palette_of(self)
-        if self._doomed == name:
+        if self.asked:
             return rows_of([(self.words("memory.delete_again"), ink(palette.accent))], width)
         return self.said_rows(width)
 

@@ -32,12 +32,10 @@ class PlansBoard(StateBoard):
     def __init__(self, words: Catalogue, engine: Engine) -> None:
         super().__init__(words, engine.store)
         self._actions = engine.plan
-        self._doomed = ""  # the plan that a second key deletes
 
     # --- keys -------------------------------------------------------------------------------
 
     def choose(self, name: str) -> None:
-        self._doomed = ""
         self._said = ""
         super().choose(name)
 
@@ -48,14 +46,10 @@ class PlansBoard(StateBoard):
         self._did(self._actions.close(self.chosen))
 
     def action_delete(self) -> None:
-        if self._doomed != self.chosen:
-            self._doomed = self.chosen
-            self.report("")
-        else:
+        if self.pressed_twice("delete"):
             self._did(self._actions.close(self.chosen, delete=True))
 
     def _did(self, problem: Told | None) -> None:
-        self._doomed = ""
         self.report(self.words.told(problem))
 
     # --- what it says -----------------------------------------------------------------------
@@ -86,7 +80,7 @@ class PlansBoard(StateBoard):
         )
 
     def about(self, name: str, width: int) -> list[Row]:
-        if self._doomed == name:
+        if self.asked:
             said = (self.words("plans.delete_again"), ink(palette_of(self).accent))
             return rows_of([said], width)
         return self.said_rows(width)

@@ -48,7 +48,6 @@ class RewindBoard(StateBoard):
         self._forks = at_end
         self._seen: tuple[object, ...] = ()
         self._points: dict[str, Point] = {}
-        self._sure: tuple[str, Way] | None = None  # where a second key undoes changes of files
         self._stuck: dict[str, tuple[str, ...]] = {}  # by message: files that stay all the same
         if not at_end and len(self.names()) > 1:
             self._chosen = self.names()[1]
@@ -56,7 +55,7 @@ class RewindBoard(StateBoard):
     # --- keys -------------------------------------------------------------------------------
 
     def choose(self, name: str) -> None:
-        self._sure, self._said = None, ""
+        self._said = ""
         super().choose(name)
 
     def action_back(self) -> None:
@@ -73,13 +72,9 @@ class RewindBoard(StateBoard):
         chosen = self.chosen
         point = self._points.get(chosen)
         engine = self.host.session.acting()
-        sure: tuple[str, Way] = (chosen, way)
-        if point is not None and point.files and self._sure != sure:
-            self._sure = sure
-            self._said = ""
+        if point is not None and point.files and not self.pressed_twice(way):
             if engine is not None:
                 self.host.spawn(self._look(engine, chosen), "rewind")
-            self.invalidate()
         elif way == "files" and point is not None and not point.files:
             self.report(self.words("rewind.no_files"))
         else:
@@ -93,7 +88,6 @@ class RewindBoard(StateBoard):
         self._want("fork")
 
     def _want(self, way: Way) -> None:
-        self._sure = None
         if self.chosen == NOW and way != "fork":
             self.report(self.words("rewind.here"))
         else:
@@ -186,8 +180,8 @@ class RewindBoard(StateBoard):
         palette = palette_of(self)
         if self._said:
             return self.said_rows(width)
-        if self._sure is not None and self._sure[0] == name:
-            key = "rewind.sure" if self._sure[1] == "both" else "rewind.sure_files"
+        if self.asked:
+            key = "rewind.sure" if self.asked == "both" else "rewind.sure_files"
             rows = rows_of([(self.words(key), ink(palette.accent))], width)
             if stuck := self._stuck.get(name):
                 files = visible_line(named(stuck))
@@ -212,8 +206,7 @@ class RewindBoard(StateBoard):
             return []
         rows: list[Row] = []
         if point.files and not self._forks:
-            asked = self._sure is not None and self._sure[0] == name  # then the row above says it
-            key = "rewind.files_listed" if asked else "rewind.files_stay"
+            key = "rewind.files_listed" if self.asked else "rewind.files_stay"
             rows += rows_of([(self.words(key), ink(palette.text))], width)
             rows += [self._file(path, changes, width) for path, changes in _by_file(point)]
             rows.append([])

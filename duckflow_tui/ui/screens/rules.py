@@ -39,13 +39,12 @@ class RuleBoard(StateBoard):
     SURFACE: ClassVar[Surface] = "rules"
     BINDINGS: ClassVar[list[BindingType]] = board_bindings("rules")
 
-    _doomed = ""  # the rule that a second key revokes
     _entries: tuple[int, dict[str, AuditEntry]] = (-1, {})  # of so many messages
 
     # --- keys -------------------------------------------------------------------------------
 
     def choose(self, name: str) -> None:
-        self._doomed = self._said = ""
+        self._said = ""
         super().choose(name)
 
     def action_go_to(self) -> None:
@@ -65,13 +64,7 @@ class RuleBoard(StateBoard):
             self.report(self.words(f"rules.{key}"))
             return
         engine = self.host.session.acting()
-        if engine is None:
-            return
-        if self._doomed != self.chosen:
-            self._doomed = self.chosen
-            self.report("")
-        else:
-            self._doomed = ""
+        if engine is not None and self.pressed_twice("revoke"):
             self.host.spawn(self._revoke(engine, rule), "rules")
 
     async def _revoke(self, engine: Engine, rule: Grant) -> None:
@@ -118,7 +111,7 @@ class RuleBoard(StateBoard):
         return two_sided(left, [Segment(right, ink(palette.quiet))], width)
 
     def about(self, name: str, width: int) -> list[Row]:
-        if self._doomed == name:
+        if self.asked:
             said = (self.words("rules.revoke_again"), ink(palette_of(self).accent))
             return rows_of([said], width)
         return self.said_rows(width)

@@ -109,7 +109,11 @@ class SessionScreen(Board[SessionFacts | None]):
             return action in _IN_TRASH if self._trash else action != "restore"
         return self.settled if action in ("trash", "everywhere") else True
 
-    def on_key(self, event: events.Key) -> None:
+    @property
+    def writing(self) -> bool:
+        return self.focused is self._field
+
+    async def on_key(self, event: events.Key) -> None:
         if self.focused is not self._field:
             return
         if event.key in ("up", "down"):
