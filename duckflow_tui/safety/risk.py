@@ -7,9 +7,9 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Callable, Generator, Iterable, Iterator, Set
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Set
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, islice
 from pathlib import Path
 from typing import Final
 
@@ -122,7 +122,7 @@ def _marks(place: Place) -> set[str]:
         "link_out": place.leads_out,
         "secret": place.secret,
         "outside": place.zone is Zone.OUTSIDE,
-        "system_file": effects == "system_file",
+        "system_file": effects == "system_file" or "git_obeys" in place.reasons,
         "runs_later": effects == "runs_later",
         "through_link": place.is_link,
         "hard_link": "hard_link" in place.reasons,
@@ -189,7 +189,10 @@ class ZoneMap:
         self.identity = identity
         closed = (*own_dirs, *git_dirs(root))
         self.own = tuple(Path(os.path.realpath(path)) for path in closed)
-        self._own_names = [tuple(map(fold, path.parts[1:])) for path in self.own]
+        #: Of the directories of the app, and of those where ``.git`` leads to.
+        self.own_names = [tuple(map(fold, path.parts[1:])) for path in self.own]
+        #: What the settings of the repository make git run or obey, by names below the root.
+        self.of_git = [tuple(map(fold, names)) for names in _obeyed_by_git(root)]
 
     def judge(self, spot: Location) -> ZoneJudgement:
         """The zone of a location whose path holds no link."""
@@ -202,7 +205,8 @@ class ZoneMap:
             return ZoneJudgement(Zone.OUTSIDE, None, secret, "outside")
         if secret:
             return ZoneJudgement(Zone.SECRET, inside, True, "secret_name")
-        return ZoneJudgement(Zone.INSIDE, inside, False, "")
+        reason = "git_obeys" if lies_in(inside, self.of_git) else ""
+        return ZoneJudgement(Zone.INSIDE, inside, False, reason)
 
     def below_root(self, spot: Location) -> tuple[str, ...] | None:
         """The names behind the root, which is found by its inode, not by its spelling."""
@@ -229,7 +233,7 @@ class ZoneMap:
             return "protected_name"
         if inside is None and spot.names[:1] and spot.names[0] in _SYSTEM:
             return "protected_system"
-        if self.is_own(spot.names):
+        if lies_in(spot.names, self.own_names):
             return "protected_own"
         # A bind mount of a protected directory has its identity too.
         for path in (self.root / ".git", self.root / ".duckflow", *self.own):
@@ -251,12 +255,11 @@ class ZoneMap:
             folder = f"{folder}/{name}"
         return ""
 
-    def is_own(self, names: Iterable[str]) -> bool:
-        """Whether a path, given as its components, is a directory of the app, or the one where
-        ``.git`` leads to, or lies in one.
-        """
-        folded = tuple(map(fold, names)) if self._own_names else ()
-        return any(folded[: len(own)] == own for own in self._own_names)
+
+def lies_in(names: Iterable[str], places: Collection[tuple[str, ...]]) -> bool:
+    """Whether a path, given as its components, is one of these places, folded, or lies in one."""
+    folded = tuple(map(fold, names)) if places else ()
+    return any(folded[: len(place)] == place for place in places)
 
 
 def git_dirs(root: Path) -> Iterator[Path]:
@@ -282,6 +285,44 @@ def git_dirs(root: Path) -> Iterator[Path]:
         if root.is_relative_to(folder):
             return  # no repository: it would close the whole workspace
         yield folder
+
+
+#: Settings of git that name what it runs, or more that it obeys; of ``path`` beside themselves.
+_NAMES_PROGRAM: Final = re.compile(
+    r"^[ \t]*(hookspath|fsmonitor|external|textconv|clean|smudge|process|driver|helper|editor|pager"
+    r"|sshcommand|program|command|cmd|askpass|attributesfile|path|[\w-]+(?=[ \t]*=[ \t]*\"?!))"
+    r"[ \t]*=(.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_MAX_SETTINGS: Final = 64 * 1024  # bytes of a file of settings that are read
+_MOST_SETTINGS: Final = 20  # files
+_MOST_NAMED: Final = 200  # words of each that are looked up
+
+
+def _obeyed_by_git(root: Path) -> Iterator[tuple[str, ...]]:
+    """What lies in a workspace and is named by the settings of its repository as a program, as the
+    folder of its hooks or as more settings, by its names below the root. Git is not called.
+    """
+    pending = [folder / "config" for folder in git_dirs(root)]
+    for config in islice(pending, _MOST_SETTINGS):  # grows by what is included
+        text = ""
+        with contextlib.suppress(OSError, ValueError):
+            if config.is_file() and config.stat().st_size:  # a file of the kernel may block
+                with config.open(encoding="utf-8", errors="replace") as file:
+                    text = file.read(_MAX_SETTINGS)
+        words = [
+            (found[1].lower(), word)
+            for found in _NAMES_PROGRAM.finditer(text)
+            for word in re.split(r"[\s\"';|&()!]+", found[2])
+        ]
+        for name, word in words[:_MOST_NAMED]:
+            with contextlib.suppress(OSError, ValueError):
+                path = Path(os.path.realpath((config.parent if name == "path" else root) / word))
+                # Hooks and settings count also while absent.
+                named = name in ("path", "hookspath") or "/" in word or path.exists()
+                if named and path.is_relative_to(root) and path != root:
+                    yield path.relative_to(root).parts
+                    pending += [path] if name == "path" else []
 
 
 def _files_below(trees: Iterable[Path]) -> Iterator[Identity]:
@@ -416,7 +457,7 @@ def _entry(
             size = info.st_size
             shared = info.st_nlink > 1 and zones.shares_protected_inode((info.st_dev, info.st_ino))
     names = Path(path).parts[1:] if outside else (*zones.root.parts[1:], *path.split("/"))
-    own = kind is FileKind.DIR and zones.is_own(names)
+    own = kind is FileKind.DIR and lies_in(names, zones.own_names)
     if is_protected(name) or shared or own:
         zone = Zone.PROTECTED
     elif outside:

@@ -16,7 +16,7 @@ from typing import Final
 import aiofiles
 
 from duckflow_tui.safety.changing import Changer, Disk, finish
-from duckflow_tui.safety.names import is_odd
+from duckflow_tui.safety.names import is_odd, obeyed
 from duckflow_tui.safety.paths import (
     MAX_PATH,
     WALK,
@@ -32,7 +32,7 @@ from duckflow_tui.safety.paths import (
     failure,
     walk,
 )
-from duckflow_tui.safety.risk import ZoneMap, scan_below, strictest
+from duckflow_tui.safety.risk import ZoneMap, lies_in, scan_below, strictest
 from duckflow_tui.state.operations import Zone
 
 MAX_READ: Final = 32 * 1024 * 1024  # bytes of a file that is read whole; safety.md, R18
@@ -101,6 +101,13 @@ class Workspace:
     def closed(self) -> tuple[Path, ...]:
         """Places that no command may change: of git, of the app; they need not be there."""
         return (self.root / ".git", self.root / ".duckflow", *self._zones.own)
+
+    def obeyed(self, path: str) -> bool:
+        """Whether writing the path below the root makes other programs run something, at once or
+        once somebody builds, tests, asks an agent or uses git.
+        """
+        names = path.split("/")
+        return bool(obeyed(names)) or lies_in(names, self._zones.of_git)
 
     # --- judging -----------------------------------------------------------------------------
 

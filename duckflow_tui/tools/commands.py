@@ -86,9 +86,12 @@ def git_obeys(workspace: Workspace) -> dict[str, str]:
             for path in files:
                 told = os.readlink(path) if path.is_symlink() else ""
                 if path.is_file():
-                    with path.open("rb") as file:
-                        info = os.fstat(file.fileno())
-                        told += f" {info.st_mode} {info.st_size} {digest(file.read(_WINDOW))}"
+                    # A command may have put a FIFO there by now, or a link to a file of the kernel.
+                    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                    with open(opened, "rb") as file:
+                        info = os.fstat(opened)
+                        data = file.read(min(info.st_size, _WINDOW))
+                        told += f" {info.st_mode} {info.st_size} {digest(data)}"
                 if told:
                     found[os.path.relpath(path, workspace.root)] = told
     return found

@@ -360,7 +360,7 @@ class Shell:
                 seen.append(await self._copies.touched(before))
                 wrote = {*seen[0].uncovered, *(c.path for c in seen[0].changes)}
                 there = (path for path in sorted(wrote) if context.workspace.status(path))
-                self._warn("obeyed_written", args, [p for p in there if obeyed(p.split("/"))])
+                self._warn("obeyed_written", args, list(filter(context.workspace.obeyed, there)))
             if git is not None and started and not _hurried():
                 obeyed_now = await self._tell_git(args, context.workspace, git)
         if not in_time:

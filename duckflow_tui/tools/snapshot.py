@@ -15,7 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Final, NamedTuple
 
-from duckflow_tui.safety.names import obeyed
 from duckflow_tui.safety.paths import DirectoryEntry, FileKind, WorkspaceError
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import digest
@@ -179,7 +178,7 @@ class FileCopies:
         """
         try:
             entries, _ = await self._entries()
-            kept = [entry for entry in entries if obeyed(entry.path.split("/"))]
+            kept = [entry for entry in entries if self._workspace.obeyed(entry.path)]
             return {path: stamp for path, _, stamp in await asyncio.to_thread(self._looked, kept)}
         except (OSError, WorkspaceError):
             return {}

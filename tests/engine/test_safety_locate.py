@@ -21,9 +21,10 @@ from duckflow_tui.safety.paths import (
     open_by_component,
     open_in_kernel,
 )
+from duckflow_tui.safety.policy import Access, Decision, judge
 from duckflow_tui.safety.risk import ZoneMap
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.operations import Zone
+from duckflow_tui.state.operations import ApprovalMode, Effect, Zone
 
 
 @pytest.fixture(params=[open_in_kernel, open_by_component], ids=["kernel", "component"])
@@ -269,6 +270,32 @@ def test_protected_where_git_leads_to(root: Path, *, linked: bool) -> None:
             assert workspace.locate(path).zone is Zone.PROTECTED, path
         assert workspace.locate("src/a.py").zone is Zone.INSIDE
         assert workspace.locate(".barely").zone is Zone.INSIDE
+    finally:
+        workspace.close()
+
+
+def test_what_the_settings_of_git_name_is_a_system_file(root: Path) -> None:
+    """As hooks do, it runs once somebody uses git there: asked about in every mode."""
+    (root / ".git").mkdir()
+    (root / ".git/config").write_text(
+        '[core]\n\tHooksPath = "tools/hooks"\n[include]\npath=../more.cfg\n'
+        '[filter "x"]\n\tclean = python3 bin/clean.py %f\n[alias]\n\td = !sh ./dep.sh\n'
+        '[user]\n\tname = src\n[branch "src"]\n\tremote = src\n'
+    )
+    (root / "more.cfg").write_text("[core]\n\tfsmonitor = watch\n[include]\n\tpath = last.cfg\n")
+    (root / "watch").write_text("")
+    workspace = Workspace(root)
+    try:
+        for path in ("tools/hooks/pre-push", "more.cfg", "bin/clean.py", "dep.sh", "watch"):
+            access = Access("file_ops.write_file", Effect.WRITE, (workspace.locate(path),))
+            verdict = judge(access, ApprovalMode.TRUSTED)
+            assert verdict.kind is Decision.GATE, path
+            assert "system_file" in verdict.reasons, path
+            assert workspace.obeyed(path), path
+        for path in ("src/a.py", "tools/a.py", "bin/a.py", "last.txt"):
+            access = Access("file_ops.write_file", Effect.WRITE, (workspace.locate(path),))
+            assert judge(access, ApprovalMode.TRUSTED).kind is Decision.ALLOW, path
+            assert not workspace.obeyed(path), path
     finally:
         workspace.close()
 

@@ -839,6 +839,7 @@ async def test_a_file_that_is_one_elsewhere_too_is_said_once_and_changed_by_comm
         ("echo {} >package.json; mkdir -p a/.cursor; echo x >a/.cursor/rules; echo >src.py", True),
         ("mv conftest.py tests.py; mv src.py conftest.py; sleep 30", True),
         ("chmod +x src.py; rm conftest.py; echo >setup.txt; false", False),
+        ("mkdir tools; echo x > tools/post-checkout", True),
         ("cat conftest.py", False),
     ],
 )
@@ -848,6 +849,8 @@ async def test_what_a_command_wrote_that_builds_or_agents_obey_is_said_once(
     """However the command ends; the model is told nothing that it could take for consent."""
     for path in ("conftest.py", "src.py"):
         (root / path).write_text(f"# {path}\n")
+    (root / ".git").mkdir()
+    (root / ".git/config").write_text("[core]\nhooksPath = tools\n")
     async with opened(root, "full", ApprovalMode.TRUSTED) as bench:
         task = bench.begin(RUN, command=line, timeout_s=2)
         await bench.until(lambda state: bool(state.gates or state.messages))
@@ -856,6 +859,7 @@ async def test_what_a_command_wrote_that_builds_or_agents_obey_is_said_once(
         await done(task)
         said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
         paths = "a/.cursor/rules, package.json" if "json" in line else "conftest.py"
+        paths = "tools/post-checkout" if "tools" in line else paths
         found = [(m.key, m.params["paths"], m.for_model) for m in said]
         assert found == [("processes.obeyed_written", paths, "")] * written
 
