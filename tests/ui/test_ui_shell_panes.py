@@ -20,6 +20,13 @@ from support.plans import working
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event
 from duckflow_tui.state.calls import ChangesRedone, ChangesUndone
+from duckflow_tui.state.conversation import (
+    Level,
+    MessageQueued,
+    NoticeAdded,
+    NoticeMessage,
+    QueuedMessage,
+)
 from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.pace import VitalChange, VitalsChanged
@@ -480,4 +487,19 @@ async def test_what_a_stop_left_waiting_says_what_sends_it() -> None:
         assert "Enter sends" not in shown(app.bench.queue)
         assert store.state.turn is not None
         store.dispatch(TurnFinished(turn_id=store.state.turn.turn_id, outcome="stopped"))
+        at = store.clock.now() + 1
+        stopped = NoticeMessage(message_id="n", level=Level.INFO, key="turn.stopped", at=at)
+        store.dispatch(NoticeAdded(message=stopped))
         await settled(pilot, lambda: "stopped: Enter sends" in shown(app.bench.queue), "the hint")
+
+
+async def test_what_is_sent_while_nothing_runs_does_not_wait() -> None:
+    """It is on its way into the chat: no chip moves the chat for a moment."""
+    store = store_with()
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        message = QueuedMessage(message_id="q", text="begin", at=store.clock.now())
+        store.dispatch(MessageQueued(message=message))
+        app.bridge.show_now()
+        await pilot.pause()
+        assert (store.state.queue, app.bench.queue.region.height) == ((message,), 0)

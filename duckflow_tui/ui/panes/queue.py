@@ -29,12 +29,17 @@ class QueueChips(Rows):
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
-        return state.queue, state.turn is None
+        return state.queue, state.turn is None, len(state.messages) if state.queue else 0
 
     def show(self, state: AgentState) -> None:
-        """Take over what the state says now."""
-        self._queue = state.queue
-        self._held = state.turn is None  # a stop left them waiting: only the user sends them
+        """Take over what the state says now. Without a turn, what was sent behind all that stands
+        in the chat is on its way there and does not wait.
+        """
+        last, idle = state.last_turn, state.turn is None
+        since = state.messages[-1].at if state.messages else float("-inf")
+        self._queue = tuple(m for m in state.queue if not idle or m.at < since)
+        # A stop left them waiting: only the user sends them.
+        self._held = idle and last is not None and last.outcome == "stopped"
         self.set_class(bool(self._queue), "-open")
         self.invalidate(layout=True)
 
