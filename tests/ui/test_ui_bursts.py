@@ -220,6 +220,28 @@ async def test_the_rest_of_a_text_that_began_too_soon_goes_nowhere(
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_a_key_that_decides_and_comes_too_soon_says_so(
+    language: str, open_apps: OpenApps
+) -> None:
+    """Also while what should be the reason follows: nobody reads a line so soon."""
+    async with open_apps.asking(gate(), language=language) as (app, pilot):
+        said = {"en": "n came too soon", "ja": "n は早すぎたため"}[language]
+        await drawn(pilot)
+        app.card.focus()
+        await drawn(pilot)
+        app.clock.advance(0.9 * SETTLE)
+        for letter in "nuh":
+            await press(pilot, letter)
+            assert said in app.text()
+            app.clock.advance(0.9 * SILENCE)
+        assert app.answers == []
+        app.clock.advance(SILENCE)
+        await press(pilot, "n")
+        assert app.query_one("#gate-reason", Input).display
+        assert said not in app.text()
+
+
 async def test_what_was_typed_behind_the_enter_that_leads_to_the_gate_is_asked_about() -> None:
     """Covers S4-60. It went to the composer, and who meant the gate may believe that it acted."""
     fake = FakeEngine(working(at_gate=True))

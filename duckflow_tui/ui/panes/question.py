@@ -229,6 +229,7 @@ class QuestionWidget(Vertical, can_focus=True):
         self._staying = False  # it was, and keeps the focus for what the same reply asks next
         self._leaving = False  # the composer is about to get the focus
         self._hint = ""  # why the last key did nothing
+        self._too_soon = ""  # the same, where it came too soon: it stays while a text follows
         self._now = clock.monotonic
         #: The answer that was asked about first, as part of the question was not on screen.
         self._unread_for = ""
@@ -400,13 +401,17 @@ class QuestionWidget(Vertical, can_focus=True):
         own = bool(bindings_of(self, event.key)) or event.key == "enter"
         soon = not self._guard.settled and (own or event.is_printable)
         text = self._guard.goes_on and (writes(event) or composes(event))
-        if self._guard.on and half_width_key(event).key in self.FREE:
+        key = half_width_key(event).key
+        if self._guard.on and key in self.FREE:
             if text:
                 self._guard.idle()
             return False
         if self._guard.came_by_itself and soon:
             self._show_hint("gate.came_by_itself")
-        elif text and not soon:
+        elif soon and not text and key in self.LETTERS:
+            self._show_hint("gate.too_soon", key=key)
+            self._too_soon = self._hint
+        elif text and not (soon or self._hint == self._too_soon != ""):
             self._show_hint("gate.goes_on")
         if soon or text:
             self._guard.miss(event)
