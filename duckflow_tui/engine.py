@@ -33,6 +33,8 @@ from duckflow_tui.state.gates import (
     Grant,
     GrantAdded,
     GrantRevoked,
+    KeptRemarks,
+    Remark,
 )
 from duckflow_tui.state.memory import MemoryEdited, OwnField, own_problem
 from duckflow_tui.state.notes import note_changes
@@ -43,6 +45,7 @@ from duckflow_tui.state.session import (
     DraftSaved,
     ModeChanged,
     ModelsChosen,
+    RemarksKept,
     SessionPinned,
     SessionTitled,
 )
@@ -236,6 +239,14 @@ class Engine:
         """What stands in the composer, so that it is there when the session goes on."""
         if text != self.store.state.draft:
             self.store.dispatch(DraftSaved(text=text))
+
+    def keep_remarks(self, about: str, remarks: tuple[Remark, ...]) -> None:
+        """What is written on the lines of the proposal ``about``, so that it is there again when
+        the session goes on and asks for exactly that.
+        """
+        kept = KeptRemarks(about=about, remarks=remarks) if remarks else KeptRemarks()
+        if kept != self.store.state.remarks:
+            self.store.dispatch(RemarksKept(kept=kept))
 
     def set_mode(self, mode: ApprovalMode) -> None:
         """Another approval mode from the next call on; an open gate stays open."""

@@ -22,7 +22,8 @@ from duckflow_tui.state.base import (
 from duckflow_tui.state.goal import SituationReport
 from duckflow_tui.state.operations import Effect, Risk, Zone, change_running
 from duckflow_tui.state.pace import Pattern, Situation
-from duckflow_tui.state.plan import Plan, PlanChange, StepReport, Task, WorkStatus
+from duckflow_tui.state.plan import Plan, PlanChange, StepReport
+from duckflow_tui.state.plan_events import count_wait
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -152,6 +153,13 @@ class Remark(Frozen):
         if not self.path:
             return f"{self.number} {self.line}"
         return f"{self.path}:{'−' if self.old else ''}{self.number}"
+
+
+class KeptRemarks(Frozen):
+    """Remarks that were not sent yet, and the only proposal that they may stand on again."""
+
+    about: str = ""  # hash of the call's arguments, or what an answer to the card is bound to
+    remarks: tuple[Remark, ...] = ()
 
 
 _LINE: Final = 200  # characters of a line that the model is told; it wrote the line or can read it
@@ -411,44 +419,6 @@ class GateState:
         return bool(self.gates) or any(c.kind is not CardKind.TRUST for c in self.cards)
 
 
-def waiting_s(since: float | None, begun: float, now: float) -> float:
-    """Seconds of what began then in which the question that is open ``since`` waits, up to now."""
-    return 0.0 if since is None else max(now - max(since, begun), 0.0)
-
-
-def count_wait(state: AgentState, at: float, *, ends: bool = False) -> None:
-    """A gate or a card opened or closed at that time, 0 where it is not known: what is under way
-    keeps how long the user was waited for. ``ends``: none is open any more.
-    """
-    since = state.waits_since
-    if state.work_waits and not ends:
-        state.waits_since = at if since is None else since
-        return
-    state.waits_since = None
-    if since is None:
-        return
-
-    def longer(waited_s: float, started_at: float | None) -> float:
-        return waited_s + waiting_s(since, started_at or 0.0, at)
-
-    def task(old: Task) -> Task:
-        runs = old.status is WorkStatus.IN_PROGRESS
-        return old.replace(waited_s=longer(old.waited_s, old.started_at)) if runs else old
-
-    turn, work = state.turn, state.work
-    if turn is not None:
-        state.turn = turn.replace(waited_s=longer(turn.waited_s, turn.started_at))
-    if work is not None:
-        state.work = work.replace(waited_s=longer(work.waited_s, work.started_at))
-    for plan in state.plans:
-        for step in plan.steps:
-            if step.status is WorkStatus.IN_PROGRESS:
-                waited = longer(step.waited_s, step.started_at)
-                tasks = tuple(task(t) for t in step.task_list)
-                now = plan.with_step(step.replace(waited_s=waited, task_list=tasks))
-                state.plans = tuple(now if p is plan else p for p in state.plans)
-
-
 class GateOpened(Event, kind="gate_opened"):
     """A proposal waits for the user. The same gate id again: the preview was renewed."""
 
@@ -498,6 +468,8 @@ class GateAnswered(Event, kind="gate_answered"):
         if self.answer.approves and UNRECORDED in gate.impact.reasons:
             state.unkept_agreed = True
         state.gates = tuple(g for g in state.gates if g.gate_id != gate.gate_id)
+        if state.remarks.about == gate.args_hash:
+            state.remarks = KeptRemarks()
         change_running(state, gate.call_id, gate=gate, answer=self.answer)
         count_wait(state, self.at)
 
@@ -578,6 +550,8 @@ class CardAnswered(Event, kind="card_answered"):
         if option is None:
             raise StateError(f"the card has no answer {self.answer.action!r}")
         plan = next((p for p in state.plans if p.plan_id == card.plan_id), None)
+        if state.remarks.about == card.subject:
+            state.remarks = KeptRemarks()
         state.cards = tuple(c for c in state.cards if c.card_id != card.card_id)
         asked = card.kind is CardKind.QUESTION
         state.messages.append(

@@ -344,6 +344,44 @@ class WorkFinished(Event, kind="work_finished"):
         state.work = None
 
 
+def waiting_s(since: float | None, begun: float, now: float) -> float:
+    """Seconds of what began then in which the question that is open ``since`` waits, up to now."""
+    return 0.0 if since is None else max(now - max(since, begun), 0.0)
+
+
+def count_wait(state: AgentState, at: float, *, ends: bool = False) -> None:
+    """A gate or a card opened or closed at that time, 0 where it is not known: what is under way
+    keeps how long the user was waited for. ``ends``: none is open any more.
+    """
+    since = state.waits_since
+    if state.work_waits and not ends:
+        state.waits_since = at if since is None else since
+        return
+    state.waits_since = None
+    if since is None:
+        return
+
+    def longer(waited_s: float, started_at: float | None) -> float:
+        return waited_s + waiting_s(since, started_at or 0.0, at)
+
+    def task(old: Task) -> Task:
+        runs = old.status is WorkStatus.IN_PROGRESS
+        return old.replace(waited_s=longer(old.waited_s, old.started_at)) if runs else old
+
+    turn, work = state.turn, state.work
+    if turn is not None:
+        state.turn = turn.replace(waited_s=longer(turn.waited_s, turn.started_at))
+    if work is not None:
+        state.work = work.replace(waited_s=longer(work.waited_s, work.started_at))
+    for plan in state.plans:
+        for step in plan.steps:
+            if step.status is WorkStatus.IN_PROGRESS:
+                waited = longer(step.waited_s, step.started_at)
+                tasks = tuple(task(t) for t in step.task_list)
+                now = plan.with_step(step.replace(waited_s=waited, task_list=tasks))
+                state.plans = tuple(now if p is plan else p for p in state.plans)
+
+
 def _step(state: AgentState, plan_id: str, step_id: str) -> tuple[Plan, Step]:
     plan = state.plan(plan_id)
     found = plan.step(step_id)

@@ -11,6 +11,7 @@ from duckflow_tui.state.audit import entries_of
 from duckflow_tui.state.base import Count, Event, Frozen, StateError, put
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, NoticeMessage, UserMessage, forget_rewound
+from duckflow_tui.state.gates import KeptRemarks
 from duckflow_tui.state.goal import GoalState
 from duckflow_tui.state.memory import MemoryState, WorkingMemory
 from duckflow_tui.state.pace import PaceState
@@ -129,7 +130,7 @@ class ConversationRewound(Event, kind="conversation_rewound"):
         # What the user wrote by hand and no model has read belongs to no message: it stands.
         state.memory = state.memory.keeping(before.memory, before.memory.untold)
         state.interrupted = None
-        state.draft = self.draft
+        state.draft, state.remarks = self.draft, KeptRemarks()
         left = [m for m in gone if m not in carried]
         state.left_behind += left_out(left)
         state.gone_decisions += tuple(entries_of(left))
@@ -202,7 +203,7 @@ class SessionForked(Event, kind="session_forked"):
         state.turn = state.interrupted = None
         state.queue = ()
         end_with_process(state, self.at)
-        state.draft = self.draft
+        state.draft, state.remarks = self.draft, KeptRemarks()
         forget_rewound(state)
 
 

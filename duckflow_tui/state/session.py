@@ -9,11 +9,12 @@ from pydantic import Field
 
 from duckflow_tui.state.base import Event, Frozen, StateError, put
 from duckflow_tui.state.calls import OperationMessage, note_read
-from duckflow_tui.state.gates import CardKind, GateState, count_wait
+from duckflow_tui.state.gates import CardKind, GateState, KeptRemarks
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.plan import Plan, Step, Task, WorkStatus
+from duckflow_tui.state.plan_events import count_wait
 from duckflow_tui.state.turn import Interrupted, TurnInfo
 from duckflow_tui.state.usage import PromptFigures, on_the_way
 
@@ -74,6 +75,7 @@ class SessionState:
     mode: ApprovalMode = ApprovalMode.STANDARD
     profile_choice: TaskProfile | None = None  # the user's, before all others
     draft: str = ""  # of the composer, as last kept
+    remarks: KeptRemarks = field(default_factory=KeptRemarks)  # on what waits for an answer
 
 
 def end_with_process(state: AgentState, at: float) -> None:
@@ -189,6 +191,15 @@ class DraftSaved(Event, kind="draft"):
 
     def apply(self, state: AgentState) -> None:
         state.draft = self.text
+
+
+class RemarksKept(Event, kind="remarks"):
+    """What the user wrote on the lines of a proposal and did not send yet; empty: nothing."""
+
+    kept: KeptRemarks
+
+    def apply(self, state: AgentState) -> None:
+        state.remarks = self.kept
 
 
 NO_SESSION: Final = "no_session"  # as a reason: nobody wanted it kept

@@ -9,10 +9,11 @@ from pydantic import Field
 
 from duckflow_tui.state.base import Count, Event, Frozen, StateError
 from duckflow_tui.state.decision import Question
-from duckflow_tui.state.gates import Card, CardKind, waiting_s
+from duckflow_tui.state.gates import Card, CardKind
 from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import ForbiddenTransition, Transition
 from duckflow_tui.state.plan import StepReport, WorkInfo
+from duckflow_tui.state.plan_events import waiting_s
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState

@@ -18,7 +18,7 @@ from support.plan_talk import (
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Script
-from duckflow_tui.state.gates import CardKind, GateChoice
+from duckflow_tui.state.gates import CardKind, GateChoice, Remark
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, WorkProgressed
@@ -50,6 +50,23 @@ async def test_a_plan_that_waited_for_approval_waits_again_and_is_the_same(tmp_p
         await made.answer(GateChoice.ONCE)
         assert (await made.ended()).outcome == "done"
         assert statuses(made.state) == [WorkStatus.COMPLETED]
+
+
+async def test_remarks_on_an_open_gate_are_kept_for_exactly_that_call(tmp_path: Path) -> None:
+    """Nothing is said to the program before its end; the answer takes them with it."""
+    async with session(tmp_path, script(decision("", WRITE))) as made:
+        await made.engine.send("a note please")
+        before = await made.gate()
+        said = (Remark(path="a.txt", number=1, line="a", said="longer"),)
+        made.engine.keep_remarks(before.args_hash, said)
+        made.cut()
+    async with session(tmp_path, script(done()), resume=made.session_id) as made:
+        again = await made.gate()
+        assert again.gate_id != before.gate_id
+        assert (made.state.remarks.about, made.state.remarks.remarks) == (again.args_hash, said)
+        await made.answer(GateChoice.ONCE)
+        await made.ended()
+        assert made.state.remarks.remarks == ()
 
 
 LOOK = action("file_ops.list_dir", path=".")

@@ -41,6 +41,8 @@ from duckflow_tui.state.gates import (
     FilePreview,
     GateAnswer,
     GateAnswered,
+    KeptRemarks,
+    Remark,
 )
 from duckflow_tui.state.goal import RequirementEdited, RequirementItem, RequirementWaived
 from duckflow_tui.state.memory import CompactionUndone
@@ -50,6 +52,7 @@ from duckflow_tui.state.plan import PlanEdit
 from duckflow_tui.state.rewind import ConversationRewound, RewindUndone, Standing
 from duckflow_tui.state.session import (
     ModeChanged,
+    RemarksKept,
     SessionInfo,
     SessionPinned,
     SessionStarted,
@@ -404,6 +407,10 @@ class FakeEngine:
 
     def keep_draft(self, text: str) -> None:
         self.drafts.append(text)
+
+    def keep_remarks(self, about: str, remarks: tuple[Remark, ...]) -> None:
+        kept = KeptRemarks(about=about, remarks=remarks) if remarks else KeptRemarks()
+        self._store.dispatch(RemarksKept(kept=kept))
 
     def set_mode(self, mode: ApprovalMode) -> None:
         self._store.dispatch(ModeChanged(mode=mode))

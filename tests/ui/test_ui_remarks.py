@@ -5,11 +5,19 @@ them.
 from __future__ import annotations
 
 import pytest
+from support.app_states import FakeEngine, at_question, settled
 from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
 from support.open_apps import OpenApps
+from support.pinned import ManualClock
+from support.plans import drafted, working
+from support.screens import screen_text
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from duckflow_tui.state.gates import GateChoice, Remark
+from duckflow_tui.state.session import RemarksKept
+from duckflow_tui.state.store import Store
+from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.key_guard import SETTLE
 
@@ -168,3 +176,78 @@ async def test_every_line_of_a_long_file_can_be_walked_to(open_apps: OpenApps) -
         said = app.card._document.remarked()  # pyright: ignore[reportPrivateUsage]
         assert 5 < said[0].number < 40
         assert said[0].line == f"value_{said[0].number - 1} = {said[0].number - 1}"
+
+
+# --- remarks and the end of the process ----------------------------------------------------------
+
+
+async def written(app: DuckflowApp, pilot: Pilot[int], text: str) -> None:
+    """Write it on the line or step at hand."""
+    assert isinstance(app.clock, ManualClock)
+    await pilot.press("c")
+    await settled(pilot, lambda: isinstance(app.focused, Input), "the line to write in")
+    await pilot.press(*text, "enter")
+    await settled(pilot, lambda: app.bench.focused is app.bench.talk.open_question, "the question")
+    app.clock.advance(SETTLE)
+
+
+def once_more(store: Store, **fields: object) -> FakeEngine:
+    """The same work in another process, which has read what was kept; its gate has ``fields``."""
+    again = working(at_gate=True)
+    again.dispatch(RemarksKept(kept=store.state.remarks))
+    again.state.gates = tuple(
+        asked.replace(gate_id="gate_0000000f", call_id="call_0000000f", **fields)
+        for asked in again.state.gates
+    )
+    return FakeEngine(again)
+
+
+async def test_remarks_on_a_diff_stand_on_the_very_same_proposal_when_the_session_goes_on(
+    open_apps: OpenApps,
+) -> None:
+    first = FakeEngine(working(at_gate=True))
+    async with open_apps.standing(first) as (app, pilot):
+        await at_question(pilot)
+        await written(app, pilot, "rename")
+    fake = once_more(first.store)
+    async with open_apps.standing(fake) as (app, pilot):
+        await at_question(pilot)
+        await settled(pilot, lambda: "› rename" in screen_text(app), "the remark")
+        await pilot.press("n")
+        await settled(pilot, lambda: bool(fake.answers), "the answer")
+        assert [(one.path, one.said) for one in fake.answers[0].remarks] == [(PATH, "rename")]
+        assert fake.store.state.remarks.remarks == ()
+
+
+async def test_remarks_on_another_proposal_are_dropped_and_that_is_said(
+    open_apps: OpenApps,
+) -> None:
+    first = FakeEngine(working(at_gate=True))
+    async with open_apps.standing(first) as (app, pilot):
+        await at_question(pilot)
+        await written(app, pilot, "rename")
+    fake = once_more(first.store, args_hash="hash-of-others")
+    async with open_apps.standing(fake) as (app, pilot):
+        await settled(pilot, lambda: "Dropped: 1 remark" in screen_text(app), "the notice")
+        assert "› rename" not in screen_text(app)
+        assert fake.store.state.remarks.remarks == ()
+
+
+async def test_remarks_on_a_plan_stand_on_the_same_plan_when_the_session_goes_on(
+    open_apps: OpenApps,
+) -> None:
+    first = FakeEngine(drafted())
+    async with open_apps.standing(first) as (app, pilot):
+        await at_question(pilot)
+        await pilot.press("down", "down")
+        await written(app, pilot, "smaller")
+    again = drafted()
+    again.dispatch(RemarksKept(kept=first.store.state.remarks))
+    fake = FakeEngine(again)
+    async with open_apps.standing(fake) as (app, pilot):
+        await at_question(pilot)
+        await settled(pilot, lambda: "smaller" in screen_text(app), "the remark")
+        await pilot.press("n")
+        await settled(pilot, lambda: bool(fake.card_answers), "the answer")
+        assert [one.said for one in fake.card_answers[0].remarks] == ["smaller"]
+        assert fake.store.state.remarks.remarks == ()

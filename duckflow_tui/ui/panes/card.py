@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final, cast
 
@@ -169,6 +170,10 @@ class CardPane(QuestionWidget):
             self._close_field()
             if card is not None and card.plan_id != self._remarks_on:
                 self._remarks, self._remarks_on = {}, card.plan_id
+                if card.kind in REMARKED and self.kept is not None:
+                    self._put_remarks(self.kept(card.subject))
+            elif card is not None and card.kind in REMARKED:
+                self._tell_remarks(card)
         self.display = card is not None
         self._refresh_rows(fresh=other)
         if other and had_focus and card is None:
@@ -364,6 +369,24 @@ class CardPane(QuestionWidget):
                     return number, step.name
         return 0, ""  # it is no longer in the plan
 
+    def _remarked_steps(self) -> tuple[Remark, ...]:
+        """The remarks in the order of their steps."""
+        placed = sorted((self._step(step), said) for step, said in self._remarks.items())
+        return tuple(Remark(number=n, line=name, said=s) for (n, name), s in placed if n)
+
+    def _tell_remarks(self, card: Card) -> None:
+        self.post_message(self.Remarked(card.subject, self._remarked_steps()))
+
+    def _put_remarks(self, remarks: Sequence[Remark]) -> None:
+        """Let these stand on their steps again."""
+        said = {(remark.number, remark.line): remark.said for remark in remarks}
+        change = self._card.change if self._card is not None else None
+        for plan in (self._plan, change.result if change is not None else None):
+            for step in plan.steps if plan is not None and said else ():
+                text = said.get(self._step(step.step_id))
+                if text is not None:
+                    self._remarks[step.step_id] = text
+
     def action_go_to(self) -> None:
         """Show the place in the chat that the row is about; a step is remarked on."""
         if self._card is not None and self._card.kind in REMARKED:
@@ -402,6 +425,8 @@ class CardPane(QuestionWidget):
                 self._remarks[self._remarked] = text
             else:
                 self._remarks.pop(self._remarked, None)
+            if card is not None:
+                self._tell_remarks(card)
             self._unread_for = ""
             self._close_field()
             self._refresh_rows(fresh=False)
@@ -418,17 +443,14 @@ class CardPane(QuestionWidget):
     def _answer(self, card: Card, option: CardOption, text: str) -> None:
         self._sent = True
         self._close_field()
-        remarks: list[Remark] = []
-        if option == REJECT:
-            placed = sorted((self._step(step), said) for step, said in self._remarks.items())
-            remarks = [Remark(number=n, line=name, said=s) for (n, name), s in placed if n]
+        remarks = self._remarked_steps() if option == REJECT else ()
         self._remarks = {}
         answer = CardAnswer(
             card_id=card.card_id,
             subject=card.subject,
             action=option.action,
             text=text,
-            remarks=tuple(remarks),
+            remarks=remarks,
         )
         self.post_message(self.Answered(answer))
         self._leave()

@@ -187,18 +187,19 @@ class DiffDocument:
 
     def remarked(self) -> tuple[Remark, ...]:
         """The remarks in the order of their lines, with the lines as they are."""
-        found: list[Remark] = []
-        for index, said in sorted(self.remarks.items()):
-            row = self.rows[index]
-            preview = self.previews[row.file]
-            lines = preview.hunks[row.hunk].lines
-            here = (row.mark, row.old, row.new)
-            line = next(n for n in lines if (n.mark, n.old, n.new) == here)
-            number = (line.old if line.mark == "-" else line.new) or 1
-            old = line.mark == "-"
-            path = preview.path if old or not preview.target else preview.target
-            found.append(Remark(path=path, number=number, old=old, line=line.text, said=said))
-        return tuple(found)
+        return tuple(self.remark_on(row, said) for row, said in sorted(self.remarks.items()))
+
+    def remark_on(self, index: int, said: str) -> Remark:
+        """What is said of this row, with the line as it is."""
+        row = self.rows[index]
+        preview = self.previews[row.file]
+        here = (row.mark, row.old, row.new)
+        lines = preview.hunks[row.hunk].lines
+        line = next(n for n in lines if (n.mark, n.old, n.new) == here)
+        number = (line.old if line.mark == "-" else line.new) or 1
+        old = line.mark == "-"
+        path = preview.path if old or not preview.target else preview.target
+        return Remark(path=path, number=number, old=old, line=line.text, said=said)
 
     def take_remarks(self, other: DiffDocument) -> None:
         """Take over the remarks of another version of the change, where their lines still stand."""

@@ -13,7 +13,7 @@ from textual.reactive import var
 
 from duckflow_tui.state.base import Clock
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import Gate, GateChoice
+from duckflow_tui.state.gates import Gate, GateChoice, Remark
 from duckflow_tui.ui.layout import ROOMY, TALK_AT_GATE
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument
@@ -184,6 +184,9 @@ class GateView(QuestionWidget):
         self._document = DiffDocument(gate.previews, choosing=True, apart=bool(gate.also))
         if gate.call_id == self._call_id:  # the same change, another version of it
             self._document.take_remarks(before)
+            self._tell_remarks(gate)
+        elif gate.previews and self.kept is not None:
+            self._put_remarks(self.kept(gate.args_hash))
         self._call_id = gate.call_id
         self._document.on_choice(self._chosen)
         if self._beside is not None:
@@ -226,7 +229,21 @@ class GateView(QuestionWidget):
     def watch_step(self) -> None:
         self._refresh_frame()
 
+    def _put_remarks(self, remarks: tuple[Remark, ...]) -> None:
+        """Let these stand on their lines again."""
+        document = self._document
+        for row in document.lines if remarks else ():
+            here = (document.rows[row].old, document.rows[row].new)
+            for one in remarks:
+                if one.number in here and document.remark_on(row, one.said) == one:
+                    document.remarks[row] = one.said
+
+    def _tell_remarks(self, gate: Gate) -> None:
+        self.post_message(self.Remarked(gate.args_hash, self._document.remarked()))
+
     def _chosen(self) -> None:
+        if self._gate is not None:
+            self._tell_remarks(self._gate)
         self._hint, self._unread_for = "", ""
         self._show_again()
         self._refresh_rows(fresh=False)

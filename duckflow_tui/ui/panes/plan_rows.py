@@ -13,8 +13,8 @@ from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.gates import waiting_s
 from duckflow_tui.state.plan import Plan, PlanStatus, Step, Task, WorkInfo, WorkStatus
+from duckflow_tui.state.plan_events import waiting_s
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.operation_blocks import target_of, verb_of
 from duckflow_tui.ui.panes.rows import BarPart, two_sided

@@ -17,6 +17,7 @@ from textual.reactive import reactive, var
 from textual.widget import Widget
 
 from duckflow_tui.state.base import Clock
+from duckflow_tui.state.gates import Remark
 from duckflow_tui.ui.host import names_key, press_clicked
 from duckflow_tui.ui.panes.key_guard import SETTLE, InlineField, KeyGuard, anew, composes, writes
 from duckflow_tui.ui.panes.rows import palette_of
@@ -208,6 +209,14 @@ class QuestionWidget(Vertical, can_focus=True):
     yields: var[bool] = var(False)  # some room to the chat, where something was said
     alone: var[bool] = var(False)  # the chat is not shown: its room is the question's
 
+    class Remarked(Message):
+        """The remarks on what is asked are others now. ``about``: what they hold for alone."""
+
+        def __init__(self, about: str, remarks: tuple[Remark, ...]) -> None:
+            super().__init__()
+            self.about = about
+            self.remarks = remarks
+
     class Left(Message):
         """The user is done here: the composer should have the focus.
 
@@ -221,6 +230,10 @@ class QuestionWidget(Vertical, can_focus=True):
             super().__init__()
             self.typed = typed
             self.pending = pending
+
+    #: The remarks that were kept for this proposal when the session was left; where they are about
+    #: another one, they are dropped.
+    kept: Callable[[str], tuple[Remark, ...]] | None = None
 
     def __init__(self, clock: Clock, keys: KeyRow, *, field_id: str, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -16,7 +16,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, StateError
 from duckflow_tui.state.calls import OperationMessage, asked_alike
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
-from duckflow_tui.state.gates import Card, CardKind, Gate
+from duckflow_tui.state.gates import Card, CardKind, Gate, KeptRemarks, Remark
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.host import host_of
@@ -25,6 +25,7 @@ from duckflow_tui.ui.panes.card_words import step_number
 from duckflow_tui.ui.panes.composer import Composer
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate import GatePane
+from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.ui.panes.welcome import Welcome
 from duckflow_tui.ui.session_host import AppOptions
@@ -57,6 +58,7 @@ class Talk(Vertical):
             clock, beside=diff, proposed=self._proposed, alike=self._asked_alike, id="gate"
         )
         self.card = CardPane(clock, id="question")
+        self.gate.kept = self.card.kept = self._kept_remarks
         self.transcript: Transcript | None = None
         self.welcome: Welcome | None = None
         self.start: Start | None = None
@@ -78,6 +80,27 @@ class Talk(Vertical):
     def _asked_alike(self, gate: Gate) -> Sequence[OperationMessage]:
         store = host_of(self).session.store
         return asked_alike(store.state, gate.grant_pattern) if store is not None else ()
+
+    def _kept_remarks(self, about: str) -> tuple[Remark, ...]:
+        session = host_of(self).session
+        kept = session.store.state.remarks if session.store is not None else KeptRemarks()
+        if kept.about == about:
+            return kept.remarks
+        if kept.remarks:  # another proposal came in place of theirs
+            self.call_later(self._drop_remarks, len(kept.remarks))
+        return ()
+
+    def _drop_remarks(self, count: int) -> None:
+        engine = host_of(self).session.acting()
+        if engine is not None:
+            engine.keep_remarks("", ())
+            host_of(self).status.show_notice("gate.remarks_dropped", count=count, stays=True)
+
+    def on_question_widget_remarked(self, event: QuestionWidget.Remarked) -> None:
+        event.stop()
+        engine = host_of(self).session.acting()
+        if engine is not None:
+            engine.keep_remarks(event.about, event.remarks)
 
     # --- the chat ---------------------------------------------------------------------------
 
