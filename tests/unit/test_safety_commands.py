@@ -142,6 +142,10 @@ def test_what_joins_the_parts_is_known() -> None:
         ("&& ls", "unparsed"),
         ("ls ;; pwd", "compound"),
         ("ls | | pwd", "unparsed"),
+        # a redirect alone is no command
+        (">/dev/null; ls", "unparsed"),
+        ("2>&1 && ls", "unparsed"),
+        ("ls; >/dev/null; pwd", "unparsed"),
         ("echo 'a", "unparsed"),
         ('echo "a', "unparsed"),
         ("echo \\", "unparsed"),
