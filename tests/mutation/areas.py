@@ -30,7 +30,10 @@ AREAS: Final = (
         (
             "tests/unit/test_state_*.py",
             "tests/unit/test_tools_calls.py",
+            "tests/engine/test_own_consent.py",
+            "tests/engine/test_rules.py",
             "tests/engine/test_safety_gates.py",
+            "tests/engine/test_sandbox_consent.py",
             "tests/engine/test_tools_*.py",
             "tests/engine/test_loops_*.py",
             "tests/engine/test_session_resume*.py",
