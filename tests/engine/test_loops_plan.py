@@ -1003,6 +1003,7 @@ async def test_reports_reach_the_model_and_steps_stay_out_of_its_conversation(
         await running.ended()
         last = str([r.text for r in running.server.requests if r.purpose == "main"][-1])
         assert "The first note is as wanted." in last
+        assert "- first note: completed" in last
         assert "looking around first" not in last
         step_body = str([r.text for r in running.server.requests if r.purpose == "task"][-1])
         assert "looking around first" in step_body
