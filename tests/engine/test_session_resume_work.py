@@ -168,6 +168,8 @@ async def test_a_report_that_asked_asks_again(tmp_path: Path) -> None:
         await answer(made, "go_on")
         await made.ended()
         assert statuses(made.state) == [WorkStatus.COMPLETED] * 2
+        told = made.server.of("main")[-1].text
+        assert all(f"- {note}: completed" in told for note in ("first note", "second note"))
 
 
 async def test_a_step_cut_at_its_decision_waits_for_the_users_key(tmp_path: Path) -> None:
