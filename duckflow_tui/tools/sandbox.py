@@ -80,7 +80,7 @@ HIDDEN: Final = words_of(
 #: Why a kind that holds counts as partial.
 CROWDED: Final = "the workspace is too large to be looked through for repositories"
 LINKED: Final = "a repository is a link, which bubblewrap cannot close"
-NEAR: Final = "the home folder is too large to be looked through for secret files"
+NEAR: Final = "the home folder, or one around this, is too large to be looked through for secrets"
 
 _NOTHING: Final = Guarded({}, ())
 
@@ -194,13 +194,13 @@ class Sandbox:
 
     def _look(self, rung: Rung | None) -> tuple[Guarded, str]:
         """What can be kept from commands, and why that is not all; blocking. What they can write is
-        left out of the look at the home: else they could use up its limits.
+        left out of the look elsewhere: else they could use up its limits.
         """
         home, root = Path(os.path.realpath(Path.home())), self._workspace.root
         hidden = {str(home / name) for name in HIDDEN}
         near, why = list[str](), ""
         if not home.is_relative_to(root):
-            near, whole = secrets_near(home, {str(root), *hidden})
+            near, whole = secrets_near(home, {str(root), *hidden}, root.parents)
             why = "" if whole else NEAR
         below = _NOTHING
         if rung != "landlock":

@@ -56,6 +56,7 @@ _NEW_MOUNTS, _NEW_CGROUP, _NEW_HOST, _NEW_IPC = 0x20000, 0x2000000, 0x4000000, 0
 _NEW_USER, _NEW_PIDS, _NEW_NET = 0x10000000, 0x20000000, 0x40000000
 
 _DROP_FROM_BOUNDING, _SET_SECCOMP, _NO_NEW_PRIVILEGES, _AMBIENT, _CLEAR = 24, 22, 38, 47, 4
+_DUMPABLE = 4
 _CAPABILITY_VERSION = 0x20080522
 
 
@@ -488,6 +489,8 @@ def inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
     if plan["channel"]:
         _open_proxy(plan["channel"])
     confine(plan)
+    # The command may not speak in our place: of a process that cannot be dumped none opens files.
+    _prctl("dumpable", _DUMPABLE, 0)
     os.write(tell, b"+")
     child = os.fork()
     if child == 0:

@@ -548,6 +548,7 @@ def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.Monke
         near / "other/.env",
         near / "other/id_rsa",
         near / ".subversion/auth/key",
+        made.root.parent / "auth.json",
     ):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("a secret")
@@ -569,6 +570,7 @@ def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.Monke
         "runtime",
     )
     assert {str(near / name) for name in names} <= hidden
+    assert str(made.root.parent / "auth.json") in hidden  # in a folder around the workspace
     assert str(near / "other/ca.pem") not in hidden
     named = [str(near / "other/.env")]  # by a line that the user agreed to
     held = asyncio.run(made.sandbox.hold(("/bin/true",), network=False, named=named))
@@ -581,7 +583,7 @@ def test_nobody_waits_while_the_home_is_looked_through_and_what_is_too_much_is_t
     """It may take seconds, with each command. What was not looked at may be shown: each asks."""
     went_on, whole, left_out = threading.Event(), [True], set[str]()
 
-    def near(home: Path, leave_out: set[str]) -> tuple[list[str], bool]:
+    def near(home: Path, leave_out: set[str], around: object) -> tuple[list[str], bool]:
         assert went_on.wait(5), "the loop stood still"
         left_out.update(leave_out)
         return [str(home / "near.env")], whole[0]
@@ -787,6 +789,12 @@ def test_the_workspace_is_written_and_a_command_ends_as_it_does_outside(made: Ma
     assert found.stdout == f"out\ny\n{made.root}/a\n"
     assert made.run("kill -TERM $$").returncode == -15
     assert made.run("kill -KILL $$").returncode == -9
+
+
+def test_a_command_cannot_say_in_place_of_its_sandbox_how_it_ended(made: Made) -> None:
+    full_only(made)
+    found = made.run("for pipe in /proc/1/fd/*; do echo '0 1' >$pipe; done; exit 7")
+    assert (found.returncode, found.stdout) == (7, "")
 
 
 def test_a_private_place_for_temporary_files_lasts_for_the_session(made: Made) -> None:
