@@ -24,7 +24,6 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event, StateError, event_from_json, named, one_line, put
 from duckflow_tui.state.calls import OperationMessage, RunningOperation
 from duckflow_tui.state.conversation import (
-    AssistantMessage,
     Message,
     UserMessage,
     UserMessageAdded,
@@ -59,7 +58,7 @@ class Point:
     text: str
     at: float  # seconds since the epoch
     aside: bool
-    messages: int  # that are behind it, of the user and of the model
+    messages: int  # of the user, from this one on
     _log: list[OperationMessage] = field(default_factory=list[OperationMessage], repr=False)
     _count: int = 0  # of them that are behind it
 
@@ -89,8 +88,8 @@ def points(state: AgentState) -> list[Point]:
             if message.result.undoable and message.call_id not in state.undone_calls:
                 log.append(message)
             continue
-        said += isinstance(message, (UserMessage, AssistantMessage))
         if isinstance(message, UserMessage) and not message.step_id:
+            said += 1
             point = Point(
                 message.message_id, message.text, message.at, message.aside, said, log, len(log)
             )

@@ -431,9 +431,10 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
                 page = ContextBoard(self.words, engine.store)
             case _:
-                from duckflow_tui.ui.screens.rewind import RewindBoard
+                from duckflow_tui.ui.screens.rewind import ForkBoard, RewindBoard
 
-                page = RewindBoard(self.words, engine.store, at_end=name == "fork")
+                board = ForkBoard if name == "fork" else RewindBoard
+                page = board(self.words, engine.store)
         self.push_screen(page)
 
     def action_settings(self) -> None:

@@ -22,7 +22,7 @@ from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE, SILENCE
 from duckflow_tui.ui.screens.board import Page
-from duckflow_tui.ui.screens.rewind import RewindBoard
+from duckflow_tui.ui.screens.rewind import ForkBoard, RewindBoard
 
 LAST = "what does round_half_even do here"
 
@@ -30,7 +30,7 @@ LAST = "what does round_half_even do here"
 async def opened(app: DuckflowApp, pilot: Pilot[int], command: str = "/rewind") -> None:
     """The list, once its keys count."""
     await pilot.press(*command, "enter")
-    await settled(pilot, lambda: isinstance(app.screen, RewindBoard), "the list")
+    await settled(pilot, lambda: isinstance(app.screen, ForkBoard), "the list")
     await pilot.pause()
     assert isinstance(app.clock, ManualClock)
     app.clock.advance(SETTLE)
@@ -71,6 +71,7 @@ async def test_enter_goes_back_the_text_returns_and_files_stay() -> None:
         assert app.bench.composer.draft == "Now rename cap to limit everywhere it is used"
         await settled(pilot, lambda: "Changed since and not undone" in chat(app), "what stays")
         assert LAST not in chat(app)
+        assert "2 messages of yours left the conversation" in " ".join(chat(app).split())
         assert "Both pass." in chat(app)
         assert "/rewind undo" in shown(app.bench.status)
         app.bench.composer.write("")
@@ -102,12 +103,11 @@ async def test_only_a_second_b_undoes_files() -> None:
         await opened(app, pilot)
         assert isinstance(app.clock, ManualClock)
         await pilot.press("down")
-        assert "Changed since; stays, unless" in page(app)
+        assert "Enter leaves them as they are; b b and o o undo" in page(app)
         assert "This message leaves the conversation, with all" in page(app)
         await pilot.press("b")
-        assert "b again: back" in page(app)
-        assert "stays, unless" not in page(app)  # said in one way
-        assert "Changed since:" in page(app)
+        assert "Press b again to go back" in page(app)
+        assert "leaves them as they are" not in page(app)  # said in one way
         await pilot.press("down")  # another message: the key has to be meant for it
         await pilot.press("b")
         assert engine.rewind.asked == []
@@ -171,7 +171,7 @@ async def test_the_second_of_two_keys_counts_once_the_first_could_be_read() -> N
             app.clock.advance(0.9 * SETTLE)
         assert engine.rewind.asked == []
         assert "b came too soon" in screen_text(app)
-        assert "b again: back" in page(app)
+        assert "Press b again to go back" in page(app)
         app.clock.advance(SETTLE)
         await pilot.press("pagedown", "b")
         assert engine.rewind.asked == []
@@ -190,7 +190,7 @@ async def test_what_would_stay_is_shown_before_files_alone_are_undone() -> None:
         await pilot.press("o")
         assert "No file was changed since." in page(app)
         await pilot.press("down", "o")
-        await settled(pilot, lambda: "These stay" in page(app), "what stays")
+        await settled(pilot, lambda: "These files stay" in page(app), "what stays")
         assert "src/shop/receipt.py" in " ".join(page(app).split())
         assert engine.rewind.asked == []
         assert isinstance(app.clock, ManualClock)
@@ -268,6 +268,24 @@ async def test_f_forks_and_in_fork_enter_too_and_the_fork_takes_the_place(
         assert engine.rewind.asked == [wanted]
         assert sources.resumed == ["session_0000000f"]
         assert app.bench.composer.draft == LAST
+
+
+async def test_the_page_of_forks_names_the_keys_that_work_there_and_no_other_does_anything(
+    tmp_path: Path,
+) -> None:
+    app, engine, _ = forking(tmp_path)
+    async with standing(app) as pilot:
+        await opened(app, pilot, "/fork")
+        foot = page(app).splitlines()[-1]
+        assert foot == "↑ ↓ up and down   PgUp PgDn scroll   Enter · f fork   Esc close"
+        assert isinstance(app.clock, ManualClock)
+        await pilot.press("down", "down")
+        for key in "bboo":
+            app.clock.advance(SETTLE)
+            await pilot.press(key)
+        await pilot.pause(2 * HOLD)
+        assert engine.rewind.asked == []
+        assert "undo" not in page(app)
 
 
 async def test_while_work_runs_the_fork_waits_and_says_how_to_resume_it(tmp_path: Path) -> None:

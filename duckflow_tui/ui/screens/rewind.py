@@ -28,29 +28,22 @@ if TYPE_CHECKING:
 
 NOW: Final = "now"  # the row of the conversation as it is
 #: both: back, and what came of files is undone; files: only that.
-Way = Literal["back", "both", "files", "fork"]
+Way = Literal["back", "both", "files"]
 
 _LONGEST: Final = 400  # characters of a message in the list
 _SHOWN: Final = 4_000  # below it
 
 
-class RewindBoard(StateBoard):
-    """The newest message at the top. Nothing happens to files unless a second key says so."""
+class ForkBoard(StateBoard):
+    """The newest message at the top; the cursor begins where the conversation stands."""
 
-    SURFACE: ClassVar[Surface] = "rewind"
-    BINDINGS: ClassVar[list[BindingType]] = board_bindings("rewind")
+    SURFACE: ClassVar[Surface] = "fork"
+    BINDINGS: ClassVar[list[BindingType]] = board_bindings("fork")
 
-    def __init__(self, words: Catalogue, store: Store, *, at_end: bool = False) -> None:
-        """``at_end``: it is there for a fork: Enter forks, and the cursor is where the conversation
-        stands, not at the last message.
-        """
+    def __init__(self, words: Catalogue, store: Store) -> None:
         super().__init__(words, store)
-        self._forks = at_end
         self._seen: tuple[object, ...] = ()
         self._points: dict[str, Point] = {}
-        self._stuck: dict[str, tuple[str, ...]] = {}  # by message: files that stay all the same
-        if not at_end and len(self.names()) > 1:
-            self._chosen = self.names()[1]
 
     # --- keys -------------------------------------------------------------------------------
 
@@ -58,63 +51,11 @@ class RewindBoard(StateBoard):
         self._said = ""
         super().choose(name)
 
-    def action_back(self) -> None:
-        self._want("fork" if self._forks else "back")
-
-    def action_back_with_files(self) -> None:
-        self._want_files("both")
-
-    def action_only_files(self) -> None:
-        self._want_files("files")
-
-    def _want_files(self, way: Literal["both", "files"]) -> None:
-        """The first key shows what would become of files, the second does it."""
-        chosen = self.chosen
-        point = self._points.get(chosen)
-        engine = self.host.session.acting()
-        if point is not None and point.files and not self.pressed_twice(way):
-            if engine is not None:
-                self.host.spawn(self._look(engine, chosen), "rewind")
-        elif way == "files" and point is not None and not point.files:
-            self.report(self.words("rewind.no_files"))
-        else:
-            self._want(way)
-
-    async def _look(self, engine: Engine, message_id: str) -> None:
-        self._stuck[message_id] = await engine.rewind.in_the_way(message_id)
-        self.invalidate()
-
     def action_fork(self) -> None:
-        self._want("fork")
-
-    def _want(self, way: Way) -> None:
-        if self.chosen == NOW and way != "fork":
-            self.report(self.words("rewind.here"))
-        else:
-            engine = self.host.session.acting()
+        engine = self.host.session.acting()
+        if engine is not None:
             message_id = "" if self.chosen == NOW else self.chosen
-            if engine is not None and way == "fork":
-                self.host.spawn(self._fork(engine, message_id), "rewind")
-            elif engine is not None:
-                self.host.spawn(self._go_back(engine, message_id, way), "rewind")
-
-    async def _go_back(self, engine: Engine, message_id: str, way: Way) -> None:
-        composer = self.host.bench.composer
-        if way == "files":
-            problem = await engine.rewind.files_back(message_id)
-        else:
-            problem = await engine.rewind.back(message_id, composer.draft, files=way == "both")
-        if problem:
-            self.host.report(self.words(f"rewind.not.{problem}"))
-            return
-        self._close()
-        if way == "files":
-            self.host.status.show_notice("rewind.how_to_redo")
-            return
-        rewound = engine.store.state.rewound
-        if rewound is not None:  # the draft of the state may be what was written before, kept late
-            composer.write(rewound.draft)
-        self.host.status.show_notice("rewind.how_to_undo")
+            self.host.spawn(self._fork(engine, message_id), "rewind")
 
     async def _fork(self, engine: Engine, message_id: str) -> None:
         host = self.host
@@ -140,7 +81,7 @@ class RewindBoard(StateBoard):
     # --- what it says -----------------------------------------------------------------------
 
     def heading(self) -> str:
-        return self.words("rewind.title_fork" if self._forks else "rewind.title")
+        return self.words("rewind.title_fork")
 
     def empty(self) -> str:
         return self.words("rewind.nothing_said")
@@ -177,21 +118,100 @@ class RewindBoard(StateBoard):
         return two_sided(left, [Segment(right, ink(palette.accent))], width)
 
     def about(self, name: str, width: int) -> list[Row]:
+        if self._said:
+            return self.said_rows(width)
+        key = "rewind.about_now_fork" if name == NOW else "rewind.forks_here"
+        return rows_of([(self.words(key), ink(palette_of(self).quiet))], width)
+
+    def detail(self, name: str, width: int, room: int) -> list[Row]:
+        point = self._points.get(name)
+        text = visible(point.text[:_SHOWN]) if point is not None else ""
+        return rows_of([(text, ink(palette_of(self).text))], width) if text else []
+
+
+class RewindBoard(ForkBoard):
+    """The cursor begins at the last message. Files stay, unless a second key undoes changes."""
+
+    SURFACE: ClassVar[Surface] = "rewind"
+    BINDINGS: ClassVar[list[BindingType]] = board_bindings("rewind")
+
+    def __init__(self, words: Catalogue, store: Store) -> None:
+        super().__init__(words, store)
+        self._stuck: dict[str, tuple[str, ...]] = {}  # by message: files that stay all the same
+        if len(self.names()) > 1:
+            self._chosen = self.names()[1]
+
+    # --- keys -------------------------------------------------------------------------------
+
+    def action_back(self) -> None:
+        self._want("back")
+
+    def action_back_with_files(self) -> None:
+        self._want_files("both")
+
+    def action_only_files(self) -> None:
+        self._want_files("files")
+
+    def _want_files(self, way: Literal["both", "files"]) -> None:
+        """The first key shows what would become of files, the second does it."""
+        chosen = self.chosen
+        point = self._points.get(chosen)
+        engine = self.host.session.acting()
+        if point is not None and point.files and not self.pressed_twice(way):
+            if engine is not None:
+                self.host.spawn(self._look(engine, chosen), "rewind")
+        elif way == "files" and point is not None and not point.files:
+            self.report(self.words("rewind.no_files"))
+        else:
+            self._want(way)
+
+    async def _look(self, engine: Engine, message_id: str) -> None:
+        self._stuck[message_id] = await engine.rewind.in_the_way(message_id)
+        self.invalidate()
+
+    def _want(self, way: Way) -> None:
+        engine = self.host.session.acting()
+        if self.chosen == NOW:
+            self.report(self.words("rewind.here"))
+        elif engine is not None:
+            self.host.spawn(self._go_back(engine, self.chosen, way), "rewind")
+
+    async def _go_back(self, engine: Engine, message_id: str, way: Way) -> None:
+        composer = self.host.bench.composer
+        if way == "files":
+            problem = await engine.rewind.files_back(message_id)
+        else:
+            problem = await engine.rewind.back(message_id, composer.draft, files=way == "both")
+        if problem:
+            self.host.report(self.words(f"rewind.not.{problem}"))
+            return
+        self._close()
+        if way == "files":
+            self.host.status.show_notice("rewind.how_to_redo")
+            return
+        rewound = engine.store.state.rewound
+        if rewound is not None:  # the draft of the state may be what was written before, kept late
+            composer.write(rewound.draft)
+        self.host.status.show_notice("rewind.how_to_undo")
+
+    # --- what it says -----------------------------------------------------------------------
+
+    def heading(self) -> str:
+        return self.words("rewind.title")
+
+    def about(self, name: str, width: int) -> list[Row]:
         palette = palette_of(self)
         if self._said:
             return self.said_rows(width)
         if self.asked:
-            key = "rewind.sure" if self.asked == "both" else "rewind.sure_files"
-            rows = rows_of([(self.words(key), ink(palette.accent))], width)
+            rows: list[Row] = []
             if stuck := self._stuck.get(name):
                 files = visible_line(named(stuck))
                 said = self.words("rewind.stuck", files=files)
                 rows += rows_of([(said, ink(palette.bad))], width)
-            return rows
+            key = "rewind.sure" if self.asked == "both" else "rewind.sure_files"
+            return rows + rows_of([(self.words(key), ink(palette.accent))], width)
         point = self._points.get(name)
-        if self._forks:
-            key = "rewind.about_now_fork" if point is None else "rewind.forks_here"
-            return rows_of([(self.words(key), ink(palette.quiet))], width)
         if point is None:
             return rows_of([(self.words("rewind.about_now"), ink(palette.quiet))], width)
         said = self.words("rewind.leaves")
@@ -202,15 +222,13 @@ class RewindBoard(StateBoard):
     def detail(self, name: str, width: int, room: int) -> list[Row]:
         palette = palette_of(self)
         point = self._points.get(name)
-        if point is None:
-            return []
         rows: list[Row] = []
-        if point.files and not self._forks:
-            key = "rewind.files_listed" if self.asked else "rewind.files_stay"
-            rows += rows_of([(self.words(key), ink(palette.text))], width)
+        if point is not None and point.files:
+            if not self.asked:  # else the row above says it
+                rows += rows_of([(self.words("rewind.files_stay"), ink(palette.text))], width)
             rows += [self._file(path, changes, width) for path, changes in _by_file(point)]
             rows.append([])
-        return rows + rows_of([(visible(point.text[:_SHOWN]), ink(palette.text))], width)
+        return rows + super().detail(name, width, room)
 
     def _file(self, path: str, changes: Sequence[FileChange], width: int) -> Row:
         palette = palette_of(self)
