@@ -205,7 +205,7 @@ def _models(
     settings = choice.settings
 
     def on_lesson(lesson: Lesson, target: Target) -> None:
-        if lesson in ("tools", "effort", "format", "roles", "version"):
+        if lesson in ("tools", "failing", "effort", "format", "roles", "version"):
             notices.say(f"llm.learned.{lesson}", model=target.model, host=target.endpoint.host)
         if lesson == "version" and not choice.demo:
             _correct(choice.connections, target.endpoint)

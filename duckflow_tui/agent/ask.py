@@ -181,7 +181,10 @@ class Asker:
             if part is not None:
                 self._owed += self.repaired
                 return part
-        self._parts.notices.error(f"turn.unreadable{_fault(reply)}", step_id=self._step_id)
+        fault = _fault(reply)
+        if not fault and self._parts.models.service.gave_up_calls(role):
+            fault = "_json"
+        self._parts.notices.error(f"turn.unreadable{fault}", step_id=self._step_id)
         if not self._aside:
             self._parts.machine.set_status(Status.ERROR, problems[:200])
         raise TurnEnd("failed", Status.ERROR)

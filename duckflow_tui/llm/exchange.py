@@ -369,7 +369,9 @@ _STEPS: Final[dict[Rung, JsonRung]] = {
 Rule = Literal[
     "no_stream", "no_effort", "short_ids", "reasoning_content", "thought_signature", "no_marks"
 ]
-Lesson = Literal["tools", "effort", "format", "roles", "parameter", "thoughts", "version", ""]
+Lesson = Literal[
+    "tools", "failing", "effort", "format", "roles", "parameter", "thoughts", "version", ""
+]  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -385,12 +387,19 @@ class Learned:
     whole: bool = field(
         default=False, init=False
     )  # its last answer came in one piece, though a stream was asked for
+    native: Literal["", "taken", "failing"] = field(
+        default="", init=False
+    )  # a request with native calls was answered; or all failed, and one without was answered
     rules: set[Rule] = field(default_factory=set["Rule"])  # that are of one maker alone
     at: float = 0.0  # seconds since the epoch, of the first refusal
 
     def rung(self, protocol: Protocol, *, calls: bool) -> Rung:
         """Where the next request starts; ``calls`` is false for what is JSON anyway."""
-        if not calls or protocol == "json" or (protocol == "auto" and not self.tools):
+        if (
+            not calls
+            or protocol == "json"
+            or (protocol == "auto" and (not self.tools or self.native == "failing"))
+        ):
             return self.json
         return "tools"
 
@@ -512,11 +521,15 @@ class LearnedModels:
         self.models.update(self._kept(now))
 
     def keep(self, lesson: Lesson, target: Target, now: float) -> None:
-        """Write down what was learned just now. A disk that fails costs the memory of it."""
+        """Write down what was learned just now, unless it only looks so: failures without a reason
+        count in this session. A disk that fails costs the memory of it.
+        """
+        self._on_lesson(lesson, target)
+        if lesson == "failing":
+            return
         name = self.name_of(target)
         known = self.models[name]
         known.at = known.at or now
-        self._on_lesson(lesson, target)
         self._write(lambda kept: kept.update({name: known}), now)
 
     def _kept(self, now: float) -> dict[str, Learned]:
@@ -535,7 +548,7 @@ class LearnedModels:
         with suppress(OSError), changing(self._path.parent, LEARNED_LOCK_S):
             change(kept := self._kept(now))
             if kept:
-                write_private(self._path, _LEARNED.dump_json(kept, indent=1))
+                write_private(self._path, _LEARNED.dump_json(kept, indent=1, exclude=_OF_NOW))
             else:
                 self._path.unlink(missing_ok=True)
 
@@ -556,6 +569,7 @@ class LearnedModels:
 
 
 _LEARNED: Final = TypeAdapter(dict[str, Learned])
+_OF_NOW: Final = {"__all__": {"whole", "native"}}  # what is not kept for the next session
 _MOST_LEARNED: Final = 1024 * 1024  # bytes
 LEARNED_LOCK_S: Final = 0.5  # seconds that the work stands while another program writes
 LEARNED_FOR: Final = 7 * 24 * 3600.0  # seconds

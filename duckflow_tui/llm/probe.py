@@ -126,7 +126,7 @@ async def _asked(
         reply = await service.decide(_TALK, llm_id="probe_1", observer=ReplyObserver())
         called = reply.protocol == "tools" and bool(reply.calls) and not reply.from_text
         report = report._replace(
-            native_calls=True if called else None if known.tools else False,
+            native_calls=True if called else None if reply.protocol == "tools" else False,
             streams="no_stream" not in known.rules and not known.whole,
             first_token_s=reply.call.first_token_s,
             tokens_per_s=_speed(reply.call),

@@ -275,6 +275,12 @@ class LLMService:
         learned = self.learned.models[f"{target.endpoint.origin} {target.model}"]
         return self._ask_for_json(target, learned)
 
+    def gave_up_calls(self, role: Role) -> bool:
+        """Whether the role's model is asked for JSON only because its native calls failed."""
+        target = self.endpoint_of(role)
+        learned = self.learned.models[self.learned.name_of(target)]
+        return target.endpoint.protocol == "auto" and learned.rung("auto", calls=True) != "tools"
+
     def _ask_for_json(self, target: Target, learned: Learned) -> bool:
         if target.endpoint.protocol != "auto" or not learned.tools:
             return False
@@ -341,11 +347,13 @@ class LLMService:
                     del self._sent[next(iter(self._sent))]
                 body = exchange.body(learned)
                 try:
-                    completion = await self._answered(exchange, body)
+                    completion = await self._answered(exchange, body, learned)
                     learned.whole = bool(body["stream"]) and not completion.streamed
-                    if exchange.plain and learned.tools:
-                        learned.tools = False
-                        self.learned.keep("tools", exchange.target, self._clock.now())
+                    if exchange.rung == "tools":
+                        learned.native = "taken"
+                    elif exchange.plain and not learned.native:
+                        learned.native = "failing"
+                        self.learned.keep("failing", exchange.target, self._clock.now())
                     return completion
                 except LlmError as error:
                     if not exchange.may_retry:
@@ -353,7 +361,7 @@ class LLMService:
                     lesson = learned.learn(error, body, exchange.rung, endpoint.protocol)
                     if lesson:
                         self.learned.keep(lesson, exchange.target, self._clock.now())
-                    elif _fails_at_calls(error, exchange):
+                    elif _fails_at_calls(error, exchange, learned):
                         exchange.plain = True
                     else:
                         raise
@@ -389,7 +397,7 @@ class LLMService:
         self.learned.keep("version", exchange.target, self._clock.now())
         return completion
 
-    async def _answered(self, exchange: Exchange, body: JsonObject) -> Completion:
+    async def _answered(self, exchange: Exchange, body: JsonObject, learned: Learned) -> Completion:
         """One body, sent until it is answered; after an empty answer it is sent once more.
 
         A Retry-After is obeyed to the second; without one the wait is drawn from the whole range
@@ -407,7 +415,7 @@ class LLMService:
                     continue
                 tries += 1
                 most_tries, total_s = patience.retries, patience.total_s
-                if _fails_at_calls(error, exchange):
+                if _fails_at_calls(error, exchange, learned):
                     most_tries = CALLS_RETRIED
                 elif error.code == "loading":  # which takes as long as the first token may
                     most_tries, total_s = tries, exchange.target.endpoint.first_token_s
@@ -492,12 +500,13 @@ def _has_path(endpoint: Endpoint) -> bool:
     return bool(urlsplit(endpoint.base_url).path.strip("/"))
 
 
-def _fails_at_calls(error: LlmError, exchange: Exchange) -> bool:
-    """A server that fails without a reason may do so because it was sent native calls."""
-    auto = exchange.target.endpoint.protocol == "auto"
-    return (
-        auto and error.code == "server_error" and error.status == 500 and exchange.rung == "tools"
-    )
+def _fails_at_calls(error: LlmError, exchange: Exchange, learned: Learned) -> bool:
+    """A server that fails without a reason may do so because it was sent native calls, where it
+    has never taken any.
+    """
+    if exchange.target.endpoint.protocol != "auto" or learned.native == "taken":
+        return False
+    return error.code == "server_error" and error.status == 500 and exchange.rung == "tools"
 
 
 def _cut_by(error: LlmError) -> str:

@@ -16,6 +16,7 @@ from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import LEARNED_FOR, LearnedModels, Target
+from duckflow_tui.words.catalogue import Catalogue
 
 ANSWER = Reply(decision=decision(next_step="done", reply="Hello."))
 
@@ -133,6 +134,27 @@ async def test_it_is_said_once_and_kept_for_the_next_start(tmp_path: Path) -> No
         running.server.add("main", done("Native."))
         await running.turn("and now?")
         assert "tools" in running.server.of("main")[-1].json
+
+
+async def test_failures_without_a_reason_cost_the_calls_of_one_session_at_most(
+    tmp_path: Path,
+) -> None:
+    """It is said as what was seen, and where JSON does not work either, what brings calls back."""
+    broken = [refused("Internal server error", 500, headers={"Retry-After": "0.01"})] * 3
+    unclear = Reply(text='{"rationale": ', repeat=True)
+    other = refused("Unsupported parameter: 'temperature'", param="temperature")
+    replies = script(*broken, done("Hello."), other, unclear)
+    async with session(tmp_path, replies, protocol="auto") as running:
+        await running.turn("hello")
+        assert running.notices().count("llm.learned.failing") == 1
+        assert not list((tmp_path / "home").rglob("learned_models.json"))
+        await running.turn("hello again")
+        assert not any("tools" in request.json for request in running.server.of("main")[3:])
+        assert running.notices()[-1] == "turn.unreadable_json"
+        assert "/probe" in Catalogue("en")("turn.unreadable_json")
+    (kept,) = (tmp_path / "home").rglob("learned_models.json")
+    (entry,) = LearnedModels(kept, running.state.messages[-1].at).models.values()
+    assert (entry.dropped, entry.rung("auto", calls=True)) == ({"temperature"}, "tools")
 
 
 async def test_an_address_without_its_version_is_corrected_at_the_first_request_and_said_once(

@@ -93,6 +93,16 @@ async def test_a_server_that_fails_at_native_calls_without_a_word_is_asked_for_j
     ]  # fmt: skip
 
 
+async def test_a_server_that_fails_after_it_took_native_calls_is_waited_for() -> None:
+    """What worked before is not what makes it fail: the request stays as it is."""
+    broken = failing(500, {"error": {"message": "Internal server error"}}, 4)
+    async with bench(server(GOOD, *broken, GOOD), protocol="auto") as at:
+        await at.decide()
+        assert (await at.decide()).protocol == "tools"
+        assert len(at.slept) == 4
+    assert all("tools" in request.json for request in at.server.of("main"))
+
+
 async def test_where_json_fails_too_the_calls_are_not_blamed() -> None:
     broken = failing(500, "oops", 3 + 6)
     async with bench(server(*broken, GOOD), protocol="auto") as at:
