@@ -363,6 +363,11 @@ class Shell:
                 self._warn("obeyed_written", args, list(filter(context.workspace.obeyed, there)))
             if git is not None and started and not _hurried():
                 obeyed_now = await self._tell_git(args, context.workspace, git)
+            if started and started[0].unread and not _hurried():
+                # What is new may be the command's own, and such as it could not write is not.
+                later = await asyncio.to_thread(started[0].later)
+                replaced = [path for path in later if str(root / path) in started[0].unread]
+                self._warn("secret_replaced", args, replaced)
         if not in_time:
             output = running.output()
             raise ToolFault(

@@ -796,6 +796,30 @@ async def test_a_secret_that_comes_after_a_command_in_the_background_began_is_sa
         await bench.end_commands()
 
 
+async def test_a_secret_that_is_replaced_while_a_command_runs_is_said_at_its_end(
+    root: Path, tmp_path: Path
+) -> None:
+    """Not those that the command made itself."""
+    (root / ".env").write_text("KEY=old\n")
+    choice = SandboxChoice("auto", folder=tmp_path / "private")
+    bench = ShellBench(root, mode=ApprovalMode.TRUSTED, sandbox=choice)
+    try:
+        line = "e=.e; cp src.txt c${e}nv; echo began; until test -e go; do sleep 0.02; done"
+        (root / "src.txt").write_text("KEY=mine\n")
+        task = bench.begin(RUN, command=f"{line}; cat ${{e}}nv")
+        await bench.until(lambda state: bool(state.outputs or state.gates))
+        if bench.store.state.session.sandbox != "full":
+            no_full_sandbox("; ".join(bench.runner.sandbox.why))
+        (root / "new").write_text("KEY=new\n")
+        (root / "new").rename(root / ".env")
+        (root / "go").touch()
+        assert "KEY=new" in (await done(task)).result.text
+        said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
+        assert [(m.key, m.params["paths"]) for m in said] == [("processes.secret_replaced", ".env")]
+    finally:
+        await bench.end_commands()
+
+
 async def test_a_file_that_is_one_elsewhere_too_is_said_once_and_changed_by_commands_alone(
     root: Path, tmp_path: Path
 ) -> None:
