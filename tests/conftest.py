@@ -22,6 +22,7 @@ import pytest
 import pytest_asyncio
 import textual.css.stylesheet as sheets
 import textual.screen
+from pytest_textual_snapshot import SVGImageExtension  # pyright: ignore[reportMissingTypeStubs]  # it has none
 from support import drawing
 from support.open_apps import OpenApps
 from support.pictures import ScreenText, text_of
@@ -251,6 +252,18 @@ def snap_compare(snap_compare: Callable[..., bool], snapshot: Any) -> Callable[.
         same = snap_compare(app, **how)
         assert text_of(str(app.return_value)) == snapshot.use_extension(ScreenText)
         return same
+
+    return compare
+
+
+@pytest.fixture
+def pictured(snapshot: Any) -> Callable[[App[Any]], None]:
+    """Compares an app as it stands now with how it looked in a terminal of this size."""
+
+    def compare(app: App[Any]) -> None:
+        picture, name = app.export_screenshot(simplify=True), f"{app.size.width}x{app.size.height}"
+        assert text_of(picture) == snapshot(name=name, extension_class=ScreenText)
+        assert picture == snapshot(name=name, extension_class=SVGImageExtension)
 
     return compare
 

@@ -39,19 +39,18 @@ def each_state(
     states: Mapping[str, object],
     *,
     main: Collection[str] = (),
-    large: Collection[str] = (),
 ) -> pytest.MarkDecorator:
     """A test's ``language``, ``size`` and ``name``, which is one of the states: all sizes in
-    English, one in Japanese, for the main states all in both; ``large`` ones also in LARGE.
+    English, one in Japanese, for the main states all in both.
     """
     return pytest.mark.parametrize(
         ("language", "size", name),
         [
             pytest.param(language, size, state, id=f"{language}-{size[0]}x{size[1]}-{key}")
             for language in ("en", "ja")
-            for size in (*SIZES, LARGE)
+            for size in SIZES
             for key, state in states.items()
-            if (key in large if size == LARGE else language == "en" or size == _ONE or key in main)
+            if language == "en" or size == _ONE or key in main
         ],
     )
 

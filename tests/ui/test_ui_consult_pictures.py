@@ -80,7 +80,7 @@ def overruled_by_a_check(language: str) -> Store:
 
 
 EVERYWHERE: list[Build] = [
-    stagnation, limit, confusion, attempts_used_up, analysed, hard_limit, question_asked,
+    limit, confusion, attempts_used_up, analysed, hard_limit, question_asked,
 ]  # fmt: skip
 JUDGED: list[Build] = [continues, met, overruled_by_a_check]
 
@@ -110,7 +110,7 @@ def app_of(build: Build, language: str) -> DuckflowApp:
     return app_with(FakeEngine(build(language)), language=language, theme=theme)
 
 
-@each_state("build", by_name(EVERYWHERE), main=["stagnation"], large=["stagnation"])
+@each_state("build", by_name(EVERYWHERE))
 def test_cards(snap_compare: Any, build: Build, size: tuple[int, int], language: str) -> None:
     """English: the card has the focus. Japanese: it waits, as while the user types.
 
@@ -128,7 +128,7 @@ def test_the_other_patterns(snap_compare: Any, build: Build, language: str) -> N
     assert snap_compare(app, terminal_size=(120, 40), run_before=pressing("enter"))
 
 
-@each_state("build", by_name(JUDGED), large=["met"])
+@each_state("build", by_name(JUDGED))
 def test_reviews(snap_compare: Any, build: Build, size: tuple[int, int], language: str) -> None:
     """Folded where room is short, opened where there is some."""
     keys = ("ctrl+o",) if size == (120, 40) else ()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from support.app_states import FakeEngine, app_with, settled, store_with, turn_started
-from support.pictures import IDS, LARGE, SIZES
+from support.pictures import IDS, SIZES
 from support.pinned import ManualClock
 from support.plans import (
     FIX,
@@ -96,10 +96,10 @@ def failed(language: str) -> Store:
 
 
 STATES: list[Build] = [
-    provisional, a_draft, a_draft_again, at_work, gate_in_a_step,
+    provisional, a_draft, a_draft_again, gate_in_a_step,
     a_change, a_report, finished, failed,
 ]  # fmt: skip
-MAIN: list[Build] = [provisional, a_draft, at_work]
+MAIN: list[Build] = [provisional, a_draft]
 
 
 async def stands(pilot: Pilot[int]) -> DuckflowApp:
@@ -150,12 +150,6 @@ def test_plans_in_japanese(snap_compare: Any, build: Build, size: tuple[int, int
     """The open card waits, as while the user types."""
     app = app_with(FakeEngine(build("ja")), language="ja", theme="duck-light")
     assert snap_compare(app, terminal_size=size, run_before=pressing())
-
-
-@pytest.mark.parametrize("language", ["en", "ja"])
-def test_a_plan_at_work_where_there_is_much_room(snap_compare: Any, language: str) -> None:
-    app = app_with(FakeEngine(at_work(language)), language=language)
-    assert snap_compare(app, terminal_size=LARGE, run_before=pressing())
 
 
 @pytest.mark.parametrize(
