@@ -554,6 +554,8 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.diff.leads_back = self.zoomed
         self.gate.alone = self.card.alone = "chat" not in visible
         self.pill.apart = "chat" in visible and "plan" not in visible
+        if self.talk.transcript is not None:
+            self.talk.transcript.tells_step = not self.pill.apart
         self.side.show_panes(visible)
         self.status.tells_vitals = self.vitals_on and not (
             self.goal.shows_vitals and "vitals" in visible

@@ -174,6 +174,26 @@ async def test_one_line_at_the_end_of_the_chat_says_how_the_work_stands() -> Non
         assert "Working" not in shown(chat)
 
 
+async def test_the_line_at_the_end_leaves_out_whole_what_has_no_room_or_is_told_below_it() -> None:
+    """In Japanese it is longest. What Esc does is never cut."""
+    store = working("ja")
+    now = store.clock.now()
+    store.dispatch(LlmCallStarted(llm_id="l", purpose="main", at=now))
+    store.dispatch(ReplyDelta(llm_id="l", text="語" * 380, at=now - 10))
+    app = app_with(FakeEngine(store), language="ja")
+    async with standing(app, 160, 24) as pilot:
+        chat = app.bench.talk.transcript
+        whole = "作業しています · ステップ 2/3 · 0:00 · 10 トークン/秒 · Esc で一時停止"
+        await settled(pilot, lambda: whole in shown(chat), "all of it")
+        await pilot.resize_terminal(80, 24)
+        below = whole.replace(" · ステップ 2/3", "")
+        await settled(pilot, lambda: below in shown(chat), "without the step")
+        assert "2/3" in shown(app.bench.pill)
+        await pilot.resize_terminal(50, 24)
+        least = below.replace(" · 10 トークン/秒", "")
+        await settled(pilot, lambda: least in shown(chat), "without the speed")
+
+
 async def test_the_header_tells_the_project_the_model_and_what_may_happen_unasked() -> None:
     """And nothing that the vitals, the chat or the foot say."""
     store = store_with(turn_started(loop=4), call())

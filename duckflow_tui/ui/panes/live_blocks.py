@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
@@ -217,10 +218,12 @@ def live_blocks(
     *,
     opened: bool,
     queue: bool,
+    step: bool,
 ) -> list[Block]:
     """Everything below the last message; ``replies`` keeps the drawn text of calls by their id.
 
-    ``opened`` shows reasoning as it comes and more output, ``queue`` messages that wait.
+    ``opened`` shows reasoning as it comes and more output, ``queue`` messages that wait, ``step``
+    how far a plan is.
     """
     blocks: list[Block] = []
     asked = bool(state.gates or state.cards)
@@ -245,7 +248,7 @@ def live_blocks(
     if state.turn is not None and state.turn.pause != "running":
         blocks.append(_paused(state, look))
     elif works:
-        blocks.append(_working(state, replies, look, moment))
+        blocks.append(_working(state, replies, look, moment, step=step))
     if queue:
         blocks.extend(_queued(message, look) for message in state.queue)
     return blocks
@@ -299,7 +302,12 @@ def _main_call(state: AgentState) -> LiveReply | None:
 
 
 def _working(
-    state: AgentState, replies: dict[str, LiveReplyBlock], look: Look, moment: Moment
+    state: AgentState,
+    replies: dict[str, LiveReplyBlock],
+    look: Look,
+    moment: Moment,
+    *,
+    step: bool,
 ) -> ReadyBlock:
     """``Working · step 2 of 4 · 0:42 · 38 tok/s · Esc pauses``: the one line that says how it
     stands.
@@ -321,20 +329,25 @@ def _working(
             still = moment.now - reply.grew_at >= STILL_AFTER
             key = "transcript.purpose.acting" if still else "transcript.working"
     said = words(key)
-    parts = [said[:1].upper() + said[1:]]
-    number, total = step_place(state)
-    if number:
-        parts.append(words("transcript.step_of", number=number, total=total))
+    number, total = step_place(state) if step else (0, 0)
     if turn is not None:
         began = turn.started_at + turn.away_s
         worked = worked_s(began, turn.waited_s, moment.now, state.waits_since)
     else:
         worked = moment.now - (live.started_at if live else moment.now)
-    parts.append(clock_text(worked))
-    if live is not None and (speed := _speed(live, moment.now)):
-        parts.append(words("transcript.speed", count=speed))
-    keys = words("transcript.esc_pauses")
-    block = _moving(" · ".join([*parts, keys]), "", look, moment, look.palette.quiet)
+    speed = _speed(live, moment.now) if live is not None else 0
+    parts = {
+        "said": said[:1].upper() + said[1:],
+        "step": words("transcript.step_of", number=number, total=total) if number else "",
+        "time": clock_text(worked),
+        "speed": words("transcript.speed", count=speed) if speed else "",
+        "keys": words("transcript.esc_pauses"),
+    }
+    for least in ("speed", "step"):  # what goes first where not all has room
+        if cell_len(" · ".join(filter(None, parts.values()))) > look.text_width - 2:
+            parts[least] = ""
+    line = " · ".join(filter(None, parts.values()))
+    block = _moving(line, "", look, moment, look.palette.quiet)
     block.group = "text"
     return block
 

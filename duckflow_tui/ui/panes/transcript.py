@@ -75,6 +75,7 @@ class Transcript(SearchableColumn, can_focus=True):
     words: var[Catalogue] = var(Catalogue)
     #: Whether anything may move; off, a still sign and the seconds show that work goes on.
     animation: var[bool] = var(True)
+    tells_step: var[bool] = var(True)  # no other line near it does
 
     def __init__(
         self,
@@ -270,6 +271,10 @@ class Transcript(SearchableColumn, can_focus=True):
         if self.is_mounted:
             self._restyle()
 
+    def watch_tells_step(self) -> None:
+        if self.is_mounted:
+            self._draw_live()
+
     def watch_animation(self) -> None:
         self._tick_while(needed=False)
         self._tick_while(needed=moves(self._column.live))
@@ -332,6 +337,7 @@ class Transcript(SearchableColumn, can_focus=True):
             moment,
             opened=self.details_open,
             queue=self._show_queue,
+            step=self.tells_step,
         )
         blocks = self._threads.with_head(blocks, state)
         self._column.set_live(blocks)
