@@ -104,7 +104,7 @@ class Catalogue:
         may bring its noun: ``{count:line|lines}`` is "1 line", and "2 lines". ``because``, the key
         of a sentence with the same params, fills ``{reason}``.
         """
-        text = entries(self.language).get(key) or entries("en").get(key) or key
+        text = entries(self.language).get(key, entries("en").get(key, key))
         if not params:
             return cast("SafeText", text)  # our own
         from duckflow_tui.safety.safe_text import SafeText, visible

@@ -66,7 +66,7 @@ def verdict_words(review: Review, words: Catalogue) -> str:
         open_ = [i for i in open_ if i.requirement_id in review.unchecked] or open_
     named = [item.requirement for item in open_]
     named = named or [lack.what for lack in review.missing]
-    what = words("work.joined").join(" ".join(name.split()) for name in named[:_NAMED])
+    what = words("review.joined").join(" ".join(name.split()) for name in named[:_NAMED])
     if more := len(named) - _NAMED:
         what += f" {words('review.more', count=more)}" if more > 0 else ""
     if not what:

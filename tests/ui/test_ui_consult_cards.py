@@ -349,7 +349,7 @@ async def test_the_model_is_told_apart_from_the_app(open_apps: OpenApps) -> None
         _,
     ):
         text = screen_text(app)
-        assert f"its view  {SAYS}  A fixture sets the price" in text
+        assert f"its view  {SAYS} A fixture sets the price" in text
         assert "likely    It waits for another result" in text
 
 

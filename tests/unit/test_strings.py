@@ -20,6 +20,11 @@ def test_both_languages_have_the_same_entries() -> None:
         assert not re.search(r"\{\w+:", text), key  # which has no plural
 
 
+def test_what_a_language_leaves_out_is_not_said_in_english() -> None:
+    assert Catalogue("en")("consult.joint") == " "
+    assert Catalogue("ja")("consult.joint") == ""
+
+
 #: The params that are numbers, some with commas.
 COUNTS = {
     "added", "at", "attempts", "before", "after", "calls", "count", "counted", "damaged",

@@ -197,7 +197,8 @@ class CardPane(QuestionWidget):
         if card.kind in REMARKED:
             rows = with_remarks(rows, self._remarks)
         heading, subject = self._heading()
-        if small or cell_len(f"{heading}  {subject}{self._number()}") > self.size.width - 2:
+        room = self.size.width - 2
+        if small or 0 < room < cell_len(f"{heading}  {subject}{self._number()}"):
             rows.insert(0, QuestionRow(heading, subject))
         self._rows.column = max((cell_len(row.label) for row in rows), default=0)
         self._rows.show(rows, fresh=fresh)

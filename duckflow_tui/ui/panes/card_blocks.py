@@ -106,7 +106,8 @@ class CardBlock(Block):
         row.append(Segment(fit(subject, max(0, room - head.cell_length)), ink(palette.text)))
         below: list[Row] = []
         if cell_len(answer) <= spare:
-            row += [Segment("  ", PLAIN), Segment(answer, ink(palette.quiet))]
+            gap = "  " if subject else ""
+            row += [Segment(gap, PLAIN), Segment(answer, ink(palette.quiet))]
         else:
             said = rows_of([(answer, ink(palette.quiet))], look.text_width - 4)
             below = prefixed(said, ("  ↳ ", ink(palette.faint)))

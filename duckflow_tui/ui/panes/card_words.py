@@ -110,7 +110,7 @@ def quoted_words(card: Card) -> list[str]:
     return [text for text in told if text]
 
 
-def reason_words(prefix: str, reason: Reason, words: Catalogue, **more: str) -> str:
+def reason_words(prefix: str, reason: Reason, words: Catalogue) -> str:
     """A cause or a hypothesis in words; the code itself where the catalogue has none."""
     key = f"{prefix}.{reason.code}"
     if not words.has(key):
@@ -125,15 +125,14 @@ def reason_words(prefix: str, reason: Reason, words: Catalogue, **more: str) -> 
             again = f"{params['operation']} {params.get('what', '')}".rstrip()
             signs["repeat"] = words("consult.sign.repeat_of", what=again)
         params["signs"] = words("consult.sign.join").join(signs.values())
-    return words(key, **(more | params))
+    return words(key, **params)
 
 
 # --- the kinds ------------------------------------------------------------------------------------
 
 
 def _situation(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
-    loop = str(situation.loop)
-    cause = reason_words("consult.cause", situation.cause, words, loop=loop)
+    cause = reason_words("consult.cause", situation.cause, words)
     means = words(f"consult.means.{situation.pattern}")
     joint = words("consult.joint")
     yield QuestionRow("", f"{cause}{joint}{means}", wide=True)
@@ -147,7 +146,7 @@ def _situation(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
         label = ""
     yield from _achieved(situation, words)
     if situation.hypothesis is not None:
-        guess = reason_words("consult.hypothesis", situation.hypothesis, words, loop=loop)
+        guess = reason_words("consult.hypothesis", situation.hypothesis, words)
         yield QuestionRow(words("consult.label.likely"), guess)
     if situation.hypothesis_said.strip():
         said = shown_line(situation.hypothesis_said.strip())

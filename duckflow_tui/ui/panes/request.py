@@ -271,7 +271,7 @@ class RequestView(LineView, can_focus=False):
     def _heads(self, width: int) -> list[tuple[str, str]]:
         """Label and the word ``says`` of each row as they are printed."""
         column = self._columns(width)
-        said = f"{self.says}{' ' * self._gap(width)}" if column else f"{self.says} "
+        said = f"{self.says} "
         same = " " * cell_len(said) if column else ""  # below a row that has said who speaks
         return [
             ("", "")

@@ -160,7 +160,7 @@ class StatusLine(Rows):
             gap = 1 if parts else 3
             parts.append(BarPart(moved.said, ink(colour), weight=5, gap=gap))
             if moved.level != "high":
-                parts.append(BarPart(self.words("status.why"), ink(palette.quiet), weight=1, gap=1))
+                parts.append(BarPart(self.words("status.why"), ink(palette.quiet), weight=1, gap=0))
         return parts
 
     def _mood(self, level: str) -> Mood:

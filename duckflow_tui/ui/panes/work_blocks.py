@@ -130,8 +130,9 @@ class WorkBlock(Block):
             said.append((count_words("edit", len(edits), look), "well"))
         pieces: list[Piece] = []
         for text, how in said:
-            lead = look.words("work.joined") if pieces else ""
-            pieces.append((lead + text, ink(palette.bad if how == "failed" else palette.quiet)))
+            if pieces:
+                pieces.append((look.words("work.joined"), ink(palette.quiet)))
+            pieces.append((text, ink(palette.bad if how == "failed" else palette.quiet)))
         return pieces + file_pieces([c for call in calls for c in call.result.undoable], look)
 
     @property
