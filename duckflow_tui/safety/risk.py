@@ -434,8 +434,6 @@ def _entry(
     found: os.DirEntry[str], here: _Level, depth: int, outside: bool, sizes: bool, zones: ZoneMap
 ) -> DirectoryEntry | None:
     name = found.name
-    if name.startswith(TEMP_PREFIX) and name.endswith(TEMP_SUFFIX):
-        return None
     path = here.prefix + name
     size = 0
     shared = False
@@ -447,6 +445,8 @@ def _entry(
         kind = FileKind.SPECIAL
     else:
         kind = FileKind.FILE
+        if name.startswith(TEMP_PREFIX) and name.endswith(TEMP_SUFFIX):
+            return None
         if sizes:
             try:
                 info = os.stat(name, dir_fd=here.fd, follow_symlinks=False)

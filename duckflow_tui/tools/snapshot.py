@@ -267,7 +267,7 @@ class FileCopies:
     def _stamped(self, entries: Iterable[DirectoryEntry]) -> Iterator[tuple[str, bool, _Stamp]]:
         """What is no folder: its path, whether it is a file that may be read, and its stamp."""
         for entry in entries:
-            if _is_folder(entry) or entry.zone is Zone.PROTECTED:
+            if _is_folder(entry):
                 continue
             info = self._workspace.status(entry.path)
             if info is None:
@@ -339,6 +339,8 @@ class FileCopies:
                 found.append(_Found(change.replace(directories=gone), copy, diff))
                 if not was.goes_back or (stamp is not None and not stamp.goes_back):
                     uncovered.append(path)
+            elif was.names > 1 and (stamp.names < was.names or stamp.inode != was.inode):
+                uncovered.append(path)  # it has the same bytes, and no longer with its other name
         rules = any(path.rpartition("/")[2] == _IGNORE_FILE for path in uncovered)
         rules = rules or any(f.change.path.rpartition("/")[2] == _IGNORE_FILE for f in found)
         for path, was in before.others.items():

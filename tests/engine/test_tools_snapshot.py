@@ -194,6 +194,10 @@ ODD = {
     "chmod u+s run.sh": ["run.sh"],
     "rm odd.": ["odd."],
     "cp one t; mv t one; echo x >> one": ["one"],
+    "cp -p one t; mv t one": ["one", "two"],  # the same bytes, and two files
+    "ln a.txt third": [],
+    "n=.duckflow-1.tmp; mkdir $n && echo x > $n/y": [],  # no unfinished file of the app
+    "echo x > git~1": ["git~1"],
     "echo x > ' '; echo x > '~'; echo x > '~root'": [],
 }
 
