@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import stat
+import threading
 from pathlib import Path
 from typing import Any, cast
 
@@ -411,6 +412,43 @@ async def test_the_app_begins_with_the_page_where_it_is_asked_for(tmp_path: Path
         await pilot.press("enter")
         await settled(pilot, lambda: not app.session.opening, "the session")
         assert sources(app).resumed == ["session_00000002"]
+
+
+class LateCatalog(Catalog):
+    """Reads on only once it may."""
+
+    def __init__(self, state_dir: Path) -> None:
+        super().__init__(state_dir, clock=ManualClock(NOW))
+        self.may_read = threading.Event()
+
+    def refresh(self, within: float | None = None, *, again: bool = True) -> bool:
+        if within is not None:
+            assert self.may_read.wait(10.0)
+        return super().refresh(within, again=again)
+
+
+@pytest.mark.parametrize("walked", [False, True])
+async def test_a_session_that_is_read_late_gets_the_cursor_unless_the_user_moved_it(
+    tmp_path: Path, walked: bool
+) -> None:
+    """Without an id, ``--resume`` offers the newest, also below one that is pinned."""
+    shelf(tmp_path)
+    catalog = LateCatalog(tmp_path)
+    catalog.refresh()
+    record(tmp_path, "session_0000000a", [asked("What was cut", NOW)], at=NOW)
+    app = app_with(FakeEngine(store_with()), catalog=catalog, choose=True)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
+        page = app.screen
+        assert isinstance(page, SessionScreen)
+        await settled(pilot, lambda: page.facts is not None and page.previewed, "what is known")
+        before = page.chosen
+        assert before.endswith("1")
+        if walked:
+            await pilot.press("up", "down", "down", "up")
+        catalog.may_read.set()
+        await settled(pilot, lambda: not page.reading and page.previewed, "the list")
+        assert page.chosen.rpartition("_")[2] == ("00000001" if walked else "0000000a")
 
 
 async def test_esc_there_begins_a_new_session(tmp_path: Path) -> None:

@@ -77,6 +77,7 @@ class SessionScreen(Board[SessionFacts | None]):
         self._everywhere = False
         self._trash = False
         self._reading = True
+        self._walked = False  # whether the user moved the cursor
         self._wrong = False
         self._pieces: tuple[str, list[Piece]] = ("", [])
         self._top: int | None = None  # the first row of the preview, None where it begins
@@ -165,7 +166,9 @@ class SessionScreen(Board[SessionFacts | None]):
         super().report(said)
 
     async def reload(self) -> None:
-        """Ask the catalog again, and keep the cursor where it was."""
+        """Ask the catalog again, and keep the cursor where the user left it; until it was moved, it
+        stays at the top while journals are read, or at the newest session where one is chosen.
+        """
         workspace = None if self._everywhere else self._workspace
         query = self._query
         if query:
@@ -183,6 +186,10 @@ class SessionScreen(Board[SessionFacts | None]):
             for one in listed
             if (one.facts.trashed_at is not None) == self._trash
         }
+        if self._reading and not self._walked:
+            newest = max(listed, key=lambda one: one.facts.last_at, default=None)
+            self._chosen = newest.facts.key if newest is not None and self._choosing else ""
+            self._at = 0
         self._columns = None
         self._answered = query
         await self._preview()
@@ -216,12 +223,14 @@ class SessionScreen(Board[SessionFacts | None]):
 
     def choose(self, name: str) -> None:
         self._chosen = name
+        self._walked = True
         self._top = None
         self.report("")
         self.run_worker(self._preview(), group="preview", exclusive=True, exit_on_error=False)
 
     def action_scroll_rows(self, by: int) -> None:
         self._top = (self._top or 0) + by * PAGE
+        self._walked = True
         self.invalidate()
 
     def action_search(self) -> None:
