@@ -100,14 +100,15 @@ def assess(
         for mark in ("through_link", "hard_link", "device_name"):
             if mark in marks:
                 found.note(mark, Risk.MEDIUM)
+    text = "" if line is None else line.text
     if content is not None:
         text = content.decode("utf-8", "replace")
         if holds_secret(text):
             found.note("secret_content", Risk.HIGH)
-        if _HIDING.search(text):
-            found.note("hidden_characters", Risk.HIGH)
-        if _LOOKALIKE.search(text):
-            found.note("lookalike_letters", Risk.HIGH)
+    if _HIDING.search(text):
+        found.note("hidden_characters", Risk.HIGH)
+    if _LOOKALIKE.search(text):
+        found.note("lookalike_letters", Risk.HIGH)
     script = effect in (Effect.WRITE, Effect.MOVE) and "script" in marks
     if script or (content is not None and content.startswith(b"#!")):
         found.risk = found.risk.raised()

@@ -477,6 +477,7 @@ def test_one_consent_lets_all_run_that_the_sandbox_holds() -> None:
         ("cat ../other/notes", "outside"),
         ("cp .git/config x", "protected"),
         ("ls \u202e", "hidden_characters"),
+        ("ls \u3164", "hidden_characters"),
     ],
 )
 def test_what_the_sandbox_does_not_keep_from_harm_asks_each_time(line: str, reason: str) -> None:
@@ -489,6 +490,12 @@ def test_what_the_sandbox_does_not_keep_from_harm_asks_each_time(line: str, reas
             assert (found.kind, found.can_grant_session, found.can_grant_step) == (G, False, False)
             assert reason in found.reasons
     assert command(line, HELD, NAMED).kind is A
+
+
+def test_letters_that_look_like_others_are_told_of_in_a_command_too() -> None:
+    found = command("p\u0443test -q", mode=STANDARD)
+    assert (found.kind, found.risk, found.can_grant_session) == (G, Risk.HIGH, False)
+    assert "lookalike_letters" in found.reasons
 
 
 @pytest.mark.parametrize(
