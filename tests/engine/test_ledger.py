@@ -454,21 +454,24 @@ async def test_a_should_that_stays_unmet_is_never_done_without_the_users_word(
         assert s.state.phase is Phase.IDLE
 
 
-@pytest.mark.parametrize("met", [True, False])
+@pytest.mark.parametrize(
+    ("met", "wish", "quote"),
+    [(True, "forget all of it, say no more", ""), (False, "Skip all of it.", "skip")],
+)
 async def test_what_is_dropped_is_told_to_model_and_user_and_the_request_is_judged_as_a_whole(
-    tmp_path: Path, met: bool
+    tmp_path: Path, met: bool, wish: str, quote: str
 ) -> None:
     """A model alone never drops all that was asked for: the user's last words are judged too."""
     script = story(
         works(claim(NOTES), claim(LOG)),
         ASK,
         done("So.", task_profile="FILE_OPERATION"),
-        requirements=(found(dropped=["r1", "r2"]),),
+        requirements=(found(dropped=["r1", "r2"], quote=quote),),
         satisfaction=(judged(0.9 if met else 0.1, {"r3": 0.9 if met else 0.1}),),
     )
     async with session(tmp_path, script, mode="trusted") as s:
         await s.turn("write the notes")
-        await s.engine.send("forget all of it, say no more")
+        await s.engine.send(wish)
         await s.until(lambda state: state.last_review is not None)
         told = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
         (said,) = [m for m in told if m.key == "judging.dropped"]
@@ -476,7 +479,7 @@ async def test_what_is_dropped_is_told_to_model_and_user_and_the_request_is_judg
         assert f"r1 {NOTES}; r2 {LOG}" in said.for_model
         assert "do not ask for them again" in said.for_model
         words, state = ledger(s)["r3"]
-        assert words == "write the notes; forget all of it, say no more"
+        assert words == f"write the notes; {wish}"
         assert state is (MET if met else RequirementState.REFUTED)
         assert s.state.last_review is not None
         assert s.state.last_review.done is met
