@@ -17,7 +17,7 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.faults import FaultCode, JournalHealth
 from duckflow_tui.session.reader import RecordedEvent
 from duckflow_tui.session.recording import Recording, record
-from duckflow_tui.session.resume import end_calls
+from duckflow_tui.session.resume import end_calls, open_to_read
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import SystemClock, digest
 from duckflow_tui.state.calls import RunningOperation
@@ -300,6 +300,22 @@ async def test_damage_and_commands_that_ended_are_said_once(tmp_path: Path) -> N
     journal.write_bytes(data)
     async with session(tmp_path, script(), resume=made.session_id) as made:
         assert {"resume.commands_ended", "resume.damaged"} <= set(made.notices())
+
+
+async def test_a_session_without_its_first_record_is_the_same_and_as_old(tmp_path: Path) -> None:
+    async with session(tmp_path, script(done("Hello."))) as made:
+        await made.turn("hello")
+        folder, was = made.ending.folder, made.state.session
+        assert folder is not None
+    journal = folder / "journal-1.d1"
+    journal.write_bytes(journal.read_bytes().replace(b"session_started", b"session_starter"))
+    header = open_to_read(folder).read.header
+    assert header is not None
+    async with session(tmp_path, script(), resume=was.session_id) as made:
+        assert "resume.damaged" in made.notices()
+        assert made.session_id == was.session_id
+        assert made.state.session.started_at == header.created_at > 0
+        assert said(made) == ["hello", "Hello."]
 
 
 # --- a session that the disk does not take -------------------------------------------------------
