@@ -83,6 +83,13 @@ def test_a_line_without_end_is_held_only_in_part_and_counts_once() -> None:
     ]
 
 
+def test_a_record_may_have_nearly_a_million_bytes() -> None:
+    """Sessions of earlier versions hold some."""
+    line = encode(1, b"1" * 999_900)
+    assert seqs(line) == [1]
+    assert len(line) < 1_000_000
+
+
 def test_a_record_inside_the_text_of_another_is_never_taken_for_one() -> None:
     forged = encode(9, as_bytes({"event": {"kind": "mode_changed", "mode": "trusted"}})).decode()
     line = encode(1, as_bytes({"text": f"\n{forged}\n"}))
