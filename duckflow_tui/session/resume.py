@@ -255,7 +255,7 @@ def _session(old: SessionInfo, restored: Restored, today: SessionInfo) -> Sessio
     """The session with the name and the beginning it had, where and with what it goes on."""
     header = restored.read.header
     return old.replace(
-        session_id=old.session_id or (header.session_id if header else today.session_id),
+        session_id=old.session_id or today.session_id,
         workspace=today.workspace,
         title=old.title or today.title,
         demo=today.demo,
