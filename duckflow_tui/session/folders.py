@@ -20,6 +20,7 @@ from duckflow_tui.session.faults import NotASession, SessionInUse, opening
 from duckflow_tui.state.base import digest
 
 _PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+OWN: Final = 0o600  # of a file that only the user may read and write
 TRASH: Final = "trash"  # beside ``sessions``, with the same folders in it
 
 
@@ -248,9 +249,9 @@ class SessionFolder:
         lock.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(_LOCK, flags, 0o600, dir_fd=self.descriptor)
+        descriptor = os.open(_LOCK, flags, OWN, dir_fd=self.descriptor)
         try:
-            os.fchmod(descriptor, 0o600)
+            os.fchmod(descriptor, OWN)
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, b"%d\n" % os.getpid(), 0)
@@ -353,9 +354,9 @@ def draft_in(disk: Disk, folder: int) -> Generator[NewFile]:
     GeneratorExit counts: a writer that is a generator may be closed before its end.
     """
     name = f".{secrets.token_hex(8)}{_SUFFIX}"
-    file = disk.create(folder, name, 0o600)
+    file = disk.create(folder, name, OWN)
     try:
-        os.fchmod(file, 0o600)  # the umask may have taken our own rights
+        os.fchmod(file, OWN)  # the umask may have taken our own rights
         yield NewFile(disk, folder, name, file)
     except BaseException:  # whatever it was, no draft may stay
         with contextlib.suppress(OSError):

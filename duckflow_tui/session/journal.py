@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.blobs import BLOBS, FileBlobs
 from duckflow_tui.session.faults import JournalHealth, Mode, SessionFault, code_of, reason
-from duckflow_tui.session.folders import SessionFolder, segment_name, sweep
+from duckflow_tui.session.folders import OWN, SessionFolder, segment_name, sweep
 from duckflow_tui.session.records import (
     HEADER_SEQ,
     JournalHeader,
@@ -179,7 +179,7 @@ class JournalDisk:
         """Append to the newest file; a line that was never finished gets a newline, no cut."""
         name = segment_name(self.segment)
         self._file = self._disk.append_to(folder.descriptor, name)
-        os.fchmod(self._file, 0o600)
+        os.fchmod(self._file, OWN)
         with folder.read(name) as file:
             self._size = file.seek(0, os.SEEK_END)
             file.seek(max(self._size - 1, 0))
@@ -193,9 +193,9 @@ class JournalDisk:
         self._leave_segment()
         self.segment = max([self.segment, *folder.segments()]) + 1
         name = segment_name(self.segment)
-        made = self._disk.create(folder.descriptor, name, 0o600)
+        made = self._disk.create(folder.descriptor, name, OWN)
         try:
-            os.fchmod(made, 0o600)
+            os.fchmod(made, OWN)
         finally:
             os.close(made)
         self._size = 0
