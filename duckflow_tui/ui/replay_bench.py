@@ -15,7 +15,7 @@ from duckflow_tui.ui.bindings import Surface, keys_of
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.panes.card import CardPane
 from duckflow_tui.ui.panes.diff_document import DiffDocument
-from duckflow_tui.ui.panes.diff_pane import ending_of
+from duckflow_tui.ui.panes.diff_pane import document_of, ending_of
 from duckflow_tui.ui.panes.gate import GatePane
 from duckflow_tui.ui.panes.plan import PlanPane
 from duckflow_tui.ui.panes.replay_bar import Reel, ReplayBar
@@ -199,14 +199,9 @@ class ReplayBench(Workbench):
             if self.diff.call_id:
                 self.diff.open(DiffDocument(()))
             return
-        gate, answer = message.gate, message.answer
-        left_out = set(answer.left_out) if answer is not None else set[tuple[int, int]]()
-        same = message.call_id == self.diff.call_id
-        if same and self.diff.view.document.left_out == left_out:
+        if message.call_id == self.diff.call_id and not self.diff.view.document.choosing:
             return
-        document = DiffDocument(message.previews or (gate.previews if gate is not None else ()))
-        document.left_out |= left_out
-        self.diff.open(document, message.call_id)
+        self.diff.open(document_of(message), message.call_id)
         self.diff.ended(ending_of(message.call_id, state.messages, state.undone_calls))
 
 

@@ -12,7 +12,7 @@ from support.app_states import (
     turn_started,
 )
 from support.conversations import START, answer, operation, user
-from support.gates import gate, many_lines, pricing
+from support.gates import gate, many_lines, preview, pricing
 from textual.widgets import Static
 
 from duckflow_tui.state.calls import ChangesUndone, OperationFinished, OperationRequested
@@ -132,6 +132,23 @@ async def test_what_was_left_out_partly_made_or_undone_is_not_said_to_be_applied
         assert await ends(3, Outcome.OK, once, change) == "✓ applied"
         store.dispatch(ChangesUndone(call_id="call_3", changes=(change,)))
         await settled(pilot, lambda: shown(app) == "↶ applied, then undone")
+
+
+async def test_what_was_left_out_is_still_so_where_a_session_is_taken_up() -> None:
+    """The pane has it from the conversation, where no key of a gate was pressed before."""
+    lines = "".join(f"{number}\n" for number in range(20))
+    both = preview("a.py", lines, lines.replace("\n2\n", "\ntwo\n") + "more\nand more\n")
+    assert len(both.hunks) == 2
+    fewer = answer(GateChoice.ONCE, left_out=((0, 1),))
+    store = store_with(turn_started())
+    store.state.messages += [operation(EDIT, {}, gate=gate(previews=(both,)), answer=fewer)]
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        await settled(pilot, lambda: shown(app) != "", "the change")
+        assert shown(app) == "✓ applied, 1 of 2 hunks left out"
+        view = app.bench.diff.view
+        assert (view.heading.added, view.heading.removed) == (1, 1)
+        assert view.document.left_out == {(0, 1)}
 
 
 async def test_a_change_that_nobody_was_asked_about_is_shown_when_it_was_made() -> None:

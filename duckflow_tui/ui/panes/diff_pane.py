@@ -94,6 +94,14 @@ def previews_of(message: OperationMessage) -> tuple[FilePreview, ...]:
     return message.previews or (message.gate.previews if message.gate is not None else ())
 
 
+def document_of(message: OperationMessage) -> DiffDocument:
+    """What the call would change, without what the user left out of it."""
+    document = DiffDocument(previews_of(message))
+    if message.answer is not None:
+        document.left_out |= set(message.answer.left_out)
+    return document
+
+
 def verdict_text(ending: FinishedCall, words: Catalogue, palette: Palette) -> Text:
     """``✗ not applied: you rejected it: too wide``; the sign says it without the colour."""
     if ending.stands:
@@ -227,7 +235,7 @@ class DiffPane(Vertical):
         newest = self.newest.look(state.messages)
         message = None if state.gates else newest
         if message is not None and message.call_id != self.call_id:
-            self.open(DiffDocument(previews_of(message)), message.call_id)
+            self.open(document_of(message), message.call_id)
         elif message is None and not state.gates and self._gone(state):
             self.open(DiffDocument(()))
         if newest is not None and newest.call_id == self.call_id:
