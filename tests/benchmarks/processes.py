@@ -57,9 +57,13 @@ def environ(home: Path | None = None) -> dict[str, str]:
 def terminal(
     command: Sequence[str], *, cwd: Path | None = None, home: Path | None = None
 ) -> Generator[Terminal]:
-    """The program in a terminal of 120 × 40 that keeps bytes and parses nothing."""
+    """The program in a terminal of 120 × 40 that keeps bytes and parses nothing; it begins with an
+    interpreter, as a user's does.
+    """
     where = cwd or fresh("work")
-    with Terminal(command, cwd=where, environ=environ(home), parse=False, echo=False) as opened:
+    with Terminal(
+        command, cwd=where, environ=environ(home), parse=False, echo=False, prepared=False
+    ) as opened:
         yield opened
 
 
