@@ -248,7 +248,8 @@ async def test_a_pane_can_have_all_of_the_screen(pane: str) -> None:
         assert {"plan", "diff", "vitals"} & shown(app) == {pane}
         assert not app.bench.query_one("#chat").display
         assert app.bench.composer.is_on_screen
-        assert ("z Esc back" in screen_text(app)) is (pane == "diff")
+        said = pane == "diff"
+        await settled(pilot, lambda: ("z Esc back" in screen_text(app)) is said, "the key back")
         await pilot.press("escape")
         await settled(pilot, lambda: side.region.width < 120, "the chat beside it")
         await settled(pilot, lambda: "z Esc back" not in screen_text(app), "the foot")
