@@ -139,6 +139,12 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     def get_default_screen(self) -> Screen[None]:
         return self.bench
 
+    def refresh_css(self, animate: bool = True) -> None:
+        if self.screen_stack:
+            super().refresh_css(animate)
+        else:  # the first screen has the sheets parsed, once it has added its own
+            self.stylesheet.set_variables(self.get_css_variables())
+
     def on_load(self) -> None:
         self.typed_ahead.hold()  # until the composer has the focus
         # Drawn before the keys are in, the composer would for a moment be empty again.

@@ -21,6 +21,8 @@ from support.app_states import (
 from support.pinned import ManualClock
 from support.screens import screen_text
 from textual import events
+from textual.color import Color
+from textual.css.stylesheet import Stylesheet
 from textual.message import Message
 
 from duckflow_tui.settings import SettingProblem
@@ -40,6 +42,27 @@ async def test_keys_before_the_composer_stands_arrive_in_order() -> None:
 
     async with app.run_test(message_hook=begins) as pilot:
         await settled(pilot, lambda: app.bench.composer.text == "hello wörld pastedx")
+
+
+async def test_the_style_sheets_are_parsed_only_once_the_screen_has_added_its_own() -> None:
+    """Parsed before it, all of them would be parsed a second time."""
+    parsed: list[bool] = []
+
+    class Sheet(Stylesheet):
+        def parse(self) -> None:
+            parsed.append(bool(app.screen_stack))
+            super().parse()
+
+        def reparse(self) -> None:
+            parsed.append(bool(app.screen_stack))
+            super().reparse()
+
+    app = app_with(FakeEngine(store_with()))
+    app.stylesheet = Sheet(variables=app.get_css_variables())
+    async with standing(app):
+        assert parsed
+        assert all(parsed)
+        assert app.bench.styles.background == Color.parse(app.theme_variables["background"])
 
 
 async def test_what_is_sent_before_the_session_is_open_is_sent_once_it_is() -> None:
