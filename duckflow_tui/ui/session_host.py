@@ -284,9 +284,13 @@ class SessionHost:
 
     async def _offer_recent(self, engine: Engine) -> None:
         """Offer the newest sessions of the folder to go on with, while nothing was said here."""
-        from duckflow_tui.session.catalog import AT_ONCE
 
         def read() -> list[SessionFacts]:
+            folder = self.sources.folder
+            if folder is not None and _is_alone(folder):
+                return []
+            from duckflow_tui.session.catalog import AT_ONCE
+
             catalog = self.sources.catalog
             catalog.refresh(AT_ONCE)
             known = catalog.known(engine.store.state.session.workspace)
@@ -399,6 +403,14 @@ class SessionHost:
                     await self._sources.close()
         except TimeoutError:
             log.warning("connections were still open at the end")
+
+
+def _is_alone(folder: Path) -> bool:
+    """Whether nothing lies beside it, so that its session is the only one of its workspace."""
+    try:
+        return all(other.name == folder.name for other in folder.parent.iterdir())
+    except OSError:
+        return False
 
 
 def _reason(error: BaseException | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+import pytest
 from support.app_states import FakeEngine, app_on, app_with, settled, standing, store_with
 from support.app_states import FakeSessions as Sources
 from support.conversations import user
@@ -20,6 +21,7 @@ from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.composer import Composer
+from duckflow_tui.ui.panes.start import Start
 from duckflow_tui.ui.session_host import AppOptions
 
 STORIES = story_requests("en")
@@ -123,6 +125,31 @@ async def test_nothing_waits_for_the_sessions_of_the_folder(tmp_path: Path) -> N
         go_on.set()
         await settled(pilot, lambda: all(w.is_finished for w in app.workers if w.name == "recent"))
         assert "fix it" not in screen_text(app)
+
+
+@pytest.mark.parametrize("others", [0, 1])
+async def test_a_folder_with_one_session_has_none_to_offer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    """The sessions of all other folders are then not looked through."""
+    own = record(tmp_path, "session_00000001", [asked("fix it", NOW)])
+    for _ in range(others):
+        record(tmp_path, "session_00000002", [asked("test it", NOW)])
+    looked: list[str] = []
+
+    class Watched(Catalog):
+        def refresh(self, within: float | None = None, *, again: bool = False) -> bool:
+            looked.append("looked")
+            return super().refresh(within, again=again)
+
+    def offered(*_: object) -> None:
+        looked.append("offered")
+
+    monkeypatch.setattr(Start, "offer", offered)
+    app = app_with(FakeEngine(store_with()), catalog=Watched(tmp_path), folder=own)
+    async with standing(app) as pilot:
+        await settled(pilot, lambda: "offered" in looked, "what there is to offer")
+        assert looked == ["looked"] * others + ["offered"]
 
 
 async def test_a_digit_takes_its_line_of_the_first_screen_once_the_composer_is_empty_again() -> (
