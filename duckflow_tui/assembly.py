@@ -43,8 +43,6 @@ from duckflow_tui.state.session import SessionInfo, SessionStarted
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.commands import CommandLimits, CommandRunner
-from duckflow_tui.tools.mcp.connection import ServerParts
-from duckflow_tui.tools.mcp.servers import McpServers
 from duckflow_tui.tools.memory import MemoryKind
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import AnyOperation, Arguments, default_registry
@@ -75,15 +73,19 @@ def build(
         event = first_event(choice, recording.session_id, workspace.root, store.clock.now())
         store.dispatch(event)
     registry = default_registry()
-    servers = McpServers(
-        settings.mcp.servers.values(),
-        ServerParts(
-            store, notices, spawn, choice.places.state / "mcp", os.environ, watchdog, workspace.root
-        ),
-        registry,
-        wire_name=wire_name,
-        approved=choice.approved,
-    )
+    servers = None
+    if settings.mcp.servers:
+        from duckflow_tui.tools.mcp.connection import ServerParts
+        from duckflow_tui.tools.mcp.servers import McpServers
+
+        folder = choice.places.state / "mcp"
+        servers = McpServers(
+            settings.mcp.servers.values(),
+            ServerParts(store, notices, spawn, folder, os.environ, watchdog, workspace.root),
+            registry,
+            wire_name=wire_name,
+            approved=choice.approved,
+        )
     named = NamedCommands(choice.allowed, workspace, store)
     kept: KeptRules | None = None
     if not (choice.headless or choice.demo):  # headless, consent is on the command line (R19)
@@ -115,7 +117,9 @@ def build(
     )
 
     async def facts(operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
-        found = await named.facts(operation, args) | servers.facts(operation.name)
+        found = await named.facts(operation, args)
+        if servers is not None:
+            found |= servers.facts(operation.name)
         return found - {Fact.NAMED} if Fact.CHANGED in found else found
 
     router = ToolRouter(
@@ -141,7 +145,8 @@ def build(
 
     async def ready() -> None:
         await trust.look()
-        await servers.ready()
+        if servers is not None:
+            await servers.ready()
 
     table = (
         PhaseTable.load(Path(settings.phases.table).expanduser()) if settings.phases.table else None

@@ -35,7 +35,7 @@ from duckflow_tui.llm.endpoints import (
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.places import ConfirmedOrigins, Places
 from duckflow_tui.safety.safe_text import visible
-from duckflow_tui.safety.secrets import RedactingFilter, Redactor
+from duckflow_tui.safety.secrets import RedactingFilter, Redactor, shield
 from duckflow_tui.settings import (
     CHOSEN,
     CHOSEN_FOR_NOW,
@@ -349,7 +349,7 @@ async def open_session(
     WorkspaceGone when the folder cannot be opened, OSError when the demo finds no room, and
     SessionFault when a session cannot be taken up.
     """
-    await asyncio.to_thread(_import_rooms, demo=choice.demo)
+    await asyncio.to_thread(_import_rooms, choice)
     choice = await asyncio.to_thread(choice.with_keys)
     from duckflow_tui.assembly import build, first_event
     from duckflow_tui.session.recording import record
@@ -403,13 +403,13 @@ async def open_session(
         yield engine
 
 
-def _import_rooms(*, demo: bool) -> None:
+def _import_rooms(choice: SessionChoice) -> None:
     """What a session is made with, imported when there is one: in a thread, which takes a while."""
-    if demo:
+    if choice.demo:
         import_module("duckflow_tui.demo.stage")
+    if choice.demo or choice.settings.mcp.servers:
+        import_module("duckflow_tui.tools.mcp.servers")
     import_module("duckflow_tui.assembly")
-    from duckflow_tui.safety.secrets import shield
-
     shield()  # while nothing has been started yet that could look
 
 

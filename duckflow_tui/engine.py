@@ -84,15 +84,15 @@ class Engine:
         self,
         parts: TurnParts,
         shell: Shell,
-        servers: McpServers,
+        servers: McpServers | None,
         memory: ProjectMemory,
         past: RecordedPast,
         spawn: Spawn,
         trust: ProjectTrust,
         kept: KeptRules | None = None,
     ) -> None:
-        """``memory`` and ``kept`` rules are of the project, ``past`` what was recorded of this
-        session.
+        """``servers`` are those of the settings, if any; ``memory`` and ``kept`` rules are of the
+        project, ``past`` what was recorded of this session.
         """
         self.store = parts.store
         self.notices = parts.notices
@@ -165,7 +165,8 @@ class Engine:
         """Load what the first request needs, after the screen stands."""
         await self._models.service.warm()
         await self.look_around()
-        await self.servers.begin()
+        if self.servers is not None:
+            await self.servers.begin()
 
     async def look_around(self) -> None:
         """Note what lies at the top of the project, for the first request of the session."""
@@ -355,7 +356,10 @@ class Engine:
         if self.trust.asked is not None:
             self.trust.withdraw()
         try:
-            await asyncio.gather(self._shell.close(), self.servers.close(), self.memory.close())
+            closing = [self._shell.close(), self.memory.close()]
+            if self.servers is not None:
+                closing.append(self.servers.close())
+            await asyncio.gather(*closing)
         finally:
             self.store.detach()  # what a turn that is left still lays down is not recorded
             self._inbox.close()

@@ -22,7 +22,6 @@ from pydantic import BaseModel, ValidationError
 
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.contacts import Report
-from duckflow_tui.llm.discovery import nearest
 from duckflow_tui.llm.endpoints import (
     CREDENTIAL_HEADERS,
     Endpoint,
@@ -190,6 +189,8 @@ class ChatClient:
         except LlmError:
             return
         if names and error.model.removeprefix("models/") not in names:
+            from duckflow_tui.llm.discovery import nearest
+
             error.code = "unknown_model"
             near = nearest(error.model, names, _SHOWN_MODELS)
             shown = list(dict.fromkeys((*near, *names)))[:_SHOWN_MODELS]

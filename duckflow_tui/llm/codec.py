@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.strict_json import parse_object
-from duckflow_tui.llm.text_calls import TextCalls, read_calls
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject, digest, plain_schema, schema_of
 from duckflow_tui.state.calls import OperationMessage
@@ -19,6 +18,9 @@ from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessa
 from duckflow_tui.state.decision import NEEDED, Action, Reading, TurnDecision
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.prompt import Prompt
+
+if TYPE_CHECKING:
+    from duckflow_tui.llm.text_calls import TextCalls
 
 Show = Callable[[str], None]
 
@@ -116,6 +118,8 @@ def calls_in(text: str, prompt: Prompt) -> TextCalls | None:
     """The calls that the text of a reply holds; None where it holds none and is an answer."""
     if _HOLDS_CALLS.search(text) is None:
         return None
+    from duckflow_tui.llm.text_calls import read_calls
+
     known: dict[str, JsonObject] = {DECIDE: schema_of(TurnDecision)["properties"]}
     for spec in (*prompt.known, *prompt.operations):
         known[wire_name(spec.name)] = known[spec.name] = spec.parameters.get("properties", {})

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 from duckflow_tui.agent.rest import interrupted_at
 from duckflow_tui.plans.propose import end_plan, held_back, let_go, set_step
 from duckflow_tui.plans.report import failed_task, is_independent, reported, result_line
-from duckflow_tui.plans.step import StepRun
 from duckflow_tui.plans.tasks import LinkFault, call_of
 from duckflow_tui.state.base import StateError, Told, one_line
 from duckflow_tui.state.gates import (
@@ -143,6 +142,8 @@ class PlanRun:
         return next((step for step in self._ready() if step.step_id not in held), None)
 
     async def _step(self, step: Step) -> StepReport:
+        from duckflow_tui.plans.step import StepRun
+
         mode = self._mode(step)
         self._store.dispatch(
             WorkProgressed(

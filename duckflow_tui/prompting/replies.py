@@ -16,7 +16,7 @@ _NUMBER: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(?:(%)|/\s*([1-9]\d*))?")
 class Shape(BaseModel):
     """Base of a reply: missing fields are an error that the model may repair."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod

@@ -36,13 +36,7 @@ from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.screens.board import Board, StateBoard
 from duckflow_tui.ui.screens.confirm import Answer, Confirm
 from duckflow_tui.ui.screens.dialog import Dialog, TypedAhead
-from duckflow_tui.ui.screens.form import LineForm
-from duckflow_tui.ui.screens.keys_help import KeysHelp
-from duckflow_tui.ui.screens.memory import MemoryBoard, fault_words
 from duckflow_tui.ui.screens.pick_list import Choice, PickList, profile_choices
-from duckflow_tui.ui.screens.processes import ProcessBoard
-from duckflow_tui.ui.screens.servers import ServerBoard
-from duckflow_tui.ui.screens.waiting import WaitingBoard
 from duckflow_tui.ui.session_host import AppOptions, SessionHost
 from duckflow_tui.ui.terminal import Terminal, TerminalGuard
 from duckflow_tui.ui.textual_private import HostedApp, half_width_key
@@ -314,6 +308,8 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.pick("palette", choices, lambda name: self.run_command(names[name]))
 
     def action_keys(self) -> None:
+        from duckflow_tui.ui.screens.keys_help import KeysHelp
+
         self.push_screen(KeysHelp(self.words))
 
     def action_quit_now(self) -> None:
@@ -393,10 +389,16 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             return
         match name:
             case "queue":
+                from duckflow_tui.ui.screens.waiting import WaitingBoard
+
                 page: StateBoard = WaitingBoard(self.words, store)
             case "processes":
+                from duckflow_tui.ui.screens.processes import ProcessBoard
+
                 page = ProcessBoard(self.words, store)
             case "servers":
+                from duckflow_tui.ui.screens.servers import ServerBoard
+
                 page = ServerBoard(self.words, store)
             case "working":
                 from duckflow_tui.ui.screens.working_memory import WorkingMemoryBoard
@@ -427,6 +429,8 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             return
         match name:
             case "memory":
+                from duckflow_tui.ui.screens.memory import MemoryBoard
+
                 page: StateBoard = MemoryBoard(self.words, engine)
             case "plans":
                 from duckflow_tui.ui.screens.plans import PlansBoard
@@ -494,6 +498,8 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     # --- the session as a whole -------------------------------------------------------------
 
     def action_rename(self) -> None:
+        from duckflow_tui.ui.screens.form import LineForm
+
         engine = self.session.acting()
         if engine is None:
             return
@@ -541,6 +547,8 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
                 self.spawn(self._remember(engine, text.strip()), "memory")
 
     async def _remember(self, engine: Engine, text: str) -> None:
+        from duckflow_tui.ui.screens.memory import fault_words
+
         fault = await engine.memory.remember(text)
         if fault is None:
             self.status.show_notice("memory.noted")

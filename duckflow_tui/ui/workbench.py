@@ -34,7 +34,6 @@ from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.side import MOST, SIDE, Side
 from duckflow_tui.ui.panes.status import StatusLine
 from duckflow_tui.ui.panes.talk import Talk
-from duckflow_tui.ui.screens.find import Find
 from duckflow_tui.ui.screens.pick_list import Choice
 from duckflow_tui.ui.session_host import AppOptions, Unsent
 from duckflow_tui.ui.textual_private import draw_leanly
@@ -476,6 +475,8 @@ class Workbench(Screen[None], inherit_bindings=False):
         below = self.size.height - self.composer.region.y if self.composer.region.height else 1
         searched = view if self.focused is view else chat
         if searched is not None:
+            from duckflow_tui.ui.screens.find import Find
+
             self.host.push_screen(Find(self.words, searched, below))
 
     def action_copy(self) -> None:

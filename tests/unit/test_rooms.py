@@ -107,10 +107,8 @@ def test_only_the_ui_room_imports_textual() -> None:
 
 
 def loaded_after(code: str) -> set[str]:
-    """Top-level modules in ``sys.modules`` after the code ran in a fresh interpreter."""
-    script = (
-        f"{code}\nimport sys\nprint(' '.join(sorted({{m.split('.')[0] for m in sys.modules}})))"
-    )
+    """The names in ``sys.modules`` after the code ran in a fresh interpreter."""
+    script = f"{code}\nimport sys\nprint(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
     )
@@ -132,6 +130,19 @@ def test_nothing_heavy_is_loaded_before_the_first_frame() -> None:
 def test_the_client_library_is_not_loaded_with_the_app() -> None:
     loaded = loaded_after("import duckflow_tui.ui.app, duckflow_tui.compose")
     assert not loaded & {"openai", "httpx2", "mcp", "tree_sitter_bash"}
+
+
+def test_what_few_sessions_need_is_not_loaded_with_each() -> None:
+    loaded = loaded_after(
+        "import duckflow_tui.assembly, duckflow_tui.ui.app, duckflow_tui.llm.client"
+    )
+    ours = {name.removeprefix("duckflow_tui.") for name in loaded}
+    assert not ours & {"tools.mcp.servers", "tools.mcp.connection", "tools.mcp.schemas"}
+    assert not ours & {"plans.step", "llm.text_calls", "llm.discovery", "ui.connecting"}
+    assert not ours & {"sqlite3", "session.index"}
+    pages = {name for name in ours if name.startswith("ui.screens.")}
+    opened = {"board", "confirm", "dialog", "pick_list", "session_rows"}  # parts of what stands
+    assert pages <= {f"ui.screens.{name}" for name in opened}
 
 
 #: Records with more than eight fields: what was typed, set, found or said, a fact each. What works

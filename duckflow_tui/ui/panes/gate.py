@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from rich.cells import cell_len
 from textual import events
@@ -22,8 +22,9 @@ from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_view import GateView
 from duckflow_tui.ui.panes.question import QuestionWidget
-from duckflow_tui.ui.screens.edit_proposal import EditProposal, without
-from duckflow_tui.ui.screens.whole_diff import WholeDiff
+
+if TYPE_CHECKING:
+    from duckflow_tui.ui.screens.whole_diff import WholeDiff
 
 
 def gate_bindings() -> list[BindingType]:
@@ -269,6 +270,8 @@ class GatePane(GateView):
         """The diff on the whole screen; nothing is answered there."""
         gate = self._gate
         if self._is_here and gate is not None and gate.previews:
+            from duckflow_tui.ui.screens.whole_diff import WholeDiff
+
             self._guard.end()  # what comes until the screen has the keys answers nothing
             self._whole = WholeDiff(self.words, self._document, self._view.at)
             host_of(self).push_screen(self._whole, lambda _: self._back_from(gate))
@@ -297,6 +300,8 @@ class GatePane(GateView):
         gate = self._open_gate()
         if gate is None or not gate.can_edit or not gate.previews:
             return
+        from duckflow_tui.ui.screens.edit_proposal import EditProposal, without
+
         text = self._proposed(gate.gate_id) if self._proposed else None
         preview, out = gate.previews[0], [hunk for _, hunk in self._document.left_out]
         if text is not None and out:  # what was left out stays so

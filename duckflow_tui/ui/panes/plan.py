@@ -37,7 +37,6 @@ from duckflow_tui.ui.panes.plan_rows import (
 )
 from duckflow_tui.ui.panes.rows import LineView, Rows, palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, prefixed, rows_of, wrap
-from duckflow_tui.ui.screens.step_form import StepForm
 
 if TYPE_CHECKING:
     from duckflow_tui.plans.actions import PlanActions
@@ -461,6 +460,8 @@ class PlanPane(PlanView, can_focus=True):
         step, plan = self.cursor_step, self._tree.plan
         host = host_of(self)
         if step is not None and plan is not None and host.session.acting() is not None:
+            from duckflow_tui.ui.screens.step_form import StepForm
+
             host.push_screen(StepForm(self.words, plan, step, new=new), self._edit)
 
     async def _edit(self, edit: PlanEdit | None) -> None:

@@ -27,12 +27,12 @@ from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate import GatePane
 from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.panes.transcript import Transcript
-from duckflow_tui.ui.panes.welcome import Welcome
 from duckflow_tui.ui.session_host import AppOptions
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.panes.start import Start
+    from duckflow_tui.ui.panes.welcome import Welcome
 
 #: Seconds after which a digit alone in the composer takes its line: what follows sooner makes it
 #: the beginning of a text, which people type at 0.1 to 0.3 seconds a character.
@@ -121,6 +121,8 @@ class Talk(Vertical):
 
     async def show_welcome(self) -> None:
         """No endpoint is configured: say how to set one."""
+        from duckflow_tui.ui.panes.welcome import Welcome
+
         chat = self.query_one("#chat", Vertical)
         await chat.remove_children()
         self.transcript = self.start = None

@@ -35,8 +35,8 @@ class ServerBoard(StateBoard):
 
     def action_want(self, wish: Wish) -> None:
         engine = self.host.session.acting()
-        if engine is not None:
-            servers = engine.servers
+        servers = engine.servers if engine is not None else None
+        if servers is not None:
             wishes = {"start": servers.start, "stop": servers.stop, "restart": servers.restart}
             self.host.spawn(wishes[wish](self.chosen), "server")
 
@@ -124,7 +124,8 @@ class ServerBoard(StateBoard):
 
     async def _read(self, name: str) -> None:
         engine = self.host.session.engine  # a replay has none: the log is another one by now
-        text = await engine.servers.log(name) if engine is not None else ""
+        servers = engine.servers if engine is not None else None
+        text = await servers.log(name) if servers is not None else ""
         lines = text.rstrip("\n").split("\n")[-LOG_LINES:] if text.strip() else []
         if (name, lines) != self._log:
             self._log = (name, lines)
