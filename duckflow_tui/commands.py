@@ -271,7 +271,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     ),
     Command("fork", "acting_page('fork')", when=with_endpoint, also=("branch",)),
     Command("copy", "screen.copy", when=always, reads=True),
-    Command("model", "model", when=always, also=("models",)),
+    Command("model", "model", takes="text", when=always, also=("models",)),
     Command("connect", "connect", when=always, also=("login",)),
     Command("trust", act=_trust),
     Command(

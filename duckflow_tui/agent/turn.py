@@ -88,7 +88,8 @@ class Turn(Thread):
             await self._finish(end)
         except LlmError as error:
             told = BROKE_OFF if decisions_of(self.store.state) else ""
-            self.parts.notices.error(f"llm.error.{error.code}", for_model=told, **error.params)
+            kind = "in_turn" if error.code in ("connect", "not_found_host") else "error"
+            self.parts.notices.error(f"llm.{kind}.{error.code}", for_model=told, **error.params)
             detail = f"{error.code}: {error.detail}"[:200]
             self.parts.machine.set_status(Status.ERROR, detail)
             reason = Reason(code=f"llm.{error.code}")

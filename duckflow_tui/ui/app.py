@@ -463,8 +463,9 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
         return Connecting(self)
 
-    def action_model(self) -> None:
-        self.spawn(self.connecting.choose_model(), "connecting")
+    def action_model(self, wanted: str = "") -> None:
+        """The list of models, narrowed to what is ``wanted``."""
+        self.spawn(self.connecting.choose_model(wanted=wanted), "connecting")
 
     def action_connect(self) -> None:
         self.spawn(self.connecting.connect(), "connecting")

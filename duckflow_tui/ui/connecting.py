@@ -405,8 +405,10 @@ class Connecting:
         if role == "main":
             app.spawn(self.try_behind(engine, line), "probe")
 
-    async def choose_model(self, only: str = "") -> None:
-        """Let the user choose among the models of all endpoints, or of the one so named."""
+    async def choose_model(self, only: str = "", wanted: str = "") -> None:
+        """Let the user choose among the models of all endpoints, or of the one so named; the list
+        begins with those that are like ``wanted``.
+        """
         from duckflow_tui.ui.screens.model_list import ModelList
 
         app, sources = self._app, self._app.session.sources
@@ -416,6 +418,7 @@ class Connecting:
             await self.connect()
             return
         page = ModelList(app.words, app.words("models.title"), only, self, at_hand)
+        page.wanted = wanted
         lines = sources.connections.lines
         kept = (*sources.connections.favourites, *lines)
         known = [ref for ref in kept if ref.endpoint in names]

@@ -54,6 +54,17 @@ async def test_enter_takes_what_the_keys_before_it_in_one_burst_lead_to(
             await settled(seat.pilot, lambda: now(seat) == model, model)
 
 
+async def test_a_model_that_is_named_with_the_command_is_what_enter_takes(tmp_path: Path) -> None:
+    with shelf() as (url, _):
+        async with at_models(tmp_path, shelf_url=url) as seat:
+            await seat.says("/model teal")
+            await seat.sees("Which model answers?", "teal")
+            await settled(seat.pilot, lambda: "mallard" not in seat.screen, "the others left out")
+            await settled(seat.pilot, lambda: "Asking for more" not in seat.screen)
+            await seat.pilot.press("enter")
+            await settled(seat.pilot, lambda: now(seat) == "shelf/teal", "shelf/teal")
+
+
 def now(seat: ModelSeat) -> str:
     """The model that answers now."""
     engine = seat.app.session.engine

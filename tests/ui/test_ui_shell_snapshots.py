@@ -219,7 +219,7 @@ def offline(language: str) -> Store:
         "setting": "endpoints.local.base_url",
         "detail": "All connection attempts failed",
     }
-    store.state.messages.append(notice("llm.error.connect", Level.ERROR, **params))
+    store.state.messages.append(notice("llm.in_turn.connect", Level.ERROR, **params))
     ended(store, "failed", llm_calls=0)
     store.state.status = Status.ERROR
     return store

@@ -207,7 +207,9 @@ LONG = "\n".join(f"line {number}" for number in range(40))
 
 @pytest.mark.parametrize("text", [LONG, "word " * 400])
 async def test_a_long_message_of_the_user_stays_folded(text: str) -> None:
-    """Sent now or in a session that is resumed: its first lines, and what opens the rest."""
+    """Sent now or in a session that is resumed: its first lines, what opens the rest, and the last
+    line, where the question about what was pasted stands.
+    """
     state = AgentState()
     state.messages = [user(text), assistant("Read.", 1)]
     app = ChatApp(state)
@@ -215,7 +217,12 @@ async def test_a_long_message_of_the_user_stays_folded(text: str) -> None:
         folded = app.lines()
         row = next(n for n, line in enumerate(folded) if "▸" in line)
         assert row <= 4
-        assert "line 39" not in "\n".join(folded)
+        assert not any("line 20" in line for line in folded)
+        if text == LONG:
+            assert [line.split() for line in folded[row : row + 2]] == [
+                ["▸", "36", "more", "lines"],
+                ["line", "39"],
+            ]
         await pilot.click(app.chat, offset=(6, row))
         opened = "\n".join(app.lines())
         assert opened.split().count("word" if text[0] == "w" else "line") == len(

@@ -116,35 +116,41 @@ class Block:
 
 
 class UserBlock(Block):
-    """What the user sent; of a long message, such as one with a pasted file, its first lines."""
+    """What the user sent; of a long message, such as one with a pasted file, the first lines and
+    the last one, where a question about it stands.
+    """
 
     def __init__(self, text: str, *, aside: bool = False) -> None:
         super().__init__()
         self.text = text
         self.aside = aside  # said beside the work
         self.foldable = is_long(text)
+        self._fold_at = 0  # the row that opens it
 
     def draw(self, look: Look) -> list[Row]:
-        text, hidden = self.source, 0
+        text, hidden, last = self.source, 0, ""
         if self.foldable and not self.opened:
             text, hidden = first_lines(text)
-        pieces = [(visible(text), ink(look.palette.text))]
-        mark = ("›", ink(look.palette.accent, bold=True))
-        rows = rows_of(pieces, look.text_width)
+            last = _last_line(self.source) if hidden > 1 else ""
+        style, mark = ink(look.palette.text), ("›", ink(look.palette.accent, bold=True))
+        rows = rows_of([(visible(text), style)], look.text_width)
+        self._fold_at = len(rows)
         if self.foldable:
-            rows.append(long_row(self.opened, hidden, len(self.source), look))
+            rows.append(long_row(self.opened, hidden - bool(last), len(self.source), look))
+        if last:
+            rows += rows_of([(visible(last), style)], look.text_width)
         if self.aside:
             rows = with_chip(rows, look.words("transcript.beside"), look)
         return framed(rows, look, mark)
 
     @property
     def fold_row(self) -> int:
-        return len(self.rows) - 1 if self.foldable and self.rows else 0
+        return self._fold_at
 
     def estimate(self, look: Look) -> int:
         folded = self.foldable and not self.opened
         text = first_lines(self.source)[0] if folded else self.text
-        return rough_rows(text, look.text_width) + self.foldable
+        return rough_rows(text, look.text_width) + 2 * self.foldable
 
     @property
     def source(self) -> str:
@@ -167,6 +173,12 @@ def first_lines(text: str) -> tuple[str, int]:
     shown = [line[:_SHOWN_CHARS] for line in lines[:_SHOWN_LINES]]
     cut = shown != lines[:_SHOWN_LINES]
     return "\n".join(shown) + (ELLIPSIS if cut else ""), len(lines) - len(shown)
+
+
+def _last_line(text: str) -> str:
+    """The last line, cut where it is long."""
+    line = text[-_SHOWN_CHARS - 1 :].rpartition("\n")[2]
+    return line if len(line) <= _SHOWN_CHARS else ELLIPSIS + line[1:]
 
 
 def long_row(opened: bool, hidden: int, characters: int, look: Look) -> Row:

@@ -84,6 +84,7 @@ class PickList(Dialog[str | None]):
         self._preview = preview
         self._title = title
         self._hint = hint
+        self.wanted = ""  # what the field holds at first
         self._width = 0  # of the labels that are listed, in cells
         self._choices = {choice.value: choice for choice in choices}
         self._labels = {f"{c.label} {c.about}".strip(): c.value for c in choices}
@@ -92,14 +93,14 @@ class PickList(Dialog[str | None]):
         with Vertical(classes="card"):
             yield Static(self._title, markup=False, classes="card-title")
             # An id, since the key that opens a list may be in the type-ahead of its name.
-            field = Input(placeholder=self._hint, compact=True, classes="card-field")
+            field = Input(self.wanted, self._hint, compact=True, classes="card-field")
             field.cursor_blink = False
             yield field
             yield OptionList(markup=False, compact=True, classes="card-list")
 
     def on_mount(self) -> None:
         self.query_one(OptionList).can_focus = False
-        self._fill("")
+        self._fill(self.wanted)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._fill(event.value)
