@@ -43,6 +43,7 @@ async def test_what_comes_right_behind_n_is_the_reason(text: str, open_apps: Ope
         reason = app.query_one("#gate-reason", Input)
         assert reason.value == text[1:].replace("y\x7f", "")
         assert app.focused is reason
+        assert not reason.cursor_blink  # who thinks about a reason is shown nothing anew
         burst(app, " it\r")
         await drawn(pilot)
         answer = app.answers[0]
