@@ -44,7 +44,7 @@ def pipe() -> Generator[tuple[int, int]]:
 
 
 def test_keys_are_shown_as_they_come_and_kept(pipe: tuple[int, int]) -> None:
-    shown = Shown()
+    shown, before = Shown(), len(os.listdir("/dev/fd"))
     keys = EarlyKeys(pipe[0], shown)
     data = "fix 日".encode()
     os.write(pipe[1], data[:-1])  # half a character shows nothing yet
@@ -55,6 +55,7 @@ def test_keys_are_shown_as_they_come_and_kept(pipe: tuple[int, int]) -> None:
     shown.wait("fix X")
     assert keys.take() == data + b"\x7fX"
     assert keys.take() == b""
+    assert len(os.listdir("/dev/fd")) <= before
 
 
 @pytest.mark.parametrize("key", [b"\r", b"\x1b[200~", b"\x03", b"\t", "\u202e".encode()])
