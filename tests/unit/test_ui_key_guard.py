@@ -223,12 +223,14 @@ class Pump:
 
     _parent = None
 
-    def __init__(self) -> None:
+    def __init__(self, *, takes: bool = True) -> None:
         self.waiting: list[Any] = []
+        self._takes = takes
 
     def call_later(self, call: Any) -> bool:
-        self.waiting.append(call)
-        return True
+        if self._takes:
+            self.waiting.append(call)
+        return self._takes
 
 
 async def test_a_key_waits_for_every_queue_that_may_hold_one_typed_before_it() -> None:
@@ -241,5 +243,12 @@ async def test_a_key_waits_for_every_queue_that_may_hold_one_typed_before_it() -
             async with asyncio.timeout(0.02):
                 await order.turn()
         pump.waiting.pop()()
+    async with asyncio.timeout(0.3):
+        await order.turn()
+
+
+async def test_what_is_taken_down_holds_no_key_back() -> None:
+    order, gone = InOrder(), cast("Any", Pump(takes=False))
+    order.behind(gone, gone)
     async with asyncio.timeout(0.3):
         await order.turn()
