@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.app_states import FakeEngine, FakeSessions, app_with, settled, standing, store_with
+from support.conversations import user
 from support.pinned import ManualClock
 from support.rewind_states import asked
 from support.screens import screen_text, shown
@@ -179,6 +180,38 @@ async def test_the_second_of_two_keys_counts_once_the_first_could_be_read() -> N
         await pilot.press("b")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert engine.rewind.asked == ["back with files msg_2"]
+
+
+async def test_a_list_has_the_rows_that_what_is_below_it_leaves() -> None:
+    """What is hidden above and below is counted, and the cursor moves before the list does."""
+    store = store_with()
+    store.state.messages = [
+        user(f"request {n}").model_copy(update={"message_id": f"msg_{n}"}) for n in range(40)
+    ]
+    app = app_with(FakeEngine(store))
+    async with standing(app) as pilot:
+        await opened(app, pilot)
+
+        def listed() -> list[str]:
+            lines = page(app).splitlines()[2:]
+            return lines[: lines.index("")]
+
+        rows = page(app).splitlines()
+        # the head, the list, a blank, three rows below, and the keys, with a blank above
+        assert len(listed()) == len(rows) - 2 - 1 - 3 - 1 - 2
+        shown = len(listed()) - 1
+        assert listed()[-1].strip() == f"↓ {41 - shown} more"
+        await pilot.press(*["down"] * (shown - 2))
+        assert listed()[shown - 1].startswith("›")
+        assert listed()[-1].strip() == f"↓ {41 - shown} more"
+        await pilot.press("down")
+        assert listed()[shown - 1].startswith("›")
+        assert listed()[-1].strip() == f"↑ 1 more   ↓ {40 - shown} more"
+        await pilot.press("up")
+        assert listed()[shown - 2].startswith("›")
+        await pilot.press(*["down"] * 40)
+        assert listed()[-1].strip() == f"↑ {41 - shown} more"
+        assert listed()[-2].startswith("›")
 
 
 async def test_what_would_stay_is_shown_before_files_alone_are_undone() -> None:

@@ -78,6 +78,7 @@ class Board(Dialog[T], Generic[T]):
         self._said = ""  # what came of the last key
         self._chosen = ""
         self._at = 0  # where the chosen one stood when it was last seen
+        self._first = 0  # the one that the list began with when it was last drawn
         self._offset = 0  # rows that what belongs to it is scrolled by
         self._ticker: Timer | None = None
         self._page = Page(self._paint)
@@ -297,16 +298,47 @@ class Board(Dialog[T], Generic[T]):
             rows += rows_of([(self.empty(), ink(palette.quiet))], width)
             rows += self.about_none(width)
         else:
-            room = max(1, height - len(rows) - len(foot) - 1)
             listed = [chosen] if low else names
-            rows += list_rows(listed, chosen, self.item, width, room, palette, self.words)
-            rows += [*gap, *self.about(chosen, width)]
+            space = max(1, height - len(rows) - len(foot) - 2 * len(gap))
+            about = self.about(chosen, width)
+            # Half of the room for the list, and what the rest does not need.
+            most = min(len(listed), space, max(_LEAST + 1, (space + len(gap)) // 2))
+            room = space - most - len(about)
+            detail = self.detail(chosen, width, room) if room > 0 else []
+            while detail and not detail[-1]:
+                detail.pop()
+            most = min(len(listed), most + max(0, room - len(detail)))
+            rows += [*self._list(listed, chosen, width, most), *gap, *about]
             room = height - len(rows) - len(foot) - len(gap)
             if room > 0:
-                rows += self._window(self.detail(chosen, width, room), room, palette)
+                rows += self._window(detail, room, palette)
         del rows[max(0, height - len(foot) - len(gap)) :]
         rows += [[] for _ in range(height - len(rows) - len(foot))]
         return [*rows, *foot][:height]
+
+    def _list(self, names: Sequence[str], chosen: str, width: int, most: int) -> list[Row]:
+        """The items, or as many as ``most`` rows hold; what is hidden is counted in the last."""
+        palette = self._page.palette
+        shown = len(names) if len(names) <= most else max(1, most - 1)
+        at = names.index(chosen)
+        first = min(max(self._first, at - shown + 1, 0), at, len(names) - shown)
+        self._first = first
+        rows: list[Row] = []
+        for name in names[first : first + shown]:
+            lit = name == chosen
+            row = [Segment("› " if lit else "  ", ink(palette.accent)), *self.item(name, width - 2)]
+            used = sum(cell_len(segment.text) for segment in row)
+            row.append(Segment(" " * max(0, width - used), ink(None)))
+            rows.append(marked(row, 0, -1, ink(None, on=palette.bars)) if lit else row)
+        below = len(names) - first - shown
+        hidden = [
+            self.words(f"board.{where}", count=count)
+            for where, count in (("above", first), ("below", below))
+            if count
+        ]
+        if hidden and most > 1:
+            rows.append([Segment(f"  {'   '.join(hidden)}", ink(palette.quiet))])
+        return rows
 
     def _window(self, rows: list[Row], room: int, palette: Palette) -> list[Row]:
         """As many of the rows as there is room for; what is hidden below is counted."""
@@ -353,35 +385,6 @@ class StateBoard(Board[None]):
     def show(self, state: AgentState) -> None:
         """Draw what the state says now."""
         self.invalidate()
-
-
-def list_rows(
-    names: Sequence[str],
-    chosen: str,
-    item: Callable[[str, int], Row],
-    width: int,
-    room: int,
-    palette: Palette,
-    words: Catalogue,
-) -> list[Row]:
-    """As many items as half the room takes, about the chosen one; what is hidden is counted."""
-    shown = min(len(names), room, max(_LEAST, room // 2 - 1))
-    if shown == len(names) - 1:
-        shown += 1  # its row is worth as much as the word that it is hidden
-    at = names.index(chosen)
-    first = max(0, min(at - shown // 2, len(names) - shown))
-    rows: list[Row] = []
-    for name in names[first : first + shown]:
-        lit = name == chosen
-        row = [Segment("› " if lit else "  ", ink(palette.accent)), *item(name, width - 2)]
-        used = sum(cell_len(segment.text) for segment in row)
-        row.append(Segment(" " * max(0, width - used), ink(None)))
-        rows.append(marked(row, 0, -1, ink(None, on=palette.bars)) if lit else row)
-    hidden = len(names) - shown
-    if hidden:
-        said = words("transcript.more_lines", count=hidden)
-        rows.append([Segment(f"  {said}", ink(palette.quiet))])
-    return rows
 
 
 def fact_rows(facts: Sequence[tuple[str, str, str]], width: int, palette: Palette) -> list[Row]:
