@@ -160,7 +160,7 @@ _PRIVILEGES: Final = frozenset(["sudo", "doas", "su", "pkexec", "run0"])
 
 #: Programs that run another one, which is named by their arguments.
 WRAPPERS: Final = _PRIVILEGES | words_of(
-    "env nohup time timeout nice ionice stdbuf setsid command exec builtin xargs watch"
+    "env nohup time timeout nice ionice stdbuf setsid command exec builtin xargs watch coproc"
 )
 
 _LOADERS: Final = frozenset(["curl", "wget", "fetch", "http", "https", "aria2c"])
@@ -517,16 +517,22 @@ class _Command(Assessment):
     def _code(self, program: str, args: tuple[str, ...], depth: int) -> None:
         """Code among the arguments; a shell's is read as a line of its own."""
         name = re.sub(r"(?<=python3)\.\d+$", "", program)
+        if program == "eval":
+            self._inner(" ".join(args), depth)
         for option in CODE_OPTIONS.get(name, ()):
             if option not in args:
                 continue
             self.note("runs_code", Risk.MEDIUM)
             at = args.index(option) + 1
             if name in SHELLS and at < len(args):
-                if depth >= _MAX_DEPTH:
-                    self.note("not_readable", Risk.HIGH)
-                else:
-                    self.line(read_command(args[at]), depth + 1)
+                self._inner(args[at], depth)
+
+    def _inner(self, text: str, depth: int) -> None:
+        """A line that a shell reads among the words of another one."""
+        if depth >= _MAX_DEPTH:
+            self.note("not_readable", Risk.HIGH)
+        else:
+            self.line(read_command(text), depth + 1)
 
     def _pair(self, program: str, plain: list[str], flags: set[str], long: set[str]) -> None:
         pair = next((_PAIRS[key] for word in plain[:3] if (key := (program, word)) in _PAIRS), None)

@@ -29,10 +29,11 @@ ALWAYS_ASK: Final = frozenset(
 )
 
 #: What a sandbox does not keep from harm, since the workspace is there to be written and what is
-#: printed goes to the model: such a command asks each time anew.
+#: printed goes to the model: such a command asks each time anew. So does one that cannot be read,
+#: which may be any of it (R06).
 _NOT_HELD: Final = frozenset(
     {"deletes", "deletes_widely", "overwrites", "secret", "outside", "protected"}
-    | {"hidden_characters"}
+    | {"hidden_characters", "not_readable"}
 )
 
 #: How the paths of grants begin that are not kept for later sessions.

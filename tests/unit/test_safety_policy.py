@@ -478,6 +478,10 @@ def test_one_consent_lets_all_run_that_the_sandbox_holds() -> None:
         ("cp .git/config x", "protected"),
         ("ls \u202e", "hidden_characters"),
         ("ls \u3164", "hidden_characters"),
+        pytest.param("rm -r sub #" + "x" * 8_000, "not_readable", id="too long"),
+        ("rm -r sub; echo ${a[", "not_readable"),
+        ("eval 'rm -r sub'", "deletes"),
+        ("coproc rm -r sub", "deletes"),
     ],
 )
 def test_what_the_sandbox_does_not_keep_from_harm_asks_each_time(line: str, reason: str) -> None:
