@@ -14,7 +14,7 @@ from support.screens import shown
 from textual.pilot import Pilot
 
 from duckflow_tui.state.memory import CompactionUndone, ContextCompacted
-from duckflow_tui.state.usage import PromptMeasured
+from duckflow_tui.state.usage import PromptMeasured, Purpose
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.screens.board import Page
@@ -58,11 +58,34 @@ async def test_requests_are_listed_newest_first_with_what_they_share(open_apps: 
         await open_board(app, pilot)
         rows = page(app).splitlines()
     assert rows[0].startswith("Context  52k of 200k (26 %) · about ")
-    listed = [row for row in rows if ("~" in row and "ago" in row) or "as before" in row]
-    assert [row.split()[0] for row in listed[:3]] == ["›", "judgement", "decision"]
+    listed = [row for row in rows if ("~" in row and "ago" in row) or "same start" in row]
+    assert [row.split()[0] for row in listed[:3]] == ["›", "check", "conversation"]
     assert "52k" in listed[0]
-    assert "87% as before" in listed[0]
+    assert "87% same start" in listed[0]
     assert "~2.2k" in listed[1]
+
+
+@pytest.mark.parametrize(("behind", "row"), [("satisfaction", 1), ("main", 0)])
+async def test_the_cursor_begins_at_the_newest_request_of_the_conversation(
+    behind: Purpose, row: int, open_apps: OpenApps
+) -> None:
+    store = states.asked()
+    newest = store.state.requests[-1]
+    later = newest.model_copy(update={"llm_id": "llm_later", "purpose": behind})
+    store.state.requests = (*store.state.requests, later)
+    async with open_apps.standing(states.engine(store)) as (app, pilot):
+        await open_board(app, pilot)
+        assert page(app).splitlines()[2 + row].startswith("› conversation")
+
+
+async def test_every_sign_of_the_bar_stands_in_its_legend(open_apps: OpenApps) -> None:
+    async with open_apps.standing(states.engine(states.asked())) as (app, pilot):
+        await open_board(app, pilot)
+        rows = page(app).splitlines()
+        at = next(n for n, row in enumerate(rows) if row.startswith("█"))
+        legend = " ".join(rows[at + 1 : rows.index("", at)])
+        assert "· free 1" in legend
+        assert set(rows[at]) <= {sign for sign in legend.split() if len(sign) == 1}
 
 
 async def test_parts_of_the_chosen_request_add_up(open_apps: OpenApps) -> None:
@@ -73,7 +96,7 @@ async def test_parts_of_the_chosen_request_add_up(open_apps: OpenApps) -> None:
         for part in ("base", "operations", "project", "pinned", "files", "results", "chat"):
             assert f" {part} " in text
         await pilot.press("down")
-        assert "Shares no beginning" in page(app)
+        assert "It begins differently" in page(app)
     newest = store.state.requests[-1]
     assert newest.tokens == 51_840 == newest.parts.total
 
@@ -86,7 +109,7 @@ async def test_what_was_sent_is_read_part_by_part_with_hostile_text_made_visible
         await pilot.press("enter")
         await settled(pilot, lambda: isinstance(app.screen, SentBoard), "the texts")
         await pilot.pause()
-        assert "Sent: decision · 52k tokens" in page(app)
+        assert "Sent: conversation · 52k tokens" in page(app)
         assert "You are the user's pair programmer." in page(app)
         await pilot.press(*["down"] * 6)
         assert "files · result · read" in page(app)

@@ -101,12 +101,16 @@ def legend(
     words: Catalogue,
     limits: Limits | None = None,
 ) -> list[Row]:
-    """Each part with its tokens, then the limits, as many to a row as fit."""
+    """Each part with its tokens, then what is free and the limits, as many to a row as fit."""
     entries: list[tuple[str, str, str]] = []
     for part in PARTS:
         if size := getattr(figures.parts, part):
             said = f"{words(f'context.part.{part}')} {tokens_text(size, figures)}"
             entries.append((_CHARACTERS[part], colour_of(part, palette), said))
+    free = figures.window - figures.tokens - (limits.reply if limits is not None else 0)
+    if free > 0:
+        said = words("context.limit.free", tokens=tokens_text(free, figures))
+        entries.append((FREE, palette.faint, said))
     if limits is not None:
         said = words("context.limit.compacts", tokens=f"~{short_tokens(limits.compacts_at)}")
         entries.append((COMPACTS, palette.accent, said))

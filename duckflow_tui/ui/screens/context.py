@@ -39,12 +39,20 @@ if TYPE_CHECKING:
 
 
 class ContextBoard(StateBoard):
-    """The requests, the newest at the top; the parts of the chosen one in its window."""
+    """The requests, the newest at the top; the parts of the chosen one in its window. The cursor
+    begins at the newest of the conversation.
+    """
 
     SURFACE: ClassVar[Surface] = "context"
     BINDINGS: ClassVar[list[BindingType]] = board_bindings("context")
 
     _told = ""  # the request whose text is not there any more, as the user was told
+
+    def __init__(self, words: Catalogue, store: Store) -> None:
+        super().__init__(words, store)
+        newest = reversed(store.state.requests)
+        asked = (r.llm_id for r in newest if r.purpose == "main" and not r.aside)
+        self._chosen = next(asked, "")
 
     def action_open(self) -> None:
         request = self._request(self.chosen)
