@@ -74,7 +74,7 @@ def test_a_stream_in_the_middle_of_a_queue_is_taken_up_by_a_key(tmp_path: Path) 
         server.release("two")
         with start(tmp_path, server.endpoint.base_url, "--resume") as terminal:
             terminal.sees("The first.", "tell me two", "tell me three")
-            terminal.sees("The work was interrupted", "Enter goes on")
+            terminal.sees("The work was interrupted", "Enter go on")
             assert [waiting.text for waiting in kept(tmp_path).queue] == ["tell me three"]
             assert len(server.endpoint.of("main")) == 2
             terminal.type("\r")

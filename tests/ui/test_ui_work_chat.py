@@ -6,7 +6,7 @@ import time
 
 import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
-from support.conversations import ChatApp, assistant, user
+from support.conversations import ChatApp, assistant, notice, user
 from support.open_apps import OpenApps
 from support.pinned import ManualClock
 from support.running_states import (
@@ -21,11 +21,12 @@ from support.running_states import (
     waits,
     working,
 )
+from support.screens import screen_text
 from textual.pilot import Pilot
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import TAIL, LiveOutput, OperationOutput
-from duckflow_tui.state.conversation import QueueItemRemoved, UserMessage
+from duckflow_tui.state.conversation import NoticeAdded, QueueItemRemoved, UserMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.processes import McpServerChanged, ProcessEnded, ProcessOutput
 from duckflow_tui.state.session import DraftSaved
@@ -35,6 +36,7 @@ from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.ui.screens.board import Board
 from duckflow_tui.ui.screens.waiting import EditMessage
+from duckflow_tui.words.catalogue import Catalogue
 
 CALL = "call_00000001"
 
@@ -100,11 +102,13 @@ async def test_while_paused_enter_gives_the_work_another_direction(open_apps: Op
         await settled(pilot, lambda: [q.text for q in fake.store.state.queue] == ["no"])
 
 
-@pytest.mark.parametrize("size", [(120, 40), (60, 20)])
-async def test_while_paused_the_screen_says_what_enter_does_with_what_is_written(
+@pytest.mark.parametrize("size", [(120, 40), (60, 20), (60, 12)])
+async def test_while_paused_one_place_says_what_enter_does_with_what_is_written(
     size: tuple[int, int],
 ) -> None:
-    """A draft that a session brought back is sent, and does not let the work go on."""
+    """A draft that a session brought back is sent, and does not let the work go on. The frame of
+    the composer says so, where it has one, else the last line.
+    """
     fake = FakeEngine(store_with(turn_started()))
     fake.store.dispatch(DraftSaved(text="half a thought"))
     fake.store.dispatch(TurnPaused())
@@ -113,14 +117,23 @@ async def test_while_paused_the_screen_says_what_enter_does_with_what_is_written
     def foot() -> str:
         return app.bench.status.render_line(0).text
 
+    def enters() -> list[str]:
+        """The lines of the screen that say what Enter does."""
+        return [line for line in screen_text(app).splitlines() if "Enter" in line]
+
     async with standing(app, *size) as pilot:
-        await settled(pilot, lambda: "Enter redirects" in foot(), "what the draft does")
-        assert "Enter go on" not in foot()
+        say = Catalogue("en")
+        fake.store.dispatch(NoticeAdded(message=notice("resume.interrupted_draft")))
+        if size[1] >= 20:
+            await settled(pilot, lambda: says(app, "was interrupted"), "why it is paused")
+        said = say("composer.redirects") if size[1] >= 20 else "Enter redirects"
+        await settled(pilot, lambda: said in "".join(enters()), "what the draft does")
+        assert len(enters()) == 1
         await pilot.press(*["backspace"] * len("half a thought"))
         await settled(pilot, lambda: "Enter go on" in foot(), "what an empty Enter does")
         assert "redirects" not in foot()
         await pilot.press(*"/help")
-        await settled(pilot, lambda: "Enter" not in foot(), "a command is neither")
+        await settled(pilot, lambda: not enters(), "a command is neither")
 
 
 async def test_nothing_is_said_of_now_and_next_while_nothing_runs(open_apps: OpenApps) -> None:

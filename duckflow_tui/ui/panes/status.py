@@ -218,7 +218,9 @@ class StatusLine(Rows):
                 names.append(("stop", "escape", 7))
         elif self._turn.pause != "running":
             if self.written == "message":
-                names.append(("redirect", "enter", 6))
+                if self.tight:  # else the composer's frame says so
+                    name = "redirect" if self._turn.pause == "paused" else "now"
+                    names.append((name, "enter", 6))
             elif self.written == "nothing" and not self._waiting:
                 names.append(("resume", "enter", 6))
             names.append(("stop", "escape", 7))
