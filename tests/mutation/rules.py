@@ -185,6 +185,33 @@ SWITCHES: Final = (
         ("unit/test_safety_bypass.py",),
     ),
     Switch(
+        "R05",
+        "a rule for what reads counts for secret files too",
+        (
+            (
+                "safety/guarded.py",
+                "(shows_files(part.argv) for part in line.parts)",
+                "()",
+            ),
+        ),
+        (
+            "engine/test_sandbox_consent.py"
+            "::test_a_rule_for_what_reads_leaves_them_to_a_question_too_unless_it_names_them",
+        ),
+    ),
+    Switch(
+        "R06",
+        "a line that cannot be read runs in the sandbox",
+        (
+            (
+                "safety/policy.py",
+                '{"hidden_characters", "not_readable"}',
+                '{"hidden_characters"}',
+            ),
+        ),
+        (_POLICY,),
+    ),
+    Switch(
         "R06",
         "a rule that forbids lets pass what cannot be read",
         (("safety/policy.py", "return not line.readable or any(", "return any("),),
@@ -373,6 +400,18 @@ SWITCHES: Final = (
             ),
         ),
         ("unit/test_llm_endpoints.py", _KEYS),
+    ),
+    Switch(
+        "R12",
+        "git loads what a repository lacks from where its settings say",
+        (
+            (
+                "session/branch.py",
+                '{"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}',
+                "{}",
+            ),
+        ),
+        ("engine/test_trust.py::test_what_is_not_committed_is_known_of_a_trusted_folder_alone",),
     ),
     Switch(
         "R12",
