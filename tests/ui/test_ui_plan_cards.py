@@ -345,7 +345,7 @@ async def test_a_difference_says_what_becomes_of_each_step(open_apps: OpenApps) 
         assert "+ 3 Check the receipt too · after 2" in text
         assert "~ 4 Test combinations of discounts · after 3" in text
         assert "was: 3 Test for stacked discounts · after 2" in text
-        assert f"{SAYS}  the receipt is wrong too" in text
+        assert f"{SAYS} the receipt is wrong too" in text
 
 
 async def test_a_report_tells_figures_of_the_app_from_words_of_the_model(
@@ -360,8 +360,8 @@ async def test_a_report_tells_figures_of_the_app_from_words_of_the_model(
     ):
         text = screen_text(app)
         assert "failed · 2 done, 1 failed, 1 skipped · 3 calls · 1:03" in text
-        assert f"{SAYS}  pytest could not import the package" in text
-        assert f"{SAYS}  1 Set PYTHONPATH to src" in text
+        assert f"{SAYS} pytest could not import the package" in text
+        assert f"{SAYS} 1 Set PYTHONPATH to src" in text
 
 
 async def test_words_of_a_model_on_a_card_are_made_visible(open_apps: OpenApps) -> None:
