@@ -15,6 +15,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.panes.diff_document import DiffDocument
 
 Size = tuple[int, int]
 
@@ -122,6 +123,7 @@ async def _show(app: DuckflowApp, fake: FakeEngine) -> None:
     app.theme = "duck-dark"
     bench.shown, bench.column, bench.zoomed = "chat", "side", False
     bench.vitals.explained = False
+    bench.diff.open(DiffDocument())
     app.bridge.attach(store_with())  # what is kept of a plan, a goal and a question goes with them
     vars(bench.plan).update(_cursor=("", ""))
     vars(bench.composer).update(_dismissed="", _recalled=None)

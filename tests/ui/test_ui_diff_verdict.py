@@ -59,14 +59,14 @@ async def test_behind_a_command_the_last_change_of_files_stands_with_its_own_ver
         (
             Outcome.REJECTED,
             answer(GateChoice.REJECT, reason="too \x1b[2Jwide"),
-            "✗ not applied: you rejected it: too ␛[2Jwide",
-            "✗ 適用されていません: あなたが却下: too ␛[2Jwide",
+            "⊘ not applied: you rejected it: too ␛[2Jwide",
+            "⊘ 適用されていません: あなたが却下: too ␛[2Jwide",
         ),
         (
             Outcome.DECLINED,
             answer(GateChoice.ALTERNATIVE, alternative=1),
-            "✗ not applied: you chose an alternative",
-            "✗ 適用されていません: 代案を選択",
+            "↪ not applied: you chose an alternative",
+            "↪ 適用されていません: 代案を選択",
         ),
         (
             Outcome.ERROR,

@@ -102,8 +102,14 @@ def document_of(message: OperationMessage) -> DiffDocument:
     return document
 
 
+#: The signs of the chat for what the user did not want.
+_UNWANTED: Final = {Outcome.REJECTED: "⊘", Outcome.DECLINED: "↪"}
+
+
 def verdict_text(ending: FinishedCall, words: Catalogue, palette: Palette) -> Text:
-    """``✗ not applied: you rejected it: too wide``; the sign says it without the colour."""
+    """``✗ not applied: it failed: disk full``; the sign says it without the colour. What the user
+    did not want is no failure.
+    """
     if ending.stands:
         return Text(f"✓ {_applied(ending, words)}", style=palette.good)
     if ending.undone:
@@ -111,6 +117,8 @@ def verdict_text(ending: FinishedCall, words: Catalogue, palette: Palette) -> Te
     result = ending.message.result
     key = "diff.verdict.partly" if result.changes else "diff.verdict.not_applied"
     said = words(key, reason=_reason(ending.message, words))
+    if result.outcome in _UNWANTED:
+        return Text(f"{_UNWANTED[result.outcome]} {said}", style=palette.quiet)
     return Text(f"✗ {said}", style=f"bold {palette.bad}")
 
 
