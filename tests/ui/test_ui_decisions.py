@@ -141,7 +141,7 @@ async def test_rules_say_where_they_are_from_and_how_often_each_was_used(
         assert "this project · used once" in next(r for r in rows if f"edit {KEPT.path}  " in r)
         assert "--allow · used once" in next(r for r in rows if "python -m pytest:*" in r)
         assert not any("src/shop/cart.py" in r and "used" in r for r in rows)  # revoked
-        assert "set at 14:56" in next(r for r in rows if "the standard mode" in r)
+        assert "set at 14:56" in next(r for r in rows if "standard mode" in r and "set" in r)
         await pilot.press("down")
         assert "your key at a gate of this session" in text(app)
 
@@ -174,16 +174,24 @@ async def test_the_mode_says_what_it_asks_lets_happen_and_refuses(open_apps: Ope
     engine = RuledEngine(store_with())
     async with open_apps.standing(engine) as (app, pilot):
         await opened(app, pilot, "rules")
-        assert "as it begins" in text(app)
-        asks, _, rest = text(app).partition("asks ")[2].partition(" refused ")
-        refused, _, unasked = rest.partition(" unasked ")
-        assert "a change of a file in the folder" in asks
+        assert "by default" in text(app)
+        asks, _, rest = text(app).partition(" asks for ")[2].partition(" refuses ")
+        refused, _, unasked = rest.partition(" does not ask for ")
+        assert "a change of a file in the folder, " in asks
+        assert "a change outside the folder, commands, tools of servers, a note" in asks
+        assert "a command" not in asks  # which would be only some of them
         assert refused.startswith("a protected place")
         assert "reading in the folder" in unasked
+        assert "a command named by --allow, " in unasked
         engine.store.dispatch(ModeChanged(mode=ApprovalMode.PLAN, at=ManualClock().now()))
-        await settled(pilot, lambda: "the plan mode" in text(app))
-        refused = text(app).partition(" refused ")[2].partition(" unasked ")[0]
+        await settled(pilot, lambda: "◆ plan mode" in text(app))
+        refused = text(app).partition(" refuses ")[2].partition(" does not ask for ")[0]
         assert "a change of a file in the folder" in refused
+        engine.store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED, at=ManualClock().now()))
+        await settled(pilot, lambda: "◆ trusted mode" in text(app))
+        asks, _, rest = text(app).partition(" asks for ")[2].partition(" refuses ")
+        assert "a command that uses the network, a command in the folder without a full" in asks
+        assert "a command in the sandbox" in rest.partition(" does not ask for ")[2]
 
 
 async def test_the_second_d_revokes_the_rule_at_the_cursor(open_apps: OpenApps) -> None:

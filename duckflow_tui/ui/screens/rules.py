@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 SHOWN_CALLS: Final = 50  # the newest; ``/decisions`` has the others
 _RULE: Final = "rule "  # begins the name of a rule in the list
 _MODE: Final = "mode"  # the name of what the approval mode says
+#: Rows of the policy that are one thing to a reader where the mode says the same of all of them.
+_EVERY: Final = {
+    "shell": ("shell outside the sandbox", "shell network", "shell held", "shell inside", "shell"),
+    "mcp": ("mcp read", "mcp"),
+}
 
 
 class RuleBoard(StateBoard):
@@ -153,8 +158,16 @@ class RuleBoard(StateBoard):
         palette, at = palette_of(self), list(ApprovalMode).index(self.state.mode)
         facts: list[tuple[str, str, str]] = []
         for kind in (Decision.GATE, Decision.DENY, Decision.ALLOW):
-            rows = [row.name.replace(" ", "_") for row in TABLE if row.decisions[at] is kind]
-            said = dict.fromkeys(self.words(f"rules.row.{row}") for row in rows)
+            rows = [row.name for row in TABLE if row.decisions[at] is kind]
+            whole = {
+                row: self.words(f"rules.every.{name}")
+                for name, every in _EVERY.items()
+                if set(every) <= set(rows)
+                for row in every
+            }
+            said = dict.fromkeys(
+                whole.get(row) or self.words(f"rules.row.{row.replace(' ', '_')}") for row in rows
+            )
             text = self.words("rules.between").join(said)
             facts.append((self.words(f"rules.mode_says.{kind}"), text, palette.quiet))
         return fact_rows(facts, width, palette)
