@@ -304,7 +304,9 @@ def _obeyed_by_git(root: Path) -> Iterator[tuple[str, ...]]:
     """What lies in a workspace and is named by the settings of its repository as a program, as the
     folder of its hooks or as more settings, by its names below the root. Git is not called.
     """
-    pending = [folder / "config" for folder in git_dirs(root)]
+    around = (folder for folder in (root, *root.parents) if next(git_dirs(folder), None))
+    top = next(around, root)  # the workspace may be a folder of the repository
+    pending = [folder / "config" for folder in git_dirs(top)]
     for config in islice(pending, _MOST_SETTINGS):  # grows by what is included
         text = ""
         with contextlib.suppress(OSError, ValueError):
@@ -318,7 +320,7 @@ def _obeyed_by_git(root: Path) -> Iterator[tuple[str, ...]]:
         ]
         for name, word in words[:_MOST_NAMED]:
             with contextlib.suppress(OSError, ValueError):
-                path = Path(os.path.realpath((config.parent if name == "path" else root) / word))
+                path = Path(os.path.realpath((config.parent if name == "path" else top) / word))
                 # Hooks and settings count also while absent.
                 named = name in ("path", "hookspath") or "/" in word or path.exists()
                 if named and path.is_relative_to(root) and path != root:

@@ -292,6 +292,13 @@ def test_what_the_settings_of_git_name_is_a_system_file(root: Path) -> None:
             assert verdict.kind is Decision.GATE, path
             assert "system_file" in verdict.reasons, path
             assert workspace.obeyed(path), path
+        below = Workspace(root / "src")
+        assert not below.obeyed("a.py")
+        below.close()
+        (root / ".git/config").write_text("[core]\n\thooksPath = src/hooks\n")
+        below = Workspace(root / "src")  # a folder of the repository
+        assert "git_obeys" in below.locate("hooks/pre-push").reasons
+        below.close()
         for path in ("src/a.py", "tools/a.py", "bin/a.py", "last.txt"):
             access = Access("file_ops.write_file", Effect.WRITE, (workspace.locate(path),))
             assert judge(access, ApprovalMode.TRUSTED).kind is Decision.ALLOW, path
