@@ -33,7 +33,7 @@ from duckflow_tui.state.turn import TurnFinished, TurnOutcome
 from duckflow_tui.state.usage import LlmWaiting, Waiting
 from duckflow_tui.tools.session_diff import diff_text
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import figures_words, verdict_words
+from duckflow_tui.words.figures import figures_words, lack_words, no_digest_words, verdict_words
 
 EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
     "done": 0,
@@ -397,7 +397,7 @@ class _Words:
                 self._tell(
                     self._say(
                         "headless.operation",
-                        operation=message.operation,
+                        operation=visible(self._say.plain(message.operation)),
                         target=target,
                         outcome=self._say(f"transcript.outcome.{how}"),
                         summary=visible(
@@ -460,10 +460,9 @@ class _Words:
     def _reviewed(self, review: Review) -> str:
         """How far the request is met, and what of it is missing."""
         said = [f"{'✓' if review.done else '✗'} {visible(verdict_words(review, self._say))}"]
-        said += [
-            f"  {self._say('review.missing', what=visible(one_line(lack.what, 200)))}"
-            for lack in review.missing
-        ]
+        for lack in review.missing:
+            what = visible(one_line(lack_words(lack.what, self._say), 200))
+            said.append(f"  {self._say('review.missing', what=what)}")
         return "\n".join(said)
 
     def _compacted(self, made: Compaction) -> str:
@@ -472,18 +471,16 @@ class _Words:
         size = self._say("compaction.size", before=before, after=after)
         if not made.failure:
             return f"· {self._say('compaction.title')}  {size}"
-        known = made.failure if made.failure in ("unreadable", "budget") else "other"
-        reason = self._say(f"compaction.failure.{known}", code=made.failure)
+        reason = no_digest_words(made.failure, self._say)
         lost = self._say("compaction.no_digest", exchanges=str(made.exchanges), reason=reason)
         return f"! {self._say('compaction.title')}  {size}  {lost}"
 
     def _waiting(self, waiting: Waiting, now: float) -> str:
-        key = f"llm.waiting.{waiting.reason}"
-        reason = self._say(key) if self._say.has(key) else waiting.reason
         if waiting.until is None:
             seconds = self._say("transcript.seconds", count=round(now - waiting.since))
-            return self._say("transcript.waits_since", reason=reason, time=seconds)
+            return self._say("transcript.waiting.silent", time=seconds)
         seconds = self._say("transcript.seconds", count=max(1, round(waiting.until - now)))
+        reason = self._say(f"transcript.waiting.{waiting.reason}")
         return self._say("transcript.tries_again", reason=reason, time=seconds)
 
 

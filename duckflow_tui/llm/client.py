@@ -7,12 +7,14 @@ request and keeps the connection; the stream is read here, where it has limits a
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx2
@@ -108,7 +110,7 @@ class ChatClient:
             try:
                 private = await resolves_privately(endpoint.hostname)
             except OSError as error:
-                raise teller.of("not_found_host", str(error), setting="base_url") from None
+                raise teller.of("not_found_host", _said(error), setting="base_url") from None
             if not private:
                 raise teller.of("refused_url", endpoint.base_url, setting="base_url")
         http = await open_http(endpoint, key, environ, patience.connect_s, report)
@@ -157,9 +159,8 @@ class ChatClient:
             async with asyncio.timeout(seconds):
                 return await self._sdk.get("/models", cast_to=object)
         except TimeoutError:
-            raise teller.of(
-                "connect", f"no answer within {seconds:.0f} s", setting="base_url"
-            ) from None
+            late = os.strerror(errno.ETIMEDOUT)
+            raise teller.of("connect", late, setting="base_url") from None
         except _FAULTS as error:
             raise self._broken(error, teller) from None
         except (ValueError, RecursionError) as error:  # said to be JSON, and is none
@@ -203,14 +204,13 @@ class ChatClient:
         if isinstance(error, BadStatus):
             return teller.status(error.status, error.headers, error.body, self._clock.now())
         if isinstance(error, BodyTooLarge):
-            return teller.of("too_large", f"over {MAX_BODY // _MB} MB")
+            return teller.of("too_large", f"{MAX_BODY // _MB} MB")
         if isinstance(error, LineTooLong):
-            detail = f"a line over {MAX_LINE // _MB} MB: ".encode() + error.beginning
-            return teller.of("too_large", detail)
+            return teller.of("too_large", f"{MAX_LINE // _MB} MB")
         if isinstance(error, ForeignOrigin):
             return teller.of("redirect", str(error), setting="base_url")
         cause = error.__cause__ if isinstance(error, openai.APIError) else error
-        words = str(cause or error) or type(cause or error).__name__
+        words = _said(cause or error)
         if isinstance(cause, httpx2.DecodingError):
             return teller.of("not_json", words)
         if _is_tls(cause):
@@ -220,6 +220,22 @@ class ChatClient:
         if isinstance(cause, (httpx2.TransportError, OSError)):
             return teller.of("cut", words, retryable=True)
         return teller.of("connect", words, setting="base_url")
+
+
+def _said(error: BaseException) -> str:
+    """What the system says where it is behind an error, else what the error says of itself: the
+    libraries on the way only say that something failed.
+    """
+    behind: BaseException | None = error
+    while behind is not None:
+        if isinstance(behind, OSError) and behind.errno:
+            of_system = behind.errno > 0 and not isinstance(behind, ssl.SSLError)
+            return os.strerror(behind.errno) if of_system else str(behind.strerror or behind)
+        if isinstance(behind, BaseExceptionGroup):  # one for each address that was tried
+            behind = cast("BaseExceptionGroup[BaseException]", behind).exceptions[0]
+        else:
+            behind = behind.__cause__ or behind.__context__
+    return str(error) or type(error).__name__
 
 
 class _Model(BaseModel):
@@ -314,10 +330,8 @@ class _Answer:
     def _take(self, event: bytes) -> None:
         try:
             chunk = read_chunk(event)
-        except ValidationError as error:
-            reason = error.errors(include_url=False, include_input=False)[0]["msg"]
-            detail = f"{reason}: ".encode() + event[:_SHOWN]
-            raise self._teller.of("not_json", detail, setting="base_url") from None
+        except ValidationError:
+            raise self._unreadable(event) from None
         if chunk.error:
             raise self._teller.stream_error(chunk.error)
         self._completion.add(chunk)

@@ -85,7 +85,7 @@ class LlmError(Exception):
             "host": self.host,
             "endpoint": self.endpoint,
             "model": self.model,
-            "detail": self.detail,
+            "detail": self.detail.rstrip(".。"),  # the sentence that it stands in ends by itself
             "setting": self.setting,
             "variable": self.key_name,
             "status": "" if self.status is None else str(self.status),
@@ -197,7 +197,7 @@ class FailureTeller:
     def status(self, status: int, headers: Mapping[str, str], body: bytes, now: float) -> LlmError:
         """Of an answer with a status of 300 or more; ``now`` is in seconds since the epoch."""
         if status < 400:
-            return self._by_status(status, ServerWords(f"to {headers.get('location', 'nowhere')}"))
+            return self._by_status(status, ServerWords(headers.get("location", "?")))
         wait_s = retry_after(headers, now) or asked_to_wait(body)
         return self._by_status(status, server_words(body), wait_s)
 

@@ -122,7 +122,8 @@ def why_words(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
     rule = words("rules.why.rule_could" if entry.ruleable else "rules.why.rule_never")
     no_rule = f"gate.fact_value.rule.{entry.no_rule}"
     tells_more = entry.no_rule != "not_named" and words.has(no_rule)
-    return f"{asks}{rule} ({words(no_rule)})" if tells_more else f"{asks}{rule}"
+    more = words("rules.why.no_rule", rule=words(no_rule)) if tells_more else ""
+    return f"{asks}{rule}{more}"
 
 
 def is_undone(state: AgentState, entry: AuditEntry) -> bool:

@@ -19,8 +19,9 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import Spawn, canonical_json, digest
 from duckflow_tui.state.gates import LOOK, TRUST, WITHOUT, Card, CardKind, FilePreview
 from duckflow_tui.state.operations import Zone
-from duckflow_tui.tools.diffs import compare, size_words
+from duckflow_tui.tools.diffs import compare
 from duckflow_tui.tools.notices import Notices
+from duckflow_tui.words.figures import size_text
 
 NOTES: Final = "AGENTS.md"
 SETTINGS: Final = ".duckflow/settings.toml"
@@ -243,5 +244,5 @@ def _preview(name: str, before: str | None, after: str) -> FilePreview:
         hunks=found.hunks,
         added=found.added,
         removed=found.removed,
-        note=size_words(len(data)),
+        note=size_text(len(data)),
     )

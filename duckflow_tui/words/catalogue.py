@@ -32,15 +32,18 @@ _OF_SYSTEM: Final = frozenset({"reason", "detail", "why", "error"})
 
 @cache
 def _said_by_system(language: str) -> dict[str, str]:
-    """The words of a language for an error of the system, by the system's own."""
+    """The words of a language for an error of the system or of a library, by their own."""
     import errno
     import os
 
-    return {
-        os.strerror(getattr(errno, key.removeprefix("errno."))): text
-        for key, text in entries(language).items()
-        if key.startswith("errno.") and hasattr(errno, key.removeprefix("errno."))
-    }
+    said: dict[str, str] = {}
+    for key, text in entries(language).items():
+        kind, _, name = key.partition(".")
+        if kind == "errno" and hasattr(errno, name):
+            said[os.strerror(getattr(errno, name))] = text
+        elif kind == "library":
+            said[entries("en")[key]] = text
+    return said
 
 
 @cache
@@ -127,7 +130,7 @@ class Catalogue:
 
         known = _said_by_system(self.language)
         either = "|".join(map(re.escape, known))
-        pattern = rf"(^|: )(?:\[Errno \d+\] )?({either})(?=$|: )"
+        pattern = rf"(^|: )(?:\[Errno -?\d+\] )?({either})(?=$|: )"
         said = re.sub(pattern, lambda found: f"{found[1]}{known[found[2]]}", visible(text))
         return cast("SafeText", said)
 

@@ -11,6 +11,7 @@ from duckflow_tui.words.catalogue import Catalogue
 _SEARCH: Final = "file_ops.search_text"
 _FOUND: Final = re.compile(r"(\d+) · (\d+)")  # matches, files
 _EXIT: Final = re.compile(r"exit (\d+)(.*)")  # of a command; what follows is how long it ran
+_CHECKED: Final = re.compile(r"`([^`]*)` (?:ended with exit code (\d+)|did not run)")
 _NAMED: Final = 2  # requirements that a verdict names; the others are counted
 _PLANNED: Final = ("accepted", "closed", "deleted")  # what came of a change of a plan
 
@@ -45,6 +46,28 @@ def figures_words(operation: str, summary: str, words: Catalogue) -> str:
     return summary
 
 
+def no_digest_words(failure: str, words: Catalogue) -> str:
+    """Why a compaction has no digest; ``failure`` is its own word, or the code of a failed call."""
+    if failure in ("unreadable", "budget"):
+        return words(f"compaction.failure.{failure}")
+    what = f"transcript.waiting.{failure}"
+    if words.has(what):
+        return words("compaction.failure.other", what=words(what))
+    return words("compaction.failure.unsaid")
+
+
+def lack_words(what: str, words: Catalogue) -> str:
+    """What is missing, with what its check came to in the user's language: the model is told of a
+    check in English. The rest is the user's and the model's text, not made safe.
+    """
+
+    def said(check: re.Match[str]) -> str:
+        key = "review.check_failed" if check[2] else "review.check_not_run"
+        return words(key, command=check[1], code=check[2] or "")
+
+    return _CHECKED.sub(said, what)
+
+
 def verdict_words(review: Review, words: Catalogue) -> str:
     """``Done: 2 of 2, the tests pass``, ``Not proven: README`` or ``Failed: README``: what a review
     comes to, on one line. What it names is the user's and the model's text, not made safe.
@@ -65,7 +88,7 @@ def verdict_words(review: Review, words: Catalogue) -> str:
     if verdict == "unproven":
         open_ = [i for i in open_ if i.requirement_id in review.unchecked] or open_
     named = [item.requirement for item in open_]
-    named = named or [lack.what for lack in review.missing]
+    named = named or [lack_words(lack.what, words) for lack in review.missing]
     what = words("review.joined").join(" ".join(name.split()) for name in named[:_NAMED])
     if more := len(named) - _NAMED:
         what += f" {words('review.more', count=more)}" if more > 0 else ""

@@ -47,7 +47,7 @@ def test_a_command_that_failed_is_not_called_done(tmp_path: Path) -> None:
     runs = action("shell.run", command="false")
     with served(script(decision("I run it.", runs), done())) as server:
         ended = run(tmp_path, server.endpoint.base_url, "--lang", "ja", "--allow", "false")
-    row = next(line for line in ended.stderr.splitlines() if "shell.run" in line)
+    row = next(line for line in ended.stderr.splitlines() if line.startswith("▸ 実行  false"))
     assert "終了コード 1" in row
     assert row.endswith(" 失敗")
 
@@ -64,7 +64,7 @@ def test_an_address_that_cannot_be_used_is_refused_in_one_line(tmp_path: Path) -
     assert ended.returncode == 2
     assert ended.stderr == (
         "duckflow-tui: --base-url cannot be used: "
-        "must begin with https:// or http:// and name a host\n"
+        "must begin with https:// or http:// and name a host.\n"
     )
 
 
@@ -76,7 +76,7 @@ def test_only_the_last_reply_is_on_standard_output(tmp_path: Path) -> None:
     assert ended.returncode == 0
     assert ended.stdout == "It is\n\nempty.\n"
     first, second = ended.stderr.index("I look."), ended.stderr.index("I look again.")
-    assert first < ended.stderr.index("file_ops.list_dir") < second
+    assert first < ended.stderr.index("▸ list  .") < second
 
 
 def test_a_reply_that_is_asked_for_again_is_no_result(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_retry_is_said_while_it_waits(tmp_path: Path) -> None:
     with served(script(refused, done("Done."))) as server:
         ended = run(tmp_path, server.endpoint.base_url)
     assert ended.stdout == "Done.\n"
-    said = r"^· The server failed, trying again · trying again in \d+ s$"
+    said = r"^· the server has a problem · trying again in \d+ s$"
     assert re.search(said, ended.stderr, re.M), ended.stderr
 
 

@@ -65,9 +65,7 @@ async def test_notes_of_a_folder_are_sent_once_the_user_trusts_them(tmp_path: Pa
     folder(tmp_path, TABS)
     async with session(tmp_path, script(*[done("Hello.")] * 3)) as s:
         card = await asked(s)
-        assert [(f.path, f.note, f.kind) for f in card.files] == [
-            ("AGENTS.md", "24 bytes", "create")
-        ]
+        assert [(f.path, f.note, f.kind) for f in card.files] == [("AGENTS.md", "24 B", "create")]
         assert (await s.turn("hello")).outcome == "done"
         assert "Never spaces" not in sent(s)
         await says(s, TRUST)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import socket
 from typing import Any
 
@@ -16,6 +18,7 @@ from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import Patience
 from duckflow_tui.llm.service import LLMService
+from duckflow_tui.words.catalogue import Catalogue
 
 GOOD = Reply(text="Hello.")
 
@@ -137,6 +140,10 @@ async def test_a_connection_that_is_refused_is_tried_again() -> None:
         await service.decide(prompt(), llm_id="llm_1", observer=heard)
     await service.aclose()
     assert caught.value.code == "connect"
+    said = Catalogue("ja")("llm.error.connect", **caught.value.params)
+    assert "（接続が拒否されました）" in said, said
+    assert "No connection to 127.0.0.1" in Catalogue()("llm.error.connect", **caught.value.params)
+    assert caught.value.detail == os.strerror(errno.ECONNREFUSED)
     assert len(slept) == 5
     assert set(heard.reasons) == {"connect"}
 

@@ -82,10 +82,10 @@ async def test_reasoning_counts_as_life() -> None:
         (Fault(body='{"choices": 7}'), "not_json", '{"choices": 7}'),
         (Fault(depth=100_000), "not_json", "[[[["),
         (Fault(digits=5000), "not_json", "9999"),
-        (Fault(line_bytes=50 * 1024 * 1024), "too_large", "data:"),
+        (Fault(line_bytes=50 * 1024 * 1024), "too_large", "4 MB"),
         (Fault(gzip_bytes=40 * 1024 * 1024), "too_large", ""),
         (Fault(html=True, headers={"x-kind": "text/event-stream"}), "html", "Sign in"),
-        (Fault(body="{" + " " * (40 * 1024 * 1024)), "too_large", "over 32 MB"),
+        (Fault(body="{" + " " * (40 * 1024 * 1024)), "too_large", "32 MB"),
         (Fault(body="\x1b]52;c;AAAA\x07 \u202e" + "x" * 900), "not_json", "\\x1b]52"),
     ],
 )

@@ -97,7 +97,7 @@ FAILS = {
         [1.0], reason="server_error"),
     "LM Studio has loaded nothing": Fails(LmStudio, (error(
         404, "No models loaded. Please load a model in the developer page or use the `lms load` "
-        "command"),), [], "has no model in memory: No models loaded. Please load a model"),
+        "command"),), [], "has no model in memory: “No models loaded. Please load a model"),
     "llama.cpp loads the model": Fails(LlamaCpp, (LOADING,) * 8,
         [1.0, 2.0, 4.0, 8.0, 16.0, 20.0, 20.0, 20.0], reason="loading"),
     "vLLM has too small a window": Fails(Vllm, (refusal(400, {
@@ -129,16 +129,16 @@ FAILS = {
         [1.0], reason="server_error"),
     "OpenRouter without credit": Fails(OpenRouter, (error(
         402, "This request requires more credits, or fewer max_tokens.", code=402),), [],
-        "has no quota left: This request requires more credits"),
+        "has no quota left: “This request requires more credits, or fewer max_tokens”."),
     "OpenRouter from behind": Fails(OpenRouter, (error(
         429, "Provider returned error", code=429, metadata={
             "raw": "x is temporarily rate-limited upstream. Please retry shortly",
             "provider_name": "x"}),) * 6, [1.0, 2.0, 4.0, 8.0, 16.0],
-        "accepts no more requests for now: Provider returned error: x is temporarily rate-limited",
+        "accepts no more requests for now: “Provider returned error: x is temporarily rate-limited",
         reason="rate_limited"),
     "DeepSeek without credit": Fails(DeepSeek, (error(
         402, "Insufficient Balance", type="unknown_error", code="invalid_request_error"),), [],
-        "has no quota left: Insufficient Balance"),
+        "has no quota left: “Insufficient Balance"),
     "DeepSeek is busy": Fails(DeepSeek, (error(
         503, "Service is too busy. We advise users to temporarily switch to alternative LLM API "
         "service providers."),), [1.0], reason="server_error"),
@@ -168,7 +168,7 @@ FAILS = {
         "object": "error", "type": "invalid_request_error", "message": {"detail": [{
             "type": "extra_forbidden", "loc": ["body", "top_x"],
             "msg": "Extra inputs are not permitted", "input": 5}]}}),), [],
-        "refused the request for model duck-1: body.top_x: Extra inputs are not permitted."),
+        "refused the request for model duck-1: “body.top_x: Extra inputs are not permitted”."),
 }  # fmt: skip
 
 
@@ -217,7 +217,7 @@ async def test_an_error_of_any_shape_is_told_by_its_words(body: str, words: str)
     provider.failing.append(refusal(501, body))
     async with asked(provider) as at:
         said = await told(at)
-    assert f" failed: {words}. This is on the server's side" in said
+    assert f" failed: “{words}”. This is on the server's side" in said
 
 
 async def test_the_words_are_there_in_japanese() -> None:

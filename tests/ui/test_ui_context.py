@@ -240,7 +240,7 @@ async def test_without_a_digest_it_says_why(open_apps: OpenApps) -> None:
         states.engine(states.compacted(digest="", failure="rate_limited"))
     ) as (app, _):
         text = chat(app)
-        assert "without a digest (the call failed: rate_limited)" in text
+        assert "without a digest (the call failed: too many requests)" in text
 
 
 async def test_u_on_the_card_takes_it_back(open_apps: OpenApps) -> None:

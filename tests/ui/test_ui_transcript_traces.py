@@ -142,7 +142,7 @@ async def test_normal_progress_is_one_short_line_for_each_activity() -> None:
     [
         ("en", "0 · 0", "0 matches in 0 files"),
         ("en", "1 · 1", "1 match in 1 file"),
-        ("ja", "12 · 3", "3 ファイルに 12 件"),
+        ("ja", "12 · 3", "12 件（3 ファイル）"),
     ],
 )
 async def test_a_search_says_what_its_figures_count(language: str, summary: str, said: str) -> None:

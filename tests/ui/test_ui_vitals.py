@@ -17,6 +17,7 @@ from support.app_states import (
     store_with,
     turn_started,
 )
+from support.gates import gate
 from support.open_apps import OpenApps
 from support.screens import shown
 from textual.pilot import Pilot
@@ -32,6 +33,7 @@ from duckflow_tui.state.pace import (
     Vitals,
     VitalsChanged,
 )
+from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.vitals import spark
 from duckflow_tui.ui.panes.vitals_words import limit_blocks, limit_summary
@@ -211,6 +213,20 @@ async def test_a_gauge_says_a_word_and_the_newest_cause(open_apps: OpenApps) -> 
     assert re.search(r"mood .*confident", text)
     assert re.search(r"focus .*2 repeats", text)
     assert re.search(r"stamina .*fresh", text)
+
+
+async def test_a_gate_in_a_step_waits_for_approval_not_for_an_answer(open_apps: OpenApps) -> None:
+    """The step leaves the phase of the turn as it is."""
+    store = goals.at_work()
+    state = store.state
+    state.phase, state.status = Phase.EXECUTION, Status.REQUIRES_USER_INPUT
+    state.gates = (gate(),)
+    async with open_apps.standing(FakeEngine(store), language="ja") as (app, pilot):
+        await pilot.press("f5")
+        await settled(pilot, lambda: app.bench.vitals.is_on_screen, "the gauges")
+        text = shown(app.bench.vitals)
+    assert "承認待ち" in text
+    assert "回答待ち" not in text
 
 
 def test_a_curve_rises_with_its_values_and_leaves_room_above() -> None:

@@ -88,6 +88,19 @@ def test_each_error_of_the_system_is_said_in_the_users_language() -> None:
             assert entries("en")[f"errno.{name}"] == theirs
 
 
+def test_what_a_library_says_of_a_connection_is_said_in_japanese() -> None:
+    """The libraries' own sentences, word for word, are the English entries."""
+    say, english = Catalogue("ja"), Catalogue("en")
+    known = {key: text for key, text in entries("en").items() if key.startswith("library.")}
+    assert len(known) > 5
+    for key, theirs in known.items():
+        ours = entries("ja")[key]
+        assert say("llm.error.cut", host="h", detail=theirs).count(f"（{ours}）") == 1
+        assert f": {theirs}. " in english("llm.error.cut", host="h", detail=theirs)
+    numbered = "[Errno -2] Name or service not known"
+    assert say.of_system(numbered) == entries("ja")["library.unknown_name"]
+
+
 def test_what_only_looks_like_an_error_stays() -> None:
     """A path is not an error, and words of others that hold one are theirs."""
     say = Catalogue("ja")

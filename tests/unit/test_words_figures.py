@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import figures_words
+from duckflow_tui.words.figures import figures_words, lack_words
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from duckflow_tui.words.figures import figures_words
         ("task_tool.generate_list", "1", "1 task", "1 タスク"),
         ("task_tool.generate_list", "3", "3 tasks", "3 タスク"),
         ("shell.run", "exit 1 · 0.3s", "exit 1 · 0.3s", "終了コード 1 · 0.3s"),
-        ("file_ops.search_text", "3 · 1", "3 matches in 1 file", "1 ファイルに 3 件"),
+        ("file_ops.search_text", "3 · 1", "3 matches in 1 file", "3 件（1 ファイル）"),
     ],
 )
 def test_a_row_says_what_its_figure_counts_in_the_users_language(
@@ -43,3 +43,23 @@ def test_what_a_server_or_a_program_says_itself_stays_as_it_is(
     operation: str, summary: str
 ) -> None:
     assert figures_words(operation, summary, Catalogue("ja")) == summary
+
+
+@pytest.mark.parametrize(
+    ("note", "japanese"),
+    [
+        (
+            "it adds up (`make -s` ended with exit code 2: no",
+            "it adds up (`make -s` は終了コード 2: no",
+        ),
+        (
+            "it adds up (`make` did not run: denied: no)",
+            "it adds up (`make` は実行できず: denied: no)",
+        ),
+        ("合計が正しい", "合計が正しい"),
+    ],
+)
+def test_what_a_check_came_to_is_said_in_the_users_language(note: str, japanese: str) -> None:
+    """The note is the model's, and is cut where it is long."""
+    assert lack_words(note, Catalogue("en")) == note
+    assert lack_words(note, Catalogue("ja")) == japanese

@@ -31,7 +31,7 @@ from duckflow_tui.ui.panes.operation_blocks import shortened
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, pad, prefixed, rows_of
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import verdict_words
+from duckflow_tui.words.figures import lack_words, verdict_words
 
 _MARKS: Final = {"completed": "✓", "partial": "◐", "failed": "✗", "stopped": "■"}
 _LABEL: Final = 8  # cells of the column of labels, where there is room for one
@@ -404,7 +404,9 @@ def _line_colour(evidence: Evidence, line: str, look: Look) -> str:
 
 def _missing_rows(item: MissingItem, look: Look, width: int) -> list[Row]:
     label = look.words("review.label.missing")
-    text = f"{priority_label(item.priority)} {visible_line(item.what.strip())}"
+    text = (
+        f"{priority_label(item.priority)} {visible_line(lack_words(item.what.strip(), look.words))}"
+    )
     return _review_labelled(label, text, look, width, look.palette.text)
 
 

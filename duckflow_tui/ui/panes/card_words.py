@@ -17,6 +17,7 @@ from duckflow_tui.ui.panes.diff_document import USER_MARK, shown_line
 from duckflow_tui.ui.panes.plan_rows import clock_text, needing
 from duckflow_tui.ui.panes.request import QuestionRow, Tone
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import lack_words
 
 DONE: Final = "✓"
 NOT_DONE: Final = "✗"
@@ -187,7 +188,7 @@ def _escalation(report: SituationReport, words: Catalogue) -> Iterator[QuestionR
     yield QuestionRow(words("escalate.label.state"), reached, heading="notice")
     for number, missing in enumerate(report.missing):
         label = words("escalate.label.missing") if number == 0 else ""
-        text = f"{NOT_DONE} {shown_line(missing.strip())}"
+        text = f"{NOT_DONE} {shown_line(lack_words(missing.strip(), words))}"
         yield QuestionRow(label, text, heading="warning", mark="removed")
     if not report.missing:
         none = words("escalate.none_missing")
@@ -348,9 +349,9 @@ def counts_words(report: StepReport, words: Catalogue) -> str:
         parts.append(words("card.refused", count=report.refused))
     if report.skipped:
         parts.append(words("card.skipped", count=report.skipped))
-    said = [", ".join(parts)]
+    said = [words("gate.list").join(parts)]
     if report.llm_calls:
-        key = "plan.call" if report.llm_calls == 1 else "plan.calls"
+        key = "turn_line.call" if report.llm_calls == 1 else "turn_line.calls"
         said.append(words(key, count=report.llm_calls))
     said.append(clock_text(report.duration_s))
     if report.waited_s >= 1:
@@ -362,7 +363,7 @@ def difference_words(lines: tuple[StepDifference, ...], words: Catalogue) -> str
     """``1 added, 2 changed``: what a change does in all."""
     found = {kind: sum(line.kind == kind for line in lines) for kind in SIGNS}
     parts = [words(f"card.diff.{k}", count=n) for k, n in found.items() if n and k != "same"]
-    return ", ".join(parts)
+    return words("gate.list").join(parts)
 
 
 # --- the kinds ------------------------------------------------------------------------------------

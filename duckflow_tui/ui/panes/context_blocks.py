@@ -17,6 +17,7 @@ from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.blocks import Block, Group, Look, barred, fold_sign, framed
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import no_digest_words
 
 FREE: Final = "·"
 RESERVED: Final = "░"
@@ -196,9 +197,7 @@ class CompactionBlock(Block):
             key = "digested_one" if found.exchanges == 1 else "digested"
             told.append(("digested", words(f"compaction.{key}", **self._counts()), palette.text))
         else:
-            known = found.failure in ("unreadable", "budget")
-            key = f"compaction.failure.{found.failure if known else 'other'}"
-            reason = words(key, code=found.failure)
+            reason = no_digest_words(found.failure, words)
             said = words("compaction.no_digest", reason=reason, **self._counts())
             told.append(("digested", said, palette.bad))
         if found.results:

@@ -400,7 +400,7 @@ class DiffPane(Vertical):
             counts.append(counted(self.words, "diff.more", off.lines_below))
         if off.files_below:
             counts.append(counted(self.words, "diff.more_files", off.files_below))
-        text.append(", ".join(counts), style=palette.quiet)
+        text.append(self.words("gate.list").join(counts), style=palette.quiet)
         if self.view.document.previews and roomy:
             text.append("   " if counts else " ")
             room = self.size.width - text.cell_len

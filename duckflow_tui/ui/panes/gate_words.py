@@ -311,7 +311,7 @@ def risk_words(gate: Gate, words: Catalogue) -> SafeText:
     """The risk with its reasons: ``high risk: a hidden file, an executable extension``."""
     reasons = [_reason(code, words) for code in gate.impact.reasons]
     level = words(f"gate.risk.{gate.impact.risk}")
-    return SafeText(f"{level}: {', '.join(reasons)}" if reasons else level)
+    return SafeText(f"{level}: {words('gate.list').join(reasons)}" if reasons else level)
 
 
 def verb(gate: Gate, words: Catalogue) -> SafeText:

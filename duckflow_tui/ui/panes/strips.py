@@ -39,9 +39,10 @@ _WIDE_CLOSES = (
 _OPENS = re.escape(f"{_WIDE_OPENS}([{{")
 _CLOSES = f"{_WIDE_CLOSES},.!?:;)\\]}}%"
 _ENDS_WORD = f"{_WIDE_OPENS}{_WIDE_CLOSES.replace('’', '')}{_CJK}\\s"  # it’s
+_COUNTERS = "[ァ-ヺー]{1,6}|文字|か所|[件回行個秒分度倍番]"
 _UNIT: Final = re.compile(
     f"[{_OPENS}]*(?:"
-    "\\d[\\d.,]* %"  # a number keeps its sign
+    f"\\d[\\d.,]* (?:%|{_COUNTERS})"  # a number keeps its sign, and what it counts
     f"|[{_CJK}]"
     f"|[^{_ENDS_WORD}]+"
     f")[{_CLOSES}]*"

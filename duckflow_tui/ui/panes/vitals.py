@@ -115,12 +115,14 @@ class VitalsPane(LineView, can_focus=True):
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
         stands = (state.turn, state.last_turn, state.phase, state.status, state.undone_calls)
-        return state.vitals, state.pace, state.objective, *stands
+        return state.vitals, state.pace, state.objective, state.gates, *stands
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
         self._vitals, self._pace = state.vitals, state.pace
         self._turn, self._phase, self._status = state.turn, state.phase, state.status
+        if state.gates and state.status is Status.REQUIRES_USER_INPUT:
+            self._phase = Phase.AWAITING_APPROVAL  # a step's gate leaves the phase as it is
         self._ended = state.last_turn.outcome if state.last_turn is not None else ""
         if self._ended == "done" and _taken_back(state):
             self._ended = "undone"

@@ -17,7 +17,7 @@ from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.composer import NEWLINES
 from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE, composes, writes
 from duckflow_tui.ui.panes.rows import palette_of
-from duckflow_tui.ui.screens.dialog import Dialog
+from duckflow_tui.ui.screens.dialog import Dialog, Prose
 from duckflow_tui.words.catalogue import Catalogue
 
 Answer = Literal["yes", "no", "past"]
@@ -50,7 +50,7 @@ class Confirm(Dialog[Answer]):
         palette = palette_of(self)
         with Vertical(classes="card card-small"):
             yield Static(self._text("title"), markup=False, classes="card-title")
-            yield Static(self._text("means"), markup=False, classes="card-text")
+            yield Prose(self._text("means"), classes="card-text")
             yield Static(
                 Content.assemble(
                     (" y ", f"bold {palette.on_accent} on {palette.accent}"),

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final, Literal
 
 from textual.app import ComposeResult
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from duckflow_tui.llm.connections import KeyPlace, ModelLine
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.connecting import REFUSED, UNLISTED, NotTaken
 from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.screens.dialog import Prose
 from duckflow_tui.ui.screens.form import Form
 from duckflow_tui.ui.screens.requirement_form import OneOf
 from duckflow_tui.words.catalogue import Catalogue
@@ -61,7 +62,7 @@ class ConnectForm(Form[WrittenConnection | None]):
     def fields(self) -> ComposeResult:
         words = self.words
         # Above the fields, since a small screen has no room below them.
-        yield Static(self._first_problem, markup=False, id="connect-said")
+        yield Prose(self._first_problem, id="connect-said")
         yield self.label("address")
         placeholder = words("connect.form.address_hint")
         yield Input(
@@ -76,7 +77,7 @@ class ConnectForm(Form[WrittenConnection | None]):
         yield self.label("place")
         names = [words(f"connect.form.{place}") for place in self._places]
         yield OneOf(names, 0, id="connect-place")
-        yield Static("", markup=False, id="connect-means")
+        yield Prose(id="connect-means")
 
     def on_mount(self) -> None:
         self.on_one_of_changed()
@@ -89,7 +90,7 @@ class ConnectForm(Form[WrittenConnection | None]):
         if key.password != hidden:
             key.value = ""
             key.password = hidden
-        means = self.query_one("#connect-means", Static)
+        means = self.query_one("#connect-means", Prose)
         means.update(self.words(f"connect.form.means.{place}", path=visible_line(self._path)))
 
     @property
@@ -130,6 +131,6 @@ class ConnectForm(Form[WrittenConnection | None]):
         self.dismiss(WrittenConnection(address, models, kept, variable, "" if variable else secret))
 
     def _say(self, said: str) -> None:
-        line = self.query_one("#connect-said", Static)
+        line = self.query_one("#connect-said", Prose)
         line.update(said)
         line.display = True

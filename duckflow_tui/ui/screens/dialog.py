@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from textual import events
 from textual.await_complete import AwaitComplete
+from textual.geometry import Size
 from textual.message import Message
 from textual.screen import ModalScreen, Screen
 from textual.timer import Timer
-from textual.widgets import Input, TextArea
+from textual.widgets import Input, Static, TextArea
 from textual.worker import Worker
 
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.key_guard import composes, when_handled, writes
 from duckflow_tui.ui.panes.question import QuestionWidget
+from duckflow_tui.ui.panes.strips import wrap
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.app import DuckflowApp
@@ -52,6 +54,23 @@ class Dialog(ModalScreen[T], Generic[T]):
     def dismiss(self, result: T | None = None) -> AwaitComplete:
         """Close the page and give back ``result``; nothing where it is not the one on top."""
         return super().dismiss(result) if host_of(self).screen is self else AwaitComplete()
+
+
+class Prose(Static):
+    """Sentences on a page, which break between the characters of Japanese too."""
+
+    def __init__(self, text: str = "", *, id: str | None = None, classes: str = "") -> None:
+        super().__init__(text, markup=False, id=id, classes=classes)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self._rows(width))
+
+    def render(self) -> str:
+        return "\n".join(self._rows(self.content_size.width))
+
+    def _rows(self, width: int) -> list[str]:
+        lines = str(self.content).split("\n")
+        return [line[start:stop] for line in lines for start, stop in wrap(line, width)]
 
 
 class TypedAhead:

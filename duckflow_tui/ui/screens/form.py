@@ -11,7 +11,7 @@ from textual.widgets import Input, Static, TextArea
 
 from duckflow_tui.safety.safe_text import is_safe, visible, visible_line
 from duckflow_tui.ui.bindings import Surface, keys_of
-from duckflow_tui.ui.screens.dialog import Dialog
+from duckflow_tui.ui.screens.dialog import Dialog, Prose
 from duckflow_tui.words.catalogue import Catalogue
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class Form(Dialog[T], Generic[T]):
         with Vertical(classes="card"):
             yield Static(self._title, markup=False, classes="card-title")
             yield from self.fields()
-            yield Static("", markup=False, classes="form-problem")
+            yield Prose(classes="form-problem")
             hints = [f"{key.label} {self.words(key.text)}" for key in keys_of(self.SURFACE)]
             yield Static("   ".join(hints), markup=False, classes="form-keys")
 
@@ -100,7 +100,7 @@ class LineForm(Dialog[str | None]):
         with Vertical(classes="card card-small"):
             yield Static(words(f"{about}.title"), markup=False, classes="card-title")
             if self._subject:
-                yield Static(visible_line(self._subject), markup=False, classes="card-text")
+                yield Prose(visible_line(self._subject), classes="card-text")
                 yield Static(words(f"{about}.because"), markup=False, classes="form-label")
             field = Input(self._text, compact=True, classes="card-field", select_on_focus=False)
             field.cursor_blink = False

@@ -24,6 +24,7 @@ from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.status import short_count
 from duckflow_tui.ui.panes.strips import fit
+from duckflow_tui.ui.screens.dialog import Prose
 from duckflow_tui.ui.screens.pick_list import Choice, PickList
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -86,7 +87,7 @@ class ModelList(PickList):
         card = self.query_one(".card", Vertical)
         kept = host_of(self).session.sources.connections
         self._favourites = [str(ref) for ref in kept.favourites]
-        card.mount(Static("", markup=False, classes="form-problem", id="models-said"))
+        card.mount(Prose(id="models-said", classes="form-problem"))
         card.mount(Static("", markup=False, classes="model-keys"))
         self._stands = True
         self.call_after_refresh(self._refresh)  # which needs the width
@@ -190,7 +191,7 @@ class ModelList(PickList):
             told.append(words("models.listing"))
         elif not tried and not self.lines:
             told.append(words("models.write_name"))
-        line = self.query_one("#models-said", Static)
+        line = self.query_one("#models-said", Prose)
         line.update("\n".join(told))
         line.display = bool(told)
 
