@@ -116,21 +116,20 @@ def _caught_by(mutant: Mutant, copy: Copy, tests: Tests) -> str:
 def _near(mutant: Mutant, tests: Tests) -> dict[str, float]:
     """The tests that come by the place, and their seconds.
 
-    What stands outside of functions may be used anywhere: by all that enter the module, and by
-    the tests of values, which are quick. A function that nobody entered may be a new one.
+    What stands outside of functions, or comes from one that is called there, may be used anywhere:
+    by all that enter the module, and by the tests of values, which are quick. A function that
+    nobody entered may be a new one.
     """
     module = f"{mutant.path.as_posix()}::"
     good = {test: told for test, told in tests.items() if told["passed"]}
-    if mutant.function:
-        place = module + mutant.function
-        found = [test for test, told in good.items() if place in told["entered"]]
-        loaded = [test for test, told in good.items() if place in told["loaded"]]
-        found += loaded
-        if mutant.kept or loaded:  # its result is: of one process only the first test comes by
-            found += [test for test, told in good.items() if _enters(told, module)]
-    else:
-        found = [test for test in good if test.startswith("tests/unit/")]
-    if not found or not mutant.function:
+    place = module + mutant.function
+    found = [test for test, told in good.items() if place in told["entered"]]
+    loaded = [test for test, told in good.items() if place in told["loaded"]]
+    found += loaded
+    if loaded or not mutant.function:
+        found += [test for test in good if test.startswith("tests/unit/")]
+    # Where a result is kept, of one process only the first test comes by.
+    if not found or loaded or mutant.kept or not mutant.function:
         found += [test for test, told in good.items() if _enters(told, module)]
     return {test: good[test]["seconds"] for test in found}
 
