@@ -18,18 +18,23 @@ from support.consults import (
     reviewed,
     situation,
 )
+from support.goals import set_objective
 from support.open_apps import OpenApps
 from support.pinned import ManualClock
+from support.plans import drafted, working
 from support.screens import screen_text
 from textual import events
 from textual.pilot import Pilot
 
+from duckflow_tui.state.conversation import QueuedMessage
 from duckflow_tui.state.gates import Card, CardOpened, question_options
+from duckflow_tui.state.goal import RequirementItem
 from duckflow_tui.state.pace import Pattern, Reason, Tried
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.card_words import option_effects
 from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.request import RequestView
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.words.catalogue import Catalogue, entries
 
@@ -503,3 +508,48 @@ async def test_foreign_text_of_a_review_is_text(width: int, open_apps: OpenApps)
         await pilot.pause()
         assert "\x1b" not in screen_text(app)
         assert "\u202e" not in screen_text(app)
+
+
+def waiting(number: int, *cards: Card) -> Store:
+    """These cards wait, else a gate, beside so many requirements and three messages."""
+    store = at_work("en", *cards) if cards else working(at_gate=True)
+    items = tuple(
+        RequirementItem(requirement_id=f"r{n}", requirement=f"what is wanted, part {n}", priority=1)
+        for n in range(number)
+    )
+    set_objective(store, items=items)
+    store.state.queue = tuple(
+        QueuedMessage(message_id=f"q{n}", text=f"later {n}", at=0.0) for n in range(3)
+    )
+    return store
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20)], ids=["80", "60"])
+async def test_of_what_is_asked_about_some_is_in_sight_beside_all_else(
+    size: tuple[int, int], open_apps: OpenApps
+) -> None:
+    """However long the draft is and whatever waits, and with a pane over the chat too."""
+    plan = drafted()
+    plan.state.queue = waiting(8).state.queue
+    stores = [
+        waiting(0, consultation(Pattern.LIMIT)),
+        waiting(8, consultation(Pattern.LIMIT)),
+        waiting(8, question()),
+        waiting(0),
+        waiting(8),
+        plan,
+    ]
+    for store in stores:
+        async with open_apps.standing(FakeEngine(store), *size) as (app, pilot):
+            bench = app.bench
+            bench.composer.write("a line\n" * 9)
+            await settled(pilot, lambda bench=bench: bench.talk.open_question is not None)
+            for pane in ("f2", "f3"):
+                await pilot.press(pane)
+                await pilot.pause()
+                asked = bench.talk.open_question
+                about = asked.query(RequestView).first(RequestView) if asked else None
+                assert asked is not None
+                assert about is not None
+                assert asked.region.contains_region(about.region), (pane, store.state.cards)
+                assert about.region.height >= 1, (pane, store.state.cards)

@@ -155,10 +155,13 @@ class OptionRows(KeyRow):
         others = self._others(width)
         if listed + others < most:
             return listed + 1  # with a blank line above
-        if listed <= packed or listed + others <= most:
-            return min(listed, most)
+        least = min(1, others)  # of these, so that one knows what the keys are about
+        if listed + others <= most or (listed <= packed and listed + least <= most):
+            return listed
         if packed + min(_ROWS, others) <= most:
             return packed
+        if packed - 1 + least <= most:  # all keys, without the question
+            return packed - 1
         return super().height_for(width, most)
 
     def render(self) -> Text:
