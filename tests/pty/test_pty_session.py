@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import signal
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from support.pty import Terminal
+from support.pty import Terminal, process_state
 from support.serving import served
 from support.session import action, decision, done, script
 
@@ -410,3 +411,57 @@ def test_two_programs_in_one_folder_each_ask_for_their_own_change(tmp_path: Path
         two.type("\r")
         two.sees("Now two.")  # which its model says, and nothing makes true
         assert file.read_text() == "one\n"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_storm_of_sizes_while_text_streams_and_a_gate_waits_leaves_the_screen_whole(
+    tmp_path: Path, seed: int
+) -> None:
+    """Covers S4-94. The gate, the draft and the terminal's cursor stand where they belong, in the
+    same cells as on a screen that is drawn anew.
+    """
+    sizes = random.Random(seed)
+    write = action("file_ops.write_file", path="a.txt", content="1\n")
+    told = " ".join(f"word{n}" for n in range(250))
+    slow = done(told).model_copy(update={"chunk_size": 12, "delay_s": 0.02})
+    replies = script(decision("I write.", write), slow)
+    with (
+        served(replies) as server,
+        start(tmp_path, server.endpoint.base_url, width=100, height=30) as terminal,
+    ):
+        terminal.sees("Message")
+        terminal.type("write it\r")
+        terminal.sees("Enter to decide")
+        terminal.type("what is it for?\r")
+        terminal.sees("word5")
+        terminal.type("draft")
+        terminal.sees("draft")
+        for turn in range(30):
+            start_of = len(terminal.output)
+            terminal.resize(sizes.randint(20, 200), sizes.randint(5, 60))
+            if turn % 3 == 0:  # else the next one comes before this one is drawn
+                terminal.until(lambda s=start_of: len(terminal.output) > s, "anything drawn")
+        terminal.signal(signal.SIGTSTP)
+        terminal.until(lambda: process_state(terminal.pid) == "T", "the stop")
+        terminal.resize(100, 30)
+        terminal.signal(signal.SIGCONT)
+        terminal.sees("Write a.txt", "Enter to decide", "draft", "F1 keys", "word249", "2 calls")
+
+        def stands() -> bool:
+            """Whether the cursor is behind what is written."""
+            cursor = terminal.screen.cursor
+            before = terminal.lines[cursor.y][: cursor.x]
+            return before.endswith("drafted")
+
+        terminal.type("ed")
+        terminal.until(stands, "the cursor in the composer")
+        while terminal.read(0.3):  # until nothing more is drawn
+            pass
+        lines = terminal.lines
+        terminal.signal(signal.SIGTSTP)
+        terminal.until(lambda: process_state(terminal.pid) == "T", "the stop")
+        terminal.drain()
+        terminal.screen.reset()
+        terminal.signal(signal.SIGCONT)
+        terminal.until(lambda: terminal.lines == lines, "the same screen")
+        terminal.until(stands, "the cursor in the composer")
