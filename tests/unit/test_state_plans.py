@@ -181,9 +181,9 @@ def test_edits_keep_order_and_say_what_cannot_be() -> None:
 def test_the_difference_names_each_change_once() -> None:
     old = plan(step("a"), step("b"), step("c"), step("d"))
     new = plan(step("d"), step("a"), Step(step_id="b", name="other"), step("n"))
-    kinds = [(line.kind, line.step.step_id) for line in difference(old, new)]
-    assert kinds == [
-        ("move", "d"), ("same", "a"), ("change", "b"), ("drop", "c"), ("add", "n")
+    lines = [(line.kind, line.number, line.step.step_id) for line in difference(old, new)]
+    assert lines == [  # with the number that it has now, and one that is dropped had
+        ("move", 1, "d"), ("same", 2, "a"), ("change", 3, "b"), ("drop", 3, "c"), ("add", 4, "n")
     ]  # fmt: skip
     assert {line.kind for line in difference(old, old)} == {"same"}
 
