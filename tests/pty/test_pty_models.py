@@ -75,7 +75,7 @@ def test_what_an_endpoint_says_is_kept_with_its_date_when_it_is_asked_for(tmp_pa
         assert len(asked) == 1
         assert KEY not in (tmp_path / "home" / "data" / "models.json").read_text()
         japanese = models(tmp_path, *flags, "--lang", "ja").stdout
-        assert "200,000 トークン" in japanese
+        assert "コンテキスト長（トークン）: 200,000" in japanese
 
 
 @pytest.mark.parametrize("status", [401, 500])
