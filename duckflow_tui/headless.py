@@ -24,7 +24,12 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import AssistantReplied, Level, NoticeAdded
-from duckflow_tui.state.goal import AttemptStarted, ObjectiveReviewed, Review
+from duckflow_tui.state.goal import (
+    AttemptStarted,
+    ObjectiveReviewed,
+    RequirementState,
+    Review,
+)
 from duckflow_tui.state.memory import Compaction, ContextCompacted
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, StepChanged
@@ -33,7 +38,13 @@ from duckflow_tui.state.turn import TurnFinished, TurnOutcome
 from duckflow_tui.state.usage import LlmWaiting, Waiting
 from duckflow_tui.tools.session_diff import diff_text
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import figures_words, lack_words, no_digest_words, verdict_words
+from duckflow_tui.words.figures import (
+    figures_words,
+    lack_words,
+    no_digest_words,
+    reason_words,
+    verdict_words,
+)
 
 EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
     "done": 0,
@@ -441,8 +452,12 @@ class _Words:
                     self._outlet.write(self._out, visible("\n".join(rows)) + "\n")
                 if (outcome := event.outcome) != "done":
                     waits = question is not None and outcome == "partial"
-                    yours = event.reason is not None and event.reason.code == "for_user"
-                    key = "question" if waits else "for_user" if yours else outcome
+                    code = event.reason.code if event.reason is not None else ""
+                    stuck = outcome == "limit" and self._say.has(f"consult.cause.{code}")
+                    if outcome == "limit":
+                        self._tell(self._standing(event, state))
+                    key = "stuck" if stuck and code != "limit" else outcome
+                    key = "question" if waits else "for_user" if code == "for_user" else key
                     self._tell(self._say(f"headless.outcome.{key}"))
                 calls, tokens = event.llm_calls, f"{event.tokens:,}"
                 self._tell(self._say("headless.calls", calls=calls, tokens=tokens))
@@ -463,6 +478,20 @@ class _Words:
         for lack in review.missing:
             what = visible(one_line(lack_words(lack.what, self._say), 200))
             said.append(f"  {self._say('review.missing', what=what)}")
+        return "\n".join(said)
+
+    def _standing(self, event: TurnFinished, state: AgentState) -> str:
+        """Why it went no further, what was done, and what is missing."""
+        said: list[str] = []
+        if event.reason is not None and self._say.has(f"consult.cause.{event.reason.code}"):
+            said.append(reason_words("consult.cause", event.reason, self._say))
+        paths = visible(one_line(", ".join(event.files_changed), 400))
+        said.append(self._say("headless.changed" if paths else "headless.unchanged", paths=paths))
+        items = state.objective.extracted_requirements if state.objective is not None else ()
+        unmet = [i.requirement for i in items if i.counts and i.state is not RequirementState.MET]
+        if unmet:
+            what = visible(one_line("; ".join(unmet), 400))
+            said.append(self._say("headless.unmet", what=what))
         return "\n".join(said)
 
     def _compacted(self, made: Compaction) -> str:

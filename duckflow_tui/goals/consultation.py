@@ -41,7 +41,7 @@ ConsultEnd = Literal[
     "stopped",  # the user wants no more of it now
     "accepted",  # the user takes what there is
     "waits",  # for the user's next message
-    "nobody",  # there was nobody to ask at the limit
+    "nobody",  # there was nobody to ask
 ]
 
 
@@ -52,15 +52,6 @@ _LINE: Final = 200  # characters of a strategy
 _DIGEST: Final = 2_000  # characters of tidied results that are kept
 
 _APP: Final = "[Written by the app at a key of the user.]"
-
-#: What the model is told where nobody can be asked how the work should go on.
-_NOBODY: Final = {
-    Pattern.STAGNATION: "Your newest calls brought nothing new, again and again.",
-    Pattern.LOW_CONFIDENCE: "You are unsure, or much of what you did lately did not work.",
-    Pattern.CONFUSION: "Your work does not hold one line: it repeats itself, talks without acting, "
-    "or fails its own checks.",
-    Pattern.TOO_MANY_TRIES: "Many of your tries failed, and little was gained.",
-}
 
 #: What the model is told of an answer that needs no more than words: the notice, and its words.
 _TOLD: Final[dict[str, tuple[str, str]]] = {
@@ -157,7 +148,6 @@ class Consultation:
         self._log = log
         self._plan_id = plan_id
         self._step_id = step_id
-        self._unanswered: Reason | None = None  # the newest that nobody was asked about
 
     async def if_due(self) -> ConsultationEnd | None:
         """Ask when something is due; None when nothing is. Everything else goes on meanwhile.
@@ -204,21 +194,11 @@ class Consultation:
                 return answer.action, text
 
     def _nobody(self, situation: Situation) -> ConsultationEnd:
-        """Only the limit ends it; before it the model is told what is amiss."""
-        pattern = situation.pattern
-        if pattern is Pattern.LIMIT:
-            loops = str(situation.limit)
-            self._parts.notices.warn("turn.limit", step_id=self._step_id, loops=loops)
-            return ConsultationEnd("nobody", cause=self._unanswered or situation.cause)
-        self._unanswered = situation.cause
-        self._parts.notices.warn(
-            f"consulting.nobody.{pattern.value}",
-            step_id=self._step_id,
-            for_model=f"[Written by the app.]\n{_NOBODY[pattern]} Nobody is there to be asked. "
-            "Take another way than before, or end the work: say in reply what there is and what "
-            "is missing.",
-        )
-        return ConsultationEnd()
+        """The work ends: more of the same would cost calls and gain nothing."""
+        pattern, params = situation.pattern, {"loops": str(situation.limit)}
+        key = "turn.limit" if pattern is Pattern.LIMIT else f"consulting.nobody.{pattern.value}"
+        self._parts.notices.warn(key, step_id=self._step_id, **params)
+        return ConsultationEnd("nobody", cause=situation.cause)
 
     async def _take(self, action: str, text: str, pattern: Pattern) -> ConsultationEnd:
         match action:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.base import one_line
 from duckflow_tui.state.goal import TEST_SUITE, Review
+from duckflow_tui.state.pace import Reason
 from duckflow_tui.words.catalogue import Catalogue
 
 _SEARCH: Final = "file_ops.search_text"
@@ -13,6 +16,7 @@ _FOUND: Final = re.compile(r"(\d+) · (\d+)")  # matches, files
 _EXIT: Final = re.compile(r"exit (\d+)(.*)")  # of a command; what follows is how long it ran
 _CHECKED: Final = re.compile(r"`([^`]*)` (?:ended with exit code (\d+)|did not run)")
 _NAMED: Final = 2  # requirements that a verdict names; the others are counted
+_PARAM: Final = 60  # characters of what a cause names
 _PLANNED: Final = ("accepted", "closed", "deleted")  # what came of a change of a plan
 
 
@@ -95,3 +99,21 @@ def verdict_words(review: Review, words: Catalogue) -> str:
     if not what:
         return words(f"review.{verdict}_alone", number=review.attempt, limit=review.max_attempts)
     return words(f"review.{verdict}", what=what, number=review.attempt, limit=review.max_attempts)
+
+
+def reason_words(prefix: str, reason: Reason, words: Catalogue) -> str:
+    """A cause or a hypothesis in words; the code itself where the catalogue has none."""
+    key = f"{prefix}.{reason.code}"
+    if not words.has(key):
+        return visible_line(reason.code)
+    params = {name: one_line(value, _PARAM) for name, value in reason.params.items()}
+    if "operation" in params:
+        params["operation"] = words.plain(params["operation"])
+    if "signs" in params:
+        keys = {sign: f"consult.sign.{sign}" for sign in params["signs"].split()}
+        signs = {sign: words(key) for sign, key in keys.items() if words.has(key)}
+        if "repeat" in signs and "operation" in params:
+            again = f"{params['operation']} {params.get('what', '')}".rstrip()
+            signs["repeat"] = words("consult.sign.repeat_of", what=again)
+        params["signs"] = words("consult.sign.join").join(signs.values())
+    return words(key, **params)

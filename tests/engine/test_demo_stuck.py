@@ -156,7 +156,7 @@ async def test_a_rate_in_the_request_needs_no_question(tmp_path: Path) -> None:
         assert "already has" in (await on.end()).reply
 
 
-async def test_without_a_screen_it_goes_on_to_its_limit_and_says_why(tmp_path: Path) -> None:
+async def test_without_a_screen_it_stops_and_says_why(tmp_path: Path) -> None:
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path)})
     flags = Flags(workspace=tmp_path, demo=True, headless=True, mode="trusted")
     choice = choose(flags, places, "en", UNTOUCHED)

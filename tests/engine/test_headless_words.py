@@ -86,6 +86,28 @@ def test_a_reply_that_is_asked_for_again_is_no_result(tmp_path: Path) -> None:
     assert "Hm." in ended.stderr
 
 
+def test_stuck_work_stops_and_says_why_what_was_done_and_what_is_missing(tmp_path: Path) -> None:
+    """Nobody is there to ask, and no call is spent on the same again."""
+    wanted = {"requirement": "TAX_RATE stands in calc.py", "priority": 1}
+    note = action("file_ops.write_file", path="note.md", content="x\n")
+    again = action("file_ops.search_text", pattern="TAX_RATE")
+    replies = (
+        decision("I note it.", note, requirements=[wanted]),
+        *(decision("I look.", again) for _ in range(4)),
+        done("Not asked for."),
+    )
+    with served(script(*replies)) as server:
+        ended = run(tmp_path, server.endpoint.base_url, "--mode", "trusted")
+        assert len(server.endpoint.of("main")) == 5
+    assert ended.returncode == 4
+    lines = ended.stderr.splitlines()
+    cause = "The AI makes the same call again, search TAX_RATE, and it brings nothing new."
+    assert [line for line in lines if cause in line] != []
+    assert "Files changed: note.md" in lines
+    assert "Not met: TAX_RATE stands in calc.py" in lines
+    assert any(line.startswith("Stopped, because it was stuck") for line in lines[-3:])
+
+
 def test_the_records_begin_with_the_session(tmp_path: Path) -> None:
     with served(script(done())) as server:
         ended = run(tmp_path, server.endpoint.base_url, "--json")

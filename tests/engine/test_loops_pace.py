@@ -322,32 +322,20 @@ async def test_nobody_to_ask_at_the_limit_ends_the_turn_at_the_limit(tmp_path: P
         assert "turn.limit" in s.notices()
 
 
-async def test_nobody_to_ask_when_stuck_goes_on_to_the_limit_and_tells_the_model(
-    tmp_path: Path,
+@pytest.mark.parametrize("pattern", [p for p in Pattern if p is not Pattern.LIMIT])
+async def test_nobody_to_ask_when_stuck_ends_the_turn_where_a_card_would_ask(
+    tmp_path: Path, pattern: Pattern
 ) -> None:
-    files(tmp_path / "work", 1)
-    environ = {"DUCKFLOW_PACEMAKER__MAX": "6"}
-    replies = script(always(reads("f00.py")))
-    async with session(tmp_path, replies, environ=environ, headless=True) as s:
+    """No call is spent on more of the same; why it ended stands in the end of the turn."""
+    files(tmp_path / "work", 6)
+    replies, environ = stuck(pattern)
+    never = done("Not asked for.")
+    async with session(tmp_path, script(*replies, never), environ=environ, headless=True) as s:
         end = await s.turn("go")
-        assert (end.outcome, end.llm_calls) == ("limit", 6)
+        assert (end.outcome, end.llm_calls) == ("limit", len(replies))
         assert end.reason is not None
-        assert end.reason.code == "same_action"
-        assert end.reason.params["what"] == "f00.py"
-        assert s.notices() == ["consulting.nobody.stagnation", "turn.limit"]
-        told = [r.new_text for r in s.server.of("main")]
-        assert ["Nobody is there to be asked" in text for text in told] == [False] * 4 + [
-            True,
-            False,
-        ]
-
-
-async def test_a_model_that_hears_that_it_is_stuck_may_still_get_there(tmp_path: Path) -> None:
-    names = files(tmp_path / "work", 2)
-    replies = [*(reads(names[0]) for _ in range(4)), reads(names[1]), done("Both read.")]
-    async with session(tmp_path, script(*replies), environ=LONG, headless=True) as s:
-        end = await s.turn("go")
-        assert (end.outcome, end.reply, end.reason) == ("done", "Both read.", None)
+        assert end.reason.code not in ("limit", "partial")
+        assert f"consulting.nobody.{pattern.value}" in s.notices()
 
 
 # --- vitals ----------------------------------------------------------------------------------

@@ -18,8 +18,8 @@ from duckflow_tui.goals.review import TO_CHANGE
 from duckflow_tui.goals.situations import LOW_FOCUS
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.decision import Judgement
-from duckflow_tui.ui.panes.card_words import reason_words
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import reason_words
 
 OK = {"ok": True, "reason": "it is what was asked for"}
 JUDGED = {
@@ -901,7 +901,7 @@ async def test_what_was_stuck_before_does_not_make_the_next_message_lose_the_thr
         assert cause.params["what"] == "f01.py"
         assert not any("f00.py" in tried.text for tried in situation.tried)
         for lang in ("en", "ja"):
-            said = reason_words("consult.cause", cause, Catalogue(lang), loop="5")
+            said = reason_words("consult.cause", cause, Catalogue(lang))
             assert "f01.py" in said
         s.engine.stop()
         await s.ended()

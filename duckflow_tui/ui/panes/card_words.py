@@ -8,16 +8,16 @@ from dataclasses import replace
 from typing import Final
 
 from duckflow_tui.safety.safe_text import SafeText, visible_line
-from duckflow_tui.state.base import ELLIPSIS, one_line
+from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.state.gates import SKIP, SUGGESTED, Card, CardKind, CardOption, DiffMark
 from duckflow_tui.state.goal import FailureAnalysis, SituationReport
-from duckflow_tui.state.pace import Reason, Situation, Tried
+from duckflow_tui.state.pace import Situation, Tried
 from duckflow_tui.state.plan import Plan, Step, StepDifference, StepReport, difference
 from duckflow_tui.ui.panes.diff_document import USER_MARK, shown_line
 from duckflow_tui.ui.panes.plan_rows import clock_text, needing
 from duckflow_tui.ui.panes.request import QuestionRow, Tone
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import lack_words
+from duckflow_tui.words.figures import lack_words, reason_words
 
 DONE: Final = "✓"
 NOT_DONE: Final = "✗"
@@ -26,7 +26,6 @@ _BEGINS: Final = re.compile(r"^\s*(?:#{1,6} |[-*+] |> )")  # a heading, an item,
 _EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*]+)(?<=\S)\1(?![\w*])")
 _LINK: Final = re.compile(r"\[([^\]]+)\]\([^)\s]+\)")
 _NO_PROSE: Final = re.compile(r"\s*(?:\||```|~~~|[-*_=]{3,}\s*$)")
-_PARAM: Final = 60  # characters of what a cause names
 
 #: Cards that ask what should become of the work, rather than of a plan.
 CONSULTS: Final = frozenset(
@@ -109,24 +108,6 @@ def quoted_words(card: Card) -> list[str]:
         if report.analysis is not None:
             told += [report.analysis.cause, report.analysis.fix]
     return [text for text in told if text]
-
-
-def reason_words(prefix: str, reason: Reason, words: Catalogue) -> str:
-    """A cause or a hypothesis in words; the code itself where the catalogue has none."""
-    key = f"{prefix}.{reason.code}"
-    if not words.has(key):
-        return visible_line(reason.code)
-    params = {name: one_line(value, _PARAM) for name, value in reason.params.items()}
-    if "operation" in params:
-        params["operation"] = words.plain(params["operation"])
-    if "signs" in params:
-        keys = {sign: f"consult.sign.{sign}" for sign in params["signs"].split()}
-        signs = {sign: words(key) for sign, key in keys.items() if words.has(key)}
-        if "repeat" in signs and "operation" in params:
-            again = f"{params['operation']} {params.get('what', '')}".rstrip()
-            signs["repeat"] = words("consult.sign.repeat_of", what=again)
-        params["signs"] = words("consult.sign.join").join(signs.values())
-    return words(key, **params)
 
 
 # --- the kinds ------------------------------------------------------------------------------------
