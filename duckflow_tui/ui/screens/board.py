@@ -39,6 +39,8 @@ _LEAST: Final = 3  # items that are shown however little room there is
 WALKS: Final = frozenset({"walk", "scroll_rows", "leave"})
 #: Actions that open a line to write in, which takes what is typed right behind their key.
 _OPEN: Final = frozenset({"add", "edit", "rename", "search", "waive"})
+#: What a key does from the first moment on: it changes nothing but where one writes, or leaves.
+_ALWAYS: Final = frozenset({"leave", "search"})
 
 
 def board_bindings(surface: Surface) -> list[BindingType]:
@@ -211,7 +213,7 @@ class Board(Dialog[T], Generic[T]):
         goes_on = self._guard.goes_on or self._is_behind(key)
         text = first is not None or (letter and not begins)
         text |= goes_on and (letter or composes(event))
-        soon = bool(does - {"leave"}) and not self.settled and (letter or key == "enter")
+        soon = bool(does - _ALWAYS) and not self.settled and (letter or key == "enter")
         if key != self._key or text:
             self._twice = None
             self._page.invalidate()

@@ -26,7 +26,8 @@ T = TypeVar("T")
 
 HandOn = Callable[[events.Key], Awaitable[object]]
 
-_LONGEST: Final = 2.0  # seconds that keys are held at most, should no page come
+_LONGEST: Final = 2.0  # seconds that keys are held at most, should no page be coming
+_TIMES: Final = 3  # as long again for one that is
 _TURNS: Final = 3  # of the app, in which what was chosen on a page has come to the next one
 
 
@@ -122,7 +123,7 @@ class TypedAhead:
         app, held = self._app, list[events.Key | events.Paste]()
         self._held, self._page, self._acted = held, app.screen, False
         self._leads.clear()
-        self._timer = app.set_timer(_LONGEST, self.release)
+        self._timer = app.set_timer(_LONGEST, lambda: self._late(held, _TIMES))
         start = app.focused or app.screen
         await hand_on(event)
 
@@ -131,6 +132,17 @@ class TypedAhead:
 
         # Twice: what came of the key may be handed on once more, as a message.
         when_handled(start, app, lambda: when_handled(start, app, acted))
+
+    async def _late(self, held: object, times: int) -> None:
+        """It takes long. What is seen to be coming is waited for a few times as long."""
+        if self._held is not held:
+            return
+        page = self._app.screen
+        comes = isinstance(page, Dialog) and not page.stands
+        if times and (comes or not all(worker.is_finished for worker in self._leads)):
+            self._timer = self._app.set_timer(_LONGEST, lambda: self._late(held, times - 1))
+        else:
+            await self.release()
 
     async def _turn(self, held: object, left: int) -> None:
         if self._held is held and left:
