@@ -124,6 +124,7 @@ AREAS: Final = (
             "tests/engine/test_session_switch.py",
             "tests/engine/test_tools_memory.py",
             "tests/engine/test_tools_undo.py",
+            "tests/engine/test_trust.py",
             "tests/ui/test_ui_*keys*.py",
             "tests/ui/test_ui_bursts.py",
             "tests/ui/test_ui_composer.py",
