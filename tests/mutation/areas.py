@@ -120,6 +120,7 @@ AREAS: Final = (
             "tests/engine/test_inbox.py",
             "tests/engine/test_loops_turn.py",
             "tests/engine/test_model_change.py",
+            "tests/engine/test_rules.py",
             "tests/engine/test_session_resume.py",
             "tests/engine/test_session_switch.py",
             "tests/engine/test_tools_memory.py",
