@@ -17,6 +17,7 @@ from support.app_states import (
     settled,
     standing,
     store_with,
+    turn_started,
 )
 from support.consults import consultation
 from support.conversations import answer, operation, user
@@ -27,10 +28,13 @@ from support.screens import screen_text
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.widget import Widget
 
-from duckflow_tui.state.conversation import Message
+from duckflow_tui.state.conversation import Message, UserMessageAdded
 from duckflow_tui.state.gates import CardKind, CardOpened, GateChoice, GateOpened
+from duckflow_tui.state.goal import RequirementItem
 from duckflow_tui.state.pace import Pattern
+from duckflow_tui.state.plan import PlanStatus
 from duckflow_tui.state.store import Store
+from duckflow_tui.state.turn import LoopStarted
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.layout import MAIN, TEXT
@@ -133,7 +137,8 @@ async def test_an_old_diff_leaves_where_something_newer_is_decided(open_apps: Op
 def test_the_newest_change_is_found_without_going_through_all_messages_again() -> None:
     change = operation("file_ops.edit_file", {"path": "src/shop/pricing.py"}, gate=gate())
     ran = operation("shell.run", {"command": "ls"}, gate=gate(()), answer=answer(GateChoice.ONCE))
-    messages, newest = list[Message]([change, user("go on")]), NewestChange()
+    beside = user("how far are you?").replace(aside=True)
+    messages, newest = list[Message]([change, beside]), NewestChange()
     assert newest.look(messages) is change
     assert not newest.overtaken
     messages[1] = change.replace(call_id="other")  # seen only by who looks at it again
@@ -143,6 +148,45 @@ def test_the_newest_change_is_found_without_going_through_all_messages_again() -
     assert newest.look([user("go on")]) is None, "the user went back in the conversation"
     assert newest.look([ran, change]) is change
     assert not newest.overtaken
+    assert newest.look([change, user("and now the receipt")]) is change
+    assert newest.overtaken
+
+
+@pytest.mark.parametrize("works", [True, False])
+async def test_what_an_earlier_request_needed_leaves_with_the_first_answer_to_the_next(
+    open_apps: OpenApps, works: bool
+) -> None:
+    """Until then it stays: the chat would be wrapped anew, and again for what the work shows."""
+    store = goals.at_work(objective=True)
+    store.state.turn = None
+    plan = running()
+    store.state.plans = (plan.replace(status=PlanStatus.COMPLETED),)
+    store.state.active_plan_id = plan.plan_id
+    edited(store)
+    store.state.messages[-1] = store.state.messages[-1].replace(step_id=plan.steps[-1].step_id)
+    fake = FakeEngine(store)
+    async with open_apps.standing(fake, 120, 40) as (app, pilot):
+        both = {"plan", "title of plan", "diff", "title of diff"}
+        await settled(pilot, lambda: shown(app) == {"goal", *both}, "all of it")
+        width = app.bench.talk.region.width
+        store.dispatch(UserMessageAdded(message=user("and now the receipt")))
+        goals.set_objective(store, items=())
+        begun = turn_started()
+        calls = store.state.usage.calls
+        store.dispatch(begun.replace(turn=begun.turn.replace(calls_before=calls)))
+        app.bridge.show_now()
+        await pilot.pause()
+        assert shown(app) == {"goal", *both}
+        assert app.bench.talk.region.width == width
+        assert "10 % and 10 % make 19 %" in screen_text(app)
+        if works:
+            new = RequirementItem(requirement_id="r9", requirement="The receipt is right")
+            goals.set_objective(store, items=(new,))
+        store.state.usage = store.state.usage.replace(calls=calls + 1)
+        store.dispatch(LoopStarted(loop=2, limit=14))
+        wanted = {"goal"} if works else set[str]()
+        await settled(pilot, lambda: shown(app) == wanted, "what this request needs")
+        assert ("The receipt is right" in screen_text(app)) is works
 
 
 async def test_the_gauges_open_for_a_key_and_for_a_consultation(open_apps: OpenApps) -> None:

@@ -19,9 +19,10 @@ from textual.widgets import Static
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.conversation import Message
+from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.gates import CardMessage, FilePreview
 from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.tools.undo import last_changed
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
@@ -68,14 +69,15 @@ class NewestChange:
 
     def __init__(self) -> None:
         self.call: OperationMessage | None = None
-        self.overtaken = False  # the user has decided something else behind it
+        self.overtaken = False  # the user has decided or asked for something else behind it
+        self.plan_overtaken = False  # they have asked for something behind the work on the plan
         self._messages: Sequence[Message] = ()
         self._count = 0  # of them that were looked at
 
     def look(self, messages: list[Message]) -> OperationMessage | None:
         """The call in this conversation; in another list than before it is looked for anew."""
         if messages is not self._messages:
-            self.call, self.overtaken = None, False
+            self.call, self.overtaken, self.plan_overtaken = None, False, False
             self._messages, self._count = messages, 0
         for message in messages[self._count :]:
             if isinstance(message, OperationMessage):
@@ -85,6 +87,10 @@ class NewestChange:
                     self.overtaken = True
             elif isinstance(message, CardMessage):
                 self.overtaken = True
+            elif isinstance(message, UserMessage) and not message.aside:
+                self.overtaken = self.plan_overtaken = True
+            if isinstance(message, ReportMessage) or message.step_id:
+                self.plan_overtaken = False
         self._count = len(messages)
         return self.call
 

@@ -123,16 +123,23 @@ class LedgerPane(Rows, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self._session = ""  # whose requirements these are
         self._items: tuple[RequirementItem, ...] = ()
         self._met = (0, 0)
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
-        return (state.objective,)
+        return state.objective, state.turn_begins
 
     def show(self, state: AgentState) -> None:
-        """Take over what the state says now."""
+        """Take over what the state says now; while a turn begins, which has no requirements yet,
+        what stands goes on standing.
+        """
         objective = state.objective
+        before, self._session = self._session, state.session.session_id
+        waits = state.turn_begins and before == self._session
+        if waits and not (objective and objective.extracted_requirements):
+            return
         items = objective.extracted_requirements if objective else ()
         changed = len(items) != len(self._items)
         self._items, self._met = items, objective.met if objective else (0, 0)

@@ -18,6 +18,7 @@ from textual.reactive import var
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock
+from duckflow_tui.state.plan import PlanStatus
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.goal import GoalPane
@@ -60,6 +61,7 @@ class Side(Vertical):
             "plan": PaneTitle("plan", self.plan.title, id="plan-title"),
             "diff": PaneTitle("diff", self.diff.title, id="diff-title"),
         }
+        self._session = ""  # whose panes these are
         self._plan_title = Text()  # as it was drawn, empty without a plan
         self._shown: Collection[str] = ()
         self._wide = True
@@ -74,7 +76,7 @@ class Side(Vertical):
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
-        diff = (*self.diff.slices(state), state.cards, state.running)
+        diff = (*self.diff.slices(state), state.cards, state.running, state.turn_begins)
         return *self.plan.slices(state), *self.goal.ledger.slices(state), *diff
 
     def show(self, state: AgentState) -> None:
@@ -87,24 +89,33 @@ class Side(Vertical):
             self.show_panes(self._shown)
         found: set[PaneName] = set()
         brief = state.turn is not None and bool(state.memory.plan_brief)  # holds until its end
-        if state.active_plan is not None or brief or state.work is not None:
+        plan, changed = state.active_plan, self._has_change(state)
+        over = plan is not None and plan.status is PlanStatus.COMPLETED
+        stands = plan is not None and not (over and self.diff.newest.plan_overtaken)
+        if stands or brief or state.work is not None:
             found.add("plan")
         if state.objective is not None and state.objective.extracted_requirements:
             found.add("vitals")
-        if self._has_change(state):
+        if changed:
             found.add("diff")
+        if state.turn_begins and state.session.session_id == self._session:
+            found |= self.holding  # the chat would be wrapped now, and again for what comes
+        self._session = state.session.session_id
         self.holding = frozenset(found)
 
     def _has_change(self, state: AgentState) -> bool:
-        """Whether a change is to be decided, or is made, or was the last that was decided."""
+        """Whether a change is to be decided, or is made, or was the last that was decided and
+        nothing was asked for since.
+        """
+        newest = self.diff.newest
+        last = newest.look(state.messages)
         if state.gates:
             return bool(state.gates[0].previews)
         if state.cards:
             return False
         if any(running.call_id == self.diff.call_id for running in state.running):
             return bool(self.diff.view.document.previews)
-        newest = self.diff.newest
-        return newest.look(state.messages) is not None and not newest.overtaken
+        return last is not None and not newest.overtaken
 
     def lay_out(self, height: int, *, wide: bool, squeezed: bool, vitals: bool) -> None:
         """For a screen of so many rows; ``squeezed`` while a gate needs the room, ``vitals``
