@@ -37,6 +37,7 @@ class AuditKind(StrEnum):
     RULE = "rule"  # unasked, by a rule of the user
     NAMED = "named"  # unasked, named on the command line
     MODE = "mode"  # unasked, by the approval mode
+    NOT_RUN = "not_run"  # nobody: it could not run, or what came before kept it from it
     OWN = "own"  # the user ran it
     DENIED = "denied"  # the policy, or nobody was there to ask
     RULE_GIVEN = "rule_given"
@@ -50,6 +51,8 @@ ASKED: Final = frozenset(
 )
 #: It ran without a question.
 UNASKED: Final = frozenset({AuditKind.RULE, AuditKind.NAMED, AuditKind.MODE})
+
+_NOT_RUN: Final = (Outcome.INVALID, Outcome.SKIPPED)
 
 _CHOICES: Final = {
     GateChoice.REJECT: AuditKind.REFUSED,
@@ -144,7 +147,8 @@ def entries_of(messages: Iterable[Message]) -> Iterator[AuditEntry]:
 
 def entry_of(call: OperationMessage) -> AuditEntry:
     """Of any call, also of one that nobody had to decide about."""
-    return _call_entry(call, _kind_of(call) or AuditKind.MODE)
+    not_run = call.result.outcome in _NOT_RUN
+    return _call_entry(call, _kind_of(call) or (AuditKind.NOT_RUN if not_run else AuditKind.MODE))
 
 
 def counts(entries: Iterable[AuditEntry], undone: Iterable[str]) -> dict[str, AuditCounts]:
@@ -187,6 +191,8 @@ def _kind_of(call: OperationMessage) -> AuditKind | None:
         return AuditKind.DENIED
     if call.gate is not None:
         return AuditKind.UNANSWERED
+    if call.result.outcome in _NOT_RUN:
+        return None
     if call.allowed == "granted" or (call.ruling is not None and call.ruling.rules):
         return AuditKind.RULE
     if call.allowed and call.ruling is not None and "named" in call.ruling.row.split():

@@ -206,10 +206,11 @@ class Undoing:
             f"The user undid your change of {paths} (call {message.call_id}); the content is what "
             "it was before. Read it again before you build on it."
         )
-        params = {"path": paths}
+        added, removed = sum(c.added for c in undone), sum(c.removed for c in undone)
+        params = {"path": paths, "added": str(added), "removed": str(removed)}
         if command:
             told += f" What commands changed since then was not undone; the newest was: {command}"
-            key, params = f"{key}_command", {"path": paths, "command": command}
+            key, params = f"{key}_command", {**params, "command": command}
         return UndoReport(key, params, told, undone, complete)
 
     async def _redo(

@@ -11,10 +11,11 @@ from support.session import Session, action, decision, script, session
 from support.session import done as ended
 
 from duckflow_tui.safety.policy import TABLE
-from duckflow_tui.session.decisions import decisions_markdown, uses, why_words
+from duckflow_tui.session.decisions import decisions_markdown, kind_words, uses, why_words
 from duckflow_tui.session.export import export_lines, exported_name
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.audit import AuditKind, counts, decisions, entry_of, total
+from duckflow_tui.state.audit import UNASKED, AuditKind, counts, decisions, entry_of, total
+from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome, Ruling
@@ -132,6 +133,18 @@ def test_a_call_of_before_reasons_were_kept_is_told_without_one() -> None:
     assert "before the reason was kept" in why_words(state, entry, EN)
     skipped = entry.replace(outcome=Outcome.SKIPPED)
     assert "It was not judged" in why_words(state, skipped, EN)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SKIPPED, Outcome.INVALID])
+def test_a_call_that_never_ran_is_not_said_to_have_run_unasked(outcome: Outcome) -> None:
+    """It came behind a no, or could not be read; nobody decided about it."""
+    state = decided().state
+    call = next(m for m in state.messages if isinstance(m, OperationMessage) and m.allowed)
+    never = call.replace(result=call.result.replace(outcome=outcome), allowed="mode", ruling=None)
+    state.messages[:] = [never]
+    assert kind_words(entry_of(never), EN) == "not run"
+    assert never.call_id not in {entry.place for entry in decisions(state)}
+    assert entry_of(call).kind in UNASKED
 
 
 def test_what_no_rule_could_answer_is_said_once() -> None:

@@ -304,9 +304,11 @@ async def test_a_later_change_of_the_same_file_is_in_the_way_of_making_one_again
 
 async def test_the_user_sees_the_path_and_the_model_is_told(bench: Bench, root: Path) -> None:
     (root / "a.txt").write_bytes(b"one\n")
-    await bench.call(WRITE, path="a.txt", content="two\n")
+    await bench.call(WRITE, path="a.txt", content="two\nmore\n")
     report = await bench.router.undoing.undo_last()
-    assert Catalogue("en")(report.key, **report.params) == "Undone: a.txt"
+    assert Catalogue("en")(report.key, **report.params) == (
+        "Undone: a.txt (+2 −1). /undo takes back the change before it, /redo makes this one again."
+    )
     assert "a.txt" in report.for_model
     assert bench.kinds[-1] == "changes_undone"
     assert "a.txt" not in bench.store.state.files_read
