@@ -43,6 +43,7 @@ from duckflow_tui.words.figures import (
     lack_words,
     no_digest_words,
     reason_words,
+    target_of,
     verdict_words,
 )
 
@@ -389,6 +390,7 @@ class _Words:
         self._out = out
         self._err = err
         self._held = ""  # a reply that may be the turn's last
+        self._narrated = ""  # the newest that was told before
 
     def show(self, record: Record, state: AgentState) -> None:
         event = record.event
@@ -432,17 +434,17 @@ class _Words:
                 self._tell(f"{sign} {visible(report.step_name)}: {words}")
             case ObjectiveReviewed(message=message):
                 review = message.review
-                if not review.done and review.attempt < review.max_attempts:
-                    self._narrate()  # a further attempt has the last word
                 self._tell(self._reviewed(review))
             case AttemptStarted(message=message):
+                self._narrate()  # a further attempt has the last word
                 number, limit = message.attempt, message.max_attempts
                 say = self._say("review.attempt", number=number, limit=limit)
                 self._tell(f"▸ {say}")
             case TurnFinished(reply=reply, question=question):
                 if self._held != reply:
                     self._narrate()
-                if reply:
+                one_place = self._out.isatty() and self._err.isatty()
+                if reply and not (one_place and reply == self._narrated):
                     self._outlet.write(self._out, f"{visible(reply)}\n")
                 asked = question is not None and question.text not in reply
                 rows = [question.text] if question is not None and asked else []
@@ -470,6 +472,7 @@ class _Words:
     def _narrate(self) -> None:
         text, self._held = self._held, ""
         if text:
+            self._narrated = text
             self._tell(f"{visible(text)}\n")
 
     def _reviewed(self, review: Review) -> str:
@@ -519,10 +522,9 @@ def _step_name(state: AgentState, event: StepChanged) -> str:
 
 
 def _target(message: OperationMessage) -> str:
-    """What the call works on: its path or command, else its arguments as they are."""
-    args = message.args
-    named = next((args[name] for name in ("path", "source", "command") if args.get(name)), "")
-    return str(named) or json.dumps(args, ensure_ascii=False) if args else ""
+    """What the call works on, as the chat names it, else its arguments as they are."""
+    named = target_of(message.args)[0]
+    return named or (json.dumps(message.args, ensure_ascii=False) if message.args else "")
 
 
 def _figures(message: OperationMessage) -> str:

@@ -6,16 +6,21 @@ import re
 from typing import Final
 
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.state.base import one_line
+from duckflow_tui.state.base import JsonObject, one_line
 from duckflow_tui.state.goal import TEST_SUITE, Review
 from duckflow_tui.state.pace import Reason
 from duckflow_tui.words.catalogue import Catalogue
 
+#: Arguments that say what an operation works on, the first that is there.
+TARGETS: Final = (
+    "command", "pattern", "glob", "path", "source", "query", "goal", "step_id", "text", "message",
+)  # fmt: skip
 _SEARCH: Final = "file_ops.search_text"
 _FOUND: Final = re.compile(r"(\d+) · (\d+)")  # matches, files
 _EXIT: Final = re.compile(r"exit (\d+)(.*)")  # of a command; what follows is how long it ran
 _CHECKED: Final = re.compile(r"`([^`]*)` (?:ended with exit code (\d+)|did not run)")
 _NAMED: Final = 2  # requirements that a verdict names; the others are counted
+_PATHS: Final = frozenset({"path", "source"})
 _PARAM: Final = 60  # characters of what a cause names
 _PLANNED: Final = ("accepted", "closed", "deleted")  # what came of a change of a plan
 
@@ -117,3 +122,13 @@ def reason_words(prefix: str, reason: Reason, words: Catalogue) -> str:
             signs["repeat"] = words("consult.sign.repeat_of", what=again)
         params["signs"] = words("consult.sign.join").join(signs.values())
     return words(key, **params)
+
+
+def target_of(args: JsonObject) -> tuple[str, bool]:
+    """What a call works on, on one line, and whether that is a path; empty when it names none."""
+    for name in TARGETS:
+        value = args.get(name)
+        if isinstance(value, str) and value.strip():
+            return visible_line(value.strip()), name in _PATHS
+    text = next((v for v in args.values() if isinstance(v, str) and v.strip()), "")
+    return visible_line(text.strip()), False

@@ -45,6 +45,7 @@ async def headless(
     text: str = "run the tests",
     resume: str = "",
     err: io.StringIO | None = None,
+    out: io.StringIO | None = None,
     context: int | None = None,
     sandboxed: bool = False,
     external: bool = False,
@@ -53,7 +54,7 @@ async def headless(
     work = tmp_path / "work"
     work.mkdir(exist_ok=True)
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
-    out = io.StringIO()
+    out = out or io.StringIO()
     scripted = replies if isinstance(replies, Script) else script(*replies)
     async with ScriptedEndpoint(scripted) as server:
         flags = Flags(
@@ -77,6 +78,22 @@ async def headless(
             err or io.StringIO(),
         )
     return status, [json.loads(line) for line in out.getvalue().splitlines() if err is None]
+
+
+class Terminal(io.StringIO):
+    """Where both streams are read by one pair of eyes."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+async def test_a_reply_that_was_told_with_its_calls_is_not_printed_again_on_a_terminal(
+    tmp_path: Path,
+) -> None:
+    last = decision("I try it.", action("shell.run", command="true"), next_step="done")
+    for screen, times in ((Terminal(), 1), (io.StringIO(), 2)):
+        await headless(tmp_path, (last,), "true", out=screen, err=screen)
+        assert screen.getvalue().count("I try it.") == times
 
 
 def results(records: list[dict[str, Any]]) -> list[dict[str, Any]]:

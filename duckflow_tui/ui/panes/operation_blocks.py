@@ -39,7 +39,7 @@ from duckflow_tui.ui.panes.strips import (
     rows_of,
 )
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import figures_words
+from duckflow_tui.words.figures import TARGETS, figures_words, target_of
 
 
 def change_rows(previews: Sequence[FilePreview], palette: Palette, width: int) -> list[Row]:
@@ -81,15 +81,9 @@ EXIT_CELLS: Final = 14  # of the figures, kept before the target: "終了コー�
 _NAMED: Final = 2  # changed files that are named; of more there is only the count
 CHANGE_ROWS: Final = 60  # of a change; the pane beside the chat has the whole of it
 
-#: Arguments that say what an operation works on, the first that is there.
-_TARGETS: Final = (
-    "command", "pattern", "glob", "path", "source", "query", "goal", "step_id", "text", "message",
-)  # fmt: skip
-
 #: Modes that ask before they let much happen: what they let happen needs no word in its row.
 _USUAL: Final = frozenset({"plan", "strict", "standard"})
 _SIDES: Final = (("-", "old"), ("+", "new"))
-_PATHS: Final = frozenset({"path", "source"})
 _MARKS: Final[dict[Outcome, str]] = {
     Outcome.OK: "✓",
     Outcome.ERROR: "✗",
@@ -193,7 +187,7 @@ class OperationBlock(Block):
         gate, touched = message.gate, message.result.touched
         previews = message.previews or (gate.previews if gate is not None else ())
         for name, value in message.args.items():
-            if previews and not touched and name not in _TARGETS:
+            if previews and not touched and name not in TARGETS:
                 continue  # the change below says it better
             text = _in_words(value)
             rows += _labelled(visible_line(name), text, look, width)
@@ -316,16 +310,6 @@ def call_words(operation: str, args: JsonObject, words: Catalogue) -> str:
 def verb_cells(words: Catalogue) -> int:
     """How wide the column of verbs is, in cells."""
     return int(words("transcript.verb_cells"))
-
-
-def target_of(args: JsonObject) -> tuple[str, bool]:
-    """What a call works on, on one line, and whether that is a path; empty when it names none."""
-    for name in _TARGETS:
-        value = args.get(name)
-        if isinstance(value, str) and value.strip():
-            return visible_line(value.strip()), name in _PATHS
-    text = next((v for v in args.values() if isinstance(v, str) and v.strip()), "")
-    return visible_line(text.strip()), False
 
 
 def decision_text(message: OperationMessage, words: Catalogue) -> str:

@@ -16,10 +16,11 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.plan import Plan, PlanStatus, Step, Task, WorkInfo, WorkStatus
 from duckflow_tui.state.plan_events import waiting_s
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.operation_blocks import target_of, verb_of
+from duckflow_tui.ui.panes.operation_blocks import verb_of
 from duckflow_tui.ui.panes.rows import BarPart, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.words.figures import target_of
 
 #: Steps whose tasks are shown unless the user folds them: what runs, and what went wrong.
 _UNFOLDED: Final = (WorkStatus.IN_PROGRESS, WorkStatus.BLOCKED, WorkStatus.FAILED)

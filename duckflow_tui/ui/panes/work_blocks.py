@@ -29,9 +29,9 @@ from duckflow_tui.ui.panes.operation_blocks import (
     count_words,
     file_pieces,
     is_unasked,
-    target_of,
 )
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, ink, prefixed, row_cells, rows_of
+from duckflow_tui.words.figures import target_of
 
 #: How operations are counted where none changed a file, in this order; all others are the last.
 _KINDS: Final = {
