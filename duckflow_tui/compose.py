@@ -188,13 +188,13 @@ def _allowed(flags: Flags, say: Catalogue) -> tuple[str, ...]:
     """The rules of this command line; one that would not say exactly what runs is refused."""
     if not flags.allow:
         return ()
-    from duckflow_tui.safety.allow_rules import AllowRules, RuleRefused
+    from duckflow_tui.safety.allow_rules import AllowRules, RuleRefused, as_flags, rules_like
 
     try:
         AllowRules.of(flags.allow)
-    except RuleRefused as refused:
-        why = say(f"cli.allow_why.{refused.code}")
-        raise Unusable(say("cli.bad_allow", rule=visible(refused.rule), why=why)) from None
+    except RuleRefused as no:
+        why, can = say(f"cli.allow_why.{no.code}"), visible(as_flags(rules_like(no.rule)))
+        raise Unusable(say("cli.bad_allow", rule=visible(no.rule), why=why, can=can)) from None
     return flags.allow
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TextIO
 
 from duckflow_tui.commands import Invocation, parse
 from duckflow_tui.engine import Engine
+from duckflow_tui.safety.allow_rules import as_flags, rules_for
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.session.decisions import decisions_markdown
 from duckflow_tui.session.network import network_markdown
@@ -31,6 +32,7 @@ from duckflow_tui.state.goal import (
     Review,
 )
 from duckflow_tui.state.memory import Compaction, ContextCompacted
+from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, StepChanged
 from duckflow_tui.state.store import Record, Recorder
@@ -390,6 +392,7 @@ class _Words:
         self._out = out
         self._err = err
         self._held = ""  # a reply that may be the turn's last
+        self._flags: dict[str, None] = {}  # that would have allowed what was denied
         self._narrated = ""  # the newest that was told before
 
     def show(self, record: Record, state: AgentState) -> None:
@@ -405,6 +408,8 @@ class _Words:
                 self._tell(f"· {self._waiting(waiting, record.at)}")
             case OperationFinished(message=message):
                 result = message.result
+                if result.outcome is Outcome.DENIED:
+                    self._flags |= dict.fromkeys(_flags_for(message))
                 target = visible(one_line(_target(message), 100))
                 how = "error" if result.exit_code else result.outcome
                 self._tell(
@@ -460,7 +465,10 @@ class _Words:
                         self._tell(self._standing(event, state))
                     key = "stuck" if stuck and code != "limit" else outcome
                     key = "question" if waits else "for_user" if code == "for_user" else key
-                    self._tell(self._say(f"headless.outcome.{key}"))
+                    if key == "denied" and self._flags:
+                        key = "denied_by"
+                    flags = visible(" ".join(self._flags))
+                    self._tell(self._say(f"headless.outcome.{key}", flags=flags))
                 calls, tokens = event.llm_calls, f"{event.tokens:,}"
                 self._tell(self._say("headless.calls", calls=calls, tokens=tokens))
             case _:
@@ -519,6 +527,23 @@ class _Words:
 def _step_name(state: AgentState, event: StepChanged) -> str:
     step = state.plan(event.plan_id).step(event.step_id)
     return step.name if step else event.step_id
+
+
+def _flags_for(message: OperationMessage) -> list[str]:
+    """The flags that let such a call run without a question; none where no flag does."""
+    gate, ruling = message.gate, message.ruling
+    if gate is None or ruling is None:
+        return []
+    if ruling.row == "write inside":
+        return ["--mode trusted"] if ruling.mode is not ApprovalMode.TRUSTED else []
+    if ruling.mode not in (ApprovalMode.STANDARD, ApprovalMode.TRUSTED):
+        return []  # there naming a call does not let it run
+    rules: tuple[str, ...] = ()
+    if ruling.row in ("shell inside", "shell held") and gate.facts.get("rule") == "not_named":
+        rules = rules_for(str(message.args.get("command", "")))
+    elif ruling.row in ("mcp", "mcp read", "mcp approved read"):
+        rules = (message.operation,)
+    return [as_flags((rule,)) for rule in rules]
 
 
 def _target(message: OperationMessage) -> str:

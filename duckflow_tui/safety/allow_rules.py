@@ -147,6 +147,35 @@ class AllowRules:
         return "" if moves + shown < len(line.parts) else "not_named"
 
 
+def rules_for(command: str) -> tuple[str, ...]:
+    """The rules that would name this command line word by word; none where no rules can."""
+    line = read_command(command)
+    named = [part.argv for part in line.parts if not only_shows(part)]
+    rules = tuple(dict.fromkeys(shlex.join(argv) for argv in named))
+    try:
+        covers = not AllowRules.of(rules).why_not(line, lambda _: False)
+    except RuleRefused:
+        return ()
+    return rules if covers else ()
+
+
+def rules_like(rule: str) -> tuple[str, ...]:
+    """Rules much like one that was refused, which can be used."""
+    plain = rule.strip().removesuffix(_ANY_END)
+    if found := rules_for(plain) if plain == rule.strip() else ():
+        return found
+    argv = plain.split()
+    program = program_of(tuple(argv)) if argv else ""
+    if MODULE.fullmatch(program):
+        return (f"{argv[0]} -m unittest -q", f"{argv[0]} -m unittest{_ANY_END}")
+    return ("git diff:*",) if program == "git" else ("make test", "pytest:*")
+
+
+def as_flags(rules: Iterable[str]) -> str:
+    """The rules as they are typed on a command line."""
+    return " ".join(f"--allow {shlex.quote(rule)}" for rule in rules)
+
+
 def granted_as(line: CommandLine, root: Path | None) -> tuple[str, ...]:
     """What a key would allow for longer than once, for each command of a line: its program, with
     the subcommand, and ``…`` where every option is one that only reads or tests (R05), else

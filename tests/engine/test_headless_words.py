@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -41,6 +42,29 @@ def test_the_outcome_of_an_operation_is_said_in_words(tmp_path: Path) -> None:
     row = next(line for line in ended.stderr.splitlines() if "../x" in line)
     assert row.endswith(" denied")
     assert "outcome." not in ended.stderr
+
+
+def test_what_was_denied_is_said_with_the_flags_that_let_it_run(tmp_path: Path) -> None:
+    """Given as they stand there, they do."""
+    write = action("file_ops.write_file", path="a.txt", content="x")
+    runs = action("shell.run", command="test -e 'a b' || wc -c a.txt | tail -1")
+    with served(script(*(decision("I do it.", write, runs), done()) * 2)) as server:
+        ended = run(tmp_path, server.endpoint.base_url)
+        assert ended.returncode == 3
+        row = next(line for line in ended.stderr.splitlines() if "This would allow it: " in line)
+        flags = row.partition("allow it: ")[2]
+        assert flags == "--mode trusted --allow 'test -e '\"'\"'a b'\"'\"'' --allow 'wc -c a.txt'"
+        again = run(tmp_path, server.endpoint.base_url, *shlex.split(flags))
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "work" / "a.txt").read_text() == "x"
+
+
+def test_what_no_flag_lets_run_is_denied_without_one(tmp_path: Path) -> None:
+    runs = action("shell.run", command="echo $HOME")
+    with served(script(decision("I run it.", runs), done())) as server:
+        ended = run(tmp_path, server.endpoint.base_url)
+    assert ended.returncode == 3
+    assert "--mode and --allow name what may run without asking" in ended.stderr
 
 
 def test_a_command_that_failed_is_not_called_done(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duckflow_tui.safety.allow_rules import AllowRules, RuleRefused
+from duckflow_tui.safety.allow_rules import AllowRules, RuleRefused, rules_like
 from duckflow_tui.safety.command_risk import assess_command
 from duckflow_tui.safety.commands import MAX_LINE, MAX_PARTS, read_command
 from duckflow_tui.safety.paths import Place
@@ -376,6 +376,23 @@ def test_a_rule_that_does_not_say_exactly_what_runs_is_refused(rule: str, code: 
     with pytest.raises(RuleRefused) as refused:
         AllowRules.of([rule])
     assert refused.value.code == code
+    assert AllowRules.of(rules_like(rule))
+
+
+@pytest.mark.parametrize(
+    ("rule", "like"),
+    [
+        ("python3:*", ("python3 -m unittest -q", "python3 -m unittest:*")),
+        ("git:*", ("git diff:*",)),
+        ("bash:*", ("make test", "pytest:*")),
+        ("ls && wc -l a | tail -1", ("ls", "wc -l a")),
+    ],
+)
+def test_a_rule_that_is_refused_is_told_with_some_that_are_not(
+    rule: str, like: tuple[str, ...]
+) -> None:
+    assert rules_like(rule) == like
+    assert AllowRules.of(like)
 
 
 @pytest.mark.parametrize(
