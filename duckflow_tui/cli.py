@@ -402,7 +402,8 @@ def _sessions(arguments: Sequence[str], places: Places, language: str) -> int:
 def _fault_words(fault: SessionFault, say: Catalogue) -> str:
     from duckflow_tui.ui.session_words import fault_words
 
-    return fault_words(fault, say)
+    way = f" {say('cli.in_use_way')}" if fault.code == "in_use" else ""
+    return f"{fault_words(fault, say)}{way}"
 
 
 def _model_flags(args: argparse.Namespace) -> list[str]:

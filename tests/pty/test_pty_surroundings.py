@@ -73,6 +73,8 @@ def test_two_instances_of_a_workspace_have_a_session_each(tmp_path: Path) -> Non
                     said = bytes(third.output).decode()
                 killed(second)
             assert f"{one} is open in another window already (process {first.pid})" in said
+            words = " ".join(said.split())
+            assert "Go on there; without --continue or --resume, a new session begins" in words
             first.type("and now?\r")
             first.sees("One again.")
             first.until(lambda: replies(tmp_path, one) == ["To one.", "One again."])
