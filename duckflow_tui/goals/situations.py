@@ -271,6 +271,7 @@ def achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[str, .
             step.name
             for step in plan.steps
             if step.status is WorkStatus.COMPLETED
+            and not step.taken
             and (plan.created_at >= since or step.step_id in worked)
         ]
     files: dict[str, list[FileChange]] = {}  # the changes that were not taken back

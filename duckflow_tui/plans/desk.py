@@ -447,7 +447,9 @@ def run_words(plan: Plan, result: PlanResult) -> str:
     done, total = plan.progress
     lines = [f"{done} of {total} steps are done; the plan is {plan.status.value}."]
     for report in result.reports:
-        lines.append(f"- {report.step_name}: {report.status}")
+        step = plan.step(report.step_id)
+        taken = "; the user took it as done" if step is not None and step.taken else ""
+        lines.append(f"- {report.step_name}: {report.status}{taken}")
     if result.outcome != "completed" and not result.wish:
         lines.append("The user does not want to go on for now.")
     if result.wish:

@@ -379,7 +379,7 @@ def plan_words(plan: Plan) -> str:
         behind = f" (after {needs})" if needs else ""
         note = f" — {one_line(step.note, 120)}" if step.note else ""
         lines.append(
-            f"{number}. {step.step_id} [{step.status.value}] {step.name}{behind}: "
+            f"{number}. {step.step_id} [{step.stands}] {step.name}{behind}: "
             f"{one_line(step.description, 200)}{note}"
         )
     if total > _SHOWN:
@@ -401,10 +401,20 @@ def end_steps(store: Store, plan: Plan, note: str) -> None:
             set_step(store, plan.plan_id, step.step_id, WorkStatus.CANCELLED, note)
 
 
-def set_step(store: Store, plan_id: str, step_id: str, status: WorkStatus, note: str = "") -> None:
-    """Give a step another status from now on."""
+def set_step(
+    store: Store,
+    plan_id: str,
+    step_id: str,
+    status: WorkStatus,
+    note: str = "",
+    *,
+    taken: bool = False,
+) -> None:
+    """Give a step another status from now on; ``taken``: by the user's word alone."""
     now = store.clock.now()
-    step = StepChanged(plan_id=plan_id, step_id=step_id, status=status, note=note, at=now)
+    step = StepChanged(
+        plan_id=plan_id, step_id=step_id, status=status, note=note, taken=taken, at=now
+    )
     store.dispatch(step)
 
 

@@ -19,6 +19,7 @@ from duckflow_tui.state.gates import (
     SKIP,
     STOP,
     SUGGESTED,
+    TAKE,
     TELL,
     CardAnswer,
     CardKind,
@@ -201,6 +202,8 @@ class PlanRun:
         if not failed and (self._plan.run is RunMode.ALL or not following):
             return True
         options = [RETRY, SKIP, STOP] if failed else [GO_ON, STOP]
+        if failed and (report.succeeded or report.files_changed):
+            options.insert(1, TAKE)
         goes_on = not failed and _names(report.next_action, following[0])
         if report.next_action and not goes_on:
             label = one_line(report.next_action, 200)
@@ -225,9 +228,11 @@ class PlanRun:
             case RETRY.action:
                 if answer.text.strip():  # its next run reads it
                     await self._parts.user_said(answer.text, report.step_id)
-                self._reopen(report.step_id, WorkStatus.PENDING)
+                self._move(report.step_id, WorkStatus.PENDING)
+            case TAKE.action:
+                self._move(report.step_id, WorkStatus.COMPLETED, taken=True)
             case SKIP.action:
-                self._reopen(report.step_id, WorkStatus.SKIPPED)
+                self._move(report.step_id, WorkStatus.SKIPPED)
             case _:
                 if answer.action == SUGGESTED.action:
                     result.wish = report.next_action
@@ -239,9 +244,9 @@ class PlanRun:
         result.outcome = "completed"
         return True
 
-    def _reopen(self, step_id: str, status: WorkStatus) -> None:
+    def _move(self, step_id: str, status: WorkStatus, *, taken: bool = False) -> None:
         if self._plan.step(step_id) is not None:  # not dropped while the card was open
-            set_step(self._store, self._plan_id, step_id, status)
+            set_step(self._store, self._plan_id, step_id, status, taken=taken)
 
 
 def _names(suggestion: str, step: Step) -> bool:

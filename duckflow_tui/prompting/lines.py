@@ -118,7 +118,7 @@ def plan(of: Plan | None) -> str:
     begin = max(0, min(open_at - 2, len(of.steps) - _STEPS))
     lines = [f"{one_line(of.name, _NAME)} [{of.status.value}]"]
     for number, item in enumerate(of.steps[begin : begin + _STEPS], start=begin + 1):
-        lines.append(f"{number}. [{item.status.value}] {one_line(item.name, _NAME)}")
+        lines.append(f"{number}. [{item.stands}] {one_line(item.name, _NAME)}")
     if len(of.steps) > _STEPS:
         lines.append(f"({begin + 1}–{begin + _STEPS} / {len(of.steps)})")
     return "\n".join(lines)
@@ -151,7 +151,7 @@ def brought(state: AgentState, of: Plan) -> tuple[str, ...]:
     reports = _reports(state, {item.step_id for _, item in ended})
     told = ((n, item, _reported(reports.get(item.step_id), item)) for n, item in ended)
     return tuple(
-        f"- {number}. [{item.status.value}] {one_line(item.name, _NAME)}: {came}"
+        f"- {number}. [{item.stands}] {one_line(item.name, _NAME)}: {came}"
         for number, item, came in told
         if came
     )
@@ -210,7 +210,7 @@ def _with_reports(state: AgentState, of: Plan, steps: set[str]) -> list[str]:
     for number, item in enumerate(of.steps, start=1):
         if item.step_id in steps:
             said = _reported(reports.get(item.step_id), item)
-            head = f"{number}. [{item.status.value}] {one_line(item.name, _NAME)}"
+            head = f"{number}. [{item.stands}] {one_line(item.name, _NAME)}"
             found.append(f"{head}: {said}" if said else head)
     return found
 

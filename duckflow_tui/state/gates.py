@@ -312,6 +312,7 @@ REJECT = CardOption(key="n", action="reject", takes_text=True)
 ACCEPT = CardOption(key="y", action="accept")
 GO_ON = CardOption(key="y", action="go_on")
 RETRY = CardOption(key="r", action="retry", takes_text=True)
+TAKE = CardOption(key="d", action="take_as_done")
 SKIP = CardOption(key="k", action="skip")
 STOP = CardOption(key="n", action="stop")
 OFFERED: Final = "offered_"  # begins the action of an answer that the model offers

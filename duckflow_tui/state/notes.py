@@ -52,7 +52,8 @@ def note_changes(store: Store) -> Unsubscribe:
                 change = f"{_files(m.result.changes)} ({m.operation})"
             case StepChanged() as event:
                 name = next((s.name for p in state.plans if (s := p.step(event.step_id))), "")
-                change = f"step {name!r} is {event.status.value}"
+                by = " by the user's word" if event.taken else ""
+                change = f"step {name!r} is {event.status.value}{by}"
             case PlanProposed(plan=plan):
                 change = f"the plan {plan.name!r} was made"
             case event:

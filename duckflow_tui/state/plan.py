@@ -91,6 +91,7 @@ class Step(Frozen):
     depends_on: tuple[str, ...] = ()
     task_list: tuple[Task, ...] = ()
     note: str = ""  # what the last change of its status said
+    taken: bool = False  # completed by the user's word, which shows nothing else
     mode: ExecutionMode | None = None  # how it runs or ran
     break_before: bool = False  # the user wants to be asked before it begins
     started_at: float | None = None  # of the run that goes on now, seconds since the epoch
@@ -99,6 +100,11 @@ class Step(Frozen):
     runs: int = 0
     calls: int = 0  # calls to models
     cost: float | None = None  # US dollars; None without a price
+
+    @property
+    def stands(self) -> str:
+        """Its status in words for a model."""
+        return f"{self.status.value} by the user's word" if self.taken else self.status.value
 
 
 class Plan(Frozen):

@@ -219,11 +219,14 @@ class StepChanged(Event, kind="step_status"):
     status: WorkStatus
     note: str = ""
     mode: ExecutionMode | None = None
+    taken: bool = False  # completed, because the user says so
     at: float
 
     def apply(self, state: AgentState) -> None:
         plan, step = _step(state, self.plan_id, self.step_id)
-        update: dict[str, object] = {"status": self.status, "note": self.note}
+        if self.taken and self.status is not WorkStatus.COMPLETED:
+            raise StateError("only a completed step is one that the user took as done")
+        update: dict[str, object] = {"status": self.status, "note": self.note, "taken": self.taken}
         if self.status is WorkStatus.IN_PROGRESS:
             self._may_begin(state, plan, step)
             update |= {"started_at": self.at, "mode": self.mode, "runs": step.runs + 1}

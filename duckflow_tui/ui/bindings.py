@@ -155,6 +155,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("card", ("y",), "y", "option('y')", "keys.card_yes"),
     Key("card", ("o",), "o", "option('o')", "keys.card_steps"),
     Key("card", ("r",), "r", "option('r')", "keys.card_retry"),
+    Key("card", ("d",), "d", "option('d')", "keys.card_take"),
     Key("card", ("k",), "k", "option('k')", "keys.card_skip"),
     Key("card", ("1",), "1", "option('1')", "keys.card_suggested"),
     Key("card", ("m",), "m", "option('m')", "keys.card_tell"),

@@ -22,6 +22,7 @@ from duckflow_tui.state.gates import (
     SKIP,
     STOP,
     SUGGESTED,
+    TAKE,
     TELL,
     Card,
     CardAnswer,
@@ -262,7 +263,7 @@ def report_card(about: StepReport) -> Card:
     """The question how to go on after a step."""
     suggested = SUGGESTED.model_copy(update={"label": about.next_action})
     good = about.status == "completed"
-    options = (GO_ON, STOP, suggested, TELL) if good else (RETRY, SKIP, STOP, suggested, TELL)
+    options = (GO_ON, STOP, suggested, TELL) if good else (RETRY, TAKE, SKIP, STOP, suggested, TELL)
     return card(CardKind.REPORT, about.report_id, options, step_id=about.step_id, report=about)
 
 

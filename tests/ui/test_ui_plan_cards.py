@@ -99,6 +99,7 @@ async def test_ways_to_the_open_card_and_keys_that_come_too_soon(
         (report_card(report()), "n", "stop"),
         (report_card(report()), "1", "suggested"),
         (report_card(failed_report()), "k", "skip"),
+        (report_card(failed_report()), "d", "take_as_done"),
         (break_card(), "y", "go_on"),
         (break_card(), "n", "stop"),
     ],
@@ -116,7 +117,7 @@ async def test_each_option_has_its_letter(
         assert await answered(fake, pilot) == (action, "")
 
 
-@pytest.mark.parametrize("key", ["r", "k", "m", "o", "e"])
+@pytest.mark.parametrize("key", ["r", "d", "k", "m", "o", "e"])
 async def test_letters_that_a_card_does_not_offer_do_nothing(key: str, open_apps: OpenApps) -> None:
     fake = FakeEngine(working(cards=(break_card(),)))
     async with open_apps.standing(fake) as (app, pilot):

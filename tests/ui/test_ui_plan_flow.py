@@ -132,3 +132,27 @@ async def test_the_thirteen_steps_of_a_plan_with_keys_alone(tmp_path: Path) -> N
             *("main", "satisfaction"),  # end → what was written is judged
         ]
         assert asked == 6  # between the report and the user's key nothing was asked for
+
+
+async def test_d_takes_a_step_as_done_that_is_not_believed_and_the_next_begins(
+    tmp_path: Path,
+) -> None:
+    said = Script(
+        replies={
+            **REPLIES.replies,
+            "tasks": (tasks_reply(write("a.txt")), tasks_reply(write("b.txt"))),
+            "report": (report_reply("partial", summary="a.txt is there"), report_reply()),
+            "main": (PROPOSE, decision("I run it.", action("task_loop.run")), done("Both.")),
+        }
+    )
+    async with ScriptedEndpoint(said) as server, seat(tmp_path, server) as user:
+        await user.types("two notes please")
+        await user.sees("Enter to decide", "step by step")
+        await user.decides("o")
+        await user.sees("Write a.txt  new, 1 line  step 1")
+        await user.decides("y")
+        await user.sees("Step 1 done in part", "d  take it as done, go on")
+        await user.decides("d")
+        await user.sees("Write b.txt  new, 1 line  step 2", "✓ 1 first note", "taken as done")
+        await user.decides("y")
+        await user.sees("2/2", "done", "✓ 2 second note")

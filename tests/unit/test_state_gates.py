@@ -24,6 +24,7 @@ from duckflow_tui.state.gates import (
     SKIP,
     STOP,
     SUGGESTED,
+    TAKE,
     TELL,
     Card,
     CardAnswer,
@@ -291,7 +292,7 @@ def test_letters_mean_the_same_on_all_cards_and_digits_count() -> None:
         "top_requirement",
     }
     letters = {o.action: o.key for o in (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT, ACCEPT, GO_ON)}
-    letters |= {o.action: o.key for o in (RETRY, SKIP, STOP, SUGGESTED, TELL)}
+    letters |= {o.action: o.key for o in (RETRY, TAKE, SKIP, STOP, SUGGESTED, TELL)}
     assert letters == {
         "run_all": "y",
         "run_steps": "o",
@@ -300,11 +301,12 @@ def test_letters_mean_the_same_on_all_cards_and_digits_count() -> None:
         "accept": "y",
         "go_on": "y",
         "retry": "r",
+        "take_as_done": "d",
         "skip": "k",
         "stop": "n",
         "suggested": "1",
         "tell": "m",
     }
     assert [o.takes_text for o in (REJECT, RETRY, TELL)] == [True] * 3
-    others = (RUN_ALL, RUN_STEPS, EDIT_PLAN, ACCEPT, GO_ON, SKIP, STOP, SUGGESTED)
+    others = (RUN_ALL, RUN_STEPS, EDIT_PLAN, ACCEPT, GO_ON, TAKE, SKIP, STOP, SUGGESTED)
     assert not any(o.takes_text for o in others)

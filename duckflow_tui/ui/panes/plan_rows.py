@@ -233,6 +233,8 @@ def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
     elif step.status in _SAID:
         colour = palette.bad if step.status is WorkStatus.FAILED else palette.quiet
         parts.append(BarPart(words(f"plan.status.{step.status}"), ink(colour), weight=8))
+    elif step.taken:
+        parts.append(BarPart(words("plan.taken"), ink(palette.quiet), weight=8))
     if facts.waits_for:
         parts.append(BarPart(_needs(facts.waits_for, words), ink(palette.faint), weight=6))
     asks_first = step.break_before and step.status is WorkStatus.PENDING

@@ -1,0 +1,114 @@
+"""A step that is done and not believed: the user takes it as done, and the plan goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.plan_talk import (
+    PROPOSE,
+    answer,
+    card,
+    plan_reply,
+    report_reply,
+    statuses,
+    tasks_reply,
+    write,
+)
+from support.session import action, decision, done, session
+
+from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.state.gates import CardKind
+from duckflow_tui.state.plan import PlanStatus, WorkStatus
+from duckflow_tui.state.plan_events import StepChanged
+
+RUN = decision("I run it.", action("task_loop.run"))
+WORD = "[completed by the user's word]"
+
+
+def script(*main: Reply, first: tuple[Reply, ...]) -> Script:
+    """A plan of two notes of which the second needs the first, whose report is ``first``."""
+    return Script(
+        replies={
+            "main": (PROPOSE, *main),
+            "plan": (plan_reply("first note", "second note"),),
+            "tasks": (tasks_reply(write("a.txt")), tasks_reply(write("b.txt"))),
+            "task": (done("Done."), done("Done.")),
+            "report": (*first, report_reply()),
+        }
+    )
+
+
+NOT_JUDGED = (Reply(text="It is written."),) * 4  # as often as it is asked for
+
+
+@pytest.mark.parametrize("first", [(report_reply("partial"),), NOT_JUDGED])
+async def test_a_step_is_taken_as_done_and_what_needs_it_begins(
+    first: tuple[Reply, ...], tmp_path: Path
+) -> None:
+    replies = script(RUN, done("Both notes are written."), first=first)
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_steps")
+        shown = await card(running)
+        assert [(o.key, o.action) for o in shown.options][:3] == [
+            ("r", "retry"),
+            ("d", "take_as_done"),
+            ("k", "skip"),
+        ]
+        await answer(running, "take_as_done")
+        await running.ended()
+        assert statuses(running.state) == [WorkStatus.COMPLETED] * 2
+        plan = running.state.active_plan
+        assert plan is not None
+        assert plan.status is PlanStatus.COMPLETED
+        assert [step.taken for step in plan.steps] == [True, False]
+        assert [e.step_id for e in running.events(StepChanged) if e.taken] == [
+            plan.steps[0].step_id
+        ]
+        assert f"1. {WORD} first note" in running.server.of("tasks")[-1].text
+        told = running.server.of("main")[-1].text
+        assert "- first note: partial; the user took it as done" in told
+        judged = running.server.of("satisfaction")[-1].text
+        assert "file_ops.write_file" in judged  # by what ran, and not by the user's word
+        assert "took it as done" not in judged
+        assert "user's word" not in judged
+
+
+async def test_nothing_is_to_take_where_nothing_went_well(tmp_path: Path) -> None:
+    """A step of which no operation went well has nothing that could be taken as done."""
+    edit = action("file_ops.edit_file", path="none.txt", old="a", new="b")
+    replies = script(RUN, done("As you like."), first=(report_reply("failed"),))
+    replies.replies["tasks"] = (tasks_reply(), tasks_reply())
+    replies.replies["task"] = (decision("I change it.", edit), done("It cannot be done."))
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_all")
+        shown = await card(running)
+        assert shown.kind is CardKind.REPORT
+        assert "take_as_done" not in [o.action for o in shown.options]
+        await answer(running, "stop")
+        await running.ended()
+
+
+async def test_what_was_taken_as_done_stands_after_the_end_of_the_process(tmp_path: Path) -> None:
+    replies = script(RUN, first=(report_reply("partial"),))
+    async with session(tmp_path, replies, mode="trusted") as made:
+        await made.engine.send("two notes please")
+        await answer(made, "run_steps")
+        await card(made)
+        made.cut()
+    more = script(first=())
+    more.replies["main"] = (done("Both."),)
+    more.replies["tasks"] = (tasks_reply(write("b.txt")),)
+    async with session(tmp_path, more, resume=made.session_id, mode="trusted") as made:
+        assert "take_as_done" in [o.action for o in (await card(made)).options]
+        await answer(made, "take_as_done")
+        await made.ended()
+    async with session(tmp_path, more, resume=made.session_id, mode="trusted") as made:
+        plan = made.state.active_plan
+        assert plan is not None
+        assert [(s.status, s.taken) for s in plan.steps] == [
+            (WorkStatus.COMPLETED, True),
+            (WorkStatus.COMPLETED, False),
+        ]
