@@ -13,10 +13,11 @@ from textual.selection import SELECT_ALL, Selection
 
 from duckflow_tui.state.gates import DiffLine, FilePreview, Hunk
 from duckflow_tui.ui.panes.diff import DiffView
-from duckflow_tui.ui.panes.diff_document import DiffDocument, RowKind, broken, shown_line
+from duckflow_tui.ui.panes.diff_document import DiffDocument, RowKind, shown_line
 from duckflow_tui.ui.panes.diff_paint import changed_words
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.rows import Seen
+from duckflow_tui.ui.panes.strips import broken
 from duckflow_tui.ui.panes.syntax import CHUNK, SyntaxLines
 
 WIDE = (120, 40)
@@ -83,6 +84,46 @@ async def test_keys_that_do_not_fit_below_the_diff_are_left_out_whole(open_apps:
         await drawn(pilot)
         foot = next(line for line in app.text().split("\n") if "hunks" in line)
         assert foot.rstrip("│ ").endswith(("hunks", "take or leave", "split", "no wrap"))
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_one_hunk_of_three_is_taken_with_its_change_in_sight(
+    language: str, open_apps: OpenApps
+) -> None:
+    """What ``]`` brings is the change; what is above it gives way. Lines of hunks that were left
+    out are not asked about, and ``o`` is named where few keys have room.
+    """
+    hunks = gate([changes(3, 30, 55)])
+    async with open_apps.asking(hunks, beside=False, size=(80, 22), language=language) as (
+        app,
+        pilot,
+    ):
+        await at_gate(pilot)
+        await press(pilot, "]")
+        for line in ("31 - line 30", "31 + line 30!", "34   line 33"):
+            assert line in app.text()
+        assert f"o {app.words('diff.hint_only')}" in app.text()
+        await press(pilot, "o")
+        assert "31 + line 30!" in app.text()
+        assert app.card._document.to_see <= 8  # pyright: ignore[reportPrivateUsage]
+        await press(pilot, "y")
+        assert [answer.left_out for answer in app.answers] == [((0, 0), (0, 2))]
+
+
+async def test_a_change_that_is_longer_than_the_view_is_shown_from_its_start(
+    open_apps: OpenApps,
+) -> None:
+    before = [f"line {n}" for n in range(90)]
+    after = [f"{line}!" if 40 <= n < 70 else line for n, line in enumerate([*before])]
+    after[3] = "changed"
+    long = preview("a.txt", "\n".join(before), "\n".join(after), language="")
+    async with open_apps.asking(gate([long]), beside=False, size=(80, 24)) as (app, pilot):
+        await at_gate(pilot)
+        for keys in (("]",), ("[", "]"), ("end", "[", "]")):
+            await press(pilot, *keys)
+            assert "41 - line 40" in app.text()
+            assert "line 39" not in app.text()
+        assert 30 < app.card.unseen() < 70  # no line that changes was passed over unasked
 
 
 async def test_split_shows_old_and_new_side_by_side(open_apps: OpenApps) -> None:

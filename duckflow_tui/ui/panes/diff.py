@@ -212,8 +212,7 @@ class DiffView(LineView, can_focus=True):
 
     def unseen_lies(self) -> tuple[bool, bool]:
         """Whether something that was not on screen is above what is in sight, and below it."""
-        left = (n for n in range(len(self.document.rows)) if self.document.seen.is_left(n))
-        places = [self._lines_of(row) for row in left]
+        places = [self._lines_of(row) for row in self.document.unseen_rows]
         stop = self.first_line + self.lines_in_sight
         return any(a < self.first_line for a, _ in places), any(b > stop for _, b in places)
 
@@ -481,17 +480,25 @@ class DiffView(LineView, can_focus=True):
         return above if by < 0 else stop > self.first_line + self.lines_in_sight
 
     def _to_hunk(self, index: int) -> None:
-        if not self.document.hunks:
+        """Have this hunk at hand. Where room is short, the lines above its change give way, and
+        count for nothing: the user has not passed them over.
+        """
+        document = self.document
+        if not document.hunks:
             return
-        self.at = min(max(index, 0), len(self.document.hunks) - 1)
-        if self.document.cursor >= 0:
-            hunk = self.document.hunks[self.at]
-            within = (n for n in range(hunk.first + 1, hunk.last + 1))
-            changed = (n for n in within if self.document.rows[n].mark != " ")
-            self.document.cursor = next(changed, self.document.cursor)
+        self.at = min(max(index, 0), len(document.hunks) - 1)
+        hunk = document.hunks[self.at]
+        within = range(hunk.first, hunk.last + 1)
+        change = next((n for n in within if document.rows[n].mark != " "), -1)
+        if document.cursor >= 0 and change >= 0:
+            document.cursor = change
         self.refused = ""
         self.redraw()
-        self.scroll_to(y=self._extent(self.at)[0], animate=False)
+        (top, end), first = self._extent(self.at), self._lines_of(max(change, hunk.first))[0]
+        fits = end + 1 - self.scrollable_content_region.height
+        self.scroll_to(y=min(first, max(top, fits)), animate=False)
+        above = range(hunk.first, change)
+        document.excuse(n for n in above if self._lines_of(n)[0] < self.first_line)
         self._changed()
 
     def _find_change(self) -> None:

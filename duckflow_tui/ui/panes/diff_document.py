@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.state.gates import DiffLine, FilePreview, Remark
 from duckflow_tui.ui.panes.rows import Seen, whole_spans
-from duckflow_tui.ui.panes.strips import Span, fold, wrap
+from duckflow_tui.ui.panes.strips import Span, broken, fold, wrap
 
 BLANK_RUN: Final = 4  # blank lines in a row that become one row with a count
 SPACE_RUN: Final = 40  # spaces in a row that become one sign with a count
@@ -112,8 +112,21 @@ class DiffDocument:
 
     @property
     def unseen(self) -> int:
-        """Lines that have not been on screen as a whole."""
-        return self.seen.unseen
+        """Lines that have not been on screen as a whole, of what is taken."""
+        out = (row for row in self._rows_out if self.seen.is_left(row))
+        return self.seen.unseen - self.seen.weight(out)
+
+    @property
+    def unseen_rows(self) -> list[int]:
+        """The rows with these lines."""
+        out = set(self._rows_out)
+        return [n for n in range(len(self.rows)) if n not in out and self.seen.is_left(n)]
+
+    @property
+    def _rows_out(self) -> Iterator[int]:
+        """The rows of the hunks that are left out."""
+        out = (hunk for hunk in self.hunks if hunk.hunk_id in self.left_out)
+        return (row for hunk in out for row in range(hunk.first, hunk.last + 1))
 
     @property
     def first_change(self) -> int:
@@ -125,7 +138,7 @@ class DiffDocument:
     @property
     def to_see(self) -> int:
         """Lines that are to be on screen before the change is approved without a question."""
-        return self.seen.total
+        return self.seen.total - self.seen.weight(self._rows_out)
 
     def excuse(self, rows: Iterable[int]) -> None:
         """Do not ask the user to see these rows, as far as they are lines that did not change."""
@@ -353,56 +366,7 @@ NARROWEST_SPLIT: Final = 72  # cells; below, two versions side by side are unrea
 _NARROWEST_NUMBERS: Final = 30  # cells; below, line numbers take room that the text needs
 
 
-# Characters whose width is known without a look at their neighbours: one cell, two cells.
-_NARROW = "\x20-\x7e\u00a1-\u00ac\u00ae-\u02ff\u0391-\u03c9\u0410-\u044f\u2190-\u21ff\u2500-\u259f"
-
-_WIDE = (
-    "\u3001-\u3029\u3041-\u3096\u309b-\u30ff\u3131-\u3163\u3165-\u318e\u3400-\u4dbf\u4e00-\u9fff"
-    "\uac00-\ud7a3\uf900-\ufa6d\uff01-\uff60\uffe0-\uffe6"
-)
-
-_ONLY_SIMPLE: Final = re.compile(f"[{_NARROW}{_WIDE}]*")
-_EACH_WIDE: Final = re.compile(f"[{_WIDE}]")
-_CLUSTER: Final = 8  # code points of one character on the screen, of nearly all
 _CAPTIONS: Final = (RowKind.FILE, RowKind.NOTE, RowKind.HUNK, RowKind.BLANKS)
-
-
-def broken(text: str, room: int, hang: int = 0) -> list[Span]:
-    """The line cut at words into lines of ``room`` cells, ``hang`` fewer from the second on, words
-    too long anywhere. The blanks at a break belong to the line before, so nothing is left out.
-    """
-    simple = text.isascii() or (room - hang > 1 and _ONLY_SIMPLE.fullmatch(text) is not None)
-    spans: list[Span] = []
-    start, width = 0, max(1, room)
-    while start < len(text):
-        if simple:
-            stop = _fitting(text, start, width)
-        else:
-            stop = start + fold(text[start : start + _CLUSTER * width], width)[0][1]
-        at = stop
-        while start < at < len(text) and text[at - 1].isascii() and text[at - 1 : at + 1].isalnum():
-            at -= 1
-        if text[start:at].strip():
-            stop = at
-        while stop < len(text) and text[stop] == " ":
-            stop += 1
-        spans.append((start, stop))
-        start, width = stop, max(1, room - hang)
-    return spans or [(0, 0)]
-
-
-def _fitting(text: str, start: int, width: int) -> int:
-    """Where a line of ``width`` cells ends, in text of plain and of wide characters."""
-    stop = min(start + width, len(text))
-    # A character takes two cells at most, so this never takes away too many.
-    while over := max(0, stop - start + _wide_ones(text, start, stop) - width):
-        stop -= (over + 1) // 2
-    return stop
-
-
-def _wide_ones(text: str, start: int, stop: int) -> int:
-    piece = text[start:stop]
-    return 0 if piece.isascii() else len(_EACH_WIDE.findall(piece))
 
 
 @dataclass(frozen=True, slots=True)

@@ -424,10 +424,10 @@ class DiffPane(Vertical):
         if heading.hunks > 1:
             pair = f"{labels['next_hunk']} {labels['previous_hunk']}"
             hints.append(f"{pair} {self.words('diff.hint_hunks')}")
-        if heading.can_leave and heading.files == 1:
-            hints.append(leave)
         if heading.can_leave and heading.hunks > 1:
             hints.append(f"{labels['only_hunk']} {self.words('diff.hint_only')}")
+        if heading.can_leave and heading.files == 1:
+            hints.append(leave)
         if self.view.has_focus and self.view.document.choosing:  # else the gate's keys say so
             hints.append(f"{labels['remark']} {self.words('diff.hint_remark')}")
         split = "diff.hint_unified" if self.view.is_split else "diff.hint_split"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -50,6 +50,10 @@ class Seen:
     def total(self) -> int:
         """Lines in all, without those that were excused."""
         return sum(self._weights)
+
+    def weight(self, rows: Iterable[int]) -> int:
+        """Lines that these rows count for."""
+        return sum(self._weights[row] for row in rows)
 
     def excuse(self, row: int) -> None:
         """Never count this row, where it was not on screen as a whole."""

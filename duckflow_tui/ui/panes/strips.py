@@ -25,6 +25,18 @@ Span = tuple[int, int]
 
 PLAIN: Final = Style()
 
+# Characters whose width is known without a look at their neighbours: one cell, two cells.
+_NARROW = "\x20-\x7e\u00a1-\u00ac\u00ae-\u02ff\u0391-\u03c9\u0410-\u044f\u2190-\u21ff\u2500-\u259f"
+
+_WIDE = (
+    "\u3001-\u3029\u3041-\u3096\u309b-\u30ff\u3131-\u3163\u3165-\u318e\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7a3\uf900-\ufa6d\uff01-\uff60\uffe0-\uffe6"
+)
+
+_ONLY_SIMPLE: Final = re.compile(f"[{_NARROW}{_WIDE}]*")
+_EACH_WIDE: Final = re.compile(f"[{_WIDE}]")
+_CLUSTER: Final = 8  # code points of one character on the screen, of nearly all
+
 # Where a line may break without a space, and what may not begin or end one (kinsoku).
 _CJK = (
     "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3040-\u30ff\u3100-\u9fff"
@@ -127,6 +139,44 @@ def wrap(text: str, width: int) -> list[Span]:
     if end > start or not spans:
         spans.append((start, end if end > start else min(width, len(text))))
     return spans
+
+
+def broken(text: str, room: int, hang: int = 0) -> list[Span]:
+    """The line cut at words into lines of ``room`` cells, ``hang`` fewer from the second on, words
+    too long anywhere. The blanks at a break belong to the line before, so nothing is left out.
+    """
+    simple = text.isascii() or (room - hang > 1 and _ONLY_SIMPLE.fullmatch(text) is not None)
+    spans: list[Span] = []
+    start, width = 0, max(1, room)
+    while start < len(text):
+        if simple:
+            stop = _fitting(text, start, width)
+        else:
+            stop = start + fold(text[start : start + _CLUSTER * width], width)[0][1]
+        at = stop
+        while start < at < len(text) and text[at - 1].isascii() and text[at - 1 : at + 1].isalnum():
+            at -= 1
+        if text[start:at].strip():
+            stop = at
+        while stop < len(text) and text[stop] == " ":
+            stop += 1
+        spans.append((start, stop))
+        start, width = stop, max(1, room - hang)
+    return spans or [(0, 0)]
+
+
+def _fitting(text: str, start: int, width: int) -> int:
+    """Where a line of ``width`` cells ends, in text of plain and of wide characters."""
+    stop = min(start + width, len(text))
+    # A character takes two cells at most, so this never takes away too many.
+    while over := max(0, stop - start + _wide_ones(text, start, stop) - width):
+        stop -= (over + 1) // 2
+    return stop
+
+
+def _wide_ones(text: str, start: int, stop: int) -> int:
+    piece = text[start:stop]
+    return 0 if piece.isascii() else len(_EACH_WIDE.findall(piece))
 
 
 def fit(text: str, width: int, keep: Literal["start", "end"] = "start") -> str:
