@@ -170,8 +170,9 @@ async def test_one_line_at_the_end_of_the_chat_says_how_the_work_stands() -> Non
         await settled(pilot, lambda: "Esc pauses" not in shown(chat), "what the gate says")
         store.state.gates = ()
         store.dispatch(PauseRequested())
-        await settled(pilot, lambda: "Esc stops" in shown(chat), "the pause")
+        await settled(pilot, lambda: "Pausing at the next safe point" in shown(chat), "the pause")
         assert "Working" not in shown(chat)
+        await settled(pilot, lambda: "Esc stop" in shown(app.bench.status), "what Esc does now")
 
 
 async def test_the_line_at_the_end_leaves_out_whole_what_has_no_room_or_is_told_below_it() -> None:

@@ -43,7 +43,7 @@ def test_the_same_blanks_stand_in_both_languages() -> None:
         tomllib.loads((STRINGS / lang / "llm.toml").read_text(encoding="utf-8"))["llm"]
         for lang in ("en", "ja")
     ]
-    for group in ("error", "waiting"):
+    for group in ("error", "in_turn"):
         assert set(tables[0][group]) == set(tables[1][group])
         for key, text in tables[0][group].items():
             blanks = [
