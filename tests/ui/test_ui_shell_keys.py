@@ -381,9 +381,17 @@ async def test_quit_ends_with_status_zero() -> None:
     assert (app.return_value, app.return_code) == (0, 0)
 
 
-@pytest.mark.parametrize(("came", "status"), [(None, 0), (143, 143)])
-def test_the_exit_status_is_that_of_a_signal_where_one_came(came: int | None, status: int) -> None:
+@pytest.mark.parametrize(
+    ("came", "ended", "status"), [(None, None, 0), (None, 4, 4), (143, 0, 143)]
+)
+def test_the_exit_status_is_that_of_a_signal_where_one_came(
+    came: int | None, ended: int | None, status: int
+) -> None:
     class Brief(DuckflowApp):
+        @property
+        def return_code(self) -> int | None:
+            return ended
+
         def run(self, *args: object, **kwargs: object) -> None:
             self.guard.exit_status = came
 
