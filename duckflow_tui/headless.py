@@ -439,9 +439,10 @@ class _Words:
                 self._tell(f"{sign} {visible(report.step_name)}: {words}")
             case ObjectiveReviewed(message=message):
                 review = message.review
+                if not review.done and review.attempt < review.max_attempts:
+                    self._narrate()  # a further attempt has the last word
                 self._tell(self._reviewed(review))
             case AttemptStarted(message=message):
-                self._narrate()  # a further attempt has the last word
                 number, limit = message.attempt, message.max_attempts
                 say = self._say("review.attempt", number=number, limit=limit)
                 self._tell(f"▸ {say}")

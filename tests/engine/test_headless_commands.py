@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.prepared import UNTOUCHED, running_program
+from support.reviews import claim, judged, lacks, story
 from support.session import action, decision, done, script, session
 from support.shell import running_with
 
@@ -87,12 +88,20 @@ class Terminal(io.StringIO):
         return True
 
 
-async def test_a_reply_that_was_told_with_its_calls_is_not_printed_again_on_a_terminal(
-    tmp_path: Path,
+@pytest.mark.parametrize("wanting", [False, True])
+async def test_a_reply_that_was_told_before_the_end_is_not_printed_again_on_a_terminal(
+    tmp_path: Path, wanting: bool
 ) -> None:
-    last = decision("I try it.", action("shell.run", command="true"), next_step="done")
+    """With its calls, or before the verdict on it; what was denied lets no attempt begin."""
+    runs = action("shell.run", command="true")
+    one = decision("I try it.", runs, next_step="done", requirements=[claim("It runs")])
+    replies = story(one, satisfaction=(judged(0.9),))
+    if wanting:
+        two = (decision("So.", runs, requirements=[claim("It runs")]), done("I try it."))
+        replies = story(*two, satisfaction=(judged(0.4),), missing=(lacks("a run"),))
+    allow = () if wanting else ("true",)
     for screen, times in ((Terminal(), 1), (io.StringIO(), 2)):
-        await headless(tmp_path, (last,), "true", out=screen, err=screen)
+        await headless(tmp_path, replies, *allow, out=screen, err=screen)
         assert screen.getvalue().count("I try it.") == times
 
 

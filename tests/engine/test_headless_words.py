@@ -110,22 +110,6 @@ def test_a_row_names_what_a_call_is_about_as_the_chat_does(tmp_path: Path) -> No
     assert "▸ search  TAX_RATE  0 matches in 0 files  done" in ended.stderr.splitlines()
 
 
-def test_a_reply_that_is_found_wanting_is_printed_once_where_it_is_the_last(tmp_path: Path) -> None:
-    """What was denied lets no further attempt begin."""
-    runs = action("shell.run", command="make")
-    replies = story(
-        decision("I run it.", runs, requirements=[claim("It runs")]),
-        done("It ran."),
-        satisfaction=(judged(0.4),),
-        missing=(lacks("a run"),),
-    )
-    with served(replies) as server:
-        ended = run(tmp_path, server.endpoint.base_url)
-    assert ended.returncode == 3
-    assert ended.stdout == "It ran.\n"
-    assert "It ran." not in ended.stderr
-
-
 def test_a_reply_that_is_asked_for_again_is_no_result(tmp_path: Path) -> None:
     with served(script(decision("Hm."), done("Done."))) as server:
         ended = run(tmp_path, server.endpoint.base_url)
