@@ -17,6 +17,7 @@ from duckflow_tui.plans.propose import (
     made_plan,
     plan_words,
     tasks_words,
+    was_told_of,
 )
 from duckflow_tui.plans.report import is_independent
 from duckflow_tui.plans.run import ListRun, PlanResult, PlanRun, TaskLoop, WorkBroke, WorkStopped
@@ -53,6 +54,11 @@ if TYPE_CHECKING:
     from duckflow_tui.tools.plan_operations import ListedTask, StepEdit
 
 T = TypeVar("T")
+
+_HOW_ON = (
+    "Only if the user said that it is done, set it completed with plan_tool.update_step; to have "
+    "it done again, set it pending. Then task_loop.run goes on with the plan."
+)
 
 _STOPPED_HERE = "The user does not want to go on for now; wait for their word."
 
@@ -149,7 +155,9 @@ class PlanDesk:
             raise ToolFault(f"A change of step {step.name!r} waits for the user's answer.")
         if wanted is WorkStatus.IN_PROGRESS and self._is_stopped(plan):
             raise ToolFault(_STOPPED_HERE, Outcome.REJECTED)
-        if wanted is WorkStatus.COMPLETED and step.status is not WorkStatus.IN_PROGRESS:
+        taken = wanted is WorkStatus.COMPLETED and was_told_of(state, step)
+        ends = wanted is WorkStatus.COMPLETED and not taken
+        if ends and step.status is not WorkStatus.IN_PROGRESS:
             raise ToolFault(f"Step {step.name!r} is {step.status.value}; only what runs can end.")
         try:
             await self._parts.store.commit(
@@ -158,6 +166,7 @@ class PlanDesk:
                     step_id=step.step_id,
                     status=wanted,
                     note=one_line(note, 200),
+                    taken=taken,
                     at=self._parts.store.clock.now(),
                 )
             )
@@ -165,7 +174,7 @@ class PlanDesk:
             raise ToolFault(f"Not changed: {error}.", Outcome.INVALID) from error
         end_idle_plan(self._parts.store, plan.plan_id)
         text = f"Step {step.name!r} is {wanted.value} now."
-        if wanted is WorkStatus.COMPLETED and plan.run is RunMode.STEP:
+        if ends and plan.run is RunMode.STEP:
             text = f"{text} {await self._asked_on(plan.plan_id, step, note)}".rstrip()
         return Output(text, wanted.value)
 
@@ -256,6 +265,11 @@ class PlanDesk:
             only = step.step_id
         if self._is_stopped(plan):
             raise ToolFault(_STOPPED_HERE, Outcome.REJECTED)
+        before = self._parts.store.state.interrupted
+        asks_again = before is not None and before.report is not None
+        failed = next((s for s in plan.steps if s.status is WorkStatus.FAILED), None)
+        if failed is not None and not ready_steps(plan) and not asks_again:
+            raise ToolFault(f"No step can begin: {failed.name!r} is not done. {_HOW_ON}")
         result = await self.work_on(plan, only)
         after = self._plan(plan.plan_id)
         done, total = after.progress
@@ -340,7 +354,8 @@ class PlanDesk:
             parts.notices.warn(told.key, for_model=fault.text, **told.params)
             return False
         after = parts.store.state.plan(plan.plan_id)
-        parts.notices.say("work.reported", for_model=run_words(after, result))
+        key = "work.answered" if result.wish else "work.reported"
+        parts.notices.say(key, for_model=run_words(after, result))
         return True
 
     async def _run_list(self, task_list: list[ListedTask]) -> Output:
@@ -454,4 +469,7 @@ def run_words(plan: Plan, result: PlanResult) -> str:
         lines.append("The user does not want to go on for now.")
     if result.wish:
         lines.append(f"The user wants instead: {result.wish}")
+        last = plan.step(result.reports[-1].step_id) if result.reports else None
+        if last is not None and last.status is WorkStatus.FAILED:
+            lines.append(f"Step {last.name!r} is not done. {_HOW_ON}")
     return "\n".join(lines)

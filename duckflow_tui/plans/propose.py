@@ -343,8 +343,9 @@ def is_halted(state: AgentState, plan: Plan) -> bool:
     """Whether the user stopped it, or wanted something else instead of its next step: then only
     their key, or a call that they ask the model for, lets it go on.
 
-    A change of the plan that they accepted since is what became of their wish. Refusing one says
-    nothing but that it is not wanted.
+    A change of the plan that they accepted since is what became of their wish, and so is the step
+    that was not done where their words were that it is. Refusing a change says nothing but that it
+    is not wanted.
     """
     if any(step.status is WorkStatus.CANCELLED for step in plan.steps):
         return True
@@ -359,8 +360,20 @@ def is_halted(state: AgentState, plan: Plan) -> bool:
         if message.card.kind is CardKind.PLAN_CHANGE:
             changed = changed or action == ACCEPT.action
             continue
+        step = plan.step(message.card.step_id)
+        changed = changed or (step is not None and step.taken)
         return action == STOP.action or (action == TELL.action and not changed)
     return False
+
+
+def was_told_of(state: AgentState, step: Step) -> bool:
+    """Whether the user answered the newest report on this step, which was not done, with words of
+    their own: they may say that it is done.
+    """
+    cards = (m for m in reversed(state.messages) if isinstance(m, CardMessage))
+    newest = next((m for m in cards if m.card.report and m.card.step_id == step.step_id), None)
+    failed = step.status is WorkStatus.FAILED
+    return failed and newest is not None and newest.answer.action == TELL.action
 
 
 _SHOWN = 50  # steps

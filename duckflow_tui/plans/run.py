@@ -119,7 +119,8 @@ class PlanRun:
             result.reports.append(report)
             if not await self._goes_on(report, result):
                 break
-        end_plan(self._store, self._plan_id)
+        if not result.wish:  # whose words may be that a step is done, or how to do it
+            end_plan(self._store, self._plan_id)
         self._store.dispatch(WorkFinished(work_id=self._work_id, outcome=result.outcome))
         return result
 

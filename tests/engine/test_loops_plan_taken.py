@@ -112,3 +112,70 @@ async def test_what_was_taken_as_done_stands_after_the_end_of_the_process(tmp_pa
             (WorkStatus.COMPLETED, True),
             (WorkStatus.COMPLETED, False),
         ]
+
+
+TAKE = decision(
+    "You say that it is done.",
+    action("plan_tool.update_step", step_id="1", status="completed", note="the user says so"),
+)
+
+
+@pytest.mark.parametrize("how", ["run_all", "run_steps"])
+@pytest.mark.parametrize("asked", [True, False], ids=["the model runs it", "the model ends"])
+async def test_words_that_say_so_let_the_rest_of_the_plan_go_on(
+    how: str, asked: bool, tmp_path: Path
+) -> None:
+    on = (RUN,) if asked else (done("I go on."),)
+    replies = script(RUN, TAKE, *on, done("Both notes are written."), first=NOT_JUDGED)
+    replies.replies["task"] = (
+        decision("I write it.", action("file_ops.write_file", path="a.txt", content="a\n")),
+        done("a.txt is written."),
+        decision("I write it.", action("file_ops.write_file", path="b.txt", content="b\n")),
+        done("b.txt is written."),
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        await answer(running, how)
+        assert (await card(running)).kind is CardKind.REPORT
+        await answer(running, "tell", "It is done. Go on with step 2.")
+        end = await running.ended()
+        assert end.reply.endswith("Both notes are written.")
+        assert statuses(running.state) == [WorkStatus.COMPLETED] * 2
+        plan = running.state.active_plan
+        assert plan is not None
+        assert (plan.status, plan.steps[0].taken) == (PlanStatus.COMPLETED, True)
+        told = running.server.of("main")[2].text
+        assert "The user wants instead: It is done. Go on with step 2." in told
+        assert "the plan is in_progress" in told
+
+
+async def test_no_other_answer_lets_the_model_say_that_a_failed_step_is_done(
+    tmp_path: Path,
+) -> None:
+    replies = script(RUN, TAKE, done("As you like."), first=(report_reply("partial"),))
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_steps")
+        await card(running)
+        await answer(running, "stop")
+        await running.ended()
+        assert statuses(running.state) == [WorkStatus.FAILED, WorkStatus.PENDING]
+        assert "only what runs can end" in running.server.of("main")[-1].text
+
+
+async def test_other_words_leave_the_step_undone_and_say_how_it_can_go_on(
+    tmp_path: Path,
+) -> None:
+    replies = script(RUN, RUN, done("As you like."), first=(report_reply("partial"),))
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_steps")
+        await card(running)
+        await answer(running, "tell", "write the README first")
+        end = await running.ended()
+        assert end.outcome == "partial"
+        assert statuses(running.state) == [WorkStatus.FAILED, WorkStatus.PENDING]
+        plan = running.state.active_plan
+        assert plan is not None
+        assert plan.status is PlanStatus.IN_PROGRESS
+        assert "No step can begin: 'first note' is not done." in running.server.of("main")[-1].text
