@@ -21,7 +21,7 @@ from support.app_states import (
 )
 from support.consults import consultation
 from support.conversations import answer, operation, user
-from support.gates import gate
+from support.gates import gate, many_lines
 from support.open_apps import OpenApps
 from support.plans import running, working
 from support.screens import screen_text
@@ -365,3 +365,15 @@ async def test_at_a_gate_z_shows_its_diff_and_leaves_the_layout(open_apps: OpenA
         await pilot.press("z")
         await settled(pilot, lambda: isinstance(app.screen, WholeDiff), "the diff")
         assert not app.bench.zoomed
+
+
+@pytest.mark.parametrize("lines", [1, 2, 40])
+async def test_a_change_that_is_shown_whole_beside_the_gate_is_not_shown_in_it_too(
+    open_apps: OpenApps, lines: int
+) -> None:
+    store = working()
+    store.state.gates = (gate([many_lines(lines)]),)
+    async with open_apps.standing(FakeEngine(store), 120, 40) as (app, pilot):
+        await settled(pilot, lambda: "value_0 = 0" in screen_text(app), "the change")
+        await pilot.pause()
+        assert screen_text(app).count("value_0 = 0") == 1

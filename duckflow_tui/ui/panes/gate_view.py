@@ -375,7 +375,8 @@ class GateView(QuestionWidget):
         if self._beside is None or not self._beside.is_on_screen:
             return True
         width, height = self._beside.view.size
-        return width < _LEAST_BESIDE[0] or height < _LEAST_BESIDE[1]
+        whole = self._beside.view.virtual_size.height  # a short change needs no more
+        return width < _LEAST_BESIDE[0] or height < min(_LEAST_BESIDE[1], max(whole, 1))
 
     def _laid_out(self, _: object) -> None:
         if self._gate is not None and self._inner.display != self._needs_inner():
