@@ -24,7 +24,7 @@ from support.conversations import answer, operation, user
 from support.gates import gate, many_lines
 from support.open_apps import OpenApps
 from support.plans import running, working
-from support.screens import screen_text
+from support.screens import screen_text, stands
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.widget import Widget
 
@@ -301,6 +301,28 @@ async def test_a_pane_can_have_all_of_the_screen(pane: str) -> None:
         await pilot.press("z", "z", "z", "escape", "escape")
         await settled(pilot, lambda: app.bench.focused is app.bench.composer, "the composer")
         assert not app.bench.zoomed
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_a_gate_beside_what_was_said_shows_lines_of_the_new_file(
+    language: str, open_apps: OpenApps
+) -> None:
+    """What its title says, that the file is new, takes no line of it."""
+    why = "tests that fail first show that they test something, and they stay for the next step"
+    what: dict[str, Any] = {"args": {"path": "src/big.py"}, "alternatives": ()}
+    new = gate([many_lines(14)], intent="write down what regular customers pay", why=why, **what)
+    store = working(language)
+    fake = FakeEngine(store)
+    async with open_apps.standing(fake, 80, 24, language=language) as (app, pilot):
+        store.dispatch(GateOpened(gate=new))
+        await settled(pilot, lambda: "value_3 = 3" in screen_text(app), "the gate")
+        store.dispatch(UserMessageAdded(message=user("why in steps?")))
+        await settled(pilot, lambda: app.bench.talk.gate.yields, "room for the answer")
+        await settled(pilot, lambda: stands(app.screen), "the screen")
+        text = screen_text(app)
+        assert "1 + value_0 = 0" in text, text
+        assert "2 + value_1 = 1" in text, text
+        assert app.words("diff.kind.create") not in text
 
 
 async def test_where_room_is_short_a_pane_lies_over_the_chat_until_esc(open_apps: OpenApps) -> None:

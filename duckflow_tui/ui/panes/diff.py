@@ -105,6 +105,7 @@ class DiffView(LineView, can_focus=True):
         self.refused = ""  # why the last key did nothing: a key of the catalogue
         self.changing = False  # a Changed is on its way
         self.write_remark: Callable[[], None] | None = None  # where the pane has a line to write in
+        self.bare = False  # without what the title of a gate says, which stands right above
         self.lines_beside: Callable[[int], int] = lambda width: 0  # of what stands around it
         self._when_changed: Callable[[], None] | None = None
 
@@ -434,6 +435,7 @@ class DiffView(LineView, can_focus=True):
             lambda row: caption(document, words, row),
             split=self.split,
             wraps=self.wrap,
+            bare=self.bare,
         )
         return self._measured
 

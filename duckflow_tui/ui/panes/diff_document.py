@@ -103,6 +103,15 @@ class DiffDocument:
         self.weights = [self._weight(row) for row in self.rows]
         self.seen = Seen([len(row.text) for row in self.rows], self.weights)
 
+    @property
+    def told(self) -> tuple[int, ...]:
+        """Rows that say no more than the title of a gate: that its one file is new, or goes."""
+        one = len(self.hunks) == len(self.previews) == 1
+        if not one or self.previews[0].kind not in ("create", "delete"):
+            return ()
+        rows = enumerate(self.rows[: self.hunks[0].first + 1])
+        return tuple(n for n, row in rows if not row.text)
+
     def _weight(self, row: DiffRow) -> int:
         """Lines that the row stands for; that one whole file is new or goes, its title says."""
         alone = len(self.previews) == 1 and bool(self.previews[0].hunks)
@@ -394,8 +403,11 @@ class DiffLayout:
         *,
         split: bool,
         wraps: bool,
+        bare: bool = False,
     ) -> None:
+        """``bare``: without the rows that the title of a gate says already."""
         self.document = document
+        self._told = document.told if bare else ()
         self.given_width = width
         self.width = max(1, width)
         self.split = split and width >= NARROWEST_SPLIT
@@ -541,6 +553,8 @@ class DiffLayout:
             return 0
         below = len(self._remark_spans(row)) if row in self._remarks else 0
         kind = self.document.rows[row].kind
+        if row in self._told:
+            return 0
         if kind in _CAPTIONS:
             return len(self.spans(row)) if kind in (RowKind.FILE, RowKind.NOTE) else 1 + below
         text = self.document.rows[row].text

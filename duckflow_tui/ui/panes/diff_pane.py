@@ -173,6 +173,7 @@ class DiffPane(Vertical):
         self.newest = NewestChange()
         self._since: tuple[object, ...] | None = None  # how files stood at the session's diff
         self._titled = titled
+        self.view.bare = not titled
         self.leads_back = False  # it is on the whole screen, and z and Esc lead back
         self._ending: FinishedCall | None = None
         self._verdict = Static(classes="diff-verdict", markup=False)
