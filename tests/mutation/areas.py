@@ -93,6 +93,7 @@ AREAS: Final = (
             "tests/unit/test_session_*.py",
             "tests/unit/test_tools_blobs.py",
             "tests/engine/test_decisions.py",
+            "tests/engine/test_ledger.py",
             "tests/engine/test_network.py",
             "tests/engine/test_rules.py",
             "tests/engine/test_session*.py",
@@ -100,6 +101,7 @@ AREAS: Final = (
             "tests/engine/test_trust.py",
             "tests/engine/test_working_memory.py",
             "tests/faults/test_session_[djs]*.py",  # not those that kill a process at each place
+            "tests/ui/test_ui_decisions.py",
             "tests/ui/test_ui_replay.py",
         ),
     ),
