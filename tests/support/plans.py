@@ -225,6 +225,7 @@ def failed_report(language: str = "en") -> StepReport:
     say = said(language)
     return report(
         language,
+        report_id="report_00000002",
         step_id=FIX,
         step_name=say["fix"],
         status="failed",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from support.app_states import FakeEngine, app_with, asked, at_question, settled, standing
+from support.conversations import START
 from support.gates import gate
 from support.open_apps import OpenApps
 from support.pinned import ManualClock
@@ -37,7 +38,8 @@ from duckflow_tui.state.gates import (
     Remark,
 )
 from duckflow_tui.state.operations import ApprovalMode
-from duckflow_tui.state.plan import Step, WorkStatus
+from duckflow_tui.state.plan import ReportMessage, Step, WorkStatus
+from duckflow_tui.state.plan_events import ReportAdded
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.card_words import card_rows
@@ -360,7 +362,7 @@ async def test_a_report_tells_figures_of_the_app_from_words_of_the_model(
         _,
     ):
         text = screen_text(app)
-        assert "failed · 2 done, 1 failed, 1 skipped · 3 calls · 1:03" in text
+        assert "result   4 operations, 1 failed, 1 skipped · 3 calls · 1:03" in text
         assert f"{SAYS} pytest could not import the package" in text
         assert f"{SAYS} 1 Set PYTHONPATH to src" in text
 
@@ -535,6 +537,28 @@ async def test_the_chat_shows_cards_reports_and_whose_step_an_item_is(open_apps:
         await settled(
             pilot, lambda: "done when" in "\n".join(s.text for s in chat.render_lines(chat.region))
         )
+
+
+async def test_what_a_card_says_of_a_report_the_chat_above_it_does_not_say_too(
+    open_apps: OpenApps,
+) -> None:
+    about, store = failed_report(), working()
+    store.dispatch(
+        ReportAdded(message=ReportMessage(message_id="m9", report=about, step_id=FIX, at=START))
+    )
+    asks, lines = (
+        report_card(about),
+        ("pytest could not import", "4 operations, 1 failed", "✗ Step 2 failed"),
+    )
+    fake = FakeEngine(store)
+    async with open_apps.standing(fake, 120, 50) as (app, pilot):
+        await settled(pilot, lambda: [screen_text(app).count(s) for s in lines] == [1, 1, 1])
+        store.dispatch(CardOpened(card=asks))
+        await settled(pilot, lambda: app.bench.card.card is not None)
+        await settled(pilot, lambda: [screen_text(app).count(s) for s in lines] == [1, 1, 1])
+        store.dispatch(CardWithdrawn(card_id=asks.card_id, reason="stopped"))
+        await settled(pilot, lambda: app.bench.card.card is None)
+        await settled(pilot, lambda: [screen_text(app).count(s) for s in lines] == [1, 1, 1])
 
 
 async def test_a_step_that_begins_has_its_head_above_what_is_in_flight(open_apps: OpenApps) -> None:

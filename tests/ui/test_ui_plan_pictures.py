@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from support.app_states import FakeEngine, app_with, settled, store_with, turn_started
+from support.conversations import START
 from support.pictures import IDS, SIZES
 from support.pinned import ManualClock
 from support.plans import (
@@ -25,7 +26,7 @@ from support.plans import (
 from textual.pilot import Pilot
 
 from duckflow_tui.state.memory import WorkingMemory
-from duckflow_tui.state.plan import PlanStatus, WorkStatus
+from duckflow_tui.state.plan import PlanStatus, ReportMessage, WorkStatus
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
@@ -77,8 +78,10 @@ def a_change(language: str) -> Store:
 
 
 def a_report(language: str) -> Store:
-    store = working(language, cards=(report_card(failed_report(language)),))
+    report = failed_report(language)
+    store = working(language, cards=(report_card(report),))
     state = store.state
+    state.messages.append(ReportMessage(message_id="m9", report=report, step_id=FIX, at=START))
     step = state.plans[0].steps[1]
     update = {"status": WorkStatus.FAILED, "started_at": None, "elapsed_s": 63.0}
     state.plans = (state.plans[0].with_step(step.model_copy(update=update)),)

@@ -149,6 +149,7 @@ class ReportBlock(Block):
         self.report = report
         self.number = number
         self.repeats = repeats
+        self.asked = False  # the open card says all but the heading
 
     def draw(self, look: Look) -> list[Row]:
         report, palette, words = self.report, look.palette, look.words
@@ -159,6 +160,9 @@ class ReportBlock(Block):
             Segment(f"{heading}  ", ink(colour)),
             Segment(visible_line(report.step_name), ink(palette.text)),
         ]
+        if self.asked:
+            row = two_sided(left, [], look.text_width)
+            return framed([row], look, (_MARKS[report.status], ink(colour, bold=True)))
         right: Row = [Segment(f" {counts_words(report, words)}", ink(palette.faint))]
         width = look.text_width
         rows: list[Row]

@@ -322,8 +322,9 @@ def needed_by(card: Card, option: CardOption, plan: Plan | None, words: Catalogu
 
 
 def counts_words(report: StepReport, words: Catalogue) -> str:
-    """``3 done, 1 failed · 4 calls · 0:41``: figures of the app."""
-    parts = [words("card.succeeded", count=report.succeeded)]
+    """``4 operations, 1 failed · 4 calls · 0:41``: figures of the app."""
+    asked = report.succeeded + report.failed + report.refused + report.skipped
+    parts = [words("work.operation.one" if asked == 1 else "work.operation.many", count=asked)]
     if report.failed:
         parts.append(words("card.failed", count=report.failed))
     if report.refused:
@@ -389,12 +390,7 @@ def _report(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
     report = card.report
     if report is None:
         return
-    tones: dict[str, Tone] = {"completed": "text", "partial": "notice"}
-    yield QuestionRow(
-        words("card.result"),
-        f"{words(f'card.status.{report.status}')} · {counts_words(report, words)}",
-        tone=tones.get(report.status, "warning"),
-    )
+    yield QuestionRow(words("card.result"), counts_words(report, words))
     if report.files_changed:
         files = ", ".join(visible_line(path) for path in report.files_changed)
         yield QuestionRow(words("card.made"), files)

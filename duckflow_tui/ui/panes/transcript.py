@@ -24,6 +24,7 @@ from duckflow_tui.state.store import Record, Store, Unsubscribe
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, ReplyBlock
+from duckflow_tui.ui.panes.card_blocks import ReportBlock
 from duckflow_tui.ui.panes.column import Anchor, LinePosition
 from duckflow_tui.ui.panes.column_text import SearchableColumn, word_at
 from duckflow_tui.ui.panes.context_blocks import CompactionBlock, refreshed
@@ -101,6 +102,7 @@ class Transcript(SearchableColumn, can_focus=True):
         self._last: object = None  # of them
         self._ended = 0  # turns that have theirs
         self._to_fold: list[WorkBlock] = []  # has ended, while the user was reading elsewhere
+        self._report: tuple[int, ReportBlock] | None = None  # the newest, and its place
         self._threads = StepHeads()
         self._replies: dict[str, LiveReplyBlock] = {}
         self._live_rows: list[Row] = []
@@ -150,7 +152,7 @@ class Transcript(SearchableColumn, can_focus=True):
         self._to_fold.clear()
         self._replies.clear()
         self._forget_search()
-        self._cursor = self._anchor = self._last = None
+        self._cursor = self._anchor = self._last = self._report = None
         self._count = self._ended = 0
         self.following = True
 
@@ -179,7 +181,9 @@ class Transcript(SearchableColumn, can_focus=True):
             message = self._last = state.messages[self._count]
             self._count += 1
             blocks = self._threads.blocks(message, state, len(self._column.finished))
-            for block in blocks:
+            for place, block in enumerate(blocks, len(self._column.finished)):
+                if isinstance(block, ReportBlock):
+                    self._report = place, block
                 if self.details_open and block.foldable and not isinstance(block, ReplyBlock):
                     block.open(opened=True)
                 block.height = max(1, block.estimate(self._look))
@@ -192,6 +196,12 @@ class Transcript(SearchableColumn, can_focus=True):
         self._fold_ended()
         for index in refreshed(self._column.finished, state):
             self._redraw(index)
+        if self._report is not None:
+            place, report = self._report
+            asked = any(card.subject == report.report.report_id for card in state.cards)
+            if report.asked is not asked:
+                report.asked = asked
+                self._redraw(place)
         self._search_on()
         for llm_id in [known for known in self._replies if known not in state.live]:
             del self._replies[llm_id]
