@@ -116,6 +116,7 @@ async def test_a_whole_session_contacts_only_what_is_configured_and_lists_all_of
     text = "\n".join(export_lines(folder, "network", Catalogue("en"), str))
     assert f"| {model.host} | the model | {', '.join(model.roles)} | --base-url |" in text
     assert f"| {tools.host} | tools: net |" in text
+    assert Catalogue("en")("network.beyond") in text
     assert exported_name(session_id, "network") == f"duckflow-{session_id}-network.md"
 
 
