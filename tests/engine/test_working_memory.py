@@ -11,7 +11,7 @@ from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
-from duckflow_tui.state.memory import WorkingMemory
+from duckflow_tui.state.memory import MemoryEdited, WorkingMemory
 from duckflow_tui.state.operations import Outcome
 
 READ = action("file_ops.read_file", path="app.py")
@@ -61,6 +61,17 @@ async def test_a_reply_under_way_does_not_overwrite_it_and_the_next_request_tell
         assert ("working.overwritten.goal", {"said": THEIRS}) in told
         assert ("working.overwritten.constraints", {"said": "theirs"}) in told
         assert [key for key, _ in told].count("working.overwritten.goal") == 1
+
+
+async def test_what_stands_there_already_is_no_change_of_the_user(tmp_path: Path) -> None:
+    replies = script(says(THEIRS, constraints=["one", "two"]), done("So."))
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.turn("Mend the totals.")
+        assert s.engine.working.write("goal", [f" {THEIRS}"]) is None
+        assert s.engine.working.write("constraints", ["one", "two"]) is None
+        assert s.events(MemoryEdited) == []
+        assert s.engine.working.write("constraints", ["two", "one"]) is None
+        assert [event.name for event in s.events(MemoryEdited)] == ["constraints"]
 
 
 async def test_a_model_that_leaves_it_alone_keeps_it_marked_as_the_users(tmp_path: Path) -> None:
