@@ -108,19 +108,16 @@ class JournalHealth:
     """How safe the session is. In mode ``memory`` it lives in this process only.
 
     ``reason`` and ``detail`` say why; ``durable`` is the last sequence number that survives a
-    power loss. ``gone_wrong`` counts segments that had to be left, ``unwritable`` events that have
-    no JSON.
+    power loss. ``gone_wrong`` counts segments that had to be left.
     """
 
     mode: Mode = "disk"
     reason: FaultCode | None = None
     detail: str = ""  # the system's words
     path: Path | None = None  # what could not be written
-    segment: int = 0
     written: int = 0
     durable: int = 0
     gone_wrong: int = 0
-    unwritable: int = 0
 
 
 NAME: Final = "duckflow.log"

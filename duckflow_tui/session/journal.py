@@ -352,8 +352,6 @@ class Journal:
                 self._disk.begin()
         except (OSError, SessionFault) as error:
             self._to_memory(error)
-        else:
-            self._tell(segment=self._disk.segment)
 
     def _go_on(self) -> bool:
         """Do what was handed over, then one piece of a snapshot; False at the end."""
@@ -402,7 +400,6 @@ class Journal:
         except (TypeError, ValueError, RecursionError) as error:
             log.exception("an event has no JSON: %s", record.event.kind)
             body = unwritable(record, error)
-            self._tell(unwritable=self.health.unwritable + 1)
         pending = Pending(seq, body, record.event.kind, record.at)
         self._backlog.add(pending)
         if self.health.mode != "disk":
@@ -454,7 +451,7 @@ class Journal:
         for pending in self._backlog.pending:
             self._put(pending)
         self._disk.sync()
-        self._tell(mode="disk", reason=None, detail="", path=None, segment=self._disk.segment)
+        self._tell(mode="disk", reason=None, detail="", path=None)
         self._synced()
 
     def _to_memory(self, error: OSError | SessionFault) -> None:

@@ -256,8 +256,7 @@ async def test_an_event_without_json_costs_only_itself(tmp_path: Path) -> None:
     driven = drive(tmp_path / "a" / "w" / "s")
     odd = requested("call_1").model_copy(update={"args": {"what": object()}})
     await driven.commit(started(), odd, said(3))
-    health = await driven.journal.close()
-    assert health.unwritable == 1
+    await driven.journal.close()
     found = read(driven.path)
     assert seqs(found) == [1, 3]
     assert [(u.seq, u.reason) for u in found.read.unread] == [(2, "unwritable")]
