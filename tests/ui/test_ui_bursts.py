@@ -22,6 +22,7 @@ from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
 from duckflow_tui.ui.screens.form import LineForm
 from duckflow_tui.ui.screens.keys_help import KeysHelp
+from duckflow_tui.ui.screens.whole_diff import WholeDiff
 
 _NAMES = {" ": "space", ",": "comma", "\r": "enter", "\x7f": "backspace"}
 
@@ -178,6 +179,45 @@ async def test_what_comes_right_behind_e_does_not_approve(open_apps: OpenApps) -
         await drawn(pilot)
         assert app.answers == []
         assert isinstance(app.screen, EditProposal)
+
+
+@pytest.mark.parametrize("text", ["zy", "zys", "zn", "ze", "z1"])
+async def test_what_comes_right_behind_z_decides_nothing(text: str, open_apps: OpenApps) -> None:
+    async with open_apps.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
+        await at_gate(pilot)
+        late = events.Key("y", "y")
+        burst(app, text)
+        await drawn(pilot)
+        app.clock.advance(SETTLE)
+        app.post_message(late)  # as a key that was on its way for long
+        await drawn(pilot)
+        await pilot.pause(2 * HOLD)
+        assert app.answers == []
+        assert isinstance(app.screen, WholeDiff)
+
+
+@pytest.mark.parametrize("text", ["yes please", "ny", "]y", "yy", "oh yes", "ey"])
+async def test_no_key_of_a_text_decides_on_the_whole_screen(text: str, open_apps: OpenApps) -> None:
+    """Covers S4-60. A key alone does."""
+    async with open_apps.asking(gate(), proposed={"gate_00000001": AFTER}) as (app, pilot):
+
+        def pasted() -> None:
+            burst(app, "y")
+            app.post_message(events.Paste(text))
+
+        await at_gate(pilot)
+        await press(pilot, "z")
+        app.clock.advance(SETTLE)
+        for typed in (lambda: burst(app, text), pasted):
+            typed()
+            await drawn(pilot)
+            await pilot.pause(2 * HOLD)
+            assert app.answers == []
+            assert isinstance(app.screen, WholeDiff)
+            app.clock.advance(SILENCE)
+        await press(pilot, "y")
+        await settled(pilot, lambda: bool(app.answers), "the answer")
+        assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
 
 @pytest.mark.parametrize("pane", ["f2", "f3", "f4", "f5"])

@@ -10,15 +10,17 @@ from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, prev
 from support.open_apps import OpenApps
 from textual.geometry import Offset
 from textual.selection import SELECT_ALL, Selection
+from textual.widgets import Input
 
-from duckflow_tui.state.gates import DiffLine, FilePreview, Hunk
+from duckflow_tui.state.gates import DiffLine, FilePreview, GateChoice, Hunk
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument, RowKind, shown_line
 from duckflow_tui.ui.panes.diff_paint import changed_words
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE, SILENCE
 from duckflow_tui.ui.panes.rows import Seen
 from duckflow_tui.ui.panes.strips import broken
 from duckflow_tui.ui.panes.syntax import CHUNK, SyntaxLines
+from duckflow_tui.ui.screens.edit_proposal import EditProposal
 
 WIDE = (120, 40)
 
@@ -371,7 +373,7 @@ async def test_two_versions_stand_side_by_side_only_where_they_can_be_read(
 
 
 async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(open_apps: OpenApps) -> None:
-    """Two sides are real there, hunks can be left out, what is seen counts, and no key answers."""
+    """Two sides are real there, hunks can be left out, and what is seen counts."""
     async with open_apps.asking(gate([changes(3, 20, 40, 60, 80, count=100), changes(5)])) as (
         app,
         pilot,
@@ -383,8 +385,7 @@ async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(open_apps: OpenApp
         await press(pilot, "z")
         assert "src" not in app.text()
         assert "◆" not in app.text()
-        await press(pilot, "v", "space", "end", "y", "s", "1", "n")
-        assert app.answers == []
+        await press(pilot, "v", "space", "end")
         assert any(line.count("│") == 1 for line in app.text().split("\n"))
         assert app.card._document.unseen == 0  # pyright: ignore[reportPrivateUsage]
         await press(pilot, "z", "y")  # too soon: the focus has just come
@@ -403,7 +404,7 @@ async def test_the_whole_screen_keeps_the_hunk_at_hand_and_says_how_to_leave(
     size: tuple[int, int], open_apps: OpenApps
 ) -> None:
     """Covers S4-60. What is left out there is what was marked, and what was seen there is counted
-    in the gate; keys that decide say where they do.
+    in the gate; keys that decide are named, and are ignored until the page could be seen.
     """
     async with open_apps.asking(
         gate([changes(3, 30, 90, count=100)]), beside=size == WIDE, size=size
@@ -412,14 +413,50 @@ async def test_the_whole_screen_keeps_the_hunk_at_hand_and_says_how_to_leave(
         await press(pilot, "]", "z")
         whole = app.screen.query_one(DiffView)
         assert whole.heading.hunk == 2
-        assert "z Esc back" in app.text()
-        await press(pilot, "y")
-        assert "nothing is decided here" in app.text()
+        assert "z or Esc back  y allow  n reject" in app.text()
+        app.clock.advance(0.9 * SETTLE)
+        for key in "ynse1":
+            await press(pilot, key)
+            assert "too soon: nothing was answered" in app.text()
         assert app.answers == []
+        app.clock.advance(SILENCE)
         await press(pilot, "space", "]", "end", "z")
         assert app.card._document.left_out == {(0, 1)}  # pyright: ignore[reportPrivateUsage]
         view = app.card._view  # pyright: ignore[reportPrivateUsage]
         assert view.heading.hunk == 3
         left = app.card._document.unseen  # pyright: ignore[reportPrivateUsage]
-        total = sum(view.document.weights)
+        total = app.card._document.to_see  # pyright: ignore[reportPrivateUsage]
         assert (f"seen {total - left} of {total}" in app.text()) is bool(left)
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_a_key_of_the_gate_decides_on_the_whole_screen_as_at_the_gate(
+    language: str, open_apps: OpenApps
+) -> None:
+    """Covers S4-60. ``y`` asks once where lines were not on screen."""
+    long = gate([many_lines(60)])
+    proposed = {long.gate_id: "x = 1\n"}
+    async with open_apps.asking(
+        long, beside=False, size=(80, 24), language=language, proposed=proposed
+    ) as (app, pilot):
+
+        async def whole(*keys: str) -> None:
+            await at_gate(pilot)
+            await press(pilot, "z")
+            app.clock.advance(SETTLE)
+            await press(pilot, *keys)
+
+        await whole("n")
+        reason = app.query_one("#gate-reason", Input)
+        assert app.focused is reason
+        await press(pilot, "escape")
+        await whole("e")
+        assert isinstance(app.screen, EditProposal)
+        await press(pilot, "escape")
+        await whole("y")
+        assert app.words("gate.unread.allow") in app.text()
+        await press(pilot, "y")  # nobody has read that yet
+        assert app.answers == []
+        await whole("pagedown", "pagedown", "pagedown", "y")
+        assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
+        assert len(app.screen_stack) == 1

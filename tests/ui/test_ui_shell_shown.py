@@ -176,7 +176,7 @@ PLACES: Final = {
     "gate all about it": Place("i Esc", gated(), ("?", "i"), only=True),
     "gate asks once": Place("y n", gated(previews=(many_lines(602),)), ("?", "y"), only=True),
     "diff": Place("] [ space o c", gated(previews=(hunked(),)), ("diff",), only=True),
-    "whole diff": Place("z Esc w", gated(previews=(hunked(),)), ("?", "z")),
+    "whole diff": Place("z Esc y n", gated(previews=(hunked(),)), ("?", "z")),
     "plan": Place("⏎ e a d J K p r s", plans.working, ("alt+2", "down")),
     "vitals": Place("^P F1", goals.falling, ("alt+4",)),
     "plan card": Place("y o e n c Esc", plans.drafted, ("?",)),

@@ -175,6 +175,7 @@ class DiffPane(Vertical):
         self._titled = titled
         self.view.bare = not titled
         self.leads_back = False  # it is on the whole screen, and z and Esc lead back
+        self.decides = False  # and so do the keys of the gate, which act there
         self._ending: FinishedCall | None = None
         self._verdict = Static(classes="diff-verdict", markup=False)
         self._foot = Static(classes="diff-foot", markup=False)
@@ -418,7 +419,11 @@ class DiffPane(Vertical):
         """The keys that act here, as many as fit whole."""
         heading = self.view.heading
         hints: list[str] = [self.words("diff.hint_back")] if self.leads_back else []
-        labels = {key.action: key.label for key in keys_of("diff")}
+        labels = {key.action: key.label for key in keys_of("diff", "gate")}
+        if self.decides:
+            hints += [
+                f"{labels[key]} {self.words(f'gate.key.{key}')}" for key in ("once", "reject")
+            ]
         leave = f"{labels['toggle_hunk']} {self.words('diff.hint_toggle')}"
         if heading.can_leave and heading.files > 1:  # among many files that is what matters most
             hints.append(leave)

@@ -107,6 +107,7 @@ class GatePane(GateView):
         for the same.
         """
         super().__init__(clock, beside, id=id)
+        self._clock = clock
         self._proposed = proposed
         self._alike = alike
         self._whole: WholeDiff | None = None  # it shows the diff of the gate at hand
@@ -267,21 +268,28 @@ class GatePane(GateView):
             self.show_details(shown=not self._details.display)
 
     def action_whole_diff(self) -> None:
-        """The diff on the whole screen; nothing is answered there."""
+        """The diff on the whole screen, with the keys of the gate."""
         gate = self._gate
         if self._is_here and gate is not None and gate.previews:
             from duckflow_tui.ui.screens.whole_diff import WholeDiff
 
             self._guard.end()  # what comes until the screen has the keys answers nothing
-            self._whole = WholeDiff(self.words, self._document, self._view.at)
-            host_of(self).push_screen(self._whole, lambda _: self._back_from(gate))
+            self._whole = WholeDiff(self.words, self._clock, self._document, self._view.at)
+            host_of(self).push_screen(self._whole, lambda key: self._back_from(gate, key))
 
-    def _back_from(self, gate: Gate) -> None:
-        """The whole screen is left: go on with the hunk that was at hand there."""
-        self._guard.begin()
-        if self._whole is not None and gate == self._gate:
-            self._view.go_on_at(self._whole.at)
-        self._whole = None
+    async def _back_from(self, gate: Gate, key: str | None) -> None:
+        """The whole screen is left: go on with the hunk that was at hand there, and act on the key
+        that was pressed there, which was guarded there.
+        """
+        whole, self._whole = self._whole, None
+        self._guard.begin(settled=key is not None)
+        if whole is None or gate != self._gate:
+            return
+        self._view.go_on_at(whole.at)
+        if key is not None:
+            await self._act(key)
+            if self._guard.on:
+                self._guard.begin(twice=True)  # nobody has read what it came to
 
     def action_reject(self) -> None:
         """With remarks at once: they are the reason. Else ask for one."""

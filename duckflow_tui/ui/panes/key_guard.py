@@ -193,12 +193,13 @@ class KeyGuard:
         """The focus is about to come, and not because the user wants it here."""
         self._unasked = True
 
-    def begin(self, *, unasked: bool = False, twice: bool = False) -> None:
+    def begin(self, *, unasked: bool = False, twice: bool = False, settled: bool = False) -> None:
         """What the user looks at is new, or the focus is: keys are ignored for ``SETTLE``, or for
-        ``SETTLE_UNASKED`` where the user did not go there. ``twice``: a key is to be pressed again.
+        ``SETTLE_UNASKED`` where the user did not go there, or, once ``settled`` at a page that
+        leads here, not at all. ``twice``: a key is to be pressed again.
         """
         self._twice = twice
-        self._settles = SETTLE_UNASKED if unasked or self._unasked else SETTLE
+        self._settles = SETTLE_UNASKED if unasked or self._unasked else SETTLE * (not settled)
         self._unasked = False
         self._since = self._clock.monotonic()
         self._idle = None
