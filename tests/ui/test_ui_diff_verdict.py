@@ -218,8 +218,11 @@ async def test_the_diff_of_the_session_stands_in_the_pane_until_files_change_aga
         store.dispatch(DraftSaved(text="x"))
         await pilot.pause()
         assert above("session_said", **counts)
+        app.bench.show_pane("vitals")
         app.run_typed("/diff last")
         await settled(pilot, lambda: "✓" in shown(app), "the change")
+        await settled(pilot, lambda: app.focused is diff.view, "the focus")
+        assert app.bench.shown == "diff"
         assert diff.call_id == CALL
         engine.uncovered = "make"
         app.run_typed("/diff session")
