@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -371,6 +373,18 @@ async def test_before_the_session_is_open_a_command_that_needs_it_does_nothing()
         assert app.bench.status.said == app.words("shell.queue_empty")
         app.action_remember("short answers")
         assert app.bench.composer.draft == "/remember short answers"
+
+
+async def test_doctor_lists_the_checks_in_the_language_of_the_screen() -> None:
+    app = app_with(FakeEngine(store_with()), language="ja")
+
+    def checks(language: str) -> Iterator[tuple[str, str, str, str]]:
+        yield "git", "ok", f"git 2.43 {language}", ""
+
+    app.options = replace(app.options, health=checks)
+    async with standing(app, 120, 40) as pilot:
+        await commanded(pilot, "/doctor")
+        await settled(pilot, lambda: "git 2.43 ja" in screen_text(app), "the checks")
 
 
 async def test_quit_ends_with_status_zero() -> None:
