@@ -260,3 +260,10 @@ def test_the_figures_of_a_month_add_up_what_came_of_its_requests() -> None:
     assert list(months) == ["2023-11", "2023-07"]
     assert months["2023-07"] == Figures(1, 2, 1, 3, 2, 1.25, 9, 1)
     assert months["2023-11"] == Figures(2, 4, 2, 6, 4, 2.5, 18, 2)
+
+
+def test_of_a_session_whose_journal_was_not_read_nothing_is_counted() -> None:
+    unread = SessionFacts(session_id="session_00000001").model_dump()
+    counted = {name: value for name, value in unread.items() if isinstance(value, int | float)}
+    assert "turns" in counted
+    assert counted == dict.fromkeys(counted, 0)
