@@ -230,3 +230,16 @@ async def test_a_change_that_was_cut_is_told_by_what_the_file_holds(
         await made.ended()
         await made.engine.undo()
         assert (made.workspace / "a.txt").read_text() == "before\n"
+
+
+async def test_where_the_folder_is_another_one_than_before_user_and_model_are_told(
+    tmp_path: Path,
+) -> None:
+    async with session(tmp_path, script(done("Hello."))) as s:
+        await s.turn("Hello?")
+    (tmp_path / "work").rename(tmp_path / "before")
+    async with session(tmp_path, script(done("I look.")), resume=s.session_id) as s:
+        assert "resume.another_folder" in s.notices()
+        await s.turn("Go on.")
+        sent = str(s.server.of("main")[-1].json["messages"])
+        assert "The workspace is another folder than before: read files again." in sent
