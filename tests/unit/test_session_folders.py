@@ -198,3 +198,12 @@ def test_what_is_no_id_leads_to_no_folder(tmp_path: Path, session_id: str) -> No
     with pytest.raises(NotASession):
         session_path(tmp_path, HERE, session_id)
     assert session_path(tmp_path, HERE, "a" * 64).name == "a" * 64
+
+
+def test_a_link_where_a_session_should_be_is_listed_by_its_own_time(tmp_path: Path) -> None:
+    (tmp_path / "sessions" / "shelf").mkdir(parents=True)
+    link = tmp_path / "sessions" / "shelf" / "s1"
+    link.symlink_to(tmp_path)
+    os.utime(tmp_path, (1.0, 1.0))
+    (place,) = places(tmp_path)
+    assert place.changed_at == link.lstat().st_mtime_ns / 1e9
