@@ -545,6 +545,7 @@ async def test_a_snapshot_that_is_not_finished_is_left_with_nothing_of_it(
     closing = None
     if then == "the end":
         closing = asyncio.create_task(driven.journal.close())
+        await asyncio.sleep(0)  # its first step tells the thread
     else:
         disk.full = then == "a full disk"
         driven.store.dispatch(said(3))

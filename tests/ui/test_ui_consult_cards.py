@@ -18,6 +18,7 @@ from support.consults import (
     reviewed,
     situation,
 )
+from support.conversations import assistant
 from support.goals import set_objective
 from support.open_apps import OpenApps
 from support.pinned import ManualClock
@@ -27,7 +28,8 @@ from textual import events
 from textual.pilot import Pilot
 
 from duckflow_tui.state.conversation import QueuedMessage
-from duckflow_tui.state.gates import Card, CardOpened, question_options
+from duckflow_tui.state.decision import Question, TurnDecision
+from duckflow_tui.state.gates import Card, CardOpened, CardWithdrawn, question_options
 from duckflow_tui.state.goal import RequirementItem
 from duckflow_tui.state.pace import Pattern, Reason, Tried
 from duckflow_tui.state.store import Store
@@ -168,6 +170,26 @@ async def test_nine_answers_of_a_model_have_nine_keys(open_apps: OpenApps) -> No
         await at_question(pilot)
         await pilot.press("9")
         assert await answered(fake, pilot) == ("offered_9", "")
+
+
+async def test_a_question_stands_once_in_its_card_and_then_in_the_chat(
+    open_apps: OpenApps,
+) -> None:
+    card = question()
+    asked = Question(text=card.question, options=tuple(o.label for o in card.options if o.label))
+    store = at_work("en")
+    decided = TurnDecision(decision_id="d", question=asked)
+    store.state.messages.append(assistant("", 1, decision=decided))
+    fake = FakeEngine(store)
+    async with open_apps.standing(fake) as (app, pilot):
+        await settled(pilot, lambda: card.question in screen_text(app), "the question")
+        fake.store.dispatch(CardOpened(card=card))
+        await at_question(pilot)
+        await settled(pilot, lambda: screen_text(app).count(card.question) == 1, "only the card")
+        assert asked.options[0] in screen_text(app)
+        fake.store.dispatch(CardWithdrawn(card_id=card.card_id, reason="stopped"))
+        await settled(pilot, lambda: app.bench.card.card is None, "the card is gone")
+        await settled(pilot, lambda: screen_text(app).count(card.question) == 1, "in the chat")
 
 
 async def test_a_hostile_question_is_shown_as_text(open_apps: OpenApps) -> None:

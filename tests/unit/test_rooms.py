@@ -154,7 +154,6 @@ RECORDS = {
     "DiffRow",
     "FileDiff",
     "Flags",
-    "JournalHealth",
     "LlmError",
     "Operation",
     "Place",

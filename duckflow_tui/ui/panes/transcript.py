@@ -23,7 +23,7 @@ from duckflow_tui.state.processes import ProcessOutput
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, ReplyBlock
+from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, QuestionBlock, ReplyBlock
 from duckflow_tui.ui.panes.card_blocks import ReportBlock
 from duckflow_tui.ui.panes.column import Anchor, LinePosition
 from duckflow_tui.ui.panes.column_text import SearchableColumn, word_at
@@ -103,6 +103,7 @@ class Transcript(SearchableColumn, can_focus=True):
         self._ended = 0  # turns that have theirs
         self._to_fold: list[WorkBlock] = []  # has ended, while the user was reading elsewhere
         self._report: tuple[int, ReportBlock] | None = None  # the newest, and its place
+        self._question: tuple[int, QuestionBlock] | None = None  # the newest, and its place
         self._threads = StepHeads()
         self._replies: dict[str, LiveReplyBlock] = {}
         self._live_rows: list[Row] = []
@@ -152,7 +153,7 @@ class Transcript(SearchableColumn, can_focus=True):
         self._to_fold.clear()
         self._replies.clear()
         self._forget_search()
-        self._cursor = self._anchor = self._last = self._report = None
+        self._cursor = self._anchor = self._last = self._report = self._question = None
         self._count = self._ended = 0
         self.following = True
 
@@ -184,6 +185,8 @@ class Transcript(SearchableColumn, can_focus=True):
             for place, block in enumerate(blocks, len(self._column.finished)):
                 if isinstance(block, ReportBlock):
                     self._report = place, block
+                if isinstance(block, QuestionBlock):
+                    self._question = place, block
                 if self.details_open and block.foldable and not isinstance(block, ReplyBlock):
                     block.open(opened=True)
                 block.height = max(1, block.estimate(self._look))
@@ -202,6 +205,13 @@ class Transcript(SearchableColumn, can_focus=True):
             if report.asked is not asked:
                 report.asked = asked
                 self._redraw(place)
+        if self._question is not None:  # the open card asks it
+            place, block = self._question
+            told = any(card.question == block.question.text for card in state.cards)
+            if block.hidden is not told:
+                block.hidden = told
+                self._column.shift(place)
+                self.refresh()
         self._search_on()
         for llm_id in [known for known in self._replies if known not in state.live]:
             del self._replies[llm_id]
