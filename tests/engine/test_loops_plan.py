@@ -878,6 +878,7 @@ async def test_a_list_without_a_plan_passes_values_by_typed_links(tmp_path: Path
         assert end.llm_calls == 4  # the request, the report, the answer, the judgement
         (report,) = [e.message.report for e in running.events(ReportAdded)]
         assert report.step_name == "what does the note say?"
+        assert (report.succeeded, report.failed) == (1, 1)  # what was found is no name alone
 
 
 async def test_tasks_that_cannot_be_are_refused_before_anything_runs(tmp_path: Path) -> None:

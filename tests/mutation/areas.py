@@ -50,6 +50,7 @@ AREAS: Final = (
             "tests/engine/test_safety_*.py",
             "tests/engine/test_sandbox_consent.py",
             "tests/faults/test_safety_*.py",
+            "tests/faults/test_command_hosts.py",
             "tests/engine/test_tools_*.py",
         ),
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from duckflow_tui.goals.progress import LoopSigns, ProgressWatch
+from duckflow_tui.goals.progress import FRUITLESS, LoopSigns, ProgressWatch
 from duckflow_tui.goals.situations import Signals, achieved, situation, tried
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
@@ -312,6 +312,23 @@ def test_after_a_word_of_the_user_the_count_begins_again() -> None:
     work.watch.forgive()
     assert [work.loop(read("a.py", "x")).stuck for _ in range(3)] == [None] * 3
     assert work.loop(read("a.py", "x")).stuck is not None
+
+
+def test_after_a_word_of_the_user_different_calls_that_bring_nothing_count_anew() -> None:
+    work = Work()
+
+    def until_stuck(first: int) -> int:
+        """How many calls, each for another file that is not there, it takes."""
+        for number in range(20):
+            path = f"{first + number}.py"
+            gone = call("file_ops.read_file", f"{path} is gone", Outcome.ERROR, path=path)
+            if work.loop(gone).stuck is not None:
+                return number + 1
+        raise AssertionError("it was never stuck")
+
+    before = until_stuck(0)
+    work.watch.forgive()
+    assert until_stuck(100) == before == FRUITLESS
 
 
 def test_the_situation_lists_what_was_tried_and_what_was_reached() -> None:
