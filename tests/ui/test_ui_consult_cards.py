@@ -192,6 +192,22 @@ async def test_a_question_stands_once_in_its_card_and_then_in_the_chat(
         await settled(pilot, lambda: screen_text(app).count(card.question) == 1, "in the chat")
 
 
+async def test_answers_without_a_question_stay_while_another_card_is_open(
+    open_apps: OpenApps,
+) -> None:
+    store = at_work("en")
+    decided = TurnDecision(decision_id="d", question=Question(text="", options=("this", "that")))
+    store.state.messages.append(assistant("", 1, decision=decided))
+    fake = FakeEngine(store)
+    async with open_apps.standing(fake) as (app, pilot):
+        await settled(pilot, lambda: "1 this" in screen_text(app), "the answers")
+        fake.store.dispatch(CardOpened(card=consultation(Pattern.STAGNATION)))
+        await at_question(pilot)
+        chat = app.bench.talk.transcript
+        assert chat is not None
+        assert "1 this" in "\n".join(s.text for s in chat.render_lines(chat.size.region))
+
+
 async def test_a_hostile_question_is_shown_as_text(open_apps: OpenApps) -> None:
     """R13."""
     card = question().model_copy(update={"question": HOSTILE})

@@ -18,6 +18,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, SystemClock
 from duckflow_tui.state.calls import OperationOutput
 from duckflow_tui.state.conversation import AssistantMessage
+from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.processes import ProcessOutput
 from duckflow_tui.state.store import Record, Store, Unsubscribe
@@ -207,7 +208,8 @@ class Transcript(SearchableColumn, can_focus=True):
                 self._redraw(place)
         if self._question is not None:  # the open card asks it
             place, block = self._question
-            told = any(card.question == block.question.text for card in state.cards)
+            cards = [card for card in state.cards if card.kind is CardKind.QUESTION]
+            told = any(card.question == block.question.text for card in cards)
             if block.hidden is not told:
                 block.hidden = told
                 self._column.shift(place)
