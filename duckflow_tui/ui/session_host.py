@@ -132,8 +132,8 @@ class SessionHost:
             await self._attach(engine)
             return
         self.opening = False
-        await self._app.bench.show_welcome()
         self.give_back_unsent()
+        await self._app.bench.show_welcome()
         written = bool(self._app.bench.composer.draft.strip())
         if not written or self.sends_draft:
             self._app.bench.to_welcome(waits=self.sends_draft)
@@ -146,10 +146,10 @@ class SessionHost:
         self.opening = app.connecting.chosen = False
         reason = one_line(self.sources.redact(_reason(error)), 400)
         app.connecting.failure = reason.rstrip(".。")  # of the sentence that it stands in
+        self.give_back_unsent()  # before the reason is seen: no frame has it in neither place
         if app.bench.talk.welcome is None:
             await app.bench.show_welcome()
         app.connecting.changed()
-        self.give_back_unsent()
         if not app.bench.composer.draft.strip() or self.sends_draft:
             app.bench.to_welcome(waits=self.sends_draft)
 
