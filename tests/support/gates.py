@@ -233,11 +233,12 @@ class GateApp(App[None]):
         self.card.words = self.words
         if self.diff is not None:
             self.diff.words = self.words
+            self.diff.view.on_change(self._entitle)
         self.card.gates = self._first
 
-    def on_diff_view_changed(self) -> None:
-        if self.diff is not None:
-            self.title_line.update(self.diff.title(self.title_line.size.width))
+    def _entitle(self) -> None:
+        assert self.diff is not None
+        self.title_line.update(self.diff.title(self.title_line.size.width))
 
     def on_gate_pane_answered(self, event: GatePane.Answered) -> None:
         self.answers.append(event.answer)

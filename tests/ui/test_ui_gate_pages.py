@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
+from support import drawing
 from support.gates import GateApp, at_gate, drawn, gate, many_lines, press, preview, pricing
 from support.open_apps import OpenApps
 from textual import events
+from textual._compositor import Compositor
 from textual.pilot import Pilot
 
 from duckflow_tui.state.gates import FilePreview, Gate, GateChoice, Impact
@@ -183,6 +186,34 @@ async def test_every_size_can_be_read_to_its_end_and_answered(
                     await press(pilot, "y")
                     app.clock.advance(SETTLE_UNASKED)
             assert len(app.answers) == number + 1
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (40, 12)])
+async def test_the_diff_and_the_keys_count_the_same_lines_in_each_frame(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seen and not seen are never of two moments, also while lines come into sight."""
+    app = GateApp(gate([many_lines(600)]), beside=size[0] == 120)
+    told: list[tuple[int, int]] = []
+
+    def recorded(self: Compositor, full: bool = False, **how: Any) -> Any:
+        made = drawing.all_of_it(self, full, **how)
+        frame = unframed(app)
+        seen = re.search(r"(?<!not )seen (\d+) of 600", frame)
+        not_seen = re.search(r"not seen (\d+) of 600", frame)
+        if seen and not_seen:
+            told.append((int(seen[1]), int(not_seen[1])))
+        return made
+
+    monkeypatch.setattr(Compositor, "render_update", recorded)
+    async with app.run_test(size=size) as pilot:
+        await at_gate(pilot)
+        for key in ("y", "pagedown", "y", "down", "y"):
+            await press(pilot, key)
+        await pilot.resize_terminal(size[0], 30)
+        await press(pilot, "y")
+    assert len(set(told)) > 1
+    assert {seen + not_seen for seen, not_seen in told} == {600}
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])

@@ -11,7 +11,6 @@ from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
-from textual.message import Message
 from textual.reactive import var
 from textual.selection import Selection
 from textual.strip import Strip
@@ -74,17 +73,6 @@ class DiffView(LineView, can_focus=True):
     split: var[bool] = var(False)
     wrap: var[bool] = var(True)
 
-    class Changed(Message):
-        """Another hunk is at hand, or more was seen, or something was left out or taken."""
-
-        def __init__(self, view: DiffView) -> None:
-            super().__init__()
-            self.view = view
-
-        @property
-        def control(self) -> DiffView:
-            return self.view
-
     def __init__(
         self,
         document: DiffDocument | None = None,
@@ -103,11 +91,11 @@ class DiffView(LineView, can_focus=True):
         self.at = 0  # the hunk at hand, an index of document.hunks
         self._finding = False  # the first change is yet to be scrolled to
         self.refused = ""  # why the last key did nothing: a key of the catalogue
-        self.changing = False  # a Changed is on its way
+        self.changing = False  # those who listen are yet to be told
         self.write_remark: Callable[[], None] | None = None  # where the pane has a line to write in
         self.bare = False  # without what the title of a gate says, which stands right above
         self.lines_beside: Callable[[int], int] = lambda width: 0  # of what stands around it
-        self._when_changed: Callable[[], None] | None = None
+        self._listeners: list[Callable[[], None]] = []
 
     # what it shows
 
@@ -141,8 +129,17 @@ class DiffView(LineView, can_focus=True):
         self._changed()
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Call back along with ``Changed``: for who is not above this widget."""
-        self._when_changed = callback
+        """Call back when another hunk is at hand, or more was seen, or something was left out or
+        taken.
+        """
+        self._listeners.append(callback)
+
+    def announce(self) -> None:
+        """Call all of them now: whatever counts what was seen says the same in each frame."""
+        self.changing = False
+        if self.is_attached:
+            for tell in self._listeners:
+                tell()
 
     @property
     def heading(self) -> DiffHeading:
@@ -536,13 +533,7 @@ class DiffView(LineView, can_focus=True):
         """Say so once for all that changes until the next refresh."""
         if not self.changing and self.is_attached:
             self.changing = True
-            self.call_after_refresh(self._announce)
-
-    def _announce(self) -> None:
-        self.changing = False
-        if self._when_changed is not None:
-            self._when_changed()
-        self.post_message(self.Changed(self))
+            self.call_after_refresh(self.announce)
 
     # drawing
 

@@ -184,6 +184,7 @@ class DiffPane(Vertical):
         self._row = -1  # of the document: what is written is about it
         self._back: Widget = self.view  # gets the focus after that
         self.view.lines_beside = self._lines_beside
+        self.view.on_change(self._refresh_foot)
         self.view.write_remark = lambda: self.write(self.view)
 
     def compose(self) -> ComposeResult:
@@ -339,24 +340,21 @@ class DiffPane(Vertical):
 
     def watch_words(self, words: Catalogue) -> None:
         self.view.words = words
-        self._refresh_foot()
+        self.view.announce()
         self._refresh_verdict()
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self._refresh_foot()
+        self.view.announce()
         self._refresh_verdict()
 
     def on_resize(self) -> None:
-        self._refresh_foot()
-
-    def on_diff_view_changed(self) -> None:
-        self._refresh_foot()
+        self.view.announce()
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def _focus_moved(self) -> None:
-        self.call_after_refresh(self._refresh_foot)
+        self.call_after_refresh(self.view.announce)
 
     def _refresh_foot(self) -> None:
         if self.is_attached:

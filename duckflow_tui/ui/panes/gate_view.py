@@ -123,6 +123,9 @@ class GateView(QuestionWidget):
         self._rule = RequestView(lambda size: self._shares(size).points, id="gate-rule")
         self._details = RequestView(lambda size: self._shares(size).points, id="gate-details")
         self._details.folds = False
+        for pane in (self._inner, beside):
+            if pane is not None:
+                pane.view.on_change(self._tell_frame)
 
     def compose(self) -> ComposeResult:
         yield self._points
@@ -136,9 +139,6 @@ class GateView(QuestionWidget):
     def on_mount(self) -> None:
         self._points.on_seen(self._refresh_frame)
         self._arguments.on_seen(self._refresh_frame)
-        self._inner.view.on_change(self._refresh_frame)
-        if self._beside is not None:
-            self._beside.view.on_change(self._refresh_frame)
         self.screen.screen_layout_refresh_signal.subscribe(self, self._laid_out)  # pyright: ignore[reportUnknownMemberType]  # Screen[Unknown]
         self._rule.on_seen(self._refresh_frame)
         self._details.on_seen(self._refresh_frame)
@@ -278,6 +278,10 @@ class GateView(QuestionWidget):
         self._relayout()
 
     def _refresh_frame(self) -> None:
+        """Along with what is said at the diff: both count the same lines."""
+        self._view.announce()
+
+    def _tell_frame(self) -> None:
         gate = self._gate
         if gate is None or not self.is_attached:
             return

@@ -61,6 +61,7 @@ class Side(Vertical):
             "plan": PaneTitle("plan", self.plan.title, id="plan-title"),
             "diff": PaneTitle("diff", self.diff.title, id="diff-title"),
         }
+        self.diff.view.on_change(self._titles["diff"].invalidate)
         self._session = ""  # whose panes these are
         self._plan_title = Text()  # as it was drawn, empty without a plan
         self._shown: Collection[str] = ()
@@ -192,9 +193,6 @@ class Side(Vertical):
             self.post_message(self.Moved())
 
     # --- what its parts say -----------------------------------------------------------------
-
-    def on_diff_view_changed(self) -> None:
-        self._titles["diff"].invalidate()
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)

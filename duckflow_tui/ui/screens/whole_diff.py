@@ -43,6 +43,7 @@ class WholeDiff(Dialog[str]):
         self._stands_since = float("inf")
         self._title = Static(classes="whole-title", markup=False)
         self._pane = DiffPane(id="whole-diff")
+        self._pane.view.on_change(self._refresh_title)
         self._pane.words, self._pane.leads_back, self._pane.decides = words, True, True
 
     def compose(self) -> ComposeResult:
@@ -61,7 +62,7 @@ class WholeDiff(Dialog[str]):
         """The hunk at hand."""
         return self._pane.view.at
 
-    def on_diff_view_changed(self) -> None:
+    def _refresh_title(self) -> None:
         self._title.update(self._pane.title(self._title.size.width))
 
     async def on_key(self, event: events.Key) -> None:
