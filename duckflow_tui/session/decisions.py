@@ -150,22 +150,25 @@ def rule_words(rule: Grant, words: Catalogue) -> str:
 
 def uses(state: AgentState, rule: Grant) -> list[OperationMessage]:
     """The calls that this rule let happen unasked, the oldest first."""
-    calls = [m for m in state.messages if isinstance(m, OperationMessage) and m.ruling is not None]
+    calls = [
+        (m, m.ruling)
+        for m in state.messages
+        if isinstance(m, OperationMessage) and m.ruling is not None
+    ]
     if rule.source != "command_line":
-        return [m for m in calls if m.ruling is not None and rule.grant_id in m.ruling.rules]
+        return [call for call, ruling in calls if rule.grant_id in ruling.rules]
     rules = AllowRules.of((rule.path,))
-    found: list[OperationMessage] = []
-    for call in calls:
-        named = call.ruling is not None and call.ruling.said == "allow"
-        if not named or call.ruling is None or "named" not in call.ruling.row.split():
-            continue
-        command = call.args.get("command")
-        if isinstance(command, str) and call.operation == "shell.run":
-            if rules.has_part(read_command(command)):
-                found.append(call)
-        elif rules.names_operation(call.operation):
-            found.append(call)
-    return found
+    return [
+        call
+        for call, ruling in calls
+        if ruling.said == "allow" and "named" in ruling.row.split() and _names(rules, call)
+    ]
+
+
+def _names(rules: AllowRules, call: OperationMessage) -> bool:
+    if call.operation == "shell.run":
+        return rules.has_part(read_command(str(call.args.get("command"))))
+    return rules.names_operation(call.operation)
 
 
 def searched(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:

@@ -1,0 +1,283 @@
+"""What the page of decisions, its filter and its export say of one decision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.decision_states import GIVEN, KEPT, NOW, decided, ended_call, ruled
+from support.plans import FIX, running
+
+from duckflow_tui.safety.hosts import ON_NETWORK
+from duckflow_tui.session.decisions import (
+    choice_words,
+    decisions_markdown,
+    figures,
+    granted_words,
+    is_undone,
+    operation_words,
+    pattern_of,
+    rule_words,
+    searched,
+    step_words,
+    uses,
+    what_words,
+    why_words,
+)
+from duckflow_tui.session.records import Redact
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.audit import AuditCounts, AuditEntry, AuditKind, decisions
+from duckflow_tui.state.gates import ROUTINE, Grant
+from duckflow_tui.words.catalogue import Catalogue
+
+EN = Catalogue("en")
+AS_IT_IS: Redact = str
+NETWORK = "the network for commands in the sandbox"
+
+
+def entry(kind: AuditKind = AuditKind.APPROVED, **fields: Any) -> AuditEntry:
+    values: dict[str, Any] = {"ref": "r", "kind": kind, "at": 0.0, "what": "shell.run"}
+    return AuditEntry(**(values | fields))
+
+
+def why(kind: AuditKind = AuditKind.APPROVED, **fields: Any) -> str:
+    return why_words(decided().state, entry(kind, **fields), EN)
+
+
+ASKS = "It asks: a command outside the folder needs your consent in standard mode."
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "said"),
+    [
+        (AuditKind.OWN, {}, "You ran it yourself: your key was the consent."),
+        (AuditKind.ANSWERED, {}, ""),  # a card, which no policy judges
+        (AuditKind.MODE, {"outcome": "ok"}, "This session was recorded before the reason was kept"),
+        (AuditKind.DENIED, {"ruling": ruled("deny", "", "protected")}, "the place is protected"),
+        (
+            AuditKind.DENIED,
+            {"ruling": ruled("deny", "", "of_later")},
+            "refused by the policy in standard mode.",
+        ),
+        (
+            AuditKind.RULE,
+            {"ruling": ruled("allow", "write inside", "granted", KEPT.grant_id, GIVEN.grant_id)},
+            "your rule allows it: edit CHANGELOG.md, edit src/shop/pricing.py",
+        ),
+        (AuditKind.NAMED, {"ruling": ruled("allow", "shell named")}, "the command line names it"),
+        (
+            AuditKind.MODE,
+            {"ruling": ruled("allow", "read inside")},
+            "reading in the folder needs no question in standard mode.",
+        ),
+        (
+            AuditKind.MODE,
+            {"ruling": ruled("allow", "of later")},
+            "It did not ask: shell needs no question in standard mode.",
+        ),
+        (
+            AuditKind.APPROVED,
+            {"ruling": ruled("gate", "shell", "secret")},
+            "in every mode, whatever rule there is: a secret file.",
+        ),
+        (
+            AuditKind.APPROVED,
+            {"ruling": ruled("gate", "shell", "of_later")},
+            "in every mode, whatever rule there is: of_later.",
+        ),
+        (
+            AuditKind.DENIED,
+            {"ruling": ruled("gate", "shell")},
+            f"{ASKS} Nobody was there to give it, so it was refused.",
+        ),
+        (
+            AuditKind.REFUSED,
+            {"ruling": ruled("gate", "shell")},
+            f"{ASKS} No rule can answer that for you.",
+        ),
+        (
+            AuditKind.REFUSED,
+            {"ruling": ruled("gate", "shell"), "ruleable": True, "no_rule": "of_later"},
+            f"{ASKS} A rule for it could have answered; there was none.",
+        ),
+        (
+            AuditKind.REFUSED,
+            {"ruling": ruled("gate", "shell"), "ruleable": True, "no_rule": "not_named"},
+            f"{ASKS} A rule for it could have answered; there was none.",
+        ),
+        (
+            AuditKind.REFUSED,
+            {"ruling": ruled("gate", "shell"), "no_rule": "cd"},
+            "No rule can answer that for you. (no rule: not in the folder that the rules are for)",
+        ),
+    ],
+)
+def test_why_a_call_was_asked_about_or_not_is_a_sentence(
+    kind: AuditKind, fields: dict[str, Any], said: str
+) -> None:
+    """Also where a later version of the program gave a reason that has no words here."""
+    told = why(kind, **fields)
+    assert told.endswith(said) if said.endswith(".") else said in told
+    assert bool(told) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (f"{ON_NETWORK}a.example b.example", f"{NETWORK}: a.example, b.example"),
+        (ROUTINE, "every edit inside the folder, and every command there in the sandbox"),
+        ("*sandbox", "every command inside the folder, in the sandbox"),
+        ("*sandbox make test", "only make test, in the sandbox"),
+        ("make test", ""),
+    ],
+)
+def test_what_a_rule_allows_that_is_about_no_single_thing(what: str, said: str) -> None:
+    told = granted_words(what, EN)
+    assert told.startswith(said)
+    assert bool(told) == bool(said)
+
+
+def test_a_rule_is_named_by_what_it_allows() -> None:
+    state = decided().state
+    assert rule_words(GIVEN, EN) == "edit src/shop/pricing.py"
+    assert rule_words(GIVEN.replace(path=ROUTINE), EN) == EN("rules.routine")
+    named = GIVEN.replace(source="command_line", operation="--allow", path="pytest:*")
+    assert rule_words(named, EN) == "pytest:*"
+    revoked = "grant_00000003"
+    assert pattern_of(state, revoked, EN) == "edit src/shop/cart.py"
+    assert pattern_of(state, "grant_gone", EN) == "grant_gone"
+
+
+def test_an_answer_is_told_where_it_says_more_than_what_became_of_the_call() -> None:
+    assert choice_words(entry(choice="session"), EN) == "allowed for this session"
+    assert choice_words(entry(choice="run_all"), EN) == ""
+    assert choice_words(entry(AuditKind.REFUSED, choice="reject"), EN) == ""
+    for kind in (AuditKind.RULE_GIVEN, AuditKind.RULE_REVOKED):
+        assert choice_words(entry(kind, choice="project"), EN) == "this project"
+
+
+def test_what_was_decided_about_is_a_verb_a_card_or_a_mode() -> None:
+    assert what_words(entry(), EN) == "shell"
+    assert what_words(entry(what="plan"), EN) == "plan"
+    assert what_words(entry(what=ROUTINE), EN) == ""
+    assert what_words(entry(AuditKind.MODE_SET, what="plan"), EN) == "plan"
+    assert what_words(entry(AuditKind.MODE_SET, what="trusted"), EN) == "trusted"
+    assert operation_words("mcp.net.double", EN) == EN.plain("mcp.net.double")
+
+
+def test_a_step_is_named_with_its_number() -> None:
+    state = AgentState()
+    state.plans = (running(),)
+    assert step_words(state, FIX, EN).startswith("step 2: ")
+    assert step_words(state, "step_gone", EN) == ""
+    assert step_words(state, "", EN) == ""
+
+
+def test_only_a_call_can_be_undone() -> None:
+    state = AgentState()
+    state.undone_calls = ("call_1",)
+    assert is_undone(state, entry(place="call_1", outcome="ok"))
+    assert not is_undone(state, entry(place="call_2", outcome="ok"))
+    assert not is_undone(state, entry(AuditKind.RULE_GIVEN, place="call_1"))
+
+
+def rule_of_the_command_line(path: str) -> Grant:
+    return KEPT.replace(source="command_line", operation="--allow", path=path)
+
+
+def test_the_calls_that_a_rule_let_happen_are_found_and_no_others() -> None:
+    """A rule of the command line is known by what it names, for it is in no ruling."""
+    named, mcp = ruled("allow", "shell named"), "mcp.net.double"
+    calls = [
+        ended_call(1, "shell.run", {"command": "pytest -q"}, named),
+        ended_call(2, "shell.run", {"command": "cd src && pytest -q"}, named),
+        ended_call(3, "shell.run", {"command": "make"}, named),
+        ended_call(4, "shell.run", {"command": "pytest -q"}, ruled("gate", "shell named")),
+        ended_call(5, "shell.run", {"command": "pytest -q"}, ruled("allow", "shell held")),
+        ended_call(6, "shell.run", {"command": "pytest -q"}, None, by_user=True),
+        ended_call(7, mcp, {"command": "pytest -q"}, ruled("allow", "mcp named")),
+        ended_call(8, "mcp.net.halve", {}, ruled("allow", "mcp named", "granted", "grant_9")),
+    ]
+    state = AgentState()
+    state.messages = [*decided().state.messages[:1], *calls]
+
+    def used(rule: Grant) -> list[int]:
+        return [int(call.call_id[-1]) for call in uses(state, rule)]
+
+    assert used(rule_of_the_command_line("pytest -q")) == [1, 2]
+    assert used(rule_of_the_command_line("mcp.net.*")) == [7, 8]
+    assert used(rule_of_the_command_line(mcp)) == [7]
+    assert used(KEPT.replace(grant_id="grant_9")) == [8]
+    assert used(KEPT) == []
+
+
+def test_a_filter_looks_at_all_words_of_a_decision() -> None:
+    state = decided().state
+    state.undone_calls = ("call_1",)
+    fields: dict[str, Any] = {
+        "subject": "Make Test",
+        "why": "To see",
+        "said": "Not now",
+        "place": "call_1",
+    }
+    text = searched(state, entry(at=NOW, choice="session", outcome="ok", **fields), EN)
+    for said in (
+        "approved",
+        "allowed for this session",
+        "shell ",
+        "shell.run",
+        "make test",
+        "to see",
+    ):
+        assert said in text
+    for said in ("not now", "undone", " asked", "2025-06-15 15:06"):
+        assert said in text
+    assert "step " not in text
+    assert "step 2" in searched(state, entry(step_id=FIX), EN)
+    unasked = searched(state, entry(AuditKind.RULE, subject="x", outcome="ok"), EN)
+    assert "unasked" in unasked
+    assert "undone" not in unasked
+    assert "1970" not in unasked  # no time is known
+    neither = searched(state, entry(AuditKind.OWN), EN)
+    assert "asked" not in neither
+
+
+def test_figures_name_only_what_happened() -> None:
+    assert figures(AuditCounts(), EN) == "asked 0"
+    assert figures(AuditCounts(unasked=2, denied=1, undone=3), EN) == (
+        "asked 0 · unasked 2 · denied 1 · undone 3"
+    )
+    assert (
+        figures(AuditCounts(asked=3, approved=2), EN) == "asked 3 · approved 2 (67 %) · refused 0"
+    )
+
+
+def test_a_session_without_a_decision_says_so() -> None:
+    assert decisions_markdown(AgentState(), EN, AS_IT_IS).splitlines() == [
+        "## Decisions",
+        "",
+        "asked 0",
+        "",
+        EN("decisions.none"),
+    ]
+
+
+def test_a_row_of_the_export_says_when_what_and_why() -> None:
+    state = decided().state
+    lines = decisions_markdown(state, EN, AS_IT_IS).splitlines()
+    rows = dict(
+        zip([e.ref for e in decisions(state)], lines[-len(decisions(state)) :], strict=True)
+    )
+    assert rows["call_00000003"].startswith(
+        "| 2025-06-15 14:59 | approved · allowed once · undone | edit `src/shop/cart.py` | "
+    )
+    assert "step 2: " in rows["call_00000002"]
+    assert "you: “keep the old names”" in rows["call_00000004"]
+    assert " | edit `CHANGELOG.md` | " in rows["rule_0"]
+    state.rule_log = state.rule_log[:1]
+    state.mode_log = ()
+    state.messages = []
+    state.rule_log = (state.rule_log[0].replace(at=0.0, grant=KEPT.replace(path="a`b [x]")),)
+    assert decisions_markdown(state, EN, AS_IT_IS).splitlines()[-1] == (
+        "|  | rule · this project | edit a`b \\[x\\] |  |"
+    )
