@@ -16,15 +16,15 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, TypedDict
 
-from mutation.areas import AREAS, Area, sources_of, tests_of
+from mutation.areas import AREAS, Area, all_tests, sources_of
 from mutation.mutants import Mutant, broken, mutants_of, some_of
 from mutation.rules import RULES, switch_off
 from mutation.tree import ROOT, Copy, copied
 
 CAUGHT_FROM: Final = 0.95  # of all mutations
 
-_CACHE: Final = ROOT / ".pytest_cache" / "mutation-2.json"  # what the tests of a file enter
-_AS_THEY_ARE: Final = 3600.0  # seconds for all tests of an area
+_CACHE: Final = ROOT / ".pytest_cache" / "mutation-3.json"  # what the tests of a file enter
+_AS_THEY_ARE: Final = 3600.0  # seconds for all tests
 _FIRST: Final = 12  # tests that are tried alone, since most mutations fail the first ones
 _ENOUGH: Final = 300.0  # seconds of tests for one mutation, the quickest first
 _START: Final = 120.0  # seconds that a run may take besides its tests
@@ -40,6 +40,9 @@ class _Looked(TypedDict):
     tests: Tests
 
 
+_NEVER: Final = _Looked(sources=[], tests={})
+
+
 def main() -> int:
     """The command line; 1 where too many mutations survived."""
     options = _options()
@@ -53,15 +56,13 @@ def main() -> int:
             print(f"{area.name:8} {mutant}")
         return 0
     caught: defaultdict[str, list[bool]] = defaultdict(list)
-    known: dict[str, Tests] = {}
     with copied() as copy:
         chosen = _chosen(areas, copy.root, Random(seed), options.count, options.at)
         print(f"{len(chosen)} mutations, seed {seed}", flush=True)
+        known = _tests(copy)
         for area, mutant in chosen:
-            if area.name not in known:
-                known[area.name] = _tests(area, copy)
             since = time.monotonic()
-            by = _caught_by(mutant, copy, known[area.name])
+            by = _caught_by(mutant, copy, known)
             caught[area.name].append(bool(by))
             said = f"caught by {by}" if by else "SURVIVED"
             print(f"{area.name:8} {mutant}  {said}  ({time.monotonic() - since:.0f} s)", flush=True)
@@ -146,34 +147,33 @@ def _rounds(near: dict[str, float]) -> list[list[str]]:
     return [some for some in (quickest[:_FIRST], quickest[_FIRST:]) if some]
 
 
-def _tests(area: Area, copy: Copy) -> Tests:
-    """The tests of an area. Those of a file that is as it was are not run again, unless the area
-    has a source that was not there then.
+def _tests(copy: Copy) -> Tests:
+    """All tests. Those of a file that is as it was are not run again, unless there is a source that
+    was not there then.
     """
     root = copy.root
-    names = {path.as_posix() for path in sources_of(area, root)}
-    marks = {path: _digest(_text(root / path)) for path in tests_of(area, root)}
+    sources = [path.as_posix() for area in AREAS for path in sources_of(area, root)]
+    marks = {path: _digest(_text(root / path)) for path in all_tests(root)}
     kept: dict[str, _Looked] = {}
     if _CACHE.exists():
         kept = json.loads(_CACHE.read_text(encoding="utf-8"))
-    new = [p for p, mark in marks.items() if mark not in kept or names - set(kept[mark]["sources"])]
+    new = [p for p, mark in marks.items() if set(sources) - set(kept.get(mark, _NEVER)["sources"])]
     if new:
-        print(f"{area.name:8} looking what the tests of {len(new)} files come by", flush=True)
+        print(f"looking what the tests of {len(new)} files come by", flush=True)
         found = copy.entered_by(new, _AS_THEY_ARE)
-        everything = [path.as_posix() for other in AREAS for path in sources_of(other, root)]
         for told in found.values():
             for way in ("entered", "loaded"):
-                told[way] = [name for name in told[way] if name.partition("::")[0] in everything]
+                told[way] = [name for name in told[way] if name.partition("::")[0] in sources]
         for path in new:
             prefix = f"{path.as_posix()}::"
             tests = {test: told for test, told in found.items() if test.startswith(prefix)}
-            kept[marks[path]] = {"sources": everything, "tests": tests}
+            kept[marks[path]] = {"sources": sources, "tests": tests}
         _CACHE.parent.mkdir(exist_ok=True)
         _CACHE.write_text(json.dumps(kept), encoding="utf-8")
     tests = {test: told for mark in marks.values() for test, told in kept[mark]["tests"].items()}
     for test, told in tests.items():
         if not told["passed"]:
-            print(f"{area.name:8} fails as things are, left out: {test}", flush=True)
+            print(f"fails as things are, left out: {test}", flush=True)
     return tests
 
 

@@ -32,6 +32,7 @@ ROOT: Final = Path(__file__).parents[2]
 _SHARED: Final = ("hypothesis", "openai", "pydantic", "pytest_asyncio", "textual.app", "xdist")
 
 _MEMORY: Final = 8_000_000_000  # bytes of address space that broken code may fill
+_AT_ONCE: Final = 4  # processes that look what tests come by; many tests only wait
 _BROKE: Final = 70  # the exit status where pytest itself did not come to an end
 _FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
@@ -86,28 +87,39 @@ class Copy:
 
     def run(self, tests: Sequence[str], within: float) -> Outcome:
         """Run tests one after the other to the first failure, for so many seconds at most."""
-        return self._pytest(["-x"], tests, within, {})
+        return self._ended(*self._begin(["-x"], tests), within)
 
     def entered_by(self, tests: Sequence[Path], within: float) -> dict[str, dict[str, Any]]:
         """What each test enters, how long it takes, and whether it passes as things are."""
-        target = self._temp / "entered.json"
-        target.unlink(missing_ok=True)
-        paths = [path.as_posix() for path in tests]
-        done = self._pytest(["-p", "mutation.entered"], paths, within, {TARGET: str(target)})
-        if done.status not in (0, 1):
-            raise SystemExit(f"The tests could not be run as they are:\n{done.text}")
-        return json.loads(target.read_text(encoding="utf-8"))
+        groups = [tests[first::_AT_ONCE] for first in range(min(_AT_ONCE, len(tests)))]
+        targets = [self._temp / f"entered-{number}.json" for number, _ in enumerate(groups)]
+        begun = [
+            self._begin(["-p", "mutation.entered"], [p.as_posix() for p in group], target)
+            for group, target in zip(groups, targets, strict=True)
+        ]
+        done = [self._ended(child, output, within) for child, output in begun]
+        if texts := [one.text for one in done if one.status not in (0, 1)]:
+            raise SystemExit("The tests could not be run as they are:\n" + "\n".join(texts))
+        found: dict[str, dict[str, Any]] = {}
+        for target in targets:
+            found |= json.loads(target.read_text(encoding="utf-8"))
+        return found
 
-    def _pytest(
-        self, options: Sequence[str], tests: Sequence[str], within: float, more: dict[str, str]
-    ) -> Outcome:
+    def _begin(
+        self, options: Sequence[str], tests: Sequence[str], entered: Path | None = None
+    ) -> tuple[int, Path]:
+        """Begin a run of tests in a process of its own: its number, and where its output goes."""
         args = ["-n0", "-q", "--tb=line", "--no-header", "-p", "no:cacheprovider"]
         args += ["--hypothesis-seed=0", *options, *tests]
-        output = self._temp / "output.txt"
+        output = (entered or self._temp / "output").with_suffix(".txt")
         child = os.fork()
         if child == 0:
-            self._become_pytest(args, output, more)
-        status = _ended(child, within)
+            self._become_pytest(args, output, {} if entered is None else {TARGET: str(entered)})
+        return child, output
+
+    def _ended(self, child: int, output: Path, within: float) -> Outcome:
+        """What came of a run that was begun, ``within`` so many seconds."""
+        status = _status_of(child, within)
         text = output.read_text(encoding="utf-8", errors="replace")
         if status is None:
             return Outcome("hang", text)
@@ -150,7 +162,7 @@ def copied() -> Generator[Copy]:
         yield Copy(Path(folder))
 
 
-def _ended(child: int, within: float) -> int | None:
+def _status_of(child: int, within: float) -> int | None:
     """Its exit status, or None where it took too long; what it left running is ended too."""
     until = time.monotonic() + within
     try:
