@@ -204,7 +204,7 @@ async def test_what_json_prints_is_on_disk(tmp_path: Path) -> None:
 
     out = Writing(disk)
     options = HeadlessOptions(text="go", as_json=True)
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(30):
         assert await run(opened, options, Catalogue("en"), out, io.StringIO()) == 130
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["text"] for line in lines[:4]] == ["go 0", "go 1", "go 2", "stopped"]

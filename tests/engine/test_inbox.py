@@ -97,7 +97,7 @@ async def test_a_chat_that_ends_ends_the_watch_over_the_files(tmp_path: Path) ->
         await s.turn("hi")
         jobs = {task.get_name(): task for task in asyncio.all_tasks()}
         jobs["chat"].cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await asyncio.wait((jobs["chat"], jobs["watch"]))
 
 

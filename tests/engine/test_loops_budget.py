@@ -296,7 +296,7 @@ class Two:
             loop.create_task(self.budget.permit("main")),
             loop.create_task(self.budget.permit("main", aside=True)),
         ]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await self._open.wait()
             first = self.opened[0]
             await self.desk.answer(

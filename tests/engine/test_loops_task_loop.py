@@ -51,7 +51,7 @@ async def test_an_end_that_comes_before_the_job_begins_leaves_nobody_waiting() -
 
     spawn(task_loop.run(works()), "turn")
     await asyncio.sleep(0)  # the turn waits now, and its job is about to begin
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await spawn.end()
     assert not task_loop.works
     assert spawn.broken is None
@@ -183,7 +183,7 @@ async def test_a_second_cancel_of_who_waits_reaches_the_work_too() -> None:
     await cleaning.wait()
     assert not waiting.done()
     waiting.cancel()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         with pytest.raises(asyncio.CancelledError):
             await waiting
     assert not task_loop.works

@@ -31,10 +31,18 @@ WHY = (
 )
 
 
+#: Seconds for a start: on a busy machine their imports alone take longer than the default.
+START_S = 60.0
+
+
+def server(name: str) -> McpServerConfig:
+    args = ("-m", f"mcp_server_{name}")
+    return McpServerConfig(name=name, command=sys.executable, args=args, start_s=START_S)
+
+
 async def test_the_time_of_mcp_server_time(tmp_path: Path) -> None:
     """Covers S3-24."""
-    config = McpServerConfig(name="time", command=sys.executable, args=("-m", "mcp_server_time"))
-    async with served(tmp_path, config) as s:
+    async with served(tmp_path, server("time")) as s:
         message = await s.run("mcp.time.get_current_time", timezone="Asia/Tokyo")
         assert message.result.outcome is Outcome.OK
         told = datetime.fromisoformat(json.loads(message.result.text)["datetime"])
@@ -60,8 +68,7 @@ def begin(repository: Path) -> None:
 async def test_a_history_of_mcp_server_git(tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     begin(repository)
-    config = McpServerConfig(name="git", command=sys.executable, args=("-m", "mcp_server_git"))
-    async with served(tmp_path, config) as s:
+    async with served(tmp_path, server("git")) as s:
         history = await s.bench.answered(
             GateChoice.SESSION, "mcp.git.git_log", {"repo_path": str(repository)}
         )
@@ -79,7 +86,8 @@ async def test_a_history_of_mcp_server_git(tmp_path: Path) -> None:
 @pytest.mark.skipif(not SQLITE, reason=WHY)
 async def test_a_question_to_a_database_of_mcp_server_sqlite(tmp_path: Path) -> None:
     """Covers S3-19, S3-25, S3-39: the whole way of the notes, with a model that begins with the
-    query, as models do, and guesses a column. Nothing is set but the server's program.
+    query, as models do, and guesses a column. Nothing is set but the server's
+    program and the time of its start.
     """
     path = tmp_path / "shop.sqlite"
     with closing(sqlite3.connect(path)) as database:
@@ -109,6 +117,7 @@ async def test_a_question_to_a_database_of_mcp_server_sqlite(tmp_path: Path) -> 
     environ = {
         "DUCKFLOW_MCP__SERVERS__DB__COMMAND": SQLITE,
         "DUCKFLOW_MCP__SERVERS__DB__ARGS": json.dumps(["--db-path", str(path)]),
+        "DUCKFLOW_MCP__SERVERS__DB__START_S": str(START_S),
     }
     async with session(tmp_path, replies, environ=environ) as s:
         await s.engine.send("Which product brought most?")

@@ -97,7 +97,7 @@ async def opened(store: Store, *gate_ids: str) -> None:
 
     forget = store.watch(check)
     check(store.state)
-    await asyncio.wait_for(there.wait(), 5)
+    await asyncio.wait_for(there.wait(), 30)
     forget()
 
 

@@ -353,7 +353,7 @@ def test_a_recording_that_ends_lets_go_of_its_files(tmp_path: Path, way: str) ->
         recording = record(tmp_path / "state", tmp_path / "work", str, keep=keep)
         assert recording.is_closed is not keep
         getattr(recording, way)()
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while not recording.is_closed:
             assert time.monotonic() < end
         recording.append(Record(seq=1, at=1.0, event=DraftSaved(text="x")))

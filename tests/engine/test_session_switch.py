@@ -132,7 +132,7 @@ async def test_what_was_left_does_not_stay_in_memory(tmp_path: Path) -> None:
             chat.cancel()
             del chat  # its traceback knows the engine
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(30):
                 while any(ref() is not None for ref in left):
                     gc.collect()
                     await asyncio.sleep(0.05)
@@ -146,6 +146,6 @@ async def test_what_was_left_does_not_stay_in_memory(tmp_path: Path) -> None:
 
 async def until(holds: Callable[[AgentState], bool], engine: Engine) -> None:
     """Return once the state is so."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(30):
         while not holds(engine.store.state):  # noqa: ASYNC110  # the engine has no event for it
             await asyncio.sleep(0.01)

@@ -155,8 +155,7 @@ async def test_consent_is_for_a_tool_as_its_server_described_it(
     """Covers R10: it asks again, with the difference, and goes on where it was taken back."""
     async with served(tmp_path, hostile()) as s:
         await s.bench.answered(GateChoice.SESSION, ECHO, {"text": "a"})
-        await s.run("mcp.hostile.turn", what=what)
-        await s.until_changed(ECHO)
+        await s.turn(ECHO, what)
         assert Fact.APPROVED not in s.servers.facts(ECHO)
         task = s.bench.begin(ECHO, text="b", **({"secret": "c"} if what == "schema" else {}))
         gate = await s.bench.gate()
@@ -165,8 +164,7 @@ async def test_consent_is_for_a_tool_as_its_server_described_it(
         assert all(line[0] in "−+" for line in told)
         await s.bench.answer(gate, GateChoice.ONCE)
         assert (await done(task)).result.outcome is Outcome.OK
-        await s.run("mcp.hostile.turn", what="back")
-        await s.until_changed(ECHO)
+        await s.turn(ECHO, "back")
         assert (await s.bench.call(ECHO, text="b")).gate is None
 
 
@@ -195,8 +193,7 @@ async def test_a_tool_that_changes_while_it_is_asked_about_does_not_run(tmp_path
 async def test_the_app_vouches_for_a_tool_as_it_was_first_offered(tmp_path: Path) -> None:
     async with served(tmp_path, hostile(), approved=["mcp.hostile.*"]) as s:
         assert s.servers.facts(ECHO) == {Fact.APPROVED}
-        await s.run("mcp.hostile.turn", what="description")
-        await s.until_changed(ECHO)
+        await s.turn(ECHO, "description")
         assert s.servers.facts(ECHO) == {Fact.CHANGED}
         await s.bench.answered(GateChoice.SESSION, ECHO, {"text": "b"})
         assert s.servers.facts(ECHO) == {Fact.APPROVED}

@@ -61,15 +61,15 @@ async def test_silence_before_the_first_token_ends_after_first_token_s(where: st
 
 async def test_keep_alives_count_as_life() -> None:
     """Covers R18."""
-    fault = Fault(stall_after=0, stall_s=0.9, keepalive_s=0.1)
-    async with bench(script(Reply(text="Hello.", fault=fault)), first_token_s=0.5) as at:
+    fault = Fault(stall_after=0, stall_s=1.5, keepalive_s=0.1)
+    async with bench(script(Reply(text="Hello.", fault=fault)), first_token_s=1.0) as at:
         assert (await at.decide()).text == "Hello."
 
 
 async def test_reasoning_counts_as_life() -> None:
     """Covers R18."""
-    long = Reply(text="Hello.", reasoning="thinking " * 10, chunk_size=9, delay_s=0.1)
-    async with bench(script(long), idle_s=0.6) as at:
+    long = Reply(text="Hello.", reasoning="thinking " * 15, chunk_size=9, delay_s=0.1)
+    async with bench(script(long), idle_s=1.0) as at:
         assert (await at.decide()).text == "Hello."
 
 

@@ -28,7 +28,7 @@ from duckflow_tui.state.gates import GateChoice
 SESSIONS = rounds(13, 2)  # each is taken up again after each of its kills
 KILLS = 16 * SESSIONS
 SEED = 20_250_615
-DEADLINE = 20.0  # seconds that a worker may be silent
+DEADLINE = 30.0  # seconds that a worker may be silent
 TESTS = Path(__file__).parents[1]
 
 

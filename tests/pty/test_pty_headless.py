@@ -17,7 +17,7 @@ from support.prepared import PROGRAM, PipedProcess, is_prepared
 from support.serving import served
 from support.session import action, decision, done, script
 
-DEADLINE = 30.0  # seconds until a wait has failed
+DEADLINE = 40.0  # seconds until a wait has failed
 MORE_THAN_A_PIPE_HOLDS = 2_000_000
 
 

@@ -65,7 +65,7 @@ from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.session_host import AppOptions
 
-DEADLINE: Final = 20.0  # seconds until a wait has failed
+DEADLINE: Final = 30.0  # seconds until a wait has failed
 
 
 class FakePlan:

@@ -27,7 +27,7 @@ from duckflow_tui.tools.router import ToolRouter
 
 T = TypeVar("T")
 
-DEADLINE = 10.0  # seconds a test waits for a state that must come
+DEADLINE = 30.0  # seconds a test waits for a state that must come
 
 
 class SlowDisk(Disk):

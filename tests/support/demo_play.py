@@ -32,7 +32,7 @@ from duckflow_tui.state.gates import (
 from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import TurnSummary
 
-DEADLINE_S = 20.0
+DEADLINE_S = 30.0
 CODE = "src/shop/pricing.py"
 TESTS = "tests/test_pricing.py"
 

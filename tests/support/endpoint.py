@@ -78,7 +78,7 @@ class Heard(ReplyObserver):
         self.replies.append(text)
         self._changed.set()
 
-    async def until(self, text: str, deadline_s: float = 10.0) -> None:
+    async def until(self, text: str, deadline_s: float = 30.0) -> None:
         """Return once the reply holds this text; raises TimeoutError."""
         async with asyncio.timeout(deadline_s):
             while text not in self.text:

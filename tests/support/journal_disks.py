@@ -21,7 +21,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event
 from duckflow_tui.state.store import Store
 
-DEADLINE = 15.0  # seconds until a wait has failed
+DEADLINE = 30.0  # seconds until a wait has failed
 
 
 class FaultyDisk(Disk):

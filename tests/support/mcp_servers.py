@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.bench import Bench
+from support.bench import DEADLINE, Bench
 
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.llm.codec import wire_name
@@ -57,13 +57,14 @@ class Served:
         await self.bench.until(lambda _: self.server(name).status == status)
         return self.server(name)
 
-    async def until_changed(self, operation: str) -> None:
-        """Return once another version of the tool is offered."""
+    async def turn(self, operation: str, what: str) -> None:
+        """Have the server change the tool so; returns once that is what is offered."""
         registry, news = self.bench.router.registry, asyncio.Event()
         before = registry.get(operation)
         forget = self.bench.store.watch(lambda state, record: news.set())
         try:
-            async with asyncio.timeout(10):
+            await self.run("mcp.hostile.turn", what=what)
+            async with asyncio.timeout(DEADLINE):
                 while (now := registry.get(operation)) is None or now is before:
                     await news.wait()
                     news.clear()
@@ -124,7 +125,7 @@ async def noted(notes: Path, text: str) -> None:
     """Return once the server has written this line down."""
 
     def look() -> None:
-        until = time.monotonic() + 10
+        until = time.monotonic() + DEADLINE
         while not notes.exists() or text not in notes.read_text(encoding="utf-8").splitlines():
             assert time.monotonic() < until, f"{text} was not noted"
             time.sleep(0.02)  # another process writes: there is nothing to wait on

@@ -12,7 +12,7 @@ import pytest
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.early_keys import EarlyKeys
 
-DEADLINE = 10.0
+DEADLINE = 30.0
 
 
 class Shown:

@@ -10,7 +10,7 @@ from support.app_states import FakeEngine, app_with, settled, standing, store_wi
 
 from duckflow_tui.ui.file_names import FileNames
 
-DEADLINE = 20.0
+DEADLINE = 30.0
 
 
 class Disk:

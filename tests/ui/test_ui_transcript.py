@@ -36,7 +36,7 @@ from duckflow_tui.state.usage import LlmCallStarted, ReplyDelta, Waiting
 from duckflow_tui.ui.palette import DUCK_DARK, DUCK_LIGHT
 from duckflow_tui.words.catalogue import Catalogue
 
-DEADLINE = 5.0
+DEADLINE = 30.0
 
 
 def told(*texts: str) -> AgentState:

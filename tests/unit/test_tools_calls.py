@@ -139,7 +139,7 @@ async def test_a_file_that_changed_renews_the_gate_that_shows_it(
     store.dispatch(FileChangedOutside(path=path, sha=sha))
     if renewed:
         with pytest.raises(Renewed):
-            await asyncio.wait_for(task, 5.0)
+            await asyncio.wait_for(task, 30.0)
         assert desk.withdrawn == ["renewed"]
         return
     assert store.state.gates == (gate,)
