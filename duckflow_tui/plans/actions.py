@@ -58,8 +58,6 @@ class PlanActions:
             await self._store.commit(PlanRevised(plan=edited(plan, named), by="user"))
         except PlanProblem as problem:
             return problem.told
-        except StateError:
-            return Told(key="plan.problem.not_now")
         for step in plan.steps:
             if any(edit.op == "drop" and edit.step_id == step.step_id for edit in named):
                 self._parts.notices.say("plan.step_dropped", step=step.name)

@@ -88,7 +88,7 @@ class PlanDesk:
         self._task_loop = task_loop
         self._control = control
         self._go_on = go_on
-        self.approvals = PlanApprovals(parts)
+        self.approvals = PlanApprovals(parts, task_loop)
         self.put_aside = ""  # the plan that is not gone on with in this turn
 
     # --- what the model calls -------------------------------------------------------------------
@@ -359,10 +359,8 @@ class PlanDesk:
         return True
 
     async def _run_list(self, task_list: list[ListedTask]) -> Output:
-        control = self._control()
-        if control is None:
-            raise ToolFault("No turn runs that this work could belong to.")
-        parts = self._parts
+        control, parts = self._control(), self._parts
+        assert control is not None  # work belongs to a turn
         try:
             tasks = listed(
                 task_list,

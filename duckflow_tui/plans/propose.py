@@ -53,6 +53,7 @@ from duckflow_tui.tools.operation import Output, ToolFault
 
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
+    from duckflow_tui.plans.run import TaskLoop
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Store
 
@@ -119,8 +120,9 @@ _ANSWERS = {RUN_ALL.action: RunMode.ALL, RUN_STEPS.action: RunMode.STEP}
 class PlanApprovals:
     """Each answer is bound to what its card showed; a plan that changed is shown again."""
 
-    def __init__(self, parts: TurnParts) -> None:
+    def __init__(self, parts: TurnParts, task_loop: TaskLoop) -> None:
         self._parts = parts
+        self._task_loop = task_loop
         self._asking: dict[str, str] = {}  # plan id → its open card
 
     def show_again(self, plan_id: str) -> bool:
@@ -178,6 +180,9 @@ class PlanApprovals:
         for other in parts.store.state.plans:
             if other.plan_id == plan_id or not other.status.may_run:
                 continue
+            work = parts.store.state.work
+            if work is not None and work.plan_id == other.plan_id:
+                self._task_loop.stop()
             for card in parts.store.state.cards:
                 if card.plan_id == other.plan_id:
                     parts.desk.withdraw(card.card_id, "stopped")

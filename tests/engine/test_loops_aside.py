@@ -122,3 +122,18 @@ async def test_a_stop_ends_the_answers_that_wait_their_turn(tmp_path: Path) -> N
         running.server.release("first")
         assert len(running.server.requests) == before
         assert running.state.live == {}
+
+
+async def test_work_that_has_ended_meanwhile_is_not_halted(tmp_path: Path) -> None:
+    """The answer beside the work comes after the turn, and wants to halt it."""
+    halt = decision("I halt it.", action("task_loop.pause"))
+    late = Reply(decision=halt.decision, hold="late", when=When(pattern="wait a moment"))
+    over = Reply(decision=done("It is over.").decision, when=When(pattern="No work is going on"))
+    async with session(tmp_path, working(late, over)) as running:
+        await at_the_gate(running)
+        await running.engine.send("wait a moment", when="now")
+        await running.server.reached("late")
+        await running.answer(GateChoice.ONCE)
+        assert (await running.ended()).outcome == "done"
+        running.server.release("late")
+        assert (await answers(running, 2))[-1] == "It is over."

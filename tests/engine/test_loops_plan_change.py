@@ -9,6 +9,7 @@ import pytest
 from support.plan_talk import PROPOSE, answer, card, plan_reply, report_reply, statuses
 from support.session import Session, action, decision, done, session
 
+from duckflow_tui.demo.endpoint import Request
 from duckflow_tui.demo.replies import Reply, Script, When
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import CardAnswer, CardKind, GateChoice
@@ -429,6 +430,53 @@ async def test_another_plan_that_is_approved_takes_back_what_the_older_one_asks(
         by_name = {m.operation: m.result for m in running.results()}
         assert by_name["plan_tool.revise"].outcome is Outcome.STOPPED
         assert "They said: go ahead" in by_name["plan_tool.propose"].text
+
+
+@pytest.mark.parametrize("itself", [True, False], ids=["the model itself", "task_loop"])
+async def test_another_plan_that_is_approved_ends_the_work_on_the_older_one(
+    tmp_path: Path, itself: bool
+) -> None:
+    """A plan that was rejected is wanted after all, while a report on the other one asks."""
+    work = [action("task_loop.run")]
+    if itself:
+        stands = ("in_progress", "completed")
+        work = [action("plan_tool.update_step", step_id="1", status=status) for status in stands]
+    replies = Script(
+        replies={
+            "main": (PROPOSE, PROPOSE, *(decision("I do it.", call) for call in work)),
+            "plan": (plan_reply("the only note"), plan_reply("first note", "second note")),
+            "task": (writes("a.txt"), writes("b.txt")),
+        }
+    )
+
+    def author(request: Request) -> Reply | None:
+        if request.purpose != "main":
+            return None
+        if running.state.active_plan is not running.state.plans[1]:
+            return done("So be it.")
+        change = {"op": "change", "step_id": "1", "name": "the one note"}
+        plan_id = running.state.plans[0].plan_id
+        revise = action("plan_tool.revise", plan_id=plan_id, changes=[change])
+        return decision("I show it again.", revise, next_step="done")
+
+    environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
+    async with session(
+        tmp_path, replies, mode="trusted", author=author, environ=environ
+    ) as running:
+        await running.engine.send("notes please")
+        await answer(running, "reject")
+        await running.until(lambda s: len(s.plans) == 2)
+        await answer(running, "run_steps")
+        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        await running.engine.send("the only note instead", when="now")
+        await answer_kind(running, CardKind.PLAN, "run_all")
+        await running.ended()
+        wanted, other = running.state.plans
+        assert (wanted.status, other.status) == (PlanStatus.COMPLETED, PlanStatus.CANCELLED)
+        assert [step.status for step in other.steps] == [DONE, PENDING]
+        (stopped,) = [m.result for m in running.results() if m.result.outcome is Outcome.STOPPED]
+        told = "The step is completed." if itself else "The user stopped the work"
+        assert stopped.text.startswith(told)
 
 
 async def test_a_draft_is_changed_as_it_is_shown_and_shown_again(tmp_path: Path) -> None:

@@ -206,6 +206,18 @@ async def test_the_model_ends_a_plan_only_with_the_users_key(
         assert reports(s) == 1
 
 
+async def test_a_plan_is_not_ended_where_nobody_can_be_asked(tmp_path: Path) -> None:
+    script = story(PROPOSE, ends("close"), done("It stays."))
+    async with session(tmp_path, script, mode="trusted", headless=True) as s:
+        await s.turn("two notes please")
+        result = s.results()[1].result
+        assert (result.outcome, "Only the user ends a plan" in result.text) == (
+            Outcome.DENIED,
+            True,
+        )
+        assert s.state.plans[0].status is not PlanStatus.CLOSED
+
+
 async def test_a_no_to_ending_a_stopped_plan_lets_nothing_of_it_begin(tmp_path: Path) -> None:
     script = story(PROPOSE, RUN, done("Stopped."), ends("close"), done("So it stays."))
     async with session(tmp_path, script, mode="trusted") as s:

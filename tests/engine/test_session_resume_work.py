@@ -52,6 +52,30 @@ async def test_a_plan_that_waited_for_approval_waits_again_and_is_the_same(tmp_p
         assert statuses(made.state) == [WorkStatus.COMPLETED]
 
 
+async def test_a_changed_plan_that_waited_for_approval_waits_again_as_it_was_changed(
+    tmp_path: Path,
+) -> None:
+    more = {"op": "add", "name": "second note"}
+    replies = Script(
+        replies={
+            "main": (PROPOSE, decision("", action("plan_tool.revise", changes=[more]))),
+            "plan": (plan_reply("first note"),),
+        }
+    )
+    async with session(tmp_path, replies) as made:
+        await made.engine.send("a note please")
+        first = await answer(made, "reject")
+        await made.until(lambda s: bool(s.cards) and s.cards[0].card_id != first.card_id)
+        before = made.state.cards[0]
+        made.cut()
+    async with session(tmp_path, script(done("As you like.")), resume=made.session_id) as made:
+        shown = await answer(made, "reject", "not two")
+        assert (shown.kind, shown.subject) == (CardKind.PLAN, before.subject)
+        await made.ended()
+        assert len(statuses(made.state)) == 2
+        assert "not two" in made.results()[-1].result.text
+
+
 async def test_remarks_on_an_open_gate_are_kept_for_exactly_that_call(tmp_path: Path) -> None:
     """Nothing is said to the program before its end; the answer takes them with it."""
     async with session(tmp_path, script(decision("", WRITE))) as made:

@@ -18,6 +18,7 @@ from duckflow_tui.state.plan import (
     WorkStatus,
 )
 from duckflow_tui.state.plan_events import (
+    PlanActivated,
     PlanAnswered,
     PlanProposed,
     PlanRevised,
@@ -202,6 +203,45 @@ def test_only_an_approved_plan_runs() -> None:
     is_refused(begins("a"), approved(step("a"), status=PlanStatus.CANCELLED))
     PlanStatusChanged(plan_id="plan_1", status=PlanStatus.CANCELLED).apply(state)
     assert state.plans[0].status is PlanStatus.CANCELLED
+
+
+DONE, OPEN = WorkStatus.COMPLETED, WorkStatus.PENDING
+
+
+@pytest.mark.parametrize(
+    ("steps", "fields", "after"),
+    [
+        ((OPEN, OPEN), {}, PlanStatus.APPROVED),
+        ((DONE, OPEN), {}, PlanStatus.IN_PROGRESS),
+        ((DONE, DONE), {}, PlanStatus.COMPLETED),
+        ((DONE, WorkStatus.FAILED), {}, PlanStatus.FAILED),
+        ((DONE, WorkStatus.CANCELLED), {}, PlanStatus.IN_PROGRESS),
+        ((OPEN, OPEN), {"approved": ""}, PlanStatus.DRAFT),
+        ((OPEN, OPEN), {"approved": "", "rejection": "no"}, PlanStatus.REJECTED),
+    ],
+)
+@pytest.mark.parametrize("status", [PlanStatus.CLOSED, PlanStatus.CANCELLED])
+def test_a_plan_that_was_put_away_is_taken_up_as_it_stood(
+    steps: tuple[WorkStatus, ...],
+    fields: dict[str, str],
+    after: PlanStatus,
+    status: PlanStatus,
+) -> None:
+    """Covers S2-26."""
+    first, second = steps
+    state = approved(step("a", status=first), step("b", "a", status=second), **fields)
+    state.plans = (state.plans[0].replace(status=status),)
+    PlanActivated(plan_id="plan_1").apply(state)
+    assert state.plans[0].status is after
+    assert state.active_plan_id == "plan_1"
+
+
+def test_only_what_is_completed_is_taken_as_done() -> None:
+    state = approved(step("a", status=WorkStatus.FAILED))
+    taken = StepChanged(plan_id="plan_1", step_id="a", status=DONE, taken=True, at=1.0)
+    is_refused(taken.replace(status=WorkStatus.SKIPPED), state)
+    taken.apply(state)
+    assert state.plans[0].steps[0].taken
 
 
 def test_a_step_begins_only_alone_and_when_its_turn_has_come() -> None:
