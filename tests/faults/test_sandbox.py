@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -126,8 +127,23 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Made]:
     rung, who = request.param
     if who == "nobody" and (os.geteuid() != 0 or shutil.which("setpriv") is None):
         pytest.skip("only root can become another user, with setpriv")
-    beside = tmp_path / "beside"
-    root, kept = tmp_path / "work", tmp_path / "kept"
+    if who == "us":
+        yield from make(rung, who, tmp_path)
+        return
+    with tempfile.TemporaryDirectory(prefix="duckflow-nobody-", dir=shared(tmp_path)) as folder:
+        yield from make(rung, who, Path(folder))
+
+
+def shared(folder: Path) -> Path:
+    """The folder above in which every user has files: those between are pytest's, and another run
+    of it closes them to others when it begins.
+    """
+    return next((path for path in folder.parents if path.stat().st_mode & stat.S_ISVTX), folder)
+
+
+def make(rung: Rung, who: Who, place: Path) -> Generator[Made]:
+    beside = place / "beside"
+    root, kept = place / "work", place / "kept"
     for folder in (beside / "home", root / ".git" / "hooks", kept):
         folder.mkdir(parents=True)
     (root / ".git" / "config").write_text("[core]\n")
@@ -138,7 +154,7 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Generator[Made]:
     sandbox = kind(choice, Workspace(root), os.environ)
     sandbox._folder()  # pyright: ignore[reportPrivateUsage]
     if who == "nobody":
-        open_for(tmp_path)
+        open_for(place)
     level = asyncio.run(sandbox.level())
     if level == "none" and (rung, who) == ("bwrap", "us"):
         no_full_sandbox("; ".join(sandbox.why))
