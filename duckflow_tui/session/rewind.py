@@ -21,7 +21,15 @@ from duckflow_tui.session.recording import Recording, start_journal
 from duckflow_tui.session.records import Redact, as_bytes
 from duckflow_tui.session.resume import beginnings
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Event, StateError, event_from_json, named, one_line, put
+from duckflow_tui.state.base import (
+    Event,
+    StateError,
+    SystemClock,
+    event_from_json,
+    named,
+    one_line,
+    put,
+)
 from duckflow_tui.state.calls import OperationMessage, RunningOperation
 from duckflow_tui.state.conversation import (
     Message,
@@ -59,8 +67,8 @@ class Point:
     at: float  # seconds since the epoch
     aside: bool
     messages: int  # of the user, from this one on
-    _log: list[OperationMessage] = field(default_factory=list[OperationMessage], repr=False)
-    _count: int = 0  # of them that are behind it
+    _log: list[OperationMessage] = field(repr=False)  # calls that changed files, newest first
+    _count: int  # of them that are behind it
 
     @property
     def calls(self) -> tuple[OperationMessage, ...]:
@@ -197,7 +205,7 @@ class RecordedPast:
         await asyncio.to_thread(self._fork, message_id, until, event)
 
     def _before(self, message_id: str) -> AgentState | None:
-        """The same in its thread; from the newest snapshot that is older than the message."""
+        """The same in its thread, from the newest snapshot that is older than the message."""
         recorder, path = self.recording.recorder, self.recording.path
         if isinstance(recorder, MemoryRecorder):
             events = [record.event for record in recorder.records]
@@ -207,9 +215,7 @@ class RecordedPast:
         try:
             with contextlib.closing(SessionFolder.open(path)) as folder:
                 for state, read, _ in beginnings(folder):
-                    if point_at(state, message_id) is not None:
-                        continue
-                    # Not behind this one where the message had left the conversation for a while.
+                    # None where the message was sent before this beginning.
                     events = (event for entry in read.entries if (event := _event(entry)))
                     if (found := _replayed(state, events, message_id)) is not None:
                         return found
@@ -275,7 +281,7 @@ def _until(
         yield entry, found
 
 
-class _Then:
+class _Then(SystemClock):
     """Tells the time of the record that is copied."""
 
     def __init__(self, at: float) -> None:
@@ -284,19 +290,14 @@ class _Then:
     def now(self) -> float:
         return self.at
 
-    def monotonic(self) -> float:
-        return self.at
-
 
 def _replayed(state: AgentState, events: Iterable[Event], message_id: str) -> AgentState | None:
     """The state before the event that sent the message; None where none did."""
     for event in events:
         if _sends(event, message_id):
             return state
-        try:
+        with contextlib.suppress(StateError):
             event.apply(state)
-        except StateError:
-            continue
     return None
 
 

@@ -153,14 +153,9 @@ class RewindActions:
             return "unknown"
         async with self._parts.compacting:
             past = await self._earlier.before(message_id)
-            if past is None:
+            point = point_at(self._store.state, message_id)  # reading may have taken a moment
+            if past is None or point is None:
                 return "lost"
-            # What was read may have taken a moment.
-            if self._is_busy():
-                return "busy"
-            point = point_at(self._store.state, message_id)
-            if point is None:
-                return "unknown"
             came = await self._put_back(point) if files else _FilesBack()
             if self._is_busy():
                 self._tell(came)

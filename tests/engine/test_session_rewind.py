@@ -4,6 +4,7 @@ finds, and what becomes of plans, requirements and files.
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 
@@ -15,12 +16,19 @@ from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.recording import Recording, record
+from duckflow_tui.session.records import encode
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.session.rewind import RecordedPast, file_names
 from duckflow_tui.session.snapshots import capture
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import NAMED
-from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
+from duckflow_tui.state.calls import (
+    ChangesRedone,
+    ChangesUndone,
+    OperationFinished,
+    OperationMessage,
+    OperationRequested,
+)
 from duckflow_tui.state.conversation import (
     AssistantMessage,
     MessageQueued,
@@ -33,11 +41,21 @@ from duckflow_tui.state.operations import ApprovalMode, FileChange, OperationRes
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.rewind import SessionForked, Standing
-from duckflow_tui.state.session import DraftSaved, SessionInfo, SessionStarted
+from duckflow_tui.state.session import DraftSaved, SessionInfo, SessionPinned, SessionStarted
 from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import TurnFinished
 
 HELLO = UserMessage(message_id="msg_1", text="hello", at=2.0)
+READS = OperationRequested(call_id="c9", operation="file_ops.read_file", args={}, at=1.0)
+ENDED = OperationFinished(
+    message=OperationMessage(
+        call_id="c9",
+        operation="file_ops.read_file",
+        args={},
+        result=OperationResult(outcome=Outcome.OK, text=""),
+        at=2.0,
+    )
+)
 
 
 def write(path: str, content: str) -> Reply:
@@ -187,6 +205,11 @@ async def test_files_alone_go_back_and_are_made_again(tmp_path: Path) -> None:
         await s.turn("what now?")
         assert "had these files put back" in s.server.of("main")[-1].text
         assert "made again after it was undone" in s.server.of("main")[-1].text
+        (s.workspace / "a.txt").write_text("mine\n")
+        assert await s.engine.rewind.files_back(id_of(s, "first words")) == ""
+        said_of = [("rewind.put_back", "b.txt"), ("operations.undo.changed", "a.txt")]
+        found = [(key, params.get("files", params.get("path"))) for key, params in notices(s.state)]
+        assert found[-2:] == said_of
 
 
 async def test_after_a_cut_the_way_back_with_files_is_taken_back_by_the_next_process(
@@ -310,8 +333,12 @@ async def test_what_still_runs_or_waits_is_said_with_the_way_back(tmp_path: Path
         s.engine.stop()
         await s.ended(3)
         await s.until(lambda _: not s.state.live)
+        assert await s.engine.rewind.back(id_of(s, "third words")) == ""
+        assert "rewind.commands" not in s.notices()  # it ran before that message too
         assert await s.engine.rewind.back(id_of(s, "second words")) == ""
         assert {"rewind.commands", "rewind.queue"} <= set(s.notices())
+        back = next(m for m in s.state.messages if m.kind == "notice" and m.key == "rewind.back")
+        assert "started after this still run in the background" in back.for_model
         s.server.release("rest")
 
 
@@ -351,17 +378,9 @@ async def test_while_a_call_of_the_model_runs_or_a_message_begins_a_turn_it_is_r
     async with session(tmp_path, script(done("Hello."), done("Later."))) as s:
         await s.turn("first words")
         first = id_of(s, "first words")
-        reads = OperationRequested(call_id="c1", operation="file_ops.read_file", args={}, at=1.0)
-        s.store.dispatch(reads)
+        s.store.dispatch(READS)
         assert await s.engine.rewind.back(first) == "busy"
-        wrote = OperationMessage(
-            call_id="c1",
-            operation="file_ops.read_file",
-            args={},
-            result=OperationResult(outcome=Outcome.OK, text=""),
-            at=2.0,
-        )
-        s.store.dispatch(OperationFinished(message=wrote))
+        s.store.dispatch(ENDED)
         found: list[object] = []
 
         def look(state: AgentState, record: Record) -> None:
@@ -378,8 +397,64 @@ async def test_while_a_call_of_the_model_runs_or_a_message_begins_a_turn_it_is_r
         s.store.watch(look)
         await s.turn("second words")
         assert found == ["busy", "busy"]
-        s.store.dispatch(reads.model_copy(update={"call_id": "c2", "by_user": True}))
+        s.store.dispatch(READS.model_copy(update={"call_id": "c2", "by_user": True}))
         assert await s.engine.rewind.back(first) == ""  # a command of the user's own goes on
+
+
+async def test_work_that_begins_on_the_way_back_ends_it_there(tmp_path: Path) -> None:
+    async with session(tmp_path, talk(), mode="trusted") as s:
+        await said_thrice(s)
+        words, second = said(s.state), id_of(s, "second words")
+        going = asyncio.ensure_future(s.engine.rewind.back(second))
+        await asyncio.sleep(0)  # it reads the journal now
+        s.store.dispatch(READS)
+        assert await going == "busy"
+        assert await s.engine.rewind.files_back(second) == "busy"
+        s.store.dispatch(ENDED)
+        assert s.notices() == []
+
+        def begin(_: AgentState, record: Record) -> None:
+            if isinstance(record.event, ChangesUndone):  # the first file is put back
+                s.store.dispatch(READS)
+
+        s.store.watch(begin)
+        assert await s.engine.rewind.back(second, files=True) == "busy"
+        assert notices(s.state) == [("rewind.put_back", {"files": "b.txt"})]
+        assert (s.workspace / "a.txt").exists()
+        assert said(s.state) == words
+
+
+async def test_work_that_begins_is_in_the_way_of_taking_a_way_back_back(tmp_path: Path) -> None:
+    async with session(tmp_path, talk(), mode="trusted") as s:
+        await said_thrice(s)
+        assert await s.engine.rewind.back(id_of(s, "third words"), files=True) == ""
+
+        def begin(_: AgentState, record: Record) -> None:
+            if isinstance(record.event, ChangesRedone):
+                s.store.dispatch(READS)
+
+        forget = s.store.watch(begin)
+        assert await s.engine.rewind.undo() == "busy"
+        forget()
+        assert (s.workspace / "b.txt").exists()
+        assert await s.engine.rewind.undo() == "busy"
+        s.store.dispatch(ENDED)
+        assert await s.engine.rewind.undo() == "said"
+        assert said(s.state)[-1] == "A is written."
+
+
+async def test_what_is_in_the_way_of_a_file_is_said_when_the_words_come_back(
+    tmp_path: Path,
+) -> None:
+    async with session(tmp_path, talk(), mode="trusted") as s:
+        await said_thrice(s)
+        assert await s.engine.rewind.back(id_of(s, "second words"), files=True) == ""
+        (s.workspace / "a.txt").write_text("mine\n")
+        assert await s.engine.rewind.undo() == ""
+        assert (s.workspace / "a.txt").read_text() == "mine\n"
+        assert (s.workspace / "b.txt").read_text() == "three\n"
+        key, params = notices(s.state)[-1]
+        assert (len(s.notices()), key, params["path"]) == (1, "operations.redo.changed", "a.txt")
 
 
 async def test_across_a_compaction_the_whole_text_travels_again(tmp_path: Path) -> None:
@@ -506,6 +581,7 @@ async def test_a_fork_stands_where_the_message_stood_and_the_original_is_untouch
         await s.turn(large)
         at = dict(image(s.state))
         await s.turn("third words")
+        s.store.dispatch(SessionPinned(pinned=True))
         path, [recording] = path_of(s), s.ending.recordings
         await recording.flushed(recording.newest)
         before = {p.name: p.read_bytes() for p in path.iterdir() if p.is_file()}
@@ -526,6 +602,7 @@ async def test_a_fork_stands_where_the_message_stood_and_the_original_is_untouch
     facts = {facts.session_id: facts for facts in catalog.list()}
     assert facts[forked.session_id].title == "↳ first words"
     assert facts[forked.session_id].forked_from == original
+    assert [facts[name].pinned for name in (original, forked.session_id)] == [True, False]
     catalog.close()
     async with session(tmp_path, script(done("Other.")), resume=forked.session_id) as s:
         assert s.session_id == forked.session_id
@@ -580,22 +657,90 @@ class Meanwhile(Recording):
         await super().flushed(seq + 1)
 
 
-async def test_what_is_recorded_while_a_fork_is_written_is_no_part_of_it(tmp_path: Path) -> None:
-    """What stood in the middle of work when it was asked for would stand there twice."""
-    state_dir = tmp_path / "state"
-    made = record(state_dir, tmp_path, str)
-    recording = Meanwhile(made.session_id, made.recorder, made.path)
+class OnItsWay(Recording):
+    """Its last record is not on the disk before somebody waits for it."""
+
+    async def flushed(self, seq: int) -> None:
+        self.append(Record(seq=seq + 1, at=3.0, event=UserMessageAdded(message=HELLO)))
+        await super().flushed(seq + 1)
+
+
+def recorded(tmp_path: Path, kind: type[Recording] = Recording) -> tuple[Recording, SessionInfo]:
+    """A session that has begun."""
+    made = record(tmp_path / "state", tmp_path, str)
+    recording = kind(made.session_id, made.recorder, made.path, made.blobs)
     info = SessionInfo(session_id=made.session_id, workspace=str(tmp_path))
     begun = SessionStarted(session=info, mode=ApprovalMode.STANDARD)
     recording.append(Record(seq=1, at=1.0, event=begun))
+    return recording, info
+
+
+def fork_of(info: SessionInfo) -> SessionForked:
+    session_fork = info.replace(session_id="session_fork")
+    return SessionForked(session=session_fork, standing=Standing(), at=5.0)
+
+
+async def test_what_is_recorded_while_a_fork_is_written_is_no_part_of_it(tmp_path: Path) -> None:
+    """What stood in the middle of work when it was asked for would stand there twice."""
+    recording, info = recorded(tmp_path, Meanwhile)
     recording.append(Record(seq=2, at=2.0, event=UserMessageAdded(message=HELLO)))
-    event = SessionForked(
-        session=info.model_copy(update={"session_id": "session_fork"}),
-        standing=Standing(),
-        at=2.0,
-    )
-    await RecordedPast(recording, state_dir, str).fork("", event)
+    state_dir = tmp_path / "state"
+    await RecordedPast(recording, state_dir, str).fork("", fork_of(info))
     await recording.close()
     read = open_to_read(session_path(state_dir, tmp_path, "session_fork")).read
-    kinds = [entry.fields["kind"] for entry in read.entries]
-    assert kinds == ["session_started", "user_message", "session_forked"]
+    assert [(entry.at, entry.fields["kind"]) for entry in read.entries] == [
+        (1.0, "session_started"),
+        (2.0, "user_message"),
+        (5.0, "session_forked"),
+    ]
+
+
+async def test_what_was_before_a_message_is_read_once_the_message_is_on_the_disk(
+    tmp_path: Path,
+) -> None:
+    recording, info = recorded(tmp_path, OnItsWay)
+    past = await RecordedPast(recording, tmp_path / "state", str).before(HELLO.message_id)
+    await recording.close()
+    assert past is not None
+    assert past.session == info
+
+
+async def test_what_tells_nothing_or_does_not_fit_is_no_part_of_a_fork(tmp_path: Path) -> None:
+    """Nor does it keep the past from being read."""
+    recording, info = recorded(tmp_path)
+    await recording.flushed(1)
+    assert recording.path is not None
+    with (recording.path / "journal-1.d1").open("ab") as journal:
+        journal.write(encode(2, b'{"at":2.0,"event":{"kind":"of_a_later_version"}}'))
+    recording.append(Record(seq=3, at=3.0, event=ENDED))  # of a call that never began
+    recording.append(Record(seq=4, at=4.0, event=UserMessageAdded(message=HELLO)))
+    past = RecordedPast(recording, tmp_path / "state", str)
+    before = await past.before(HELLO.message_id)
+    await past.fork("", fork_of(info))
+    await recording.close()
+    assert before is not None
+    assert before.messages == []
+    found = open_to_read(session_path(tmp_path / "state", tmp_path, "session_fork"))
+    assert (found.missing, len(found.read.entries)) == (0, 3)
+    assert found.state.messages == [HELLO]
+
+
+async def test_a_fork_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    recording, info = recorded(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "sessions").write_text("no folder")
+    with pytest.raises(OSError, match=r"^Not a directory$"):
+        await RecordedPast(recording, tmp_path / "full", str).fork("", fork_of(info))
+    large = HELLO.replace(text="word " * 20_000)  # kept in a blob
+    recording.append(Record(seq=2, at=2.0, event=UserMessageAdded(message=large)))
+    output = await recording.blobs.put(b"output")
+    recording.append(Record(seq=3, at=3.0, event=DraftSaved(text=output)))
+    await recording.flushed(3)
+    assert recording.path is not None
+    blob = recording.path / "blobs" / output[:2] / output
+    blob.unlink()
+    blob.mkdir()
+    with pytest.raises(OSError, match="Invalid argument"):
+        await RecordedPast(recording, tmp_path / "state", str).fork("", fork_of(info))
+    await recording.close()
+    assert not session_path(tmp_path / "state", tmp_path, "session_fork").exists()
