@@ -206,7 +206,7 @@ def test_a_hostile_folder_name_is_shown_and_does_nothing(tmp_path: Path) -> None
         assert b"\x07" not in pointers.sub(b"", output)
         assert "\u202e".encode() not in output
         assert "\x9b".encode() not in output
-        assert "evil␛]52" in terminal.text
+        terminal.sees("evil␛]52")
 
 
 def test_bytes_that_are_no_text_end_nothing(tmp_path: Path) -> None:

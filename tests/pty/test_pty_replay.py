@@ -120,8 +120,9 @@ async def test_from_the_list_of_a_running_app_it_comes_and_goes(tmp_path: Path) 
         terminal.type("w")
         terminal.sees("replay", "/25")
         terminal.type("q")
-        terminal.sees("watch it again")
-        assert "/25" not in terminal.text
+        terminal.until(
+            lambda: "watch it again" in terminal.text and "/25" not in terminal.text, "the list"
+        )
         assert not (tmp_path / "run").exists()
         terminal.type("\x1b")
         terminal.sees("Message")
