@@ -32,7 +32,7 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.journal import SNAPSHOT_EVERY, Journal, JournalDisk, OnHealth
-from duckflow_tui.session.reader import MAX_SEQ, RecordedEvent, SessionRead, read_session
+from duckflow_tui.session.reader import RecordedEvent, SessionRead, read_session
 from duckflow_tui.session.records import SCHEMA, JournalHeader, Redact
 from duckflow_tui.session.snapshots import read_snapshot
 from duckflow_tui.state.agent import AgentState
@@ -79,9 +79,9 @@ EffectOf = Callable[[str], Effect | None]  # of an operation, None for an unknow
 class Applied(NamedTuple):
     """How the events of a journal went into a state."""
 
-    done: int = 0
-    unknown: int = 0  # no event of this program
-    refused: int = 0  # does not fit, because what it rests on was lost
+    done: int
+    unknown: int  # no event of this program
+    refused: int  # does not fit, because what it rests on was lost
 
 
 class Restored(NamedTuple):
@@ -90,7 +90,7 @@ class Restored(NamedTuple):
     state: AgentState
     read: SessionRead
     applied: Applied
-    snapshot: int = 0
+    snapshot: int
 
     @property
     def last_seq(self) -> int:
@@ -135,7 +135,7 @@ def resume_journal(
         raise
     session = restored.state.session
     old = restored.read.header or JournalHeader(
-        session_id=session.session_id or path.name,
+        session_id=path.name,
         workspace=session.workspace,
         created_at=session.started_at,
         opened_at=now,
@@ -170,7 +170,7 @@ def beginnings(
     was true after: those of the snapshots, the newest first, and the one of a new session.
     """
     for seq in reversed(folder.snapshots()) if snapshots else ():
-        found = read_snapshot(folder, seq) if seq <= MAX_SEQ else None
+        found = read_snapshot(folder, seq)
         if found is None:
             continue
         place, state = found
@@ -222,7 +222,7 @@ async def resume(
             mode=today.mode,
             context_window=today.context_window,
             ended=calls.ended,
-            files_read=calls.files_read or {},
+            files_read=calls.files_read,
             another_folder=replaced,
             asks_again=calls.asks_again,
             ends_turn=ends_turn,
@@ -272,19 +272,15 @@ def _is_another_folder(restored: Restored, workspace: Workspace) -> bool:
     header = restored.read.header
     if header is None or not header.inode:
         return False
-    try:
-        found = workspace.root.stat()
-    except OSError:
-        return True
-    return (found.st_dev, found.st_ino) != (header.device, header.inode)
+    return workspace.identity != (header.device, header.inode)
 
 
 class EndedCalls(NamedTuple):
     """Calls that ended with the app, what they did to files, and whether somebody is asked."""
 
-    ended: tuple[OperationMessage, ...] = ()
-    files_read: dict[str, str] | None = None
-    asks_again: bool = False
+    ended: tuple[OperationMessage, ...]
+    files_read: dict[str, str]
+    asks_again: bool
 
 
 async def end_calls(

@@ -36,7 +36,7 @@ HEADER = JournalHeader(session_id="s", workspace="/of/header", created_at=7.0, o
 
 
 def facts(state: AgentState, header: JournalHeader | None = HEADER, **read: Any) -> SessionFacts:
-    return facts_of("s", Restored(state, SessionRead(header, **read), Applied()))
+    return facts_of("s", Restored(state, SessionRead(header, **read), Applied(0, 0, 0), 0))
 
 
 def objective(query: str = "mend it", *, met: int = 1) -> TaskObjective:
