@@ -40,6 +40,8 @@ BROKE_OFF: Final = (
     "from there, and do nothing of it again."
 )
 
+_FRESH: Final = ("new", "guessed_new")  # requests of their own
+
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.agent.rest import Rest
@@ -113,7 +115,7 @@ class Turn(Thread):
         """From the message, or from where an earlier process had come to, to the first decision;
         returns what that one's newest decision still waits for.
         """
-        if self._resumed is None:
+        if self._resumed is None or self._is_cut_at_its_begin(self._resumed):
             self._begin()
         else:
             self._take_up(self._resumed)
@@ -255,29 +257,37 @@ class Turn(Thread):
 
     # --- what a turn writes down -------------------------------------------------------------
 
+    def _is_cut_at_its_begin(self, turn: TurnInfo) -> bool:
+        """Whether the earlier process ended before it had recorded what the turn works on."""
+        state = self.store.state
+        now, fresh = state.objective, turn.request in _FRESH
+        opened = now is not None and (not fresh or now.message_id == turn.message_id)
+        return not (decisions_of(state) or (opened and state.pace is not None))
+
     def _begin(self) -> None:
         self._desk.put_aside = ""
         state = self.store.state
         settings = self.parts.settings
         request = belongs(state, self._message)
-        self.store.dispatch(
-            TurnStarted(
-                turn=TurnInfo(
-                    turn_id=self.turn_id,
-                    message_id=self._message.message_id,
-                    max_attempts=settings.max_attempts,
-                    request=request,
-                    started_at=self.store.clock.now(),
-                    calls_before=self._ending.before.calls,
-                    tokens_before=self._ending.before.tokens,
-                    cost_before=self._ending.before.cost,
+        if self._resumed is None:
+            self.store.dispatch(
+                TurnStarted(
+                    turn=TurnInfo(
+                        turn_id=self.turn_id,
+                        message_id=self._message.message_id,
+                        max_attempts=settings.max_attempts,
+                        request=request,
+                        started_at=self.store.clock.now(),
+                        calls_before=self._ending.before.calls,
+                        tokens_before=self._ending.before.tokens,
+                        cost_before=self._ending.before.cost,
+                    )
                 )
             )
-        )
         if state.phase in (Phase.IDLE, Phase.DONE, Phase.AWAITING_APPROVAL):
             self.parts.machine.move(Phase.PLANNING, Trigger.USER_MESSAGE)
         self.parts.machine.set_status(Status.IN_PROGRESS)
-        fresh = request in ("new", "guessed_new")
+        fresh = request in _FRESH
         if fresh:
             before = state.memory.constraints
             self._request.open()

@@ -19,14 +19,16 @@ from duckflow_tui.session.reader import RecordedEvent
 from duckflow_tui.session.recording import Recording, record
 from duckflow_tui.session.resume import end_calls, open_to_read
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import SystemClock, digest
+from duckflow_tui.state.base import Event, SystemClock, digest
 from duckflow_tui.state.calls import RunningOperation
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage
 from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.goal import ObjectiveChanged
 from duckflow_tui.state.operations import ApprovalMode, FileChange, Outcome
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.session import DraftSaved, SessionResumed
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
+from duckflow_tui.state.turn import TurnStarted
 from duckflow_tui.tools.notices import Notices
 
 WRITE = action("file_ops.write_file", path="a.txt", content="one\n")
@@ -373,3 +375,26 @@ def test_what_was_wrong_before_anybody_could_be_told_is_told_then(tmp_path: Path
         recording.follow(store, Notices(store, CountingIds()))
         assert (store.state.unkept, bool(store.state.messages)) == (unkept, bool(unkept))
         recording.close_now()
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+@pytest.mark.parametrize("last", [TurnStarted, ObjectiveChanged])
+async def test_a_turn_cut_before_it_was_known_what_it_works_on_goes_on_with_its_message(
+    tmp_path: Path, last: type[Event], earlier: bool
+) -> None:
+    """Its first records are written at once, and a kill may come between two of them."""
+    ask = decision("Which?", next_step="pending_user", question={"text": "Which?", "options": []})
+    async with session(tmp_path, script(done("Hello!"), ask)) as made:
+        if earlier:
+            await made.turn("hello")
+        made.store.watch(lambda _, record: made.cut() if isinstance(record.event, last) else None)
+        await made.engine.send("what is here?")
+        await made.until(lambda state: bool(state.turn))
+        await made.ended(2 if earlier else 1)
+    more = script(decision("", READ), done("Nothing."))
+    async with session(tmp_path, more, resume=made.session_id) as made:
+        made.engine.resume()
+        assert (await made.ended()).reply == "Nothing."
+        assert made.state.objective is not None
+        assert made.state.objective.original_query == "what is here?"
+        assert made.state.earlier == ()
