@@ -35,7 +35,7 @@ from duckflow_tui.session.snapshots import Image, SnapshotPlace, capture, write_
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 
-SYNC_FROM: Final = 4_000_000  # bytes written that are synced though nobody waits
+SYNC_FROM: Final = 4_000_000  # bytes written that are synced at once though nobody waits
 MOST: Final = 64_000_000  # bytes kept for a disk that cannot be written
 FIRST_WAIT: Final = 5.0  # seconds until the disk is tried again, doubled each time
 LONGEST_WAIT: Final = 300.0
@@ -58,7 +58,7 @@ class Backlog:
         self.size = 0  # bytes of their JSON
         self._given_up = False
         self._first_wait = first_wait
-        self._wait = 0.0
+        self.wait = 0.0  # seconds, between the last try of the disk and the next one
         self._not_before = 0.0
 
     def add(self, pending: Pending) -> None:
@@ -75,7 +75,7 @@ class Backlog:
         """All of them are safe."""
         self.pending.clear()
         self.size = 0
-        self._wait = 0.0
+        self.wait = 0.0
 
     @property
     def is_whole(self) -> bool:
@@ -89,8 +89,8 @@ class Backlog:
 
     def wait_longer(self) -> None:
         """The disk failed once more."""
-        self._wait = min(self._wait * 2 or self._first_wait, LONGEST_WAIT)
-        self._not_before = time.monotonic() + self._wait
+        self.wait = min(self.wait * 2 or self._first_wait, LONGEST_WAIT)
+        self._not_before = time.monotonic() + self.wait
 
 
 class JournalDisk:

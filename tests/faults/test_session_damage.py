@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from support.journal_disks import content, drive, gates, put, read, seqs
+from support.journal_disks import content, drive, gates, put, read, seqs, until
 from support.journal_events import answered, begun, finished, opened, requested, said, started
 from support.pinned import ManualClock
 from support.whole import some_of
@@ -200,7 +200,39 @@ async def test_what_is_no_session_is_named_and_left_alone(
     with pytest.raises(SessionFault) as refused:
         resume_journal(session, 1.0)
     assert refused.value.code == code
+    assert getattr(refused.value, "version", 0) == 0  # of a later frame it is not known
     assert (session / "journal-1.d1").read_bytes() == content
+
+
+@pytest.mark.parametrize("code", ["link", "foreign"])
+def test_a_journal_that_is_no_file_is_named_by_what_it_is(tmp_path: Path, code: str) -> None:
+    segment = tmp_path / "journal-1.d1"
+    segment.symlink_to("/dev/null") if code == "link" else segment.mkdir()
+    with pytest.raises(NotASession) as refused:
+        resume_journal(tmp_path, 1.0)
+    assert (refused.value.code, refused.value.path) == (code, segment)
+
+
+async def test_a_session_opens_from_a_snapshot_whatever_lies_in_the_files_before_it(
+    tmp_path: Path,
+) -> None:
+    """Only the header of the first of them is read."""
+    path = tmp_path / "sessions" / "w" / "s"
+    (path / "journal-2.d1").mkdir(parents=True)
+    header = JournalHeader(session_id="s", workspace="/w", created_at=7.0, opened_at=7.0)
+    put(path / "journal-1.d1", encode(0, header.as_body(None)) + b"D1 garbage\n")
+    driven = drive(path, snapshot_every=1)
+    await driven.commit(*EVENTS[:4])
+    await until(lambda: bool(list(path.glob("snapshot-*"))))
+    await driven.journal.close()
+    found = read(path)
+    assert found.snapshot
+    assert found.read.header is not None
+    assert (found.read.header.created_at, found.read.unread) == (7.0, [])
+    assert {unread.reason for unread in read(path, snapshots=False).read.unread} == {
+        "frame",
+        "segment",
+    }
 
 
 async def test_a_folder_without_journal_is_no_session_and_gets_no_file(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from duckflow_tui.safety.secrets import REDACTED, Redactor
 from duckflow_tui.session.export import json_lines
 from duckflow_tui.session.faults import SessionInUse
 from duckflow_tui.session.folders import session_path
-from duckflow_tui.session.journal import AT_ONCE
+from duckflow_tui.session.journal import AT_ONCE, Backlog, Pending
 from duckflow_tui.session.recording import start_journal
 from duckflow_tui.session.records import encode
 from duckflow_tui.session.resume import open_to_read, resume_journal
@@ -573,3 +573,33 @@ def test_the_end_can_be_written_without_a_loop(tmp_path: Path) -> None:
     driven.store.dispatch(said(2))
     assert driven.journal.close_now().durable == 2
     assert seqs(read(driven.path)) == [1, 2]
+
+
+# --- what waits for a disk -------------------------------------------------------------------
+
+
+def test_what_waits_for_a_disk_is_kept_up_to_64_mb_and_then_given_up() -> None:
+    """After that a disk with room again would hold only a part of the session."""
+    half = b"x" * 32_000_000
+    backlog = Backlog(first_wait=0.0)
+    assert (backlog.is_whole, backlog.may_try) == (False, True)
+    for seq in (1, 2):
+        backlog.add(Pending(seq, half, "x", 1.0))
+    assert (backlog.size, backlog.is_whole, backlog.may_try) == (64_000_000, True, True)
+    for seq in (3, 4):
+        backlog.add(Pending(seq, b"x", "x", 1.0))
+        assert (backlog.pending, backlog.size) == ([], 0)
+        assert (backlog.is_whole, backlog.may_try) == (False, False)
+
+
+def test_a_disk_that_keeps_failing_is_tried_ever_more_seldom() -> None:
+    backlog = Backlog()
+    waits: list[float] = []
+    for _ in range(8):
+        backlog.wait_longer()
+        waits.append(backlog.wait)
+    assert waits == [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
+    assert not backlog.may_try
+    backlog.clear()
+    backlog.wait_longer()
+    assert backlog.wait == 5.0

@@ -5,19 +5,27 @@ from __future__ import annotations
 import io
 import json
 import zlib
+from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.session.records import (
     Damage,
     Frame,
+    JournalHeader,
+    UnreadableRecord,
     as_bytes,
     encode,
+    header_of,
     of_later_program,
     parsed,
     scan,
+    shelved,
+    without_secrets,
 )
 
 TEXT = st.text(st.characters())  # control characters and halves of surrogate pairs too
@@ -112,3 +120,62 @@ def test_frames_of_a_later_program_are_told_from_damage() -> None:
     assert of_later_program(b"D2 17 0a0a0a0a 1 {}")
     assert not of_later_program(encode(1, b"{}"))
     assert not of_later_program(b"D2 is what the note begins with")
+
+
+# --- what a record holds ----------------------------------------------------------------------
+
+
+def hidden(text: str) -> str:
+    return text.replace("hunter2", "•")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"a": ["hunter2", 1, None]}, {"a": ["•", 1, None]}),
+        ({"hunter2": {"x": ("a hunter2",)}}, {"•": {"x": ["a •"]}}),
+        ("hunter2", "•"),
+        (["no secret", 2], ["no secret", 2]),
+    ],
+)
+def test_a_secret_is_taken_out_of_every_text_keys_included(value: Any, shown: Any) -> None:
+    assert without_secrets(value, hidden) == shown
+    assert without_secrets(value, hidden, lambda _: True) == shown
+
+
+def test_a_secret_is_taken_out_of_what_no_program_of_today_can_read() -> None:
+    """Nothing is lost by that: it was not valid before either."""
+    assert without_secrets({"kind": "hunter2"}, hidden, lambda _: False) == {"kind": "•"}
+
+
+def test_a_large_record_goes_to_a_blob_and_one_of_64_kb_does_not(tmp_path: Path) -> None:
+    blobs = FileBlobs(tmp_path)
+    inline = b"1" * 65_536
+    assert shelved(inline, "x", 1.0, blobs) == inline
+    assert list(tmp_path.iterdir()) == []
+    place = parsed(shelved(inline + b"1", "x", 1.0, blobs))
+    assert (place["at"], place["kind"], place["size"]) == (1.0, "x", 65_537)
+    assert blobs.read(place["blob"]) == inline + b"1"
+
+
+@pytest.mark.parametrize("body", [b"[1]", b"7", b'"x"', b"{", b"\xff", b"[" * 200_000])
+def test_what_is_no_object_tells_nothing(body: bytes) -> None:
+    with pytest.raises(UnreadableRecord, match="not_json"):
+        parsed(body)
+
+
+def test_a_header_says_whose_session_it_is_or_which_later_version_wrote_it() -> None:
+    fields: dict[str, Any] = {"session_id": "s", "workspace": "/w"}
+    fields |= {"created_at": 1.0, "opened_at": 2.0}
+    header = header_of({"journal": fields})
+    assert isinstance(header, JournalHeader)
+    assert (header.session_id, header.device, header.inode) == ("s", 0, 0)
+    assert header_of({"journal": {**fields, "schema_version": 1}}) == header
+    assert header_of({"journal": {"schema_version": 2}}) == 2
+    wrongs: list[dict[str, Any]] = [{}, {"journal": []}, {"journal": {**fields, "opened_at": "x"}}]
+    for wrong in wrongs:
+        with pytest.raises(UnreadableRecord, match="no_header"):
+            header_of(wrong)
+    body = header.replace(workspace="/hunter2").as_body(hidden)
+    assert parsed(body)["journal"]["workspace"] == "/•"
+    assert b"/w" in header.as_body(None)
