@@ -293,6 +293,16 @@ def no_port_of_the_machine_asked() -> Generator[None]:
     assert not _asked, _asked
 
 
+@pytest.fixture
+def port_of_nobody() -> Generator[int]:
+    """A port of this machine that refuses connections; it is held, so that no server of another
+    test gets it meanwhile.
+    """
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
 @pytest.fixture(scope="session", autouse=True)
 def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
     """Temporary files lie in a folder of this run and go with it. Nothing is left there but what

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 import threading
 from collections.abc import Generator
@@ -121,16 +120,14 @@ async def test_a_whole_session_contacts_only_what_is_configured_and_lists_all_of
 
 
 async def test_what_was_looked_for_before_a_session_and_beside_it_is_listed_too(
-    tmp_path: Path,
+    tmp_path: Path, port_of_nobody: int
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        nobody = closed.getsockname()[1]
     token = outside.set(Contacts())
     try:
         async with ScriptedEndpoint(script()) as other:
             port = urlsplit(other.base_url).port
             assert port is not None
-            (found,) = await servers_here((port, nobody))
+            (found,) = await servers_here((port, port_of_nobody))
             async with session(tmp_path, script(done())) as made:
                 told_in: set[int] = set()
                 made.store.watch(lambda _, __: told_in.add(threading.get_ident()))
@@ -142,7 +139,7 @@ async def test_what_was_looked_for_before_a_session_and_beside_it_is_listed_too(
                 hosts = {(h.use, h.host): h for h in made.state.hosts.values()}
                 looked = hosts["discovery", f"127.0.0.1:{port}"]
                 listed = hosts["list", f"127.0.0.1:{port}"]
-                in_vain = hosts["discovery", f"127.0.0.1:{nobody}"]
+                in_vain = hosts["discovery", f"127.0.0.1:{port_of_nobody}"]
                 assert len(hosts) == 3
             raw = other.requests[0].headers
             assert looked.sent == sum(len(n) + len(v) for n, v in raw.items())
@@ -154,9 +151,8 @@ async def test_what_was_looked_for_before_a_session_and_beside_it_is_listed_too(
     assert (in_vain.sent, in_vain.received) == (0, 0)
 
 
-async def test_a_proxy_is_named_since_it_is_what_is_connected_to() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        proxy = f"127.0.0.1:{closed.getsockname()[1]}"
+async def test_a_proxy_is_named_since_it_is_what_is_connected_to(port_of_nobody: int) -> None:
+    proxy = f"127.0.0.1:{port_of_nobody}"
     heard: list[HostContacted] = []
     far = Endpoint(name="far", base_url="https://models.example/v1")
     environ = {"https_proxy": f"http://user:hunter2@{proxy}"}

@@ -6,7 +6,6 @@ import asyncio
 import errno
 import json
 import os
-import socket
 from typing import Any
 
 import pytest
@@ -121,17 +120,14 @@ async def test_a_context_that_overflows_is_told_apart() -> None:
     assert all("tools" in request.json for request in at.server.of("main"))
 
 
-async def test_a_connection_that_is_refused_is_tried_again() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+async def test_a_connection_that_is_refused_is_tried_again(port_of_nobody: int) -> None:
     clock, heard, slept = ManualClock(), Heard(), list[float]()
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
         clock.advance(seconds)
 
-    here = Endpoint(name="here", base_url=f"http://127.0.0.1:{port}/v1")
+    here = Endpoint(name="here", base_url=f"http://127.0.0.1:{port_of_nobody}/v1")
     patience = Patience(sleep=sleep, draw=lambda: 0.5)
     service = LLMService(
         {"here": here}, Roles(main="here/m"), CountingIds(), clock, {}, patience=patience
