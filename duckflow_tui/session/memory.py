@@ -178,19 +178,16 @@ class ProjectMemory:
     # --- the counts --------------------------------------------------------------------------
 
     def _counts(self) -> dict[str, int]:
-        try:
-            return _numbers(self._files.read(self._counts_name, LARGEST))
-        except OSError:
-            return _numbers(None)
+        raw: bytes | None = None
+        with contextlib.suppress(OSError):
+            raw = self._files.read(self._counts_name, LARGEST)
+        return _numbers(raw)
 
     def _add_counts(self, counts: Mapping[str, int]) -> None:
-        try:
-            with self._files.changing() as folder:
-                old = _numbers(self._files.read_within(folder, self._counts_name, LARGEST))
-                new = {key: min(old[key] + counts.get(key, 0), _MOST) for key in _COUNTS}
-                self._files.replace(folder, self._counts_name, json.dumps(new).encode())
-        except OSError:
-            return
+        with contextlib.suppress(OSError), self._files.changing() as folder:
+            old = _numbers(self._files.read_within(folder, self._counts_name, LARGEST))
+            new = {key: min(old[key] + counts.get(key, 0), _MOST) for key in _COUNTS}
+            self._files.replace(folder, self._counts_name, json.dumps(new).encode())
 
 
 def _numbers(raw: bytes | None) -> dict[str, int]:

@@ -32,7 +32,7 @@ from duckflow_tui.state.base import moment
 
 MAX_SEQ: Final = 10**12  # of a record: above any session, far below the longest of a line
 _TAG: Final = b"D1 "
-_BEGINNING: Final = 64  # bytes that tell what a file is
+_BEGINNING: Final = 64  # bytes that are read at once and tell what a file is
 
 
 class RecordedEvent(NamedTuple):
@@ -91,7 +91,7 @@ class SessionRead:
             return
         try:
             fields = read()
-            event, at = fields["event"], moment(fields.get("at", 0.0))
+            event, at = fields["event"], moment(fields["at"])
             if not isinstance(event, dict):
                 raise UnreadableRecord("no_event")
         except UnreadableRecord as error:
@@ -192,8 +192,8 @@ class _Reading:
             return
         if isinstance(header, int):
             self._later = NewerSession(self._folder.path, header)
-            return
-        self.read.header = self.read.header or header
+        else:
+            self.read.header = self.read.header or header
 
     def _collect(self) -> None:
         """Parse the records in the order of their numbers, each number once."""

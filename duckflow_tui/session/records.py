@@ -228,10 +228,13 @@ def _records(line: bytes, start: int) -> Iterator[Frame | Damage]:
     at = 0
     while at < len(line):
         head = _HEAD.match(line, at)
-        end = head.end() + int(head[1]) if head else 0
-        body = line[head.end() : end] if head else b""
-        if head is None or checksum(int(head[3]), body) != int(head[2], 16):
-            yield Damage(start + at, _reason(line, known=head is not None))
+        if head is None:
+            yield Damage(start + at, _reason(line, "frame"))
+            return
+        end = head.end() + int(head[1])
+        body = line[head.end() : end]
+        if checksum(int(head[3]), body) != int(head[2], 16):
+            yield Damage(start + at, _reason(line, "checksum"))
             return
         closed = end < len(line)
         yield Frame(int(head[3]), body, start + at, start + end + closed)
@@ -240,10 +243,8 @@ def _records(line: bytes, start: int) -> Iterator[Frame | Damage]:
         at = end + 1
 
 
-def _reason(line: bytes, *, known: bool) -> DamageReason:
-    if not line.endswith(b"\n"):
-        return "torn"
-    return "checksum" if known else "frame"
+def _reason(line: bytes, whole: DamageReason) -> DamageReason:
+    return whole if line.endswith(b"\n") else "torn"
 
 
 HEADER_SEQ: Final = 0  # a header is no event

@@ -12,6 +12,7 @@ from support.pinned import ManualClock
 from support.whole import some_of
 
 from duckflow_tui.session.faults import NewerSession, NotASession, SessionFault
+from duckflow_tui.session.reader import Unread
 from duckflow_tui.session.records import JournalHeader, as_bytes, encode
 from duckflow_tui.session.resume import Restored, resume_journal
 from duckflow_tui.state.base import Event
@@ -213,26 +214,56 @@ def test_a_journal_that_is_no_file_is_named_by_what_it_is(tmp_path: Path, code: 
     assert (refused.value.code, refused.value.path) == (code, segment)
 
 
+FIRST = JournalHeader(session_id="s", workspace="/w", created_at=7.0, opened_at=7.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "created_at"),
+    [
+        (encode(0, FIRST.as_body(None)) + b"D1 garbage\n", 7.0),
+        (b"D1 garbage\n", None),
+        (b"", None),
+        (encode(1, b"{}"), None),
+    ],
+    ids=["a header", "garbage", "nothing", "a record"],
+)
 async def test_a_session_opens_from_a_snapshot_whatever_lies_in_the_files_before_it(
-    tmp_path: Path,
+    tmp_path: Path, first: bytes, created_at: float | None
 ) -> None:
     """Only the header of the first of them is read."""
     path = tmp_path / "sessions" / "w" / "s"
     (path / "journal-2.d1").mkdir(parents=True)
-    header = JournalHeader(session_id="s", workspace="/w", created_at=7.0, opened_at=7.0)
-    put(path / "journal-1.d1", encode(0, header.as_body(None)) + b"D1 garbage\n")
+    put(path / "journal-1.d1", first)
     driven = drive(path, snapshot_every=1)
     await driven.commit(*EVENTS[:4])
     await until(lambda: bool(list(path.glob("snapshot-*"))))
     await driven.journal.close()
     found = read(path)
     assert found.snapshot
-    assert found.read.header is not None
-    assert (found.read.header.created_at, found.read.unread) == (7.0, [])
-    assert {unread.reason for unread in read(path, snapshots=False).read.unread} == {
-        "frame",
-        "segment",
-    }
+    header = found.read.header
+    assert (header.created_at if header else None, found.read.unread) == (created_at, [])
+    assert Unread(2, 0, "segment") in read(path, snapshots=False).read.unread
+
+
+@pytest.mark.parametrize(
+    ("numbers", "counted"),
+    [
+        ((10**12,), 10**12),
+        ((10**12 + 1,), 20),
+        ((10**12, 10**12 + 1), 10**12 + 1),
+        ((10**12, 10**12 + 2), 10**12),
+    ],
+)
+async def test_a_number_above_any_session_counts_only_right_behind_one(
+    journal: Path, numbers: tuple[int, ...], counted: int
+) -> None:
+    """Behind another the next one might fit in no line."""
+    body = b'{"at":1.0,"event":{"kind":"draft","text":"x"}}'
+    put(journal, content(journal) + b"".join(encode(number, body) for number in numbers))
+    found = read(journal.parent, snapshots=False)
+    assert found.last_seq == counted
+    refused = [number for number in numbers if number > counted]
+    assert [unread.reason for unread in found.read.unread] == ["frame"] * len(refused)
 
 
 async def test_a_folder_without_journal_is_no_session_and_gets_no_file(tmp_path: Path) -> None:
@@ -273,10 +304,22 @@ async def test_a_huge_line_among_records_costs_only_itself(journal: Path) -> Non
         (b"9" * 6000, "not_json"),
         (b"[" * 200_000, "not_json"),
         (b'{"at":1.0}', "no_event"),
+        (b'{"at":1.0,"event":7}', "no_event"),
+        (b'{"event":{"kind":"draft"}}', "no_event"),
         (b'{"at":"x","event":{}}', "no_event"),
         (b'{"at":1.0,"kind":"x","blob":"../../etc/passwd"}', "blob_missing"),
     ],
-    ids=["no json", "no object", "long number", "deep", "no event", "no time", "no blob"],
+    ids=[
+        "no json",
+        "no object",
+        "long number",
+        "deep",
+        "no event",
+        "a number",
+        "without time",
+        "no time",
+        "no blob",
+    ],
 )
 async def test_a_whole_record_that_tells_nothing_is_counted(
     journal: Path, body: bytes, reason: str

@@ -15,6 +15,7 @@ from support.pinned import ManualClock
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.secrets import Redactor
+from duckflow_tui.session.kept_rules import KeptRules
 from duckflow_tui.session.memory import (
     KINDS,
     LARGEST,
@@ -342,6 +343,49 @@ async def test_counts_that_cannot_be_read_are_begun_anew(tmp_path: Path, raw: by
     await made.add_counts({"total_files": 2})
     made.load()
     assert made.known.total_files == 2
+
+
+async def test_counts_stop_at_what_a_count_may_be_and_others_are_not_kept(tmp_path: Path) -> None:
+    made = memory(tmp_path)
+    await made.add_counts({})
+    assert not (tmp_path / "memory").exists()  # nothing was done
+    await made.add_counts({"total_files": 10**12 - 1, "of_another_kind": 7})
+    await made.add_counts({"total_files": 1, "total_conversations": 1})
+    made.load()
+    assert (made.known.total_files, made.known.total_conversations) == (10**12, 1)
+    counts = notes(made).with_suffix(".json")
+    assert "of_another_kind" not in counts.read_text()
+    await made.add_counts({"total_files": 1})
+    counts.write_text(counts.read_text().replace(str(10**12), str(10**12 + 1)))
+    made.load()
+    assert (made.known.total_files, made.known.total_conversations) == (0, 1)
+
+
+async def test_where_counts_are_no_file_nothing_is_counted(tmp_path: Path) -> None:
+    made = memory(tmp_path)
+    await made.remember("a way", "worked")
+    counts = notes(made).with_suffix(".json")
+    counts.symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").write_text('{"total_files": 5}')
+    await made.add_counts({"total_files": 2})
+    made.load()
+    assert (made.known.total_files, made.known.learned_patterns) == (0, ("worked: a way",))
+    assert (tmp_path / "elsewhere").read_text() == '{"total_files": 5}'
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [("my shop!", "my-shop-"), ("...", "project-"), ("x" * 50, "x" * 40 + "-"), ("_a.b", "_a.b-")],
+)
+def test_the_file_has_the_name_of_the_project(tmp_path: Path, folder: str, name: str) -> None:
+    (tmp_path / folder).mkdir()
+    made = ProjectMemory(tmp_path, tmp_path / folder, WORDS, ManualClock(), str)
+    found = notes(made)
+    assert found.name.startswith(name)
+    assert len(found.name) == len(name) + len("0123456789ab.md")
+    rules = KeptRules(tmp_path, tmp_path / folder, (1, 2))
+    assert Path(rules.path).name.startswith(name)
+    assert len(rules.path) == len(made.path) + len("son") - len("d")
 
 
 @pytest.mark.parametrize(
