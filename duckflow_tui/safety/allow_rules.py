@@ -131,12 +131,9 @@ class AllowRules:
             return line.reason
         if not (self.argvs or self.prefixes):
             return "not_named"
-        moves = shown = 0
+        moves = 0
         for number, part in enumerate(line.parts):
-            if self._names(part.argv):
-                continue
-            if only_shows(part):
-                shown += 1
+            if self._names(part.argv) or only_shows(part):
                 continue
             if part.argv[0] != "cd":
                 return "not_named"
@@ -144,7 +141,7 @@ class AllowRules:
             moves += 1
             if moves > 1 or piped or not _moves_inside(part, inside):
                 return "cd"
-        return "" if moves + shown < len(line.parts) else "not_named"
+        return "" if moves < len(line.parts) else "not_named"
 
 
 def rules_for(command: str) -> tuple[str, ...]:
@@ -228,10 +225,10 @@ def _runs_anything(argv: tuple[str, ...]) -> bool:
     program = program_of(argv)
     if program in WRAPPERS | EVALUATES | SHELLS | RUNS_WORDS:
         return True
-    if program == "git" and (len(argv) < 2 or argv[1].startswith("-")):
+    if program in RUNS_AFTER and (len(argv) < 2 or argv[1].startswith("-")):
         return True
-    if program in RUNS_AFTER and argv[1:2] and argv[1] in RUNS_AFTER[program] and len(argv) < 3:
-        return True
+    if program in RUNS_AFTER and len(argv) == 2:
+        return argv[1] in RUNS_AFTER[program]
     if program not in CODE_OPTIONS and not MODULE.fullmatch(program):
         return False
     is_script = len(argv) > 1 and not argv[1].startswith("-")

@@ -75,13 +75,13 @@ class FoundCommand(NamedTuple):
     """A command somewhere in a line, also inside of a substitution: its words as far as known."""
 
     words: tuple[str, ...]
-    piped: bool = False  # it reads what a command before it writes
-    inner: tuple[FoundCommand, ...] = ()  # of the substitutions among its words
+    piped: bool  # it reads what a command before it writes
+    inner: tuple[FoundCommand, ...]  # of the substitutions among its words
 
 
 def program_of(words: tuple[str, ...]) -> str:
     """The own name of the program that the words of a command begin with, without its folder."""
-    return words[0].rsplit("/", 1)[-1] if words else ""
+    return words[0].rpartition("/")[2] if words else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,6 @@ def read_command(text: str) -> CommandLine:
         return CommandLine(text, reason="too_long")
     if any(_is_hidden(char) for char in text):
         return CommandLine(text, reason="hidden")
-    if text.isascii():
-        return _read(text)
     # The grammar's scanner has been seen to crash the process on other characters, so it is given
     # letters in their place. A name that they then seem to assign to is refused, as is any.
     letters = _Letters(text)
@@ -320,14 +318,10 @@ def _value(node: Node) -> str:
         case "string":
             return _quoted(node, text[1:-1])
         case "concatenation":
-            if "".join(_text(child) for child in node.children) != text:
-                raise _NotPlain("unparsed")
             if "~" in text:  # what stands before it may be in another piece
                 raise _NotPlain("expansion")
             return "".join(_value(child) for child in node.children)
         case "word" | "number":
-            if node.child_count:
-                raise _NotPlain("expansion")
             return _bare(text)
         case kind:
             raise _NotPlain(_NOT_PLAIN.get(kind, "unparsed"))

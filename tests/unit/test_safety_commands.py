@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duckflow_tui import safety
+from duckflow_tui.safety import commands
 from duckflow_tui.safety.allow_rules import AllowRules, RuleRefused, rules_like
 from duckflow_tui.safety.command_risk import assess_command
 from duckflow_tui.safety.commands import MAX_LINE, MAX_PARTS, read_command
@@ -143,6 +146,8 @@ def test_what_joins_the_parts_is_known() -> None:
         ("ls ;; pwd", "compound"),
         ("ls | | pwd", "unparsed"),
         # a redirect alone is no command
+        (">/dev/null", "unparsed"),
+        ("2>&1", "unparsed"),
         (">/dev/null; ls", "unparsed"),
         ("2>&1 && ls", "unparsed"),
         ("ls; >/dev/null; pwd", "unparsed"),
@@ -152,6 +157,8 @@ def test_what_joins_the_parts_is_known() -> None:
         ("'' ls", "unparsed"),
         ("ls )", "unparsed"),
         ("!!", "unparsed"),
+        ("echo ``a", "unparsed"),
+        ("echo 10#$(id)", "expansion"),
         ("x" * (MAX_LINE + 1), "too_long"),
         (";".join(["ls"] * (MAX_PARTS + 1)), "too_many"),
         # one word, which the grammar takes for two
@@ -169,25 +176,26 @@ def test_of_a_line_with_more_than_is_looked_at_nothing_is_read() -> None:
     """What stands at its end is not seen: a rule that denies has to fit it (R06)."""
     line = read_command(";".join(["a"] * 3_000 + ["git push"]))
     assert (line.readable, line.found, line.parts, line.reason) == (False, (), (), "too_many")
+    line = read_command(";".join(["a"] * 2_000 + ["git push"]))
+    assert (line.readable, line.reason) == (True, "too_many")
+    assert line.found[-1].words == ("git", "push")
+
+
+def test_a_line_of_eight_thousand_characters_is_read() -> None:
+    assert argvs("x" * 8_000) == [("x" * 8_000,)]
 
 
 def test_a_line_of_fifty_commands_is_read() -> None:
     assert len(read_command(";".join(["ls"] * 50)).parts) == 50
 
 
-def test_without_the_grammar_no_command_is_plain() -> None:
+def test_without_the_grammar_no_command_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine for which there is none: every line asks."""
-    program = """
-import sys
-sys.modules["tree_sitter_bash"] = None
-from duckflow_tui.safety.commands import read_command
-line = read_command("ls")
-print(line.parts, line.reason)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, check=True, text=True
-    )
-    assert done.stdout == "() no_parser\n"
+    monkeypatch.setattr(safety, "commands", commands)  # what it is, it is again
+    monkeypatch.setitem(sys.modules, "tree_sitter_bash", None)
+    monkeypatch.delitem(sys.modules, commands.__name__)
+    line = importlib.import_module(commands.__name__).read_command("ls")
+    assert (line.parts, line.reason, line.readable) == ((), "no_parser", False)
 
 
 @settings(max_examples=400, deadline=None)
@@ -306,6 +314,14 @@ def test_one_part_that_is_not_named_is_enough_to_ask(text: str, code: str) -> No
     assert why_not(text) == code
 
 
+def test_a_cd_stays_below_where_the_line_begins_whatever_lies_there() -> None:
+    rules = AllowRules.of(["pytest"])
+    assert rules.why_not(read_command("cd sub/x && pytest"), lambda _: True) == ""
+    for target in ("..", "sub/..", "../x", "-", "''", "-P"):
+        line = read_command(f"cd {target} && pytest")
+        assert rules.why_not(line, lambda _: True) == "cd", target
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -339,7 +355,10 @@ def test_a_beginning_that_was_named_covers_whatever_words_follow(text: str, code
         *((rule, True) for rule in ("bash:*", "sudo make:*", "env:*", "xargs:*", "eval:*")),
         *((rule, True) for rule in ("python:*", "python3 -c:*", "python -m:*", "node -e:*")),
         *((rule, False) for rule in ("python -m pytest:*", "python3 check.py:*", "node x.js:*")),
-        *((rule, False) for rule in ("make:*", "cargo test:*")),
+        *((rule, False) for rule in ("make:*", "cargo test:*", "npm test:*", "npm exec jest:*")),
+        *((rule, True) for rule in ("git:*", "uv:*", "npm:*", "npm exec:*", "npm --silent:*")),
+        *((rule, True) for rule in ("git rebase:*", "python3 -c x:*", "awk:*", "/bin/sh x:*")),
+        *((rule, False) for rule in ("python3 -m pytest:*", "git diff:*", "ls:*")),
     ],
 )
 def test_a_beginning_after_which_anything_could_run_is_no_rule(rule: str, refused: bool) -> None:
