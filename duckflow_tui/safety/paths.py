@@ -28,7 +28,9 @@ Identity = tuple[int, int]
 
 @dataclass(frozen=True)
 class Location:
-    """A location without links: names from ``/`` on, with the identity of those that exist."""
+    """A location without links: names from ``/`` on, with the identity of those that exist, which
+    come first.
+    """
 
     names: tuple[str, ...]
     ids: tuple[Identity | None, ...]
@@ -74,14 +76,12 @@ def walk(start: Location, path: str, shown: str) -> Walk:
             continue
         if missing:
             names.append(name)
-            ids.append(None)
             missing += 1
             continue
         here = "/" + "/".join(names)
         name, info = _look(here, name, shown)
         if info is None:
             names.append(name)
-            ids.append(None)
             missing = 1
             continue
         spot = Location((*names, name), (*ids, (info.st_dev, info.st_ino)))
@@ -129,7 +129,7 @@ def _stat(path: str, shown: str) -> os.stat_result | None:
     try:
         return os.lstat(path)
     except OSError as error:
-        code = _CODES.get(error.errno or 0, "unreadable")
+        code = _CODES.get(error.errno, "unreadable")
         if code == "absent":
             return None
         raise PathRefused(code, shown) from error
@@ -142,7 +142,7 @@ def _read_link(path: str, shown: str) -> str:
         raise PathRefused("moved", shown) from error
 
 
-_CODES = {
+_CODES: Final[dict[int | None, str]] = {
     errno.ENOENT: "absent",
     errno.ENOTDIR: "not_a_directory",
     errno.ELOOP: "link_loop",

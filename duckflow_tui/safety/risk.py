@@ -213,10 +213,9 @@ class ZoneMap:
         """The names behind the root, which is found by its inode, not by its spelling."""
         if len(self.root.parts) == 1:
             return spot.names
-        for at in range(len(spot.ids) - 1, -1, -1):
-            if spot.ids[at] == self.identity:
-                return spot.names[at + 1 :]
-        return None
+        root = (end for end, found in enumerate(spot.ids, start=1) if found == self.identity)
+        end = max(root, default=None)
+        return None if end is None else spot.names[end:]
 
     def shares_protected_inode(self, identity: Identity) -> bool:
         """Whether a file with several names is one of the protected ones by another name. True as
@@ -232,7 +231,7 @@ class ZoneMap:
         """The code of why a location is protected, empty where it is not."""
         if any(map(is_protected, spot.names if inside is None else inside)):
             return "protected_name"
-        if inside is None and spot.names[:1] and spot.names[0] in _SYSTEM:
+        if inside is None and spot.names and spot.names[0] in _SYSTEM:
             return "protected_system"
         if lies_in(spot.names, self.own_names):
             return "protected_own"
@@ -268,24 +267,19 @@ def git_dirs(root: Path) -> Iterator[Path]:
     shares with the repository's other worktrees: both hold hooks and settings that run programs.
     """
     folder = root
-    for name, lead in ((".git", "gitdir:"), ("commondir", "")):
-        try:
+    with contextlib.suppress(OSError, ValueError):
+        for name, lead in ((".git", "gitdir:"), ("commondir", "")):
             if name == ".git" and (folder / name).is_dir():
-                folder = (folder / name).resolve()
-                if root.is_relative_to(folder):
+                folder = Path(os.path.realpath(folder / name))
+            else:
+                if not stat.S_ISREG(os.lstat(folder / name).st_mode):
                     return
-                yield folder
-                continue
-            if not stat.S_ISREG(os.lstat(folder / name).st_mode):
-                return
-            with open(folder / name, encoding="utf-8", errors="surrogateescape") as file:
-                line = file.readline(MAX_PATH)
-            folder = (folder / line.removeprefix(lead).strip()).resolve()
-        except (OSError, ValueError):
-            return
-        if root.is_relative_to(folder):
-            return  # no repository: it would close the whole workspace
-        yield folder
+                with open(folder / name, encoding="utf-8", errors="surrogateescape") as file:
+                    line = file.readline(MAX_PATH)
+                folder = Path(os.path.realpath(folder / line.removeprefix(lead).strip()))
+            if root.is_relative_to(folder):
+                return  # no repository: it would close the whole workspace
+            yield folder
 
 
 #: Settings of git that name what it runs, or more that it obeys; of ``path`` beside themselves.
@@ -310,7 +304,7 @@ def _obeyed_by_git(root: Path) -> Iterator[tuple[str, ...]]:
     for config in islice(pending, _MOST_SETTINGS):  # grows by what is included
         text = ""
         with contextlib.suppress(OSError, ValueError):
-            if config.is_file() and config.stat().st_size:  # a file of the kernel may block
+            if config.stat().st_size:  # what may block has none: a FIFO, a file of the kernel
                 with config.open(encoding="utf-8", errors="replace") as file:
                     text = file.read(_MAX_SETTINGS)
         words = [
@@ -442,9 +436,9 @@ def _entry(
     shared = False
     if found.is_symlink():
         kind = FileKind.LINK
-    elif found.is_dir(follow_symlinks=False):
+    elif found.is_dir():
         kind = FileKind.DIR
-    elif not found.is_file(follow_symlinks=False):
+    elif not found.is_file():
         kind = FileKind.SPECIAL
     else:
         kind = FileKind.FILE

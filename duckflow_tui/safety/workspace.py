@@ -85,7 +85,7 @@ class Workspace:
 
     def close(self) -> None:
         """Let go of the directory; the object is of no use afterwards."""
-        if self._fd >= 0:
+        if self._fd != -1:
             os.close(self._fd)
             self._fd = -1
 
@@ -138,12 +138,12 @@ class Workspace:
                     raise PathRefused("special_file", given)
                 reasons.add("special_file")  # outside nothing is told before the user agreed
             self._verify(found, end.inside, given)
-            if stat.S_ISREG(info.st_mode) and info.st_nlink > 1:
-                reasons.add("hard_link")
-                if self._zones.shares_protected_inode((info.st_dev, info.st_ino)):
-                    zone = Zone.PROTECTED
-                    reasons.add("protected_inode")
-        is_file = info is not None and stat.S_ISREG(info.st_mode)
+        file = info if info is not None and stat.S_ISREG(info.st_mode) else None
+        if file is not None and file.st_nlink > 1:
+            reasons.add("hard_link")
+            if self._zones.shares_protected_inode((file.st_dev, file.st_ino)):
+                zone = Zone.PROTECTED
+                reasons.add("protected_inode")
         return Place(
             given=given,
             shown=found.at.path if at is None else "/".join(at) or ".",
@@ -154,8 +154,8 @@ class Workspace:
             is_dir=info is not None and stat.S_ISDIR(info.st_mode),
             is_link=found.at is not found.end,
             leads_out=leads_out,
-            size=info.st_size if info is not None and is_file else 0,
-            mode=stat.S_IMODE(info.st_mode) if info is not None and is_file else None,
+            size=0 if file is None else file.st_size,
+            mode=None if file is None else stat.S_IMODE(file.st_mode),
             secret=secret,
             reasons=tuple(sorted(reasons - {""})),
         )
@@ -362,7 +362,7 @@ class Workspace:
             raise failure("read", place, error) from error
 
     def _check_intact(self) -> None:
-        if self._fd < 0 or not self.intact():
+        if self._fd == -1 or not self.intact():
             raise WorkspaceGone(self.root)
 
     def _check_changeable(self, place: Place) -> None:

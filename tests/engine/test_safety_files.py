@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
 import struct
@@ -76,6 +77,20 @@ async def test_reading_what_is_not_there(workspace: Workspace) -> None:
     assert await workspace.digest(place) == ""
 
 
+async def test_a_file_that_may_not_be_read_is_not_taken_for_none(root: Path) -> None:
+    """R15: whoever has seen no content approves none."""
+
+    def refuse(directory: int, path: str, flags: int, mode: int) -> int:
+        if threading.current_thread() is not threading.main_thread():
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return best_opener()(directory, path, flags, mode)
+
+    workspace = Workspace(root, opener=refuse)
+    with pytest.raises(FileFailed) as failed:
+        await workspace.digest(workspace.locate("src/a.py"))
+    assert failed.value.code == "no_permission"
+
+
 async def test_a_huge_file_is_not_read_whole(workspace: Workspace, root: Path) -> None:
     with (root / "huge").open("wb") as file:
         file.truncate(10**12)
@@ -111,6 +126,7 @@ def descriptors() -> int:
 async def test_no_descriptor_stays_open(workspace: Workspace, root: Path) -> None:
     """After what went well and after what was refused alike."""
     (root / "link").symlink_to("../outside")
+    os.mkfifo(root / "pipe")
 
     async def everything(number: int) -> None:
         made, moved = f"new{number}/deep/b.py", f"new{number}/c.py"
@@ -131,6 +147,12 @@ async def test_no_descriptor_stays_open(workspace: Workspace, root: Path) -> Non
             workspace.read_bytes(workspace.locate("src")),
             workspace.read_bytes(workspace.locate("link")),
         )
+        with workspace.opened_folder(workspace.locate("src")) as folder:
+            assert os.listdir(folder) == ["a.py"]
+        with pytest.raises(OSError, match=os.strerror(errno.EINVAL)):
+            workspace.open_below("pipe")
+        with pytest.raises(OSError, match=os.strerror(errno.ENOTDIR)):
+            workspace.open_below("src/a.py", folder=True)
         for attempt in refused:
             with pytest.raises((ContentChanged, FileFailed, PathRefused)):
                 await attempt
@@ -289,13 +311,24 @@ async def test_a_link_that_leads_out_is_not_written_through(
     assert not (tmp_path / "new.txt").exists()
 
 
-async def test_a_read_only_file_is_left_alone(workspace: Workspace, root: Path) -> None:
+async def test_a_read_only_file_is_left_alone(
+    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless its permissions are to be others."""
+
+    def may(path: str, mode: int, *, dir_fd: int) -> bool:
+        return bool(os.stat(path, dir_fd=dir_fd).st_mode & 0o200)
+
     if os.getuid() == 0:
-        pytest.skip("root may write everything")
+        monkeypatch.setattr(os, "access", may)  # root may write everything
     (root / "src" / "a.py").chmod(0o444)
+    place = workspace.locate("src/a.py")
     with pytest.raises(FileFailed) as failed:
-        await workspace.replace(workspace.locate("src/a.py"), b"x", digest(b"a = 1\r\n"))
+        await workspace.replace(place, b"x", A)
     assert failed.value.code == "no_permission"
+    assert (root / "src" / "a.py").read_bytes() == b"a = 1\r\n"
+    await workspace.replace(place, b"x", A, mode=0o644)
+    assert (root / "src" / "a.py").read_bytes() == b"x"
 
 
 async def test_a_directory_is_not_a_file(workspace: Workspace) -> None:
@@ -324,7 +357,8 @@ async def test_deleting(workspace: Workspace, root: Path) -> None:
 
 async def test_moving(workspace: Workspace, root: Path) -> None:
     sha = digest(b"a = 1\r\n")
-    await workspace.move(workspace.locate("src/a.py"), workspace.locate("lib/c.py"), sha)
+    made = await workspace.move(workspace.locate("src/a.py"), workspace.locate("lib/c.py"), sha)
+    assert made == ("lib",)
     assert names(root) == ["lib", "lib/c.py", "src"]
     assert (root / "lib" / "c.py").read_bytes() == b"a = 1\r\n"
 
@@ -394,13 +428,17 @@ async def test_nothing_is_written_once_the_workspace_is_gone(
 ) -> None:
     """R03, safety.md faults: workspace deleted or replaced, writes stop."""
     place, new = workspace.locate("src/a.py"), workspace.locate("new.py")
+    folder = workspace.locate("src")
     replace_root(root, tmp_path / "old")
+    with pytest.raises(WorkspaceGone):
+        workspace.scan(folder)
     sha = digest(b"a = 1\r\n")
     for attempt in (
         workspace.replace(place, b"x", sha),
         workspace.replace(new, b"x", ""),
         workspace.remove(place, sha),
         workspace.move(place, new, sha),
+        workspace.remove_directory(folder),
         workspace.read_bytes(place),
     ):
         with pytest.raises(WorkspaceGone):
@@ -450,25 +488,35 @@ async def test_cancelled_before_the_swap_changes_nothing(root: Path) -> None:
     assert names(root) == ["src", "src/a.py"]
 
 
-async def test_cancelled_after_the_swap_reports_the_change(root: Path) -> None:
-    """Promise 8 the other way round: what was done is not reported as stopped."""
+@pytest.mark.parametrize("by", ["user", "time"])
+async def test_cancelled_after_the_swap_reports_the_change(root: Path, by: str) -> None:
+    """Promise 8 the other way round: what was done is not reported as stopped; where its time was
+    over, that is said, as by any other call.
+    """
     disk = SlowDisk("sync_directory")
     workspace = Workspace(root, disk=disk)
     place = workspace.locate("src/a.py")
     told: list[str] = []
 
+    limit = asyncio.timeout(None)
+
     async def caller() -> None:
-        await workspace.replace(place, b"x", digest(b"a = 1\r\n"))
-        told.append("done")
-        await asyncio.sleep(0)
-        told.append("went on")
+        async with limit:
+            await workspace.replace(place, b"x", digest(b"a = 1\r\n"))
+            told.append("done")
+            await asyncio.sleep(0)
+            told.append("went on")
 
     task = asyncio.create_task(caller())
     await asyncio.to_thread(disk.reached.wait, 10)
-    task.cancel()
+    if by == "user":
+        task.cancel()
+    else:
+        limit.reschedule(0)
+    await asyncio.sleep(0)
     await asyncio.sleep(0)
     disk.go_on.set()
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(asyncio.CancelledError if by == "user" else TimeoutError):
         await task
     assert told == ["done"]
     assert (root / "src" / "a.py").read_bytes() == b"x"
@@ -582,6 +630,7 @@ def test_listing(workspace: Workspace, root: Path, tmp_path: Path) -> None:
     (root / ".aws").mkdir()
     (root / ".aws" / "any").write_text("")
     os.mkfifo(root / "pipe")
+    (root / ".duckflow-0123.tmp").write_text("not finished")
     found = listed(workspace)
     assert {path: (e.kind, e.zone) for path, e in found.items()} == {
         ".aws": (FileKind.DIR, Zone.SECRET),
@@ -594,7 +643,25 @@ def test_listing(workspace: Workspace, root: Path, tmp_path: Path) -> None:
         "src/a.py": (FileKind.FILE, Zone.INSIDE),
     }
     assert list(found) == sorted(found)
-    assert found["src/a.py"].size == 7
+    assert (found["src/a.py"].size, found["src"].size, found["pipe"].size) == (7, 0, 0)
+    link = workspace.status("out")
+    assert link is not None
+    assert stat.S_ISLNK(link.st_mode)
+    assert workspace.status("gone") is None
+
+
+@pytest.mark.parametrize("what", ["gone", "fifo"])
+def test_a_file_that_goes_while_its_folder_is_listed(
+    workspace: Workspace, root: Path, what: str
+) -> None:
+    (root / "src/b.py").write_text("b")
+    (root / "src/c.py").write_text("c")
+    scan = workspace.scan(workspace.locate("src"))
+    assert next(scan).name == "a.py"
+    (root / "src/b.py").unlink()
+    if what == "fifo":
+        os.mkfifo(root / "src/b.py")
+    assert [entry.name for entry in scan] == ["c.py"]
 
 
 def test_listing_in_part(workspace: Workspace, root: Path) -> None:

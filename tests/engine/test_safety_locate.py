@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
+import inspect
 import os
 import socket
 import subprocess
@@ -13,13 +15,16 @@ from pathlib import Path
 
 import pytest
 
+from duckflow_tui.safety import paths
 from duckflow_tui.safety.paths import (
     Location,
     Opener,
     PathRefused,
     WorkspaceGone,
+    best_opener,
     open_by_component,
     open_in_kernel,
+    walk,
 )
 from duckflow_tui.safety.policy import Access, Decision, judge
 from duckflow_tui.safety.risk import ZoneMap
@@ -122,6 +127,8 @@ def test_a_link_and_its_target_are_both_judged(
     }
     inner = workspace.locate("inner")
     assert (inner.shown, inner.resolved, inner.is_link) == ("inner", "src/a.py", True)
+    assert (inner.size, workspace.locate("src").size) == (6, 0)
+    assert workspace.locate("b.pem").reasons == ("secret_name",)
     assert workspace.locate("out").leads_out
     assert "link_out" in workspace.locate("out").reasons
     assert workspace.locate("out").resolved == str(tmp_path / "outside.txt")
@@ -139,6 +146,59 @@ def test_only_what_was_asked_for_stays_open(opener: Opener, tmp_path: Path) -> N
             os.close(opener(anchor, path, os.O_RDONLY, 0))
     assert len(os.listdir("/dev/fd")) == before
     os.close(anchor)
+
+
+def test_as_many_links_are_followed_as_the_system_follows(workspace: Workspace, root: Path) -> None:
+    (root / "0").symlink_to("src/a.py")
+    for number in range(1, 41):
+        (root / str(number)).symlink_to(str(number - 1))
+    assert (root / "39").exists()
+    assert workspace.locate("39").resolved == "src/a.py"
+    with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
+        (root / "40").stat()
+    with pytest.raises(PathRefused) as refused:
+        workspace.locate("40")
+    assert refused.value.code == "link_loop"
+
+
+def test_the_longest_path_is_4096_bytes(workspace: Workspace) -> None:
+    assert workspace.locate("./" * 2048).shown == "."
+    with pytest.raises(PathRefused) as refused:
+        workspace.locate("./" * 2048 + ".")
+    assert refused.value.code == "too_long"
+
+
+def test_a_folder_that_has_an_odd_name_already_may_get_new_files(
+    workspace: Workspace, root: Path
+) -> None:
+    (root / "a.").mkdir()
+    for path in ("a./new", "a./new/deep/x"):
+        assert workspace.locate(path).shown == path
+
+
+def test_where_the_way_ends_that_begins_in_a_folder_that_is_gone(tmp_path: Path) -> None:
+    gone = Location((*tmp_path.parts[1:], "gone"), ())
+    with pytest.raises(PathRefused) as refused:
+        walk(gone, ".", ".")
+    assert refused.value.code == "moved"
+    assert walk(gone, "日本", "日本").missing == 1
+
+
+def test_a_link_that_goes_while_it_is_followed(
+    workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R02: a resolution that fails is a denial."""
+    (root / "link").symlink_to("src")
+    read = os.readlink
+
+    def late(path: str) -> str:
+        os.unlink(path)
+        return read(path)
+
+    monkeypatch.setattr(os, "readlink", late)
+    with pytest.raises(PathRefused) as refused:
+        workspace.locate("link/a.py")
+    assert refused.value.code == "moved"
 
 
 def test_links_without_end_are_refused(workspace: Workspace, root: Path) -> None:
@@ -233,10 +293,14 @@ def test_a_hard_link_to_the_protected_is_protected(
     (tmp_path / "config" / "rules.toml").write_text("")
     os.link(tmp_path / "config" / "rules.toml", root / "rules.txt")
     os.link(root / "src" / "a.py", root / "src" / "b.py")
-    assert workspace.locate("innocent.txt").zone is Zone.PROTECTED
+    innocent = workspace.locate("innocent.txt")
+    assert innocent.zone is Zone.PROTECTED
+    assert innocent.reasons == ("hard_link", "protected_inode")
     assert workspace.locate("rules.txt").zone is Zone.PROTECTED
     other = workspace.locate("src/b.py")
     assert (other.zone, other.reasons) == (Zone.INSIDE, ("hard_link",))
+    (root / ".git" / "link").symlink_to(root / "src" / "a.py")  # this is no name of it
+    assert workspace.locate("src/b.py").zone is Zone.INSIDE
 
 
 def test_a_second_name_is_protected_where_the_protected_files_are_too_many_to_compare(
@@ -328,7 +392,7 @@ def test_a_repository_inside_is_protected_wherever_it_lies(
 ) -> None:
     """R09: of submodules, too, whose ``.git`` names any folder; git obeys it without one."""
     subprocess.run(["git", "init", "-q", "--bare", str(root / where)], check=True)
-    for path in ("config", "hooks/post-checkout", "HEAD", "info/attributes", "refs/heads/x"):
+    for path in ("config", "hooks/post-checkout", "HEAD", "info/attributes", "refs/heads/x", "any"):
         assert workspace.locate(f"{where}/{path}").zone is Zone.PROTECTED, path
     assert workspace.locate(f"{where}/../beside.txt").zone is Zone.INSIDE
 
@@ -377,9 +441,15 @@ def test_protected_where_variables_of_git_lead_to(root: Path) -> None:
         workspace.close()
 
 
-@pytest.mark.parametrize("lead", [".", "..", "/", "", "no such folder", "src/../.."])
+@pytest.mark.parametrize(
+    "lead", [".", "..", "/", "", "no such folder", "src/../..", "loop", "loop/x", "\0", "link"]
+)
 def test_a_git_file_that_names_no_repository_closes_nothing(root: Path, lead: str) -> None:
-    (root / ".git").write_text(f"gitdir: {lead}\n")
+    (root / "loop").symlink_to("loop")
+    if lead == "link":
+        (root / ".git").symlink_to("..")
+    else:
+        (root / ".git").write_text(f"gitdir: {lead}\n")
     workspace = Workspace(root)
     try:
         assert workspace.locate("src/a.py").zone is Zone.INSIDE
@@ -454,6 +524,7 @@ def test_a_name_that_means_two_files_is_refused(workspace: Workspace, root: Path
     """The sign for Å is neither of the two ways to write the letter, and means both."""
     for name in ("\u00c5", "A\u030a"):
         (root / name).write_text("x")
+        assert workspace.locate(name).shown == name
     with pytest.raises(PathRefused) as refused:
         workspace.locate("\u212b")
     assert refused.value.code == "ambiguous"
@@ -486,6 +557,16 @@ def test_the_root_is_pinned(workspace: Workspace, root: Path, tmp_path: Path) ->
         workspace.locate("src/a.py")
 
 
+def test_a_workspace_that_was_closed_is_of_no_use(root: Path) -> None:
+    before = len(os.listdir("/dev/fd"))
+    workspace = Workspace(root)
+    workspace.close()
+    workspace.close()
+    assert len(os.listdir("/dev/fd")) == before
+    with pytest.raises(WorkspaceGone):
+        workspace.locate("src/a.py")
+
+
 def test_no_workspace_there(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in ("nothing", "file"):
@@ -511,3 +592,62 @@ def test_leaving_by_descriptor_is_impossible(opener: Opener, root: Path, tmp_pat
         assert refused.value.errno in (errno.ELOOP, errno.EXDEV, errno.ENOTDIR)
     os.close(opener(fd, "src/a.py", os.O_RDONLY, 0))
     os.close(fd)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/version"), reason="only Linux has such a call")
+def test_the_kernels_own_call_opens_what_was_named() -> None:
+    """On another file system than the one it begins at, too."""
+    slash = os.open("/", os.O_RDONLY)
+    try:
+        file = open_in_kernel(slash, "proc/version", os.O_RDONLY)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EPERM):
+            raise
+        pytest.skip("no openat2 here")
+    else:
+        with open(file, "rb") as opened:
+            assert opened.read().startswith(b"Linux version")
+    finally:
+        os.close(slash)
+
+
+class BusyKernel:
+    """Has to be asked again a number of times, then gives a descriptor."""
+
+    def __init__(self, times: int, number: int) -> None:
+        self.left, self.number = times, number
+
+    def syscall(self, *args: object) -> int:
+        self.left -= 1
+        ctypes.set_errno(self.number)
+        return 0 if self.left < 0 else -1
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.EINTR])
+def test_a_kernel_that_is_busy_is_asked_again_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """A rename elsewhere raced with it; whoever renames all the time does not win."""
+    kernels = iter([BusyKernel(15, number), BusyKernel(16, number)])
+    for given in (0, errno.EAGAIN):
+        kernel = next(kernels)
+        monkeypatch.setattr(paths, "libc", lambda kernel=kernel: kernel)
+        if not given:
+            assert open_in_kernel(0, "a", os.O_RDONLY) == 0
+            continue
+        with pytest.raises(OSError, match=os.strerror(given)):
+            open_in_kernel(0, "a", os.O_RDONLY)
+
+
+def test_where_the_kernel_has_no_such_call_each_part_is_opened(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(directory: int, path: str, flags: int, mode: int = 0) -> int:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    choose = inspect.unwrap(best_opener)
+    before = len(os.listdir("/dev/fd"))
+    choose()
+    monkeypatch.setattr(paths, "open_in_kernel", refuse)
+    assert choose() is open_by_component
+    assert len(os.listdir("/dev/fd")) == before

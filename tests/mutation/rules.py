@@ -82,7 +82,7 @@ SWITCHES: Final = (
         (
             (
                 "safety/paths.py",
-                'code = _CODES.get(error.errno or 0, "unreadable")',
+                'code = _CODES.get(error.errno, "unreadable")',
                 'code = "absent"',
             ),
         ),
@@ -322,7 +322,7 @@ SWITCHES: Final = (
         (
             (
                 "safety/workspace.py",
-                "if self._zones.shares_protected_inode((info.st_dev, info.st_ino)):",
+                "if self._zones.shares_protected_inode((file.st_dev, file.st_ino)):",
                 "if False:",
             ),
         ),
