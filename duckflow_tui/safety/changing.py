@@ -14,7 +14,6 @@ import os
 import secrets
 import stat
 import sys
-import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -43,21 +42,16 @@ class Ticket:
     """Settles between threads whether a change happens: it is committed, or abandoned before."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._committed = False
         self._abandoned = False
 
     def commit(self) -> None:
         """Called once everything is prepared, before the first visible change."""
-        with self._lock:
-            if self._abandoned:
-                raise _Abandoned
-            self._committed = True
+        if self._abandoned:
+            raise _Abandoned
 
     def abandon(self) -> None:
         """Keep the change from happening, unless it happens already."""
-        with self._lock:
-            self._abandoned = not self._committed
+        self._abandoned = True
 
 
 async def settled(work: asyncio.Future[Any], on_cancel: Callable[[], object]) -> bool:
@@ -252,7 +246,7 @@ class Changer:
     @contextlib.contextmanager
     def _temp(self, directory: int, data: bytes, mode: int) -> Generator[tuple[str, int]]:
         """Name and descriptor of a new file with this data; taken away unless it was renamed."""
-        name = f"{TEMP_PREFIX}{secrets.token_hex(6)}{TEMP_SUFFIX}"
+        name = f"{TEMP_PREFIX}{secrets.token_hex()}{TEMP_SUFFIX}"
         file = self._disk.create(directory, name, mode)
         identity = _identity(file)
         try:
@@ -289,7 +283,7 @@ class Changer:
         self, directory: int, name: str, file: int, place: Place, expect: str
     ) -> Generator[None]:
         """Take a file out of the way, put it back on a fault, delete it at the end."""
-        temp = f"{TEMP_PREFIX}{secrets.token_hex(6)}{TEMP_SUFFIX}"
+        temp = f"{TEMP_PREFIX}{secrets.token_hex()}{TEMP_SUFFIX}"
         try:
             self._disk.rename_new(directory, name, directory, temp)
         except FileNotFoundError as error:
@@ -524,17 +518,14 @@ def remove_tree(folder: Path) -> None:
                 name = left[-1].pop()
                 try:
                     os.unlink(name, dir_fd=here)
-                    continue
                 except OSError:
-                    pass
-                below = -1
-                with contextlib.suppress(OSError):
-                    below = os.open(name, flags, dir_fd=here)
-                    left.append(os.listdir(below))
-                    names.append(name)
-                    here, below = below, here
-                if below >= 0:
-                    os.close(below)
+                    with contextlib.suppress(OSError):
+                        below = os.open(name, flags, dir_fd=here)
+                        os.close(here)
+                        here = below
+                        names.append(name)
+                        left.append([])
+                        left[-1] = os.listdir(here)
             left.pop()
             if not left:
                 break

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
 from typing import Final
@@ -105,7 +106,7 @@ class DenyRule:
     def _covers(self, path: str) -> bool:
         names = [fold(name) for name in path.split("/")]
         wanted = "/".join(fold(name) for name in self.path.rstrip("/").split("/"))
-        above = ("/".join(names[:end]) for end in range(1, len(names) + 1))
+        above = accumulate(names, "{}/{}".format)
         return any(fnmatchcase(part, wanted) for part in (*above, *names))
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import inspect
 import os
 import resource
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.bench import Bench
@@ -87,6 +90,15 @@ def move(workspace: Workspace) -> Awaitable[object]:
     return workspace.move(workspace.locate("a.txt"), workspace.locate("x/b.txt"), digest(OLD))
 
 
+#: What each of them leaves, of files.
+DONE: dict[Change, dict[str, bytes]] = {
+    replace: {"a.txt": b"something new", "c.txt": b"c"},
+    create: {"a.txt": OLD, "c.txt": b"c", "x/y/b.txt": b"something new"},
+    remove: {"c.txt": b"c"},
+    move: {"c.txt": b"c", "x/b.txt": OLD},
+}
+
+
 async def outcome(change: Awaitable[object]) -> FileFailed | None:
     try:
         await change
@@ -131,22 +143,23 @@ async def test_a_fault_at_any_step_is_all_or_nothing(
             assert error.shown in str(error)
             assert after == before, disk.calls
             continue
-        assert after != before
-        assert not [name for name in after if ".duckflow" in name], disk.calls
+        assert {name: data for name, data in after.items() if data != b"<dir>"} == DONE[change]
         if len(disk.calls) < at:
             break
     assert failed >= 2
 
 
 @pytest.mark.parametrize(
-    ("change", "naming"), [(replace, "exchange"), (create, "rename_new")], ids=["replace", "create"]
+    ("change", "naming"),
+    [(replace, "exchange"), (replace, "rename"), (create, "rename_new")],
+    ids=["replace", "rename", "create"],
 )
 async def test_bytes_are_on_disk_before_their_name_is(
     tmp_path: Path, change: Change, naming: str
 ) -> None:
     """R15, promise 5: after a power loss the name leads to the old bytes or to the new ones."""
     (tmp_path / "a.txt").write_bytes(OLD)
-    disk = FailingDisk(0)
+    disk = FailingDisk(0, plain=naming == "rename")
     await change(Workspace(tmp_path, disk=disk))
     named = disk.calls.index(naming)
     assert disk.calls[named - 1] == "sync"
@@ -191,15 +204,21 @@ async def test_a_real_limit_in_the_middle_of_a_write(tmp_path: Path) -> None:
     assert picture(tmp_path) == {"a.txt": OLD}
 
 
-async def test_a_system_without_a_call_for_it_never_overwrites_either(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def not_supported(*args: object) -> int:
+    ctypes.set_errno(errno.EINVAL)
+    return -1
+
+
+@pytest.mark.parametrize("call", [None, not_supported], ids=["system", "file system"])
+async def test_where_there_is_no_call_for_it_nothing_is_overwritten_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., int] | None
 ) -> None:
     """It links the new name and takes the old one away."""
 
-    def none() -> None:
-        return None
+    def renamer() -> Callable[..., int] | None:
+        return call
 
-    monkeypatch.setattr(changing, "_renamer", none)
+    monkeypatch.setattr(changing, "_renamer", renamer)
     workspace = Workspace(tmp_path)
     await workspace.replace(workspace.locate("a.txt"), OLD, "")
     await workspace.replace(workspace.locate("a.txt"), b"new", digest(OLD))
@@ -210,17 +229,106 @@ async def test_a_system_without_a_call_for_it_never_overwrites_either(
     try:
         with pytest.raises(FileExistsError):
             Disk().rename_new(directory, "a.txt", directory, "b.txt")
+        unlink = os.unlink
+
+        def refuse(path: str, *, dir_fd: int) -> None:
+            if path == "a.txt":
+                raise PermissionError(errno.EPERM, "", path)
+            unlink(path, dir_fd=dir_fd)
+
+        monkeypatch.setattr(os, "unlink", refuse)
+        with pytest.raises(PermissionError):
+            Disk().rename_new(directory, "a.txt", directory, "c.txt")
+        (tmp_path / "link").symlink_to("a.txt")
+        Disk().rename_new(directory, "link", directory, "other")
+        assert (tmp_path / "other").is_symlink()
     finally:
         os.close(directory)
-    assert picture(tmp_path) == {"a.txt": OLD, "b.txt": b"new"}
+    assert picture(tmp_path) == {"a.txt": OLD, "b.txt": b"new", "other": OLD}
     workspace.close()
 
 
-def test_a_system_that_cannot_sync_names_need_not() -> None:
+def test_a_system_that_cannot_sync_names_need_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """But a disk that fails is no such system."""
     reading, writing = os.pipe()
     Disk().sync_directory(reading)
     os.close(reading)
     os.close(writing)
+
+    def fail(file: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    for sync in (Disk().sync, Disk().sync_directory):
+        with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+            sync(0)
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/mem"), reason="only Linux has such a file")
+async def test_what_the_system_says_of_a_file_that_cannot_be_read_is_told() -> None:
+    """A file of the kernel: it is there, and no byte of it can be read."""
+    workspace = Workspace("/proc/self")
+    place = workspace.locate("mem")
+    for attempt in (workspace.read_bytes(place), workspace.digest(place)):
+        with pytest.raises(FileFailed) as failed:
+            await attempt
+        assert (failed.value.code, failed.value.shown) == ("io_error", "mem")
+    workspace.close()
+
+
+def test_a_tree_is_removed_with_all_that_is_in_it_and_no_more(tmp_path: Path) -> None:
+    for folder in ("tree/a/b/c", "tree/a/d", "tree/e", "beside"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "file").write_text("x")
+    (tmp_path / "tree/a/link").symlink_to(tmp_path / "beside")
+    before = len(os.listdir("/dev/fd"))
+    changing.remove_tree(tmp_path / "tree")
+    changing.remove_tree(tmp_path / "gone")
+    assert picture(tmp_path) == {"beside": b"<dir>", "beside/file": b"x"}
+    assert len(os.listdir("/dev/fd")) == before
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "called", "flags"),
+    [
+        ("linux", "x86_64", (316,), (1, 2)),
+        ("linux", "aarch64", (276,), (1, 2)),
+        ("linux", "riscv64", (276,), (1, 2)),
+        ("linux", "armv7l", (382,), (1, 2)),
+        ("linux", "ppc64le", (357,), (1, 2)),
+        ("darwin", "arm64", (), (4, 2)),
+    ],
+)
+def test_each_system_is_called_by_its_own_numbers(
+    monkeypatch: pytest.MonkeyPatch,
+    system: str,
+    machine: str,
+    called: tuple[int, ...],
+    flags: tuple[int, int],
+) -> None:
+    """Those of its headers; by another one it would do another thing, or overwrite a file. What it
+    refuses, it is not asked for in another way.
+    """
+    asked: list[tuple[int, ...]] = []
+
+    def answer(*numbers: object) -> int:
+        asked.append(
+            tuple(n.value for n in numbers if isinstance(n, ctypes.c_long | ctypes.c_uint))
+        )
+        ctypes.set_errno(errno.EIO)
+        return -1
+
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine))
+    monkeypatch.setattr(
+        changing, "libc", lambda: SimpleNamespace(syscall=answer, renameatx_np=answer)
+    )
+    monkeypatch.setattr(changing, "_renamer", inspect.unwrap(vars(changing)["_renamer"]))
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        Disk().rename_new(0, "a", 0, "b")
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        Disk().exchange(0, "a", "b")
+    assert asked == [(*called, flag) for flag in flags]
 
 
 @pytest.mark.skipif(sys.platform not in ("linux", "darwin"), reason="no call for it elsewhere")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -89,6 +90,19 @@ async def test_a_directory_swapped_while_it_is_judged(root: Path, tmp_path: Path
     assert refused.value.code == "moved"
 
 
+async def test_a_file_that_goes_while_it_is_judged(root: Path) -> None:
+    """R01, R02: what cannot be looked at by descriptor is not judged."""
+    real = best_opener()
+
+    def late(directory: int, path: str, flags: int, mode: int) -> int:
+        (root / "dir/sub/a.txt").unlink(missing_ok=True)
+        return real(directory, path, flags, mode)
+
+    with pytest.raises(PathRefused) as refused:
+        Workspace(root, opener=late).locate("dir/sub/a.txt")
+    assert refused.value.code == "moved"
+
+
 @pytest.mark.parametrize("what", ["link", "fifo", "dir"])
 async def test_a_file_swapped_for_something_else(
     root: Path, tmp_path: Path, opener: Opener, what: str
@@ -104,14 +118,79 @@ async def test_a_file_swapped_for_something_else(
         os.mkfifo(path)
     else:
         path.mkdir()
+    codes = {"link": "moved", "fifo": "special_file", "dir": "is_directory"}
     for attempt in (
         workspace.read_bytes(place),
         workspace.replace(place, b"x", SHA),
         workspace.remove(place, SHA),
     ):
-        with pytest.raises(PathRefused):
+        with pytest.raises(PathRefused) as refused:
             await asyncio.wait_for(attempt, 10)
+        assert refused.value.code == codes[what]
     assert (tmp_path / "outside" / "sub" / "a.txt").read_bytes() == b"mine"
+
+
+async def test_a_file_swapped_for_a_fifo_while_it_is_opened(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R01: what was looked at a moment before is not what was opened."""
+    workspace = Workspace(root)
+    place, path = workspace.locate("dir/sub/a.txt"), root / "dir/sub/a.txt"
+    look = os.lstat
+
+    def late(name: str, *, dir_fd: int | None = None) -> os.stat_result:
+        found = look(name, dir_fd=dir_fd)
+        if name == "a.txt":
+            path.unlink()
+            os.mkfifo(path)
+        return found
+
+    before = len(os.listdir("/dev/fd"))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "lstat", late)
+        with pytest.raises(PathRefused) as refused:
+            await workspace.digest(place)
+    assert refused.value.code == "moved"
+    assert len(os.listdir("/dev/fd")) == before
+
+
+async def test_a_file_that_goes_at_the_last_moment_is_not_deleted_twice(root: Path) -> None:
+    """R15: it is gone, and that is said."""
+
+    class Gone(Disk):
+        def rename_new(self, source_dir: int, source: str, target_dir: int, target: str) -> None:
+            os.unlink(source, dir_fd=source_dir)
+            super().rename_new(source_dir, source, target_dir, target)
+
+    workspace = Workspace(root, disk=Gone())
+    with pytest.raises(ContentChanged) as changed:
+        await workspace.remove(workspace.locate("dir/sub/a.txt"), SHA)
+    assert changed.value.now_sha == ""
+
+
+@pytest.mark.parametrize("change", ["create", "replace"])
+async def test_after_a_fault_what_somebody_else_put_there_meanwhile_stays(
+    root: Path, change: str
+) -> None:
+    """R15: the new file has no name any more, so there is nothing to take away."""
+
+    class Meddled(Disk):
+        def sync_directory(self, directory: int) -> None:
+            (name,) = {*os.listdir(directory)} - {"a.txt"}
+            os.unlink(name, dir_fd=directory)
+            (root / "dir/sub" / name).write_bytes(b"theirs")
+            if change == "create":
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    workspace = Workspace(root, disk=Meddled())
+    if change == "create":
+        with pytest.raises(FileFailed):
+            await workspace.replace(workspace.locate("dir/sub/new.txt"), b"ours", "")
+    else:
+        await workspace.replace(workspace.locate("dir/sub/a.txt"), b"ours", SHA)
+    kept = {path.name: path.read_bytes() for path in (root / "dir/sub").iterdir()}
+    assert b"theirs" in kept.values()
+    assert kept.get("a.txt") == (b"mine" if change == "create" else b"ours")
 
 
 def files(root: Path) -> set[str]:

@@ -139,6 +139,7 @@ def test_a_denial_says_why() -> None:
     protected = judge(Access("file_ops.write_file", WRITE, PROTECTED), TRUSTED)
     assert protected.reasons[0] == "protected"
     assert ".git/config" in protected.reason_text
+    assert protected.risk is Risk.CRITICAL
 
 
 # --- what asks in every mode -----------------------------------------------------------------
@@ -192,9 +193,24 @@ def test_another_script_asks_nothing(text: str) -> None:
     assert (verdict.kind, verdict.reasons) == (A, ())
 
 
-def test_an_ordinary_write_in_trusted_mode_asks_nothing() -> None:
-    verdict = judge(Access("file_ops.write_file", WRITE, INSIDE, b"x = 1\n"), TRUSTED)
+@pytest.mark.parametrize(
+    "access",
+    [
+        Access("file_ops.write_file", WRITE, INSIDE, b"x = 1\n"),
+        Access("file_ops.write_file", WRITE, INSIDE, b"", removed_lines=499),
+        Access("file_ops.write_file", WRITE, tuple(place(f"{n}.py") for n in range(9))),
+        Access("file_ops.write_file", WRITE, INSIDE, b"MZ is a text"),
+        Access("file_ops.write_file", WRITE, INSIDE, b"MZ" + b" " * 300 + b"\0"),
+    ],
+)
+def test_an_ordinary_write_in_trusted_mode_asks_nothing(access: Access) -> None:
+    verdict = judge(access, TRUSTED)
     assert (verdict.kind, verdict.risk, verdict.reasons) == (A, Risk.LOW, ())
+
+
+def test_what_the_model_leaves_to_the_user_is_asked_for_that_reason() -> None:
+    access = Access("file_ops.edit_file", WRITE, INSIDE, facts=frozenset({Fact.FOR_USER}))
+    assert judge(access, TRUSTED).reasons == ("for_user",)
 
 
 # --- what is refused in every mode -----------------------------------------------------------
@@ -212,7 +228,13 @@ def test_programs_are_not_written(name: str, mode: ApprovalMode) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"\x7fELF\x02\x01\x01", b"MZ\x90\x00\x03\x00", b"\xcf\xfa\xed\xfe\x07", b"\xca\xfe\xba\xbe\0"],
+    [
+        b"\x7fELF\x02\x01\x01",
+        b"MZ\x90\x00\x03\x00",
+        b"MZ" + b"x" * 253 + b"\0",
+        b"\xcf\xfa\xed\xfe\x07",
+        b"\xca\xfe\xba\xbe\0",
+    ],
 )
 def test_programs_are_known_by_their_bytes(content: bytes) -> None:
     """C18: whatever the name says."""
@@ -265,6 +287,9 @@ def test_the_size_limit() -> None:
     assert kind(1_000_001) is D
     assert kind(11, limit=10) is D
     assert kind(2_000_000, limit=3_000_000) is A
+    key = b"sk-" + b"a1B2" * 8  # one of that size is searched for secrets as any other
+    asked = judge(Access("file_ops.write_file", WRITE, INSIDE, key), TRUSTED, max_write=len(key))
+    assert asked.reasons == ("secret_content",)
 
 
 @pytest.mark.parametrize(
