@@ -120,6 +120,9 @@ async def test_a_paused_session_that_is_left_keeps_nothing_alive(tmp_path: Path)
         waiting = [t for t in asyncio.all_tasks() if "_guarded" in repr(t.get_coro())]
         assert waiting == []
         assert s.state.turn is not None  # nobody said that it was stopped
+        told = len(s.records)
+        s.engine.keep_draft("too late")
+        assert len(s.records) == told
     del s
     gc.collect()
     assert left[0]() is None
