@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import select
 import threading
@@ -52,11 +53,10 @@ class EarlyKeys:
             ready, _, _ = select.select([self._fd, self._wake_read], [], [])
             if self._wake_read in ready:
                 return
-            try:
+            data = b""
+            with contextlib.suppress(OSError):
                 data = os.read(self._fd, _READ)
-            except OSError:  # the terminal hung up; the app will see it too
-                return
-            if not data:
+            if not data:  # the terminal hung up; the app will see it too
                 return
             self._came += data
             if self._showing:

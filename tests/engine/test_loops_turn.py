@@ -453,7 +453,8 @@ async def test_a_waiting_message_can_be_taken_back(tmp_path: Path) -> None:
         assert s.engine.take_back(waits) == "the second"
         assert not s.engine.change_queued(waits, "gone")
         await s.engine.undo()
-        assert s.notices() == ["undo.busy"]
+        await s.engine.redo()
+        assert s.notices() == ["undo.busy", "undo.busy"]
         s.server.release("a")
         await s.ended()
         assert s.state.queue == ()

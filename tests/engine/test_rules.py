@@ -14,6 +14,7 @@ from support.session import action, decision, script, session
 from support.session import done as ended
 from support.shell import ShellBench
 
+from duckflow_tui.session.kept_rules import LARGEST
 from duckflow_tui.state.gates import GateChoice, Grant, GrantAdded, GrantRevoked
 from duckflow_tui.state.operations import Outcome
 
@@ -190,6 +191,22 @@ async def test_a_rule_that_cannot_be_kept_holds_in_the_session_and_that_is_said(
         await made.ended()
         assert "rules.not_kept" in made.notices()
         assert [g.source for g in made.state.grants] == ["key"]
+
+
+async def test_a_rule_that_cannot_be_forgotten_ends_now_and_that_is_said(tmp_path: Path) -> None:
+    replies = script(decision("I write.", writes("a.txt", "1")), ended())
+    async with session(tmp_path, replies) as made:
+        await made.engine.send("write it")
+        await made.answer(GateChoice.PROJECT)
+        await made.ended()
+        file = rules_file(tmp_path)
+        file.write_bytes(b" " * (LARGEST + 1))
+        problem = await made.engine.rules.revoke(made.state.grants[0])
+        assert problem is not None
+        assert problem.key == "rules.not_forgotten"
+        assert problem.params["path"] == str(file)
+        assert f"{LARGEST:,} bytes" in problem.params["reason"]
+        assert made.state.grants == ()
 
 
 async def test_a_rule_of_the_command_line_that_is_revoked_names_nothing_more(

@@ -135,10 +135,13 @@ def test_a_terminal_that_hangs_up_ends_the_reading() -> None:
     """The end of the file, or an error: what came before is kept."""
     for hang_up in ("end", "error"):
         shown = Shown()
-        reading, writing = os.pipe() if hang_up == "end" else reversed(os.openpty())
+        reading, writing = os.pipe() if hang_up == "end" else os.openpty()
         keys = EarlyKeys(reading, shown)
         os.write(writing, b"a\n" if hang_up == "error" else b"a")
         shown.wait("a")
         os.close(writing)
+        for reader in [t for t in threading.enumerate() if t.name == "early keys"]:
+            reader.join(DEADLINE)
+            assert not reader.is_alive(), hang_up
         assert keys.take().startswith(b"a")
         os.close(reading)
