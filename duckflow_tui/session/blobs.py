@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.folders import draft_in, open_plain, opened, places
+from duckflow_tui.session.folders import OWN_FOLDER, draft_in, open_plain, opened, places
 from duckflow_tui.state.base import digest
 
 BLOBS: Final = "blobs"  # in the session's folder
@@ -85,8 +85,8 @@ class FileBlobs:
     def _keep(self, source: BinaryIO) -> str:
         """Copy to a draft, then give it the name of what was copied."""
         if not self._folder.is_dir():
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._folder.chmod(0o700)  # the umask may have taken our own rights
+            self._folder.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
+            self._folder.chmod(OWN_FOLDER)  # the umask may have taken our own rights
         found = hashlib.sha256()
         with opened(self._folder) as folder:
             with draft_in(self._disk, folder) as draft:
@@ -95,8 +95,8 @@ class FileBlobs:
                     draft.write(piece)
                 sha = found.hexdigest()
                 with contextlib.suppress(FileExistsError):
-                    os.mkdir(sha[:2], 0o700, dir_fd=folder)
-                    os.chmod(sha[:2], 0o700, dir_fd=folder)
+                    os.mkdir(sha[:2], OWN_FOLDER, dir_fd=folder)
+                    os.chmod(sha[:2], OWN_FOLDER, dir_fd=folder)
                 with opened(sha[:2], folder) as shelf:
                     draft.become(shelf, sha)
                     self._disk.sync_directory(shelf)

@@ -21,6 +21,7 @@ from duckflow_tui.state.base import digest
 
 _PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 OWN: Final = 0o600  # of a file that only the user may read and write
+OWN_FOLDER: Final = 0o700  # of a folder for the user alone
 TRASH: Final = "trash"  # beside ``sessions``, with the same folders in it
 
 
@@ -229,7 +230,7 @@ class SessionFolder:
     def create(cls, path: Path, disk: Disk) -> SessionFolder:
         """Make the folder with what lies above it; raises OSError, also for a link on the way."""
         state_dir = path.parents[2]
-        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        state_dir.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
         descriptor = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         for part in path.relative_to(state_dir).parts:
             descriptor = _inside(descriptor, part, disk)
@@ -298,11 +299,11 @@ def _inside(parent: int, name: str, disk: Disk) -> int:
     """Open a folder in a folder, made when it is not there; closes the outer one."""
     try:
         try:
-            os.mkdir(name, 0o700, dir_fd=parent)
+            os.mkdir(name, OWN_FOLDER, dir_fd=parent)
         except FileExistsError:
             pass
         else:
-            os.chmod(name, 0o700, dir_fd=parent)  # the umask may have taken our own rights
+            os.chmod(name, OWN_FOLDER, dir_fd=parent)  # the umask may have taken our own rights
         descriptor = _open_folder(parent, name)
         try:
             disk.sync_directory(parent)  # also of one that an earlier try could not sync
@@ -320,7 +321,7 @@ def _open_folder(parent: int | None, name: str) -> int:
     status = os.fstat(descriptor)
     if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) & 0o077:
         with contextlib.suppress(OSError):  # on a disk that can only be read
-            os.fchmod(descriptor, 0o700)
+            os.fchmod(descriptor, OWN_FOLDER)
     return descriptor
 
 

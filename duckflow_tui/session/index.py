@@ -26,12 +26,18 @@ from pydantic import ValidationError
 from duckflow_tui import __version__
 from duckflow_tui.session.facts import Piece, SessionFacts
 from duckflow_tui.session.faults import NotASession, SessionUnreadable
-from duckflow_tui.session.folders import FOLDER, TRASH, SessionFolder, SessionPlace
+from duckflow_tui.session.folders import (
+    FOLDER,
+    OWN,
+    OWN_FOLDER,
+    TRASH,
+    SessionFolder,
+    SessionPlace,
+)
 from duckflow_tui.session.records import SCHEMA, as_bytes
 
 FILE_NAME: Final = "sessions-index.sqlite3"
-_VERSION: Final = 2  # of the tables and of what is put in them
-_MADE_BY: Final = f"{__version__} {SCHEMA} {_VERSION}"
+_MADE_BY: Final = f"{__version__} {SCHEMA} 2"  # the last: of the tables and of what is in them
 _TRIGRAM: Final = 3  # characters of the shortest word that the index finds
 _BUSY_S: Final = 2.0  # seconds that another process may write
 
@@ -168,33 +174,27 @@ class SessionIndex:
     def _do(self, act: Callable[[sqlite3.Connection], T]) -> T:
         """Do it in a transaction; where the file is broken anew, where it fails in memory."""
         with self._lock:
-            for begin in (self._on_disk, self._anew, self._in_memory):
+            for begin in (self._on_disk, self._anew):
                 try:
-                    if self._open is None:
-                        self._open = begin()
-                    with self._open:
-                        return act(self._open)
+                    with self._open or begin() as db:
+                        return act(db)
                 except (_Outdated, sqlite3.DatabaseError, OSError) as error:
                     log.info("the index of sessions begins anew: %s", error)
                     self._close()
-                    broken = isinstance(error, _Outdated) or _is_broken(error)
-                    if begin == self._on_disk and not broken:
-                        self._open = self._in_memory()
-            raise sqlite3.DatabaseError("no index of sessions, not even in memory")
+                    if not (isinstance(error, _Outdated) or _is_broken(error)):
+                        break
+            with self._in_memory() as db:
+                return act(db)
 
     def _on_disk(self) -> sqlite3.Connection:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._path.parent.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        os.close(os.open(self._path, flags, 0o600))
-        os.chmod(self._path, 0o600)
-        db = sqlite3.connect(self._path, timeout=_BUSY_S, check_same_thread=False)
-        try:
-            db.execute("PRAGMA journal_mode=WAL")
-            db.execute("PRAGMA synchronous=OFF")  # it can be made again
-            self._check(db)
-        except (sqlite3.Error, _Outdated):
-            db.close()
-            raise
+        os.close(os.open(self._path, flags, OWN))
+        os.chmod(self._path, OWN)
+        db = self._open = sqlite3.connect(self._path, timeout=_BUSY_S, check_same_thread=False)
+        db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=OFF")  # it can be made again
+        self._check(db)
         return db
 
     def _anew(self) -> sqlite3.Connection:
@@ -204,7 +204,7 @@ class SessionIndex:
         return self._on_disk()
 
     def _in_memory(self) -> sqlite3.Connection:
-        db = sqlite3.connect(":memory:", check_same_thread=False)
+        db = self._open = sqlite3.connect(":memory:", check_same_thread=False)
         self._check(db)
         return db
 
@@ -244,14 +244,11 @@ def _is_broken(error: Exception) -> bool:
 
 def _search(db: sqlite3.Connection, words: list[str], trigrams: bool) -> dict[bytes, Match]:
     sets = [_with_word(db, word, trigrams) for word in words]
-    together = sets[0].intersection(*sets[1:])  # pieces that hold all the words
-    best = _newest(together)
-    if len(sets) > 1:
-        sessions = {session for _, session in sets[0]}
-        for found in sets[1:]:
-            sessions &= {session for _, session in found}
-        apart = _newest(sets[0].union(*sets[1:]))
-        best = {session: best.get(session) or apart[session] for session in sessions}
+    together = _newest(sets[0].intersection(*sets))  # pieces that hold all the words
+    apart = _newest(sets[0].union(*sets))
+    by_word = [{session for _, session in found} for found in sets]
+    sessions = by_word[0].intersection(*by_word)
+    best = {session: together.get(session) or apart[session] for session in sessions}
     matches: dict[bytes, Match] = {}
     for session, (count, newest) in best.items():
         key, who, at, text = db.execute(
@@ -268,7 +265,7 @@ def _newest(found: set[tuple[int, int]]) -> dict[int, tuple[int, int]]:
     best: dict[int, tuple[int, int]] = {}
     for piece, session in found:
         count, newest = best.get(session, (0, 0))
-        best[session] = count + 1, piece if piece > newest else newest
+        best[session] = count + 1, max(piece, newest)
     return best
 
 
@@ -314,8 +311,8 @@ def move(state_dir: Path, place: SessionPlace, *, to_trash: bool) -> Path:
     with _nobody_writes(place.path):
         try:
             for folder in (target.parent.parent, target.parent):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                folder.chmod(0o700)
+                folder.mkdir(mode=OWN_FOLDER, exist_ok=True)
+                folder.chmod(OWN_FOLDER)
             if os.path.lexists(target):
                 raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
             os.rename(place.path, target)

@@ -8,7 +8,6 @@ import fcntl
 import json
 import os
 import re
-import stat
 from collections.abc import Callable, Generator, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
 from duckflow_tui.prompting.layers import LongMemory
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.folders import draft_in, open_plain, opened
+from duckflow_tui.session.folders import OWN_FOLDER, draft_in, open_plain, opened
 from duckflow_tui.state.base import Clock, digest
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, check_words, same
 
@@ -223,10 +222,9 @@ class SmallFiles:
     @contextlib.contextmanager
     def changing(self) -> Generator[int]:
         """The folder, made where it lacks, with no other process of ours changing it meanwhile."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
         with opened(self._folder, flags=os.O_NOFOLLOW) as folder:
-            if stat.S_IMODE(os.fstat(folder).st_mode) != 0o700:
-                os.fchmod(folder, 0o700)
+            os.fchmod(folder, OWN_FOLDER)
             fcntl.flock(folder, fcntl.LOCK_EX)
             yield folder
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
 import sqlite3
 import stat
+import threading
 import time
 from pathlib import Path
 from typing import Final
@@ -365,6 +367,90 @@ def test_a_word_of_three_letters_is_found_whatever_its_case(tmp_path: Path) -> N
     catalog = Catalog(tmp_path)
     catalog.refresh()
     assert len(catalog.search("ärA")) == 1
+
+
+def index_of(path: Path) -> SessionIndex:
+    """With what another one has put there."""
+    return SessionIndex(path / FILE_NAME)
+
+
+def put(index: SessionIndex, key: bytes, *texts: str) -> None:
+    index.put(key, "1", SessionFacts(session_id="s"), [Piece(who="ai", text=t) for t in texts])
+
+
+def test_what_is_put_or_moved_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
+    index = index_of(tmp_path)
+    put(index, b"a", "old words")
+    put(index, b"a", "new words")
+    put(index, b"b", "other words")
+    index.move(b"b", b"c")
+    put(index, b"b", "last words")
+    index.move(b"b", b"c")
+    index.close()
+    again = index_of(tmp_path)  # all of it stands in the file
+    assert set(again.stamps()) == {b"a", b"c"}
+    assert [piece.text for key in (b"a", b"c") for piece in again.pieces(key, 9)] == [
+        "new words",
+        "last words",
+    ]
+    again.close()
+
+
+def test_of_several_words_the_newest_place_that_holds_all_is_shown_or_any(tmp_path: Path) -> None:
+    index = index_of(tmp_path)
+    put(index, b"a", "alpha", "beta", "alpha beta", "alpha beta", "beta", "alpha")
+    put(index, b"b", "beta", "alpha", "gamma")
+    put(index, b"c", "alpha", "beta")
+    put(index, b"d", "alpha")
+    found = index.search(["alpha", "beta"])
+    assert {key: (match.count, match.piece.text) for key, match in found.items()} == {
+        b"a": (2, "alpha beta"),
+        b"b": (2, "alpha"),
+        b"c": (2, "beta"),
+    }
+    around = index.pieces(b"a", 2, found[b"a"].at)
+    assert [piece.text for piece in around] == ["alpha beta", "alpha beta", "beta"]
+    three = index.search(["gamma", "alpha", "beta"])
+    assert {key: (match.count, match.piece.text) for key, match in three.items()} == {
+        b"b": (3, "gamma")
+    }
+    index.close()
+
+
+def test_an_index_is_made_for_its_user_alone_and_serves_every_thread(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "state"
+    index = index_of(folder)
+    for key in (b"a", b"b"):
+        thread = threading.Thread(target=put, args=(index, key, "words"))
+        thread.start()
+        thread.join()
+    assert set(index.stamps()) == {b"a", b"b"}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / FILE_NAME).stat().st_mode) == 0o600
+    with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as other:
+        assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)  # nobody waits for it
+    index.close()
+
+
+def test_a_link_or_a_pipe_in_the_place_of_the_index_stays_and_memory_serves(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / FILE_NAME).symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / FILE_NAME)
+    for folder in ("link", "pipe"):
+        index = index_of(tmp_path / folder)
+        thread = threading.Thread(target=put, args=(index, b"a", "words"))
+        thread.start()
+        thread.join()
+        assert set(index.search(["words"])) == {b"a"}
+        index.close()
+        assert index.stamps() == {}
+        index.close()
+    assert (tmp_path / "link" / FILE_NAME).is_symlink()
+    assert (tmp_path / "pipe" / FILE_NAME).is_fifo()
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_what_is_forgotten_is_not_found(tmp_path: Path) -> None:
