@@ -212,7 +212,7 @@ async def test_the_diff_of_the_session_stands_in_the_pane_until_files_change_aga
         app.run_typed("/diff session")
         counts = {"files": 2, "added": 6, "removed": 2}
         await settled(pilot, lambda: above("session_said", **counts), "the counts")
-        assert app.focused is diff.view
+        await settled(pilot, lambda: app.focused is diff.view, "the focus")
         await pilot.press("]")
         assert diff.view.heading.path == "src/big.py"
         store.dispatch(DraftSaved(text="x"))

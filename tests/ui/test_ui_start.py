@@ -70,7 +70,9 @@ async def test_a_click_begins_a_story_and_leaves_what_is_written() -> None:
 
 async def test_a_number_or_enter_goes_on_with_a_session_of_the_folder(tmp_path: Path) -> None:
     shelf(tmp_path)
-    sources = Sources(FakeEngine(store_with()), catalog=Catalog(tmp_path, clock=ManualClock(NOW)))
+    catalog = Catalog(tmp_path, clock=ManualClock(NOW))
+    catalog.refresh()  # all of them: the app lists what it can read in a fifth of a second
+    sources = Sources(FakeEngine(store_with()), catalog=catalog)
     options = AppOptions(workspace="/work/little-shop", animation=False)
     app = app_on(sources, options, ManualClock(NOW))
     async with standing(app, 80, 24) as pilot:
