@@ -32,6 +32,7 @@ def app_of(state_dir: Path, language: str, *, choose: bool = False) -> DuckflowA
     theme = "duck-light" if language == "ja" else "duck-dark"
     engine = FakeEngine(store_with())
     catalog = Catalog(state_dir, clock=ManualClock(NOW), measure=sized)
+    catalog.refresh()  # all of them: the list behind the page is what a fifth of a second reads
     return app_with(engine, language=language, theme=theme, catalog=catalog, choose=choose)
 
 
