@@ -389,12 +389,10 @@ def read_bytes(path: Path) -> bytes:
                 raise NotASession("foreign", path)
             if status.st_size > LARGEST:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-            found = cast("bytes | None", file.read(LARGEST))
+            # None: of a file of the system's own, which has nothing to say now.
+            return cast("bytes | None", file.read(LARGEST)) or b""
     except OSError as error:
         raise opening(path, error) from error
-    if found is None:  # of a file of the system's own, which has nothing to say now
-        raise NotASession("foreign", path)
-    return found
 
 
 def _text(value: object) -> str:

@@ -198,15 +198,14 @@ def figures_of(found: Sequence[SessionFacts]) -> Figures:
 
 def _scores(messages: Sequence[Message]) -> list[float]:
     """How far each message of the user was met, by the last judgement before the next one."""
-    scores: list[float] = []
-    judged = False  # since the user's last message
+    scores: dict[str, float] = {}  # by the message
+    asked = ""
     for message in messages:
         if isinstance(message, UserMessage) and not message.aside:
-            judged = False
+            asked = message.message_id
         elif isinstance(message, ReviewMessage):
-            scores[len(scores) - judged :] = [message.review.score]
-            judged = True
-    return scores
+            scores[asked] = message.review.score
+    return list(scores.values())
 
 
 def facts_of_unreadable(session_id: str, fault: SessionFault) -> SessionFacts:

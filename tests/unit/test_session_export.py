@@ -106,6 +106,15 @@ def test_a_request_that_was_left_is_told_with_its_open_requirements(tmp_path: Pa
     assert "## Earlier request, not finished: write the notes\n\n- ○ P1 say why — open" in text
 
 
+def test_what_a_report_only_repeats_is_said_once() -> None:
+    said = "All three tests pass."
+    state = AgentState()
+    report = ReportMessage(message_id="m", report=plans.report(summary=said), at=NOW)
+    state.messages = [assistant(f"{said} The cap is gone."), report]
+    text = markdown(state, SessionFacts(session_id="s"), Catalogue("en"), str)
+    assert (text.count(said), "**✓ Reproduce the wrong total**\n" in text) == (1, True)
+
+
 def test_every_kind_of_message_has_words_in_both_languages(tmp_path: Path) -> None:
     record_of = {"en": "session_00000001", "ja": "session_00000002"}
     for language, session_id in record_of.items():
@@ -304,8 +313,8 @@ def test_an_open_gate_is_no_approval_in_an_export(tmp_path: Path) -> None:
         ("[1, 2]", NotASession, "foreign"),
         ('{"records": []}', NotASession, "foreign"),
         ('{"duckflow_session": 1, "schema_version": 1, "records": 7}', NotASession, "foreign"),
-        ('{"duckflow_session": 9, "schema_version": 1, "records": []}', NewerSession, "newer"),
-        ('{"duckflow_session": 1, "schema_version": 99, "records": []}', NewerSession, "newer"),
+        ('{"duckflow_session": 2, "schema_version": 1, "records": []}', NewerSession, "newer"),
+        ('{"duckflow_session": 1, "schema_version": 2, "records": []}', NewerSession, "newer"),
         (None, NotASession, "missing"),
     ],
 )

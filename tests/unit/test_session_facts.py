@@ -9,6 +9,7 @@ import pytest
 from support import plans
 from support.consults import attempt, budget, requirements, review, reviewed
 from support.conversations import assistant, notice, operation, user
+from support.gates import gate
 
 from duckflow_tui.session.facts import (
     Figures,
@@ -140,6 +141,8 @@ def test_a_session_is_where_its_turn_was_left() -> None:
     assert facts(state).state == "paused"
     state.cards = (budget(),)
     assert facts(state).state == "card"
+    state.gates = (gate(),)
+    assert facts(state).state == "gate"
 
 
 def test_records_that_are_lost_and_what_cannot_be_opened_are_told() -> None:
@@ -234,7 +237,7 @@ def test_what_names_a_session_comes_first_and_what_waits_last() -> None:
     asked = [item.requirement for item in requirements()]
     named = ["name", "/w", "branch", "draft", plan.name, plan.goal]
     assert first.text.split("\n") == [*named, *(step.name for step in plan.steps), *asked, *asked]
-    assert first.who == "title"
+    assert (first.who, first.at) == ("title", 0.0)
     assert (last.who, last.text, last.at) == ("user", "wait␛", 3.0)
 
 
@@ -249,7 +252,7 @@ def test_the_figures_of_a_month_add_up_what_came_of_its_requests() -> None:
     state.messages += [scores[1.0], user("and the README", 3), scores[0.25]]
     state.turns = [
         TurnSummary(turn_id=f"t{number}", outcome=outcome, llm_calls=2)
-        for number, outcome in enumerate(("done", "failed"))
+        for number, outcome in enumerate(("done", "failed", "stopped"))
     ]
     state.usage = state.usage.model_copy(update={"calls": 9})
     state.undone_calls = ("call_1",)
@@ -258,8 +261,8 @@ def test_the_figures_of_a_month_add_up_what_came_of_its_requests() -> None:
     left_out = [one.model_copy(update={"demo": True}), one.model_copy(update={"turns": 0})]
     months = figures_by_month([earlier, one, *left_out, one])
     assert list(months) == ["2023-11", "2023-07"]
-    assert months["2023-07"] == Figures(1, 2, 1, 3, 2, 1.25, 9, 1)
-    assert months["2023-11"] == Figures(2, 4, 2, 6, 4, 2.5, 18, 2)
+    assert months["2023-07"] == Figures(1, 3, 1, 4, 2, 1.25, 9, 1)
+    assert months["2023-11"] == Figures(2, 6, 2, 8, 4, 2.5, 18, 2)
 
 
 def test_of_a_session_whose_journal_was_not_read_nothing_is_counted() -> None:

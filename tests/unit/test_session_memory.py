@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import time
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.journal_disks import FaultyDisk
 from support.pinned import ManualClock
 
 from duckflow_tui.safety.changing import Disk
@@ -21,6 +23,7 @@ from duckflow_tui.session.memory import (
     LARGEST,
     MemoryWords,
     ProjectMemory,
+    SmallFiles,
     decoded,
     encoded,
     memory_lines,
@@ -262,6 +265,80 @@ async def test_a_file_that_is_too_large_or_no_text_is_left_alone(tmp_path: Path)
                 await made.lines()
         assert path.read_bytes() == raw
         made.load()  # prompts go on without it, or with what there is room for
+
+
+async def test_notes_may_have_64_kb_and_no_byte_more(tmp_path: Path) -> None:
+    made = memory(tmp_path)
+    (tmp_path / "memory").mkdir()
+    line = f"- {TODAY} one more line\n".encode()
+    own = b"# mine\n## Worked\n"
+    for more in (0, 1):
+        left = 65_536 - len(own) - len(line) + more
+        notes(made).write_bytes(own + b"x" * (left - 1) + b"\n")
+        if more:
+            assert await fault_of(made, "one more line") == "full"
+        else:
+            await made.remember("one more line", "worked")
+            assert len(notes(made).read_bytes()) == 65_536
+            assert len(await made.lines()) == 2
+    notes(made).write_bytes(b"x" * 65_537)
+    with pytest.raises(MemoryFault) as caught:
+        await made.lines()
+    assert caught.value.code == "full"
+
+
+async def test_what_is_told_is_known_to_prompts_at_once(tmp_path: Path) -> None:
+    """Also what the user wrote by hand, once it is read again."""
+    made = memory(tmp_path)
+    await made.remember("a way", "worked")
+    assert made.known.learned_patterns == ("worked: a way",)
+    notes(made).write_text("## Failed\n- a dead end\n")
+    await made.reread()
+    assert made.known.learned_patterns == ("failed: a dead end",)
+    with pytest.raises(MemoryFault) as caught:
+        await made.check("A dead end")
+    assert caught.value.code == "known"
+    await made.check("another way")
+
+
+def test_the_folder_is_made_for_the_user_alone_and_held_while_it_changes(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "memory"
+    disk = FaultyDisk()
+    files = SmallFiles(folder, disk)
+    with files.changing() as held:
+        other = os.open(folder, os.O_RDONLY)
+        with pytest.raises(BlockingIOError):  # another process would have to wait
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(other)
+        files.replace(held, "a.md", b"new")
+    assert disk.calls[-2:] == ["rename", "sync_directory"]
+    assert files.read("a.md", 9) == b"new"
+    folder.chmod(0o755)
+    with files.changing():
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    ("text", "noted"),
+    [
+        ("# mine", "# mine\n\n## Worked\n- 2025-06-15 x\n"),
+        ("# mine\n", "# mine\n\n## Worked\n- 2025-06-15 x\n"),
+        ("# mine\n\n", "# mine\n\n## Worked\n- 2025-06-15 x\n"),
+        (
+            "## Worked\n- a\n## Failed\n## Worked\n- b\n",
+            "## Worked\n- a\n- 2025-06-15 x\n## Failed\n## Worked\n- b\n",
+        ),
+    ],
+)
+def test_a_line_goes_to_the_end_of_the_first_section_of_its_kind(text: str, noted: str) -> None:
+    assert with_line(text, "worked", "x", TODAY, WORDS) == noted
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 9])
+def test_a_line_is_taken_out_wherever_it_stands_now(number: int) -> None:
+    line = MemoryLine(number, "worked", "b", "", "- b")
+    assert without_line("- a\n- b", line) == "- a\n"
+    assert without_line("- a\n- c", line) is None
 
 
 async def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
