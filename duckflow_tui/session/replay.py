@@ -80,7 +80,7 @@ class Tape:
 
     def state_at(self, position: int) -> AgentState:
         """A state of its own as it was there, from the nearest one that is kept."""
-        kept = min(position // self._every, len(self._images) - 1)
+        kept = position // self._every
         state = _again(self._images[kept])
         for beat in self.beats[kept * self._every : position]:
             beat.event.apply(state)
@@ -166,9 +166,7 @@ def _file(path: Path) -> Tape:
     try:
         read = read_export(path)
         return _tape(read, read.lost, path)
-    except NotASession as fault:
-        if fault.code != "foreign":
-            raise
+    except NotASession:
         data = read_bytes(path)
         if not data.strip():
             raise NotASession("empty", path) from None
@@ -181,23 +179,13 @@ def _file(path: Path) -> Tape:
 def _lines(data: bytes) -> SessionRead:
     """What ``--json`` printed: a record a line. Lines that are none are left out."""
     read = SessionRead()
-    for number, line in enumerate(data.splitlines(), 1):
+    for number, line in enumerate(filter(bytes.strip, data.splitlines())):
         try:
-            value = json_of(line) if line.strip() else None
-        except (ValueError, RecursionError):
-            value = line
-        if not isinstance(value, dict):
-            if value is not None:
-                read.unread.append(Unread(0, number, "no_event"))
-            continue
-        fields = cast("dict[str, Any]", value)
-        if (
-            fields.get("seq", 0) is None and "kind" in fields
-        ):  # of ``--stream``: shown once, and no record
-            continue
-        try:
+            fields = cast("dict[str, Any]", json_of(line))
+            if fields["seq"] is None:  # of ``--stream``: shown once, and no record
+                continue
             entry = RecordedEvent(int(fields.pop("seq")), moment(fields["at"]), _own(fields))
-        except (TypeError, ValueError, KeyError, OverflowError):
+        except (*(TypeError, ValueError, KeyError), *(OverflowError, RecursionError)):
             entry = None
         if entry is None or not read.last_seq < entry.seq <= MAX_SEQ:
             read.unread.append(Unread(0, number, "no_event"))

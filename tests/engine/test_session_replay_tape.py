@@ -7,10 +7,11 @@ import time
 from pathlib import Path
 
 import pytest
+from support.consults import budget, consultation, escalation, question
 from support.journal_disks import content, drive, put
 from support.journal_events import answered, begun, finished, opened, requested, started, turn
 from support.pinned import ManualClock
-from support.plans import failed_report, report
+from support.plans import draft, failed_report, plan_card, report
 
 from duckflow_tui.session.export import json_lines, write_file
 from duckflow_tui.session.faults import SessionFault
@@ -22,6 +23,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
+from duckflow_tui.state.gates import CardOpened
 from duckflow_tui.state.goal import (
     AttemptResult,
     ObjectiveChanged,
@@ -31,9 +33,13 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.operations import OperationResult, Outcome
+from duckflow_tui.state.pace import Pattern
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.plan_events import ReportAdded
+from duckflow_tui.state.session import DraftSaved
 from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnStarted
+from duckflow_tui.state.usage import LlmCallFinished
 
 EVENTS: list[Event] = [started(), *turn(1), *turn(2), requested("c"), opened("c"), answered("c")]
 
@@ -126,6 +132,110 @@ def test_turning_points_are_where_they_are_first_seen() -> None:
     assert before is not None
     assert before.position == 3
     assert (tape.mark_after(15), tape.mark_before(3)) == (None, None)
+
+
+def check(outcome: Outcome, exit_code: int | None, *, for_requirement: str) -> OperationFinished:
+    result = OperationResult(outcome=outcome, text="", exit_code=exit_code)
+    return OperationFinished(
+        message=OperationMessage(
+            call_id="c",
+            operation="shell.run",
+            args={},
+            result=result,
+            for_requirement=for_requirement,
+            at=3.0,
+        )
+    )
+
+
+def notice(level: Level) -> NoticeAdded:
+    return NoticeAdded(message=NoticeMessage(message_id="n", level=level, key="x", at=1.0))
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        (CardOpened(card=plan_card(draft())), "gate"),
+        (CardOpened(card=consultation(Pattern.STAGNATION)), "consultation"),
+        (CardOpened(card=escalation()), "consultation"),
+        (CardOpened(card=budget()), "consultation"),
+        (CardOpened(card=question()), "gate"),
+        (notice(Level.ERROR), "failure"),
+        (notice(Level.WARNING), None),
+        (check(Outcome.ERROR, None, for_requirement=""), "failure"),
+        (check(Outcome.INVALID, None, for_requirement=""), "failure"),
+        (check(Outcome.DENIED, None, for_requirement=""), "failure"),
+        (check(Outcome.REJECTED, None, for_requirement=""), None),
+        (check(Outcome.OK, 1, for_requirement=""), None),
+        (check(Outcome.OK, 1, for_requirement="r1"), "failure"),
+        (check(Outcome.OK, 0, for_requirement="r1"), None),
+        (TurnFinished(turn_id="turn_0", outcome="failed", llm_calls=1), "failure"),
+        (TurnFinished(turn_id="turn_0", outcome="done", llm_calls=1), None),
+    ],
+)
+def test_what_is_a_turning_point(event: Event, kind: str | None) -> None:
+    info = TurnInfo(turn_id="turn_0", message_id="m", started_at=1.0)
+    before = [started(), TurnStarted(turn=info), requested("c"), begun("c")]
+    tape = Tape(entries([*before, event]))
+    assert (len(tape), tape.lost) == (5, 0)
+    assert [mark.kind for mark in tape.marks] == ([kind] if kind else [])
+
+
+def test_the_call_of_a_reply_is_known_where_its_figures_come() -> None:
+    tape = Tape(entries([started(), *turn(1)]))
+    at = [n for n, beat in enumerate(tape.beats) if beat.event.kind == "llm_call"]
+    calls = [call for n in range(len(tape)) if (call := tape.call_at(n)) is not None]
+    assert len(calls) == len(at) == 4
+    assert tape.reply_to(calls[0]).llm_id == calls[0].llm_id == "llm_1_1"
+    assert all(tape.call_at(n) is None for n in range(len(tape)) if n not in at)
+    spoken = LlmCallFinished(call=calls[0])
+    beside = LlmCallFinished(call=calls[0].replace(purpose="digest"))
+    unknown = LlmCallFinished(call=calls[0].replace(llm_id="llm_9"))
+    task = LlmCallFinished(call=calls[0].replace(purpose="task"))
+    more = [started(), *turn(1), spoken, beside, unknown, task]
+    tape = Tape(entries(more))
+    found = [tape.call_at(len(more) - back) for back in (4, 3, 2, 1)]
+    assert [call is not None for call in found] == [True, False, False, True]
+
+
+def test_times_are_those_of_the_records() -> None:
+    tape = Tape(entries(EVENTS))
+    assert [tape.time(position) for position in (0, 1, 2, len(tape))] == [
+        *(1001.0, 1001.0, 1002.0),
+        1000.0 + len(EVENTS),
+    ]
+
+
+def test_what_is_no_event_or_does_not_fit_is_counted_and_left_out() -> None:
+    found = entries([started(), begun("never"), DraftSaved(text="x")])
+    found.insert(1, RecordedEvent(9, 1.0, {"kind": "of_a_later_version"}))
+    tape = Tape(found, lost=3)
+    assert [beat.event.kind for beat in tape.beats] == ["session_started", "draft"]
+    assert tape.lost == 5
+
+
+def test_steps_end_at_the_end_and_at_the_start() -> None:
+    tape = Tape(entries(EVENTS))
+    end = len(tape)
+    assert (tape.stop_after(end), tape.stop_before(0), tape.stop_before(1)) == (end, 0, 0)
+    assert tape.stop_after(end - 1) == end
+    nothing = Tape(entries([started()]))
+    assert (nothing.stop_after(0), nothing.stop_before(1)) == (1, 0)
+    assert (nothing.mark_after(0), nothing.mark_before(1)) == (None, None)
+
+
+def test_of_lines_each_number_counts_once_and_what_is_no_event_is_counted(tmp_path: Path) -> None:
+    draft_of = [{"seq": n, "at": 1.0, "kind": "draft", "text": str(n)} for n in range(3)]
+    far = [{**draft_of[1], "seq": 10**12 + n} for n in range(2)]
+    without = [{"seq": 5, "kind": "draft", "text": "x"}, {"at": 1.0, "kind": "draft"}]
+    lines: list[object] = [*draft_of, draft_of[1], 7, "x", None, [1], *without, *far]
+    data = b"\n \n".join(json.dumps(line).encode() for line in lines) + b"\n{\n" + b"[" * 99_999
+    put(tmp_path / "lines.jsonl", data)
+    tape = load_tape(tmp_path / "lines.jsonl")
+    assert [beat.event for beat in tape.beats] == [
+        DraftSaved(text=text) for text in ("1", "2", "1")
+    ]
+    assert tape.lost == 1 + 1 + 4 + 2 + 1 + 2  # of number 0, twice, no object, in part, beyond
 
 
 def test_a_step_passes_over_what_is_not_seen() -> None:
