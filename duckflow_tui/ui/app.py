@@ -326,13 +326,12 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     def action_diff(self, what: str) -> None:
         """Show what became of files since the session began, or its last change again."""
         engine = self.session.acting()
-        if engine is None:
-            return
-        if what == "session":
+        if engine is not None and what == "session":
             self.spawn(self._show_session_diff(engine), "diff")
-        else:
+            return
+        if engine is not None:
             self.bench.diff.follow(engine.store.state)
-            self.bench.show_pane("diff")
+        self.bench.show_pane("diff")
 
     async def _show_session_diff(self, engine: Engine) -> None:
         found, command = await engine.session_diff()

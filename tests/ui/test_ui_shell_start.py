@@ -91,6 +91,15 @@ async def test_without_an_endpoint_the_text_stays() -> None:
         assert app.bench.composer.text == "one"
 
 
+async def test_before_a_session_the_diff_pane_comes_whatever_of_it_is_asked_for() -> None:
+    app = app_with(None)
+    async with standing(app) as pilot:
+        for asked in ("/diff", "/diff last", "/diff session"):
+            app.bench.show_pane("chat")
+            app.run_typed(asked)
+            await settled(pilot, lambda: app.bench.shown == "diff", asked)
+
+
 async def test_the_first_screen_says_how_and_enter_starts_the_demo() -> None:
     app = app_with(None)
     async with standing(app) as pilot:
