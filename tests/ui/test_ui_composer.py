@@ -11,11 +11,18 @@ from support.open_apps import OpenApps
 from support.screens import shown
 from textual import events
 
+from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.history import MessageHistory
 
 
 def engine(*files: str) -> FakeEngine:
     return FakeEngine(store_with(), files)
+
+
+def completed(app: DuckflowApp) -> bool:
+    """Whether a list is open, and is that of all that is written."""
+    looked = [worker for worker in app.workers if worker.group == "completion"]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]  # Worker[Unknown]
+    return app.bench.completions.is_open and all(worker.is_finished for worker in looked)
 
 
 @pytest.mark.parametrize("key", ["ctrl+j", "alt+enter", "shift+enter"])
@@ -130,7 +137,7 @@ async def test_files_complete_and_enter_sends_as_written(open_apps: OpenApps) ->
     fake = engine("src/shop/pricing.py", "src/shop/cart.py")
     async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("s", "e", "e", " ", "@", "p", "r", "i", "c")
-        await settled(pilot, lambda: app.bench.completions.is_open)
+        await settled(pilot, lambda: completed(app), "the list for all of it")
         await pilot.press("tab")
         assert app.bench.composer.text == "see @src/shop/pricing.py "
         assert not app.bench.completions.is_open

@@ -58,7 +58,7 @@ async def test_a_model_that_is_named_with_the_command_is_what_enter_takes(tmp_pa
     with shelf() as (url, _):
         async with at_models(tmp_path, shelf_url=url) as seat:
             await seat.says("/model teal")
-            await seat.sees("Which model answers?", "teal")
+            await seat.sees("Which model answers?", "teal", "Enter take this model")
             await settled(seat.pilot, lambda: "mallard" not in seat.screen, "the others left out")
             await settled(seat.pilot, lambda: "Asking for more" not in seat.screen)
             await seat.pilot.press("enter")

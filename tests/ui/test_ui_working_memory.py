@@ -131,8 +131,10 @@ async def test_where_there_is_room_for_two_rows_a_page_still_says_what_it_is_abo
         assert len(rows) == 2
         app.pop_screen()
         found = iter([("git", "ok", "git 2.43", ""), ("rg", "missing", "no ripgrep", "install")])
-        app.push_screen(HealthBoard(app.words, app.clock, found))
+        board = HealthBoard(app.words, app.clock, found)
+        app.push_screen(board)
         await settled(pilot, lambda: bool(app.screen.query(Page)), "the page")
+        await settled(pilot, lambda: len(board.names()) == 2, "both of them")
         await settled(pilot, lambda: page(app).startswith("› ✓ git"), "the first of them")
         assert "git 2.43" in page(app).splitlines()[1]
         await pilot.press("down")
