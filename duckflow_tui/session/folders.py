@@ -80,21 +80,13 @@ def is_written(path: Path) -> bool:
     Asks the lock itself only where the process that wrote its id into it is alive, so that the
     question stands in nobody's way.
     """
-    try:
-        descriptor = os.open(f"{path}/{_LOCK}", _PLAIN)
-    except OSError:
-        return False
-    try:
-        pid = os.read(descriptor, _PID_BUFFER).strip()
-        if not pid.isdigit() or not _alive(int(pid)):
-            return False
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
+    with contextlib.suppress(OSError), open_plain(f"{path}/{_LOCK}") as file:
+        pid = file.read(_PID_BUFFER).strip()
+        if pid.isdigit() and _alive(int(pid)):
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
     return False
 
 
@@ -102,27 +94,23 @@ def size_of(path: Path | str) -> int:
     """Bytes of all files in the folder; links are not followed."""
     total = 0
     for entry in _entries(path):
-        try:
+        with contextlib.suppress(OSError):  # it has just gone
             if entry.is_dir(follow_symlinks=False):
                 total += size_of(entry.path)
             else:
                 total += entry.stat(follow_symlinks=False).st_size
-        except OSError:
-            continue
     return total
 
 
 def _place(shelf: str, entry: os.DirEntry[str]) -> SessionPlace:
-    marks: list[str] = []
-    newest = 0
-    for name, size, at in sorted(_journal(entry)):
-        marks.append(f"{name}:{size}:{at}")
-        newest = max(newest, at)
-    if not marks:
+    files = sorted(_journal(entry))
+    times = [at for *_, at in files]
+    if not times:
         with contextlib.suppress(OSError):
-            newest = entry.stat(follow_symlinks=False).st_mtime_ns
+            times.append(entry.stat(follow_symlinks=False).st_mtime_ns)
+    stamp = " ".join(f"{name}:{size}:{at}" for name, size, at in files)
     key = os.fsencode(f"{shelf}/{entry.name}")
-    return SessionPlace(Path(entry.path), key, " ".join(marks), newest / 1e9)
+    return SessionPlace(Path(entry.path), key, stamp, max(times, default=0) / 1e9)
 
 
 def _journal(entry: os.DirEntry[str]) -> Iterator[tuple[str, int, int]]:
@@ -130,11 +118,9 @@ def _journal(entry: os.DirEntry[str]) -> Iterator[tuple[str, int, int]]:
         return
     for file in _entries(entry.path):
         if file.name.startswith("journal-"):
-            try:
+            with contextlib.suppress(OSError):  # it has just gone
                 status = file.stat(follow_symlinks=False)
-            except OSError:
-                continue
-            yield file.name, status.st_size, status.st_mtime_ns
+                yield file.name, status.st_size, status.st_mtime_ns
 
 
 def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
@@ -203,7 +189,7 @@ def open_plain(name: str | Path, folder: int | None = None) -> BufferedReader:
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise NotAFile(errno.EINVAL, os.strerror(errno.EINVAL), str(name))
-    return BufferedReader(FileIO(descriptor), 1 << 18)
+    return BufferedReader(FileIO(descriptor), buffer_size=1 << 18)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import stat
 import subprocess
@@ -10,17 +11,21 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.journal_disks import FaultyDisk
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.faults import NotASession, SessionInUse
 from duckflow_tui.session.folders import (
     SessionFolder,
+    draft_in,
     find,
     is_written,
+    opened,
     places,
     session_path,
     size_of,
     snapshot_name,
+    sweep,
     workspace_key,
 )
 
@@ -145,7 +150,7 @@ def test_a_session_is_locked_once_and_says_by_whom(tmp_path: Path) -> None:
         with pytest.raises(SessionInUse) as raised:
             other.lock()
         assert (raised.value.pid, raised.value.path, other.locked) == (os.getpid(), path, False)
-        (path / "lock").write_text("nobody")
+        (path / "lock").write_text("nobody says whose lock this is")
         with pytest.raises(SessionInUse) as raised:
             other.lock()
         assert raised.value.pid == 0
@@ -154,6 +159,7 @@ def test_a_session_is_locked_once_and_says_by_whom(tmp_path: Path) -> None:
         assert not folder.locked
         other.lock()
         assert is_written(path)
+        assert (path / "lock").read_text() == f"{os.getpid()}\n"
     finally:
         other.close()
     assert not is_written(path)
@@ -172,6 +178,9 @@ def test_a_folder_has_its_files_by_number_and_reads_only_plain_ones(tmp_path: Pa
         os.mkfifo(path / "pipe")
         with pytest.raises(NotASession):
             folder.read("pipe")
+        (path / "folder").mkdir()
+        with pytest.raises(NotASession):
+            folder.read("folder")
         (path / "link").symlink_to(path / "x")
         with pytest.raises(OSError, match="symbolic links"):
             folder.read("link")
@@ -188,9 +197,54 @@ def test_a_folder_of_ours_is_for_its_owner_alone_whatever_the_umask(tmp_path: Pa
         os.umask(old)
     below = [path, path.parent, path.parent.parent]
     assert [stat.S_IMODE(folder.stat().st_mode) for folder in below] == [0o700] * 3
-    path.chmod(0o755)
-    SessionFolder.open(path).close()
-    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    for before, after in ((0o755, 0o700), (0o740, 0o700), (0o701, 0o700), (0o500, 0o500)):
+        path.chmod(before)
+        SessionFolder.open(path).close()
+        assert stat.S_IMODE(path.stat().st_mode) == after
+
+
+def test_what_lies_above_a_session_is_made_with_it_and_is_on_the_disk(tmp_path: Path) -> None:
+    """The state folder may be a link, as the user made it; nothing below it may be one."""
+    disk = FaultyDisk()
+    state = tmp_path / "home" / "state"
+    path = session_path(state, HERE, "s1")
+    SessionFolder.create(path, disk).close()
+    assert stat.S_IMODE(state.stat().st_mode) == 0o700
+    assert disk.calls == ["sync_directory"] * 3
+    (tmp_path / "link").symlink_to(state)
+    linked = session_path(tmp_path / "link", HERE, "s2")
+    SessionFolder.create(linked, disk).close()
+    assert (path.parent / "s2").is_dir()
+    (path.parent / "s3").symlink_to(path)
+    with pytest.raises(OSError, match=r"irectory|symbolic"):
+        SessionFolder.create(path.parent / "s3", disk)
+    for at in (1, 2, 3):  # nothing is left open
+        with pytest.raises(OSError, match="Input/output error"):
+            SessionFolder.create(path.parent / "s4", FaultyDisk(at))
+
+
+def test_only_a_folder_is_opened_as_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(NotADirectoryError), opened(tmp_path / "file"):
+        pass
+
+
+def test_a_draft_that_was_left_is_swept_and_nothing_else(tmp_path: Path) -> None:
+    for name in (".x.draft", "notes.draft", ".0123456789abcdef"):
+        (tmp_path / name).write_bytes(b"")
+    with opened(tmp_path) as folder:
+        before = set(os.listdir(folder))
+        with draft_in(Disk(), folder) as draft:
+            draft.write(b"half")
+            (name,) = set(os.listdir(folder)) - before
+            draft.become(folder, "whole")
+        (tmp_path / name).write_bytes(b"half")
+        sweep(folder)
+    assert set(os.listdir(tmp_path)) == {*before, "whole"}
+
+
+def test_a_workspace_has_a_shelf_of_sixteen_digits() -> None:
+    assert workspace_key(HERE) == hashlib.sha256(HERE.encode()).hexdigest()[:16]
 
 
 @pytest.mark.parametrize("session_id", ["", "../x", "a/b", "-a", "a" * 65, "a.b"])
@@ -203,7 +257,13 @@ def test_what_is_no_id_leads_to_no_folder(tmp_path: Path, session_id: str) -> No
 def test_a_link_where_a_session_should_be_is_listed_by_its_own_time(tmp_path: Path) -> None:
     (tmp_path / "sessions" / "shelf").mkdir(parents=True)
     link = tmp_path / "sessions" / "shelf" / "s1"
-    link.symlink_to(tmp_path)
-    os.utime(tmp_path, (1.0, 1.0))
+    link.symlink_to(made(tmp_path, "s2", top="elsewhere"))
     (place,) = places(tmp_path)
-    assert place.changed_at == link.lstat().st_mtime_ns / 1e9
+    assert (place.stamp, place.changed_at) == ("", link.lstat().st_mtime_ns / 1e9)
+
+
+def test_a_journal_that_is_a_link_is_known_by_the_link(tmp_path: Path) -> None:
+    path = made(tmp_path, "s1")
+    (path / "journal-2.d1").symlink_to("journal-1.d1")
+    (place,) = places(tmp_path)
+    assert f"journal-2.d1:{len('journal-1.d1')}:" in place.stamp

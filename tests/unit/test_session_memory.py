@@ -311,7 +311,7 @@ def test_the_folder_is_made_for_the_user_alone_and_held_while_it_changes(tmp_pat
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(other)
         files.replace(held, "a.md", b"new")
-    assert disk.calls[-2:] == ["rename", "sync_directory"]
+    assert disk.calls[-3:] == ["sync", "rename", "sync_directory"]
     assert files.read("a.md", 9) == b"new"
     folder.chmod(0o755)
     with files.changing():
