@@ -84,9 +84,8 @@ class FileBlobs:
 
     def _keep(self, source: BinaryIO) -> str:
         """Copy to a draft, then give it the name of what was copied."""
-        if not self._folder.is_dir():
-            self._folder.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
-            self._folder.chmod(OWN_FOLDER)  # the umask may have taken our own rights
+        self._folder.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
+        self._folder.chmod(OWN_FOLDER)  # the umask may have taken our own rights
         found = hashlib.sha256()
         with opened(self._folder) as folder:
             with draft_in(self._disk, folder) as draft:

@@ -80,7 +80,7 @@ def _all(place: SnapshotPlace, image: Image, redact: Redact | None) -> Iterator[
     yield {"snapshot": "state", "schema": SCHEMA, "app": __version__, **place._asdict()}
     for piece in pieces(image):
         yield piece if redact is None else without_secrets(piece, redact, fits)
-    yield {"end": True}
+    yield {"end": "state"}
 
 
 def _lines(file: Any) -> Iterator[dict[str, Any]]:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import plans, prompt_states, running_states
-from support.journal_disks import drive, read, seqs, until
+from support.journal_disks import FaultyDisk, drive, read, seqs, until
 from support.journal_events import said, started, turn
 from support.pinned import ManualClock
 
 from duckflow_tui.safety.secrets import REDACTED, Redactor
+from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.records import Frame, as_bytes, encode, scan, without_secrets
 from duckflow_tui.session.resume import resume_journal
-from duckflow_tui.session.snapshots import IN_FLIGHT, NotAnImage, capture, fits, pieces, restored
+from duckflow_tui.session.snapshots import (
+    IN_FLIGHT,
+    NotAnImage,
+    SnapshotPlace,
+    capture,
+    fits,
+    pieces,
+    read_snapshot,
+    restored,
+    write_steps,
+)
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationOutput, OperationProgress, OperationRequested
 from duckflow_tui.state.operations import ApprovalMode
@@ -110,6 +122,30 @@ def test_what_passes_by_is_in_no_snapshot() -> None:
     OperationOutput(call_id="c", text="line\n").apply(loud)
     OperationProgress(call_id="c", text="40 %").apply(loud)
     assert list(pieces(capture(loud))) == list(pieces(capture(quiet)))
+
+
+def test_a_snapshot_of_which_any_line_is_gone_or_broken_is_none(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    with contextlib.closing(SessionFolder.create(tmp_path / "a" / "w" / "s", disk)) as folder:
+        place = SnapshotPlace(7, 1, 0, 5)
+        state = AgentState(draft="half a thought")
+        sizes = list(write_steps(folder, disk, place, capture(state), None))
+        assert disk.calls[-3:] == ["sync", "rename", "sync_directory"]
+        path = folder.path / "snapshot-7.d1"
+        lines = path.read_bytes().splitlines(keepends=True)
+        assert sizes == [len(line) for line in lines]
+        found = read_snapshot(folder, 7)
+        assert found is not None
+        assert found[0] == place
+        same(found[1], state)
+        for number, line in enumerate(lines):
+            broken = line[:-3] + bytes([line[-3] ^ 1]) + line[-2:]
+            for instead in (b"", broken):
+                path.write_bytes(b"".join([*lines[:number], instead, *lines[number + 1 :]]))
+                assert read_snapshot(folder, 7) is None
+        for seq in (8, 9):
+            list(write_steps(folder, disk, place._replace(seq=seq), capture(state), None))
+        assert folder.snapshots() == [8, 9]
 
 
 # --- in a session ----------------------------------------------------------------------------

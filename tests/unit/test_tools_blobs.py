@@ -25,9 +25,11 @@ PIECE: Final = 1_000_000  # bytes that are copied at once
 LARGEST: Final = 1_000_000_000  # bytes that are read
 
 
-async def test_what_is_put_comes_back_and_lies_private(tmp_path: Path) -> None:
+@pytest.mark.parametrize("umask", [0, 0o277])
+async def test_what_is_put_comes_back_and_lies_private(tmp_path: Path, umask: int) -> None:
+    (tmp_path / "session").mkdir(0o700)
     blobs = FileBlobs(tmp_path / "session" / "blobs")
-    old = os.umask(0)
+    old = os.umask(umask)
     try:
         sha = await blobs.put(b"bytes \0\r\n")
     finally:
@@ -124,18 +126,24 @@ async def test_a_file_over_a_gigabyte_is_not_read(tmp_path: Path) -> None:
 
 
 async def test_what_earlier_versions_kept_goes_when_no_session_names_it(tmp_path: Path) -> None:
-    sweep_shared(tmp_path)  # nothing was kept for all
-    shared = FileBlobs(tmp_path / BLOBS)
-    named, trashed, split, forgotten = [await shared.put(b"%d" % n) for n in range(4)]
     session, gone = (tmp_path / top / "key" / "s" for top in ("sessions", "trash"))
     for folder in (session, gone):
         folder.mkdir(parents=True)
+    (session / "large").write_bytes(b"")
+    os.truncate(session / "large", LARGEST + 1)
+    sweep_shared(tmp_path)  # nothing was kept for all, so nothing is read
+    shared = FileBlobs(tmp_path / BLOBS)
+    named, trashed, split, forgotten, late = [await shared.put(b"%d" % n) for n in range(5)]
+    with pytest.raises(OSError, match="too large"):
+        sweep_shared(tmp_path)
+    (session / "large").unlink()
     (session / "journal-1.d1").write_bytes(named.encode())
     (session / "journal-2.d1").write_bytes(b"g" * (PIECE - 32) + split.encode())
+    (session / "journal-3.d1").write_bytes(b"g" * (PIECE - 63) + late.encode())
     (gone / "journal-1.d1").write_bytes(b"x" + trashed.encode())
     os.mkfifo(session / "pipe")
     sweep_shared(tmp_path)
-    assert {path.name for path in (tmp_path / BLOBS).glob("*/*")} == {named, trashed, split}
+    assert {path.name for path in (tmp_path / BLOBS).glob("*/*")} == {named, trashed, split, late}
     assert not (tmp_path / BLOBS / forgotten[:2]).exists()
     blobs = session_blobs(session)
     assert await blobs.get(named) == b"0"
