@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
@@ -249,8 +250,7 @@ class Assessment:
         """Add a reason; it raises the risk to ``risk`` where that is higher."""
         if reason not in self.reasons:
             self.reasons.append(reason)
-        if risk.rank > self.risk.rank:
-            self.risk = risk
+        self.risk = max(self.risk, risk, key=attrgetter("rank"))
 
 
 def assess_command(line: CommandLine, cwd: Path, root: Path) -> Assessment:
@@ -295,8 +295,8 @@ def known_use(words: tuple[str, ...]) -> str:
         if value or ended or not word.startswith("-") or word == "-":
             if name in _WORDLESS and not value:
                 return ""
-            if word.startswith("-" if value else "@") and (value or name in RUNS_TESTS):
-                return ""  # no value, or a file with more options
+            if value and word.startswith("-"):
+                return ""  # no value
             value = False
         elif word == "--":
             ended = True
@@ -321,9 +321,7 @@ def _use(words: tuple[str, ...]) -> tuple[str, int]:
 
 def unwrapped(words: tuple[str, ...]) -> tuple[str, ...]:
     """The words of the command that is run in the end, as far as wrappers name it."""
-    for _ in range(5):
-        if program_of(words) not in WRAPPERS:
-            break
+    while program_of(words) in WRAPPERS:
         rest = list(words[1:])
         while rest and (rest[0].startswith("-") or "=" in rest[0] or _NUMBER.fullmatch(rest[0])):
             rest.pop(0)
@@ -567,5 +565,5 @@ class _Command(Assessment):
         if word.startswith("/dev/") and word[5:] in ("null", "stdout", "stderr", "stdin"):
             return None
         if word.startswith("~"):
-            return Path("/~") / word[1:].lstrip("/")
+            return Path("/~")  # wherever that is
         return Path(os.path.normpath(self._cwd / word))

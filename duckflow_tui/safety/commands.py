@@ -26,6 +26,11 @@ MAX_NODES: Final = 10_000  # of the tree, looked at
 SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh"})
 _JOINERS: Final = frozenset({"&&", "||", ";", "|"})
 _INTO: Final = frozenset({"program", "list", "pipeline", "redirected_statement"})
+_HARMLESS: Final = (
+    [">", "/dev/null"],
+    *([out, ">", "/dev/null"] for out in "12"),
+    ["2", ">&", "1"],
+)
 _WORDS: Final = frozenset({"word", "number", "string", "raw_string", "concatenation"})
 
 #: Nodes of the grammar that make a line more than plain commands, and what they are called here.
@@ -258,15 +263,10 @@ class _Plain:
 
     def _redirect(self, node: Node) -> None:
         """``2>&1``, and ``>/dev/null`` of either stream; nothing else (R04)."""
-        words: list[str] = []
-        for child in node.children:
-            words.append(_text(child))
+        words = [_text(child) for child in node.children]
         self._tokens += words
-        match words:
-            case [">", "/dev/null"] | ["1" | "2", ">", "/dev/null"] | ["2", ">&", "1"]:
-                return
-            case _:
-                raise _NotPlain("redirect")
+        if words not in _HARMLESS:
+            raise _NotPlain("redirect")
 
     def _close(self) -> None:
         """The end of a command."""
@@ -316,7 +316,7 @@ def _value(node: Node) -> str:
         case "raw_string":
             return text[1:-1]
         case "string":
-            return _quoted(node, text[1:-1])
+            return _quoted(text[1:-1])
         case "concatenation":
             if "~" in text:  # what stands before it may be in another piece
                 raise _NotPlain("expansion")
@@ -327,9 +327,7 @@ def _value(node: Node) -> str:
             raise _NotPlain(_NOT_PLAIN.get(kind, "unparsed"))
 
 
-def _quoted(node: Node, text: str) -> str:
-    if any(child.type not in ('"', "string_content") for child in node.children):
-        raise _NotPlain("expansion")
+def _quoted(text: str) -> str:
     if "$" in text or "`" in text:
         raise _NotPlain("expansion")
     return re.sub(r'\\(["\\])', r"\1", text)

@@ -174,11 +174,11 @@ def _looked(workspace: Workspace, known: Container[Identity]) -> Guarded:
         places = [f"{here}/{name}" for name in names if _protected(name) and not shut]
         links += [path for path in places if os.path.islink(path)]
         for path in places if folder else links:
-            whole = _close(path, closed) and whole
+            whole &= _close(path, closed)
         if folder and places:
             for led in map(str, git_dirs(workspace.root / folder)):
                 if led.startswith(f"{root}/") and not led.startswith(f"{root}/.git/"):
-                    whole = _close(led, closed) and whole
+                    whole &= _close(led, closed)
         for name in folders:
             if f"{here}/{name}" in own:
                 continue
@@ -195,7 +195,7 @@ def _looked(workspace: Workspace, known: Container[Identity]) -> Guarded:
                 path = os.path.realpath(f"{here}/{name}")
                 if _is_secret(path) and not (shut and _is_branch(path)):
                     secret[path] = None
-        text = sum(len(json.dumps(path)) for path in (*closed, *secret)) if closed or secret else 0
+        text = sum(len(json.dumps(path)) for path in (*closed, *secret))
         many = len(closed) + len(secret) > MAX_PLACES or text > MAX_TEXT
         whole = whole and not (many or seen > MAX_NAMES or time.monotonic() > until)
     unknown = _unknown_to_git(workspace.root, tuple(secret))
@@ -314,12 +314,11 @@ def _unknown_to_git(root: Path, secret: tuple[str, ...]) -> tuple[str, ...]:
 def _is_in(index: bytes, root: Path, path: str) -> bool:
     """Whether an index in the format of versions 2 and 3 names the file as it is, with no flag."""
     name = os.fsencode(os.path.relpath(path, root))
-    at = index.find(struct.pack(">H", len(name)) + name + b"\0") if len(name) < 0xFFF else -1
-    data = _read(path, _SAID) if at >= 60 else None
+    data = _read(path, _SAID)
     if data is None:
         return False
     blob = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False)
-    return index[at - 20 : at] == blob.digest()
+    return blob.digest() + struct.pack(">H", len(name)) + name + b"\0" in index
 
 
 def _tracks_secrets(root: Path) -> bool:
@@ -397,7 +396,9 @@ def exposed_by(line: CommandLine, workspace: Workspace, cwd: str) -> frozenset[s
         folders = looked_through(words)
         for word in (*words[1:], *folders):
             # An option may have its value behind it, and others before it: ``-hf.env``.
-            behind = [word[at:] for at in range(2, min(len(word), 8))] if word[0:1] == "-" else []
+            behind = (
+                [word[at:] for at in range(2, min(len(word), 8))] if word.startswith("-") else []
+            )
             for value in filter(None, (word, word.partition("=")[2], *behind)):
                 try:
                     bases = (workspace.root, workspace.locate(cwd).real)

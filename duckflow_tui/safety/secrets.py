@@ -148,7 +148,7 @@ def _keys(text: str) -> Iterator[tuple[int, int]]:
         while at >= 0:
             whole = not at or not _is_word(text[at - 1])
             found = shape.match(text, at) if whole else None
-            after = at + 1
+            after = at + len(start)
             if found:
                 yield found.span()
                 after = found.end()
@@ -175,7 +175,7 @@ def _given(text: str) -> Iterator[tuple[int, int]]:
                 yield at, run
                 after = run
             elif (found := _GIVEN.match(text, at)) and (
-                len(name) > 3 or _QUALIFIED.search(text[max(end - 12, 0) : end])
+                name.lower() != "key" or _QUALIFIED.search(text[max(end - 12, 0) : end])
             ):
                 left -= 1
                 if left < 0 or _is_random(found[2]):
@@ -206,7 +206,7 @@ def _is_random(value: str) -> bool:
 def _is_user_and_password(value: str) -> bool:
     bare = value.rstrip("=.")
     try:
-        return ":" in base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True).decode()
+        return ":" in base64.b64decode(bare + "=" * (-len(bare) % 4)).decode()
     except ValueError:
         return False
 

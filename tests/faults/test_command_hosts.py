@@ -18,7 +18,7 @@ import pytest
 from support.bench import done
 from support.shell import ShellBench, no_full_sandbox
 
-from duckflow_tui.safety.hosts import is_public, read_host
+from duckflow_tui.safety.hosts import covered, is_here, is_public, reaches, read_host
 from duckflow_tui.session.network import host_facts
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
@@ -289,6 +289,27 @@ def test_a_host_is_written_in_one_way_and_a_pattern_is_none(given: str, host: st
         return
     with pytest.raises(ValueError, match="host"):
         read_host(given)
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [
+        *((host, True) for host in ("localhost", "localhost:8080", "a.localhost", "127.0.0.1:80")),
+        *((host, True) for host in ("::1", "[::1]:80", "127.9.9.9")),
+        *((host, False) for host in ("pypi.org", "192.168.1.1", "localhost.org", "notlocalhost:1")),
+    ],
+)
+def test_a_host_is_this_machine_by_its_name(host: str, here: bool) -> None:
+    assert is_here(host) is here
+
+
+def test_a_host_without_a_port_stands_for_those_of_the_web() -> None:
+    reached = [port for port in range(1, 9000) if reaches(["pypi.org", "a:8080"], "pypi.org", port)]
+    assert reached == [80, 443]
+    assert [port for port in range(1, 9000) if reaches(["a:8080"], "a", port)] == [8080]
+    assert covered(["pypi.org:443", "a:8080"], ["pypi.org", "a:8080"])
+    assert not covered(["pypi.org:8080"], ["pypi.org"])
+    assert not covered(["pypi.org"], ["pypi.org:443"])
 
 
 def test_only_addresses_that_everybody_reaches_are_public() -> None:

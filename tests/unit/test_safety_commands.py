@@ -14,8 +14,13 @@ from hypothesis import strategies as st
 
 from duckflow_tui import safety
 from duckflow_tui.safety import commands
-from duckflow_tui.safety.allow_rules import AllowRules, RuleRefused, rules_like
-from duckflow_tui.safety.command_risk import assess_command
+from duckflow_tui.safety.allow_rules import AllowRules, RuleRefused, names_file, rules_like
+from duckflow_tui.safety.command_risk import (
+    assess_command,
+    looked_through,
+    shows_files,
+    shows_tracked,
+)
 from duckflow_tui.safety.commands import MAX_LINE, MAX_PARTS, read_command
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Access, Decision, DenyRule, Fact, judge
@@ -157,6 +162,10 @@ def test_what_joins_the_parts_is_known() -> None:
         ("'' ls", "unparsed"),
         ("ls )", "unparsed"),
         ("!!", "unparsed"),
+        ("echo 'a'b~", "expansion"),
+        ("read x", "assignment"),
+        ("mapfile x", "assignment"),
+        ("getopts a x", "assignment"),
         ("echo ``a", "unparsed"),
         ("echo 10#$(id)", "expansion"),
         ("x" * (MAX_LINE + 1), "too_long"),
@@ -535,6 +544,18 @@ def test_a_rule_about_commands_says_nothing_about_files() -> None:
         ("git status --short && git diff --stat HEAD~1 -- src", Risk.LOW, None),
         ("git --no-pager log --oneline -5 | head -3", Risk.LOW, None),
         ("git log -n 5 --format=%H", Risk.LOW, None),
+        ("git log -5 --oneline", Risk.LOW, None),
+        ("git log -Z", Risk.MEDIUM, None),
+        ("git log -n --oneline", Risk.MEDIUM, None),
+        ("git diff -U3 --stat", Risk.LOW, None),
+        ("git diff -- -x", Risk.LOW, None),
+        ("git status -uno", Risk.LOW, None),
+        ("git stash list", Risk.LOW, None),
+        ("git stash list x", Risk.MEDIUM, None),
+        ("sort -ou a", Risk.MEDIUM, None),
+        ("sort -nou a", Risk.MEDIUM, None),
+        ("sort -uk -r a", Risk.MEDIUM, None),
+        ("env env env env env env env rm a", Risk.MEDIUM, "deletes"),
         ("git branch -a", Risk.LOW, None),
         ("git branch new", Risk.MEDIUM, None),
         ("git diff --output=a.py", Risk.MEDIUM, None),
@@ -604,6 +625,98 @@ def test_the_risk_of_a_command(command: str, risk: Risk, reason: str | None) -> 
     found = assess_command(read_command(command), ROOT, ROOT)
     assert found.reasons == [] if reason is None else reason in found.reasons
     assert found.risk is risk
+
+
+@pytest.mark.parametrize(
+    ("line", "shown", "through", "tracked"),
+    [
+        ("cat a.py", "cat a.py", "", False),
+        ("env A=1 /bin/cat a.py", "cat a.py", "", False),
+        ("base64 a", "base64 a", "", False),
+        ("pytest a", "", None, False),
+        ("python3 -m pytest a", "", None, False),
+        ("make a", "", None, False),
+        ("make diff", "", None, False),
+        ("grep x a", "grep x a", "", False),
+        ("grep -r x a", "grep -r x a", "x a", False),
+        ("grep -r x", "grep -r x", "x .", False),
+        ("grep -d recurse x a", "grep -d recurse x a", "x a", False),
+        ("grep --recursive x a", "grep --recursive x a", "x a", False),
+        (
+            "grep --directories recurse x a",
+            "grep --directories recurse x a",
+            "recurse x a .",
+            False,
+        ),
+        ("grep --directories=recurse x a", "grep --directories=recurse x a", "x a", False),
+        ("grep -re x a", "grep -re x a", "a .", False),
+        ("rg x", "rg x", "x .", False),
+        ("rg -g a x b", "rg -g a x b", "x b", False),
+        ("diff a b", "diff a b", "a b", False),
+        ("diff a", "diff a", "a", False),
+        ("cat -r a", "cat -r a", "", False),
+        ("git grep x", "git grep x", "", True),
+        ("git grep x --untracked a", "git grep x --untracked a", "x a", True),
+        ("git grep --no-index x a", "git grep --no-index x a", "x a", True),
+        ("git diff", "git diff", "", True),
+        ("git diff --stat", "git diff --stat", "", False),
+        ("git diff --stat -p", "git diff --stat -p", "", True),
+        ("git show --name-only", "git show --name-only", "", False),
+        ("git log", "git log", "", False),
+        ("git log --patch", "git log --patch", "", True),
+        ("git status -v", "git status -v", "", True),
+        ("git status", "git status", "", False),
+        ("git commit --verbose", "", None, True),
+        ("git add -v", "", None, False),
+        ("hg diff", "", None, False),
+        ("nice git stash show -p", "git stash show -p", "", True),
+    ],
+)
+def test_what_a_command_shows_of_files(
+    line: str, shown: str, through: str | None, tracked: bool
+) -> None:
+    """Its words, the folders that it looks through, and whether it shows what git tracks."""
+    words = tuple(line.split())
+    assert shows_files(words) == tuple(shown.split())
+    assert shows_tracked(words) is tracked
+    if through is not None:
+        assert looked_through(shows_files(words)) == tuple(through.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "path", "named"),
+    [
+        ("python3 sub/tool.py", "sub/tool.py", True),
+        ("python3 ./sub/../sub/tool.py", "sub/tool.py", True),
+        ("python3 link/tool.py", "sub/tool.py", True),
+        ("python3 -m sub.tool", "sub/tool.py", True),
+        ("python3 -m sub", "sub/__main__.py", True),
+        ("python3 -m sub.tool", "sub/__init__.py", True),
+        ("python3 -m subtool", "sub/__init__.py", False),
+        ("cat sub.tool", "sub/__init__.py", False),
+        ("python3 sub", "sub/__main__.py", True),
+        ("python3 link", "sub/__main__.py", True),
+        ("node sub", "sub/index.js", True),
+        ("cat sub", "sub/index.js", False),
+        ("python3 sub", "sub/tool.py", False),
+        ("pytest sub/test_a.py::test_b", "sub/test_a.py", True),
+        ("make --file=sub/a.mk", "sub/a.mk", True),
+        ("make sub", "sub/a.mk", False),
+    ],
+)
+def test_whether_a_command_names_a_file(tmp_path: Path, line: str, path: str, named: bool) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link").symlink_to("sub")
+    assert names_file(tuple(line.split()), path.split("/"), tmp_path, ".") is named
+    below = f"{line.split()[0]} ../{line.split()[-1]}"
+    if "/" in line and "=" not in line:
+        assert names_file(tuple(below.split()), path.split("/"), tmp_path, "sub") is named
+
+
+def test_a_line_of_two_hundred_commands_is_looked_at_whole_or_is_risky() -> None:
+    for count, reasons in ((199, []), (200, ["not_readable"])):
+        found = assess_command(read_command(";".join(["ls"] * count)), ROOT, ROOT)
+        assert found.reasons == reasons
 
 
 @pytest.mark.parametrize(

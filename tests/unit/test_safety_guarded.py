@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -10,8 +11,16 @@ from pathlib import Path
 import pytest
 
 from duckflow_tui.safety import guarded as module
-from duckflow_tui.safety.guarded import KnownSecrets, guarded, secrets_near
+from duckflow_tui.safety.commands import read_command
+from duckflow_tui.safety.guarded import (
+    KnownSecrets,
+    exposed_by,
+    guarded,
+    linked_elsewhere,
+    secrets_near,
+)
 from duckflow_tui.safety.paths import best_opener
+from duckflow_tui.safety.risk import tree_below
 from duckflow_tui.safety.workspace import Workspace
 
 
@@ -37,6 +46,9 @@ def test_links_are_not_followed_but_for_where_git_is_led(tmp_path: Path) -> None
     (root / "sub/.git").symlink_to("../store")
     (root / "out").symlink_to(beside)
     (root / "loop").symlink_to(".")
+    (root / ".ssh").symlink_to(beside)
+    (root / ".git").write_text("gitdir: at\n")  # what the root has of git is closed anyway
+    (root / "at").mkdir()
     (root / "around/in/.git").write_text("gitdir: ../..\n")  # all of the workspace is nobody's
     (root / "around/.git").write_text(f"gitdir: {beside}/r/.git\n")
     (beside / "key").write_text("a secret")
@@ -85,18 +97,163 @@ def test_a_secret_that_git_has_as_it_is_is_not_hidden(tmp_path: Path) -> None:
     assert sorted(guarded(Workspace(tmp_path)).secret) == [*hidden]
 
 
-@pytest.mark.parametrize(
-    ("limit", "most"), [("MAX_NAMES", 5), ("MAX_PLACES", 2), ("MAX_TEXT", 60), ("MAX_SECONDS", -1)]
-)
+@pytest.mark.parametrize("limit", ["MAX_NAMES", "MAX_PLACES", "MAX_TEXT", "MAX_SECONDS"])
 def test_what_passes_a_limit_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     for name in "abc":
         (tmp_path / name / ".git").mkdir(parents=True)
     workspace = Workspace(tmp_path)
+    text = sum(len(json.dumps(path)) for path in guarded(workspace).closed)
+    needed = {"MAX_NAMES": 6, "MAX_PLACES": 3, "MAX_TEXT": text, "MAX_SECONDS": 10}[limit]
+    monkeypatch.setattr(module, limit, needed)
     assert guarded(workspace).whole
-    monkeypatch.setattr(module, limit, most)
+    monkeypatch.setattr(module, limit, needed - (11 if limit == "MAX_SECONDS" else 1))
     assert not guarded(workspace).whole
+
+
+@pytest.mark.parametrize(("limit", "length"), [(200, False), (198, True)])
+def test_so_many_secrets_are_kept_from_commands(tmp_path: Path, limit: int, length: bool) -> None:
+    """At most 200, and 60,000 characters of all paths, as JSON writes them."""
+    workspace = Workspace(tmp_path)
+    room = 60_000 - limit * (len(json.dumps(str(workspace.root))) + 1)
+    for number in range(limit):
+        size = room // limit + (number < room % limit) if length else 0
+        (tmp_path / f"{number}.env".rjust(size, "x")).touch()
+    found = guarded(workspace)
+    assert (len(found.secret), found.whole) == (limit, True)
+    if length:
+        assert sum(len(json.dumps(path)) for path in found.secret) == 60_000
+    for more in "ab":
+        (tmp_path / f"{more}.env").touch()
+    found = guarded(workspace)
+    assert (len(found.secret), found.whole) == (limit + (2 if length else 1), False)
+
+
+def test_what_lies_in_a_repository_is_closed_with_it(tmp_path: Path) -> None:
+    """But for secret files, which nobody may read either; a branch may have any name."""
+    for folder in (
+        "bare/refs",
+        "bare/objects",
+        "lib/refs/heads",
+        "lib/objects",
+        "lib/x/.git",
+        "sub/.git/refs",
+        "sub/.git/objects",
+    ):
+        (tmp_path / folder).mkdir(parents=True)
+    for path in ("bare/HEAD", "lib/HEAD", "sub/.git/HEAD", "lib/refs/heads/.env", "plain.env"):
+        (tmp_path / path).write_text("ref: refs/heads/main\n")
+    for path in (".git/a.env", "sub/.git/b.env", "lib/refs/c.env"):
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).write_text("KEY=1")
+    before = len(os.listdir("/dev/fd"))
+    workspace = Workspace(tmp_path)
+    found, root = guarded(workspace), tmp_path.resolve()
+    workspace.close()
+    assert len(os.listdir("/dev/fd")) == before
+    assert sorted(found.closed) == [f"{root}/bare", f"{root}/lib", f"{root}/sub/.git"]
+    secret = [f"{root}/{path}" for path in ("lib/refs/c.env", "plain.env", "sub/.git/b.env")]
+    assert sorted(found.secret) == secret
+
+
+def test_a_certificate_is_public_unless_it_is_too_large_to_tell(tmp_path: Path) -> None:
+    for name, size in (("a.pem", 2_000_000), ("b.pem", 2_000_001)):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(size)
+    assert guarded(Workspace(tmp_path)).secret == (f"{tmp_path.resolve()}/b.pem",)
+
+
+def test_a_folder_that_is_gone_needs_not_be_closed(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+
+    def opener(directory: int, path: str, flags: int, mode: int) -> int:
+        if path == "a":
+            (tmp_path / "a").rmdir()
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return best_opener()(directory, path, flags, mode)
+
+    assert guarded(Workspace(tmp_path, opener=opener)) == ({}, (), True, (), ())
+
+
+def test_files_that_are_written_under_another_name_elsewhere_are_counted(tmp_path: Path) -> None:
+    root, beside = tmp_path / "work", tmp_path / "beside"
+    for folder in (root / "sub", root / ".git", beside):
+        folder.mkdir(parents=True)
+    for path in ("plain", "sub/one", "sub/two", ".git/mine", "both"):
+        (root / path).touch()
+    for path in ("sub/one", "sub/two", ".git/mine"):
+        os.link(root / path, beside / path.replace("/", " "))
+    os.link(root / "both", root / "sub/both")
+    (root / "link").symlink_to("sub/one")
+    (root / "out").symlink_to(beside)
+    workspace = Workspace(root)
+    assert linked_elsewhere(workspace) == 2
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_a_command_of_git_shows_what_is_tracked_however_its_index_is_written(
+    tmp_path: Path, version: int
+) -> None:
+    """R06: an index that cannot be read counts as one that names a secret."""
+
+    def git(*args: str) -> None:
+        subprocess.run(["git", "-C", str(tmp_path), *args], check=True, capture_output=True)
+
+    def shown(line: str) -> frozenset[str]:
+        return exposed_by(read_command(line), Workspace(tmp_path), ".")
+
+    git("init", "-q")
+    assert shown("git diff") == frozenset()  # there is no index yet
+    long = "d" * 200
+    (tmp_path / f"c{long}").mkdir()
+    for name in (*("x" * size for size in range(1, 9)), f"c{long}/{long}", f"c{long}/{long}1"):
+        (tmp_path / name).touch()
+    git("add", ".")
+    if version == 3:
+        (tmp_path / "y").touch()
+        git("add", "-N", "y")  # which has more to say of it
+    if version == 4:
+        git("update-index", "--index-version", "4")
+    assert (tmp_path / ".git/index").read_bytes()[4:8] == bytes([0, 0, 0, version])
+    assert shown("git diff") == frozenset()
+    (tmp_path / "z.env").write_text("KEY=1")
+    git("add", "-f", "z.env")
+    assert shown("git diff") == {"secret"}
+    assert shown("git status") == shown("cat x") == frozenset()
+    (tmp_path / ".git/index").write_bytes(b"DIRC\0\0\0\5")
+    assert shown("git diff") == {"secret"}
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("cat a.py", ""),
+        ("cat .env", "secret"),
+        ("grep -f.env a.py", "secret"),
+        ("grep -hf.env a.py", "secret"),
+        ("sort --files0-from=.env", "secret"),
+        ("cat loop", "outside"),
+        ("cat /etc/hosts a.py", "outside"),
+        ("cat .git/config", "protected"),
+        ("cat /dev/null", ""),
+        ("grep KEY a.py", ""),
+        ("grep -r KEY .", "secret"),
+        ("grep -r KEY sub", ""),
+        ("rg KEY", ""),
+        ("rg --hidden KEY", "secret"),
+        ("echo .env", "secret"),
+        ("make .env", ""),
+    ],
+)
+def test_what_a_line_would_show_by_its_words(tmp_path: Path, line: str, shown: str) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "sub").mkdir()
+    for path in (".env", "a.py", ".git/config", "sub/b.py"):
+        (tmp_path / path).write_text("KEY=1")
+    (tmp_path / "loop").symlink_to("loop")
+    found = exposed_by(read_command(line), Workspace(tmp_path), ".")
+    assert found == frozenset(shown.split())
 
 
 def test_the_look_at_a_home_leaves_the_workspace_out_and_tells_what_passes_a_limit(
@@ -108,17 +265,31 @@ def test_the_look_at_a_home_leaves_the_workspace_out_and_tells_what_passes_a_lim
         (home / path).parent.mkdir(parents=True, exist_ok=True)
         (home / path).write_text("KEY=1")
     (tmp_path / "home too").symlink_to(home)
+    (tmp_path / "beside").mkdir()
+    (tmp_path / "beside/.env").write_text("KEY=1")
+    (home / "link").symlink_to(tmp_path / "beside")  # is not followed
     around = [f"{home}/{name}/.env" for name in "az"]
     monkeypatch.setattr(module, "MAX_NEAR", 2)
-    monkeypatch.setattr(module, "MAX_NAMES", 6)  # three folders and two files, and it goes on
+    monkeypatch.setattr(module, "MAX_NAMES", 7)  # four names and two files, and it goes on
     for spelled in (home, tmp_path / "home too"):
         found, whole = secrets_near(spelled, {f"{home}/work"})
         assert (sorted(found), whole) == (around, True)
         assert not secrets_near(spelled, ())[1]
-    for limit, most in (("MAX_NEAR", 1), ("MAX_NAMES", 4), ("MAX_SECONDS", -1)):
+    for limit, most in (("MAX_NEAR", 1), ("MAX_NAMES", 5), ("MAX_SECONDS", -1)):
         with monkeypatch.context() as patch:
             patch.setattr(module, limit, most)
             assert not secrets_near(home, {f"{home}/work"})[1]
+
+
+def test_a_hundred_secrets_of_a_home_are_kept_from_commands(tmp_path: Path) -> None:
+    home = tmp_path.resolve()
+    for number in range(100):
+        (home / f"{number}.env").touch()
+    found, whole = secrets_near(home, ())
+    assert (len(found), whole) == (100, True)
+    (home / "more.env").touch()
+    found, whole = secrets_near(home, ())
+    assert (len(found), whole) == (100, False)
 
 
 def test_a_known_secret_is_known_until_it_is_deleted_and_too_many_are_told(
@@ -140,3 +311,67 @@ def test_a_known_secret_is_known_until_it_is_deleted_and_too_many_are_told(
         assert found.whole == (number < 2)
         (tmp_path / f"{number}.env").rename(tmp_path.parent / f"{number}.env")  # still somewhere
     known.close()
+
+
+def test_what_was_found_once_is_known_by_any_name(tmp_path: Path) -> None:
+    root, known = tmp_path.resolve(), KnownSecrets()
+    (root / ".ssh").mkdir()
+    (root / ".ssh/config").touch()
+    (root / ".env").write_text("KEY=1")
+    workspace = Workspace(root)
+    assert set(guarded(workspace, known).secret) == {f"{root}/.ssh", f"{root}/.env"}
+    (root / ".ssh").rename(root / "folder")
+    (root / ".env").rename(root / "file")
+    assert set(guarded(workspace, known).secret) == {f"{root}/folder", f"{root}/file"}
+    known.close()
+    assert guarded(workspace, known).secret == ()
+
+
+def test_what_is_known_is_held_open_once_and_told_where_it_has_more_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch()
+    os.link(tmp_path / "b", tmp_path / "other")
+    (tmp_path / "folder/in").mkdir(parents=True)
+    known, before = KnownSecrets(), len(os.listdir("/dev/fd"))
+    path = {name: str(tmp_path / name) for name in ("a", "b", "c", "folder", "gone")}
+    assert known.add([]) == (True, False)
+    assert known.add([path["a"], path["gone"], path["folder"]]) == (True, False)
+    assert known.add([path["a"], path["b"]]) == (True, True)
+    assert known.add([path["a"], path["b"]]) == (True, False)  # told once
+    assert known.add([str(tmp_path / ("x" * 300))]) == (False, False)
+    assert len(os.listdir("/dev/fd")) == before + 3
+    monkeypatch.setattr(module, "MAX_PLACES", 3)
+    assert known.add([path["a"], path["c"]]) == (False, False)
+    assert len(os.listdir("/dev/fd")) == before + 3
+    assert sorted(known.outside(tmp_path / "folder")) == [path["a"], path["b"]]
+    (tmp_path / "a").rename(tmp_path / "c")
+    (tmp_path / "a").touch()
+    assert known.outside(tmp_path / "folder") == [path["b"]]
+    known.close()
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_a_secret_that_cannot_be_read_whole_is_not_the_one_that_git_has(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / ".env").write_text("KEY=1")
+    (tmp_path / "b.env").write_text("KEY=1")
+    subprocess.run(["git", "-C", str(tmp_path), "add", "-f", "."], check=True)
+    assert guarded(Workspace(tmp_path)).secret == ()
+    with (tmp_path / ".env").open("wb") as file:
+        file.truncate(2_000_001)
+    assert guarded(Workspace(tmp_path)).secret == (f"{tmp_path.resolve()}/.env",)
+
+
+def test_what_lies_below_a_folder_is_told_but_for_what_is_left_out(tmp_path: Path) -> None:
+    for folder in ("objects/a", "sub/objects/b", "sub/.git/objects/c", "sub/lfs"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "link").symlink_to("sub")
+    found = {
+        os.path.relpath(entry.path, tmp_path) for entry in tree_below(str(tmp_path), {"objects"})
+    }
+    assert found == {
+        *("objects", "link", "sub", "sub/objects", "sub/objects/b", "sub/lfs"),
+        *("sub/.git", "sub/.git/objects"),
+    }

@@ -48,7 +48,14 @@ def test_twins_fold_to_the_same(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("run.SH", ".sh"), ("x.exe ", ".exe"), ("x.exe. .", ".exe"), ("a.tar.gz", ".gz"), ("a", "")],
+    [
+        ("run.SH", ".sh"),
+        ("x.exe ", ".exe"),
+        ("x.exe. .", ".exe"),
+        ("a.tar.gz", ".gz"),
+        ("a", ""),
+        (".sh", ".sh"),
+    ],
 )
 def test_the_extension_a_system_would_see(name: str, expected: str) -> None:
     """C20: `run.SH` and `x.exe ` are what they are."""

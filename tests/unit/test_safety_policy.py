@@ -445,6 +445,62 @@ def test_the_consent_to_edits_and_held_commands_is_a_key_of_this_session() -> No
         grant_for(gate("file_ops.edit_file src/a.py"), "grant_1", GateChoice.ROUTINE)
 
 
+HOSTS = Access("shell.run", RUN, INSIDE, None, frozenset({HELD}), hosts=("pypi.org",))
+
+
+@pytest.mark.parametrize(
+    ("access", "session", "in_step"),
+    [
+        (EDIT, True, True),
+        (HOSTS, True, True),
+        (Access("shell.run", RUN, INSIDE, command="make", root=Path("/work")), True, True),
+        (Access("file_ops.write_file", WRITE, SECRET), False, False),
+        (Access("file_ops.read_file", READ, SECRET), True, False),
+        (Access("file_ops.read_file", READ, OUTSIDE), True, False),
+        (Access("mcp.docs.find", READ), True, False),
+        (Access("mcp.docs.add", REMOTE), False, False),
+    ],
+)
+def test_what_a_key_may_allow_for_longer_than_once(
+    access: Access, session: bool, in_step: bool
+) -> None:
+    """For the step only while one runs, for the project only where rules can be kept."""
+    for step, keeps in (("s1", True), ("s1", False), ("", True), ("", False)):
+        asked = judge(access, STANDARD, step_id=step, keeps=keeps)
+        assert asked.kind is G
+        can = (asked.can_grant_session, asked.can_grant_step, asked.can_grant_project)
+        assert can == (session, in_step and bool(step), in_step and keeps)
+
+
+def test_only_a_gate_that_offers_it_lets_a_key_allow_until_the_step_ends() -> None:
+    shown = gate("file_ops.edit_file src/a.py").replace(step_id="s1")
+    for bad in (shown, shown.replace(step_id="", can_grant_step=True)):
+        with pytest.raises(ValueError, match="gate_1"):
+            grant_for(bad, "grant_1", GateChoice.STEP)
+    given = grant_for(shown.replace(can_grant_step=True), "grant_1", GateChoice.STEP)
+    assert (given.step_id, given.source) == ("s1", "key")
+
+
+def test_the_record_names_the_rule_by_which_a_command_reaches_its_hosts() -> None:
+    """And each other one that let it run; a rule of another operation says nothing of it."""
+    network = Grant(grant_id="h", operation="shell.run", path="*network pypi.org a.org", gate_id="")
+    other = network.replace(grant_id="o", path="*network b.org")
+    for mode, grants, rules in (
+        (TRUSTED, (network, other), ("h",)),
+        (STANDARD, (network, other, routine()), ("grant_1", "h")),
+    ):
+        ruling = judge(HOSTS, mode, grants).ruling
+        assert ruling is not None
+        assert (ruling.said, ruling.code, ruling.rules) == ("allow", "granted", rules)
+    held = Access("shell.run", RUN, INSIDE, command="make", facts=frozenset({HELD}))
+    ruling = judge(held, TRUSTED, (network,)).ruling
+    assert ruling is not None
+    assert (ruling.said, ruling.code, ruling.rules) == ("allow", "", ())
+    for foreign in (other, network.replace(operation="shell.other"), network.replace(step_id="s2")):
+        assert judge(HOSTS, TRUSTED, (foreign,), step_id="s1").kind is G
+    assert judge(HOSTS, TRUSTED, (network.replace(step_id="s1"),), step_id="s1").kind is A
+
+
 def test_reading_a_secret_can_be_granted() -> None:
     asked = judge(Access("file_ops.read_file", READ, SECRET), TRUSTED)
     assert asked.grant_pattern == "file_ops.read_file .env"
@@ -480,6 +536,9 @@ def test_one_consent_lets_all_run_that_the_sandbox_holds() -> None:
     """Covers S4-64: asked once in standard mode, never in trusted, always in strict."""
     asked = command("make test > log", HELD)
     assert (asked.kind, asked.grant_pattern) == (G, "shell.run *sandbox")
+    only = command("make", HELD)
+    assert (only.can_grant_session, only.grant_only) == (True, "shell.run *sandbox make")
+    assert command("make && ls", HELD).grant_only == command("make").grant_only == ""
     given = ("*sandbox",)
     for line in ("make test > log", "x=1; for i in *; do sh $i; done", "git push", "./run.sh"):
         assert command(line, HELD, grants=given).kind is A, line

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import ctypes
 import io
 import json
 import logging
@@ -19,6 +21,7 @@ from duckflow_tui.safety.secrets import (
     RedactingFilter,
     Redactor,
     holds_secret,
+    shield,
 )
 
 KEY = "k9+/Zq\"w'x\\y z=日本"
@@ -33,10 +36,52 @@ def test_a_known_secret_never_gets_through(secret: str, before: str, after: str)
 def test_a_secret_in_other_spellings() -> None:
     """As a URL, a JSON text and a Python repr spell it."""
     redactor = Redactor([KEY])
-    for text in (KEY, quote(KEY), quote(KEY, safe=""), json.dumps({"k": KEY}), repr(KEY)):
-        shown = redactor.redact(text)
-        assert "Zq" not in shown
-        assert REDACTED in shown
+    for text, before, after in (
+        (KEY, "", ""),
+        (quote(KEY), "", ""),
+        (quote(KEY, safe=""), "", ""),
+        (json.dumps({"k": KEY}), '{"k": "', '"}'),
+        (json.dumps({"k": KEY}, ensure_ascii=False), '{"k": "', '"}'),
+        (repr(KEY), "'", "'"),
+    ):
+        assert redactor.redact(text) == f"{before}{REDACTED}{after}"
+    assert Redactor([quote(KEY)]).redact(KEY) == REDACTED
+
+
+@pytest.mark.parametrize("secret", ["abcdefgh", "abcdefghi", "abcdefghij"])
+@pytest.mark.parametrize("before", range(3))
+@pytest.mark.parametrize("after", range(3))
+def test_a_secret_among_other_bytes_in_base64(secret: str, before: int, after: int) -> None:
+    """Each character that holds nothing but bits of the secret is gone, and no other."""
+    coded = base64.b64encode(b"~" * before + secret.encode() + b"?" * after).decode()
+    begin, end = -(-8 * before // 6), 8 * (before + len(secret)) // 6
+    if not after:  # what fills up the last one belongs to nothing else
+        end = -(-8 * (before + len(secret)) // 6)
+        end -= (before + len(secret)) % 3 > 0
+    shown = Redactor([secret]).redact(coded)
+    assert shown == f"{coded[:begin]}{REDACTED}{coded[end:]}"
+
+
+def test_a_secret_turned_round_or_in_hexadecimal() -> None:
+    redactor = Redactor(["abcdefgh", "1234567"])
+    for text in (
+        "hgfedcba",
+        "6162636465666768",
+        "61 62 63 64 65 66 67 68",
+        "61:62:63:64:65:66:67:68",
+    ):
+        assert redactor.redact(text) == REDACTED
+    assert Redactor(["k\xe4se{}|~"]).redact("6BC3A473657B7D7C7E") == REDACTED
+    assert redactor.redact("7654321") == "7654321"  # one that is shorter is not looked for so
+
+
+@pytest.mark.parametrize(("length", "shown"), [(57, REDACTED), (56, None)])
+def test_a_long_secret_is_found_where_a_program_broke_its_line(
+    length: int, shown: str | None
+) -> None:
+    secret = ("abcdefghij" * 6)[:length]
+    text = f"{secret[:30]}\n{secret[30:]}"
+    assert Redactor([secret]).redact(text) == (shown or text)
 
 
 def test_the_longer_of_two_secrets_goes_whole() -> None:
@@ -83,6 +128,20 @@ def test_several_keys_in_one_text() -> None:
         ("Authorization: Basic YWRtaW46cGFzczE", f"Authorization: Basic {REDACTED}"),
         ("Add basic authentication to the API.", "Add basic authentication to the API."),
         ("bearer information, basic TypeScriptSetup", "bearer information, basic TypeScriptSetup"),
+        ("bearer aBcDeFgHiJkLmNoPqRsTuVwX", f"bearer {REDACTED}"),
+        *((text, text) for text in ("bearer aBcDeFgHiJkLmNoPqRsTuVw", f"bearer {'abcd' * 6}")),
+        *((text, text) for text in (f"bearer {'ABCD' * 6}", "mask-abcdefghijklmnop1234")),
+        ("sk-abcdefghijklmnop1234", REDACTED),
+        ("sk-abcdefghijklmnop1234 b", f"{REDACTED} b"),
+        ('password="q7Lr2Vx9Tb4Nw8Kd"', f'password="{REDACTED}"'),
+        ('api_key="q7Lr2Vx9Tb4Nw8Kd"', f'api_key="{REDACTED}"'),
+        ('encryption_key="q7Lr2Vx9Tb4Nw8Kd"', f'encryption_key="{REDACTED}"'),
+        *((text, text) for text in ('key="q7Lr2Vx9Tb4Nw8Kd"', 'token="aBcDeFgHiJkLmNoP"')),
+        *((text, text) for text in ('token="1234567890123456"', 'token="aaaa1111bbbb2222"')),
+        (
+            "-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----ghp_" + "a1B2" * 9,
+            REDACTED * 2,
+        ),
     ],
 )
 def test_keys_in_their_places(text: str, shown: str) -> None:
@@ -105,9 +164,16 @@ def test_no_text_takes_longer_than_its_length_explains(unit: str) -> None:
 
 
 def test_a_value_among_many_that_are_given_at_once_is_taken_for_a_key() -> None:
-    shown = Redactor().redact("A_KEY=" * 20 + "word")
-    assert "word" not in shown
-    assert shown.startswith("A_KEY=A_KEY=")
+    assert Redactor().redact("A_KEY=" * 9 + "word") == "A_KEY=" * 9 + "word"
+    assert Redactor().redact("A_KEY=" * 10 + "word") == f"{'A_KEY=' * 9}A_KEY{REDACTED}"
+
+
+def test_of_twenty_thousand_values_in_a_text_each_is_looked_at() -> None:
+    """What comes after so many is taken for a key."""
+    text = 'token="aaaaaaaaaaaaaaaa" ' * 20_000
+    assert Redactor().redact(text) == text
+    more = 'token="bbbbbbbbbbbbbbbb"'
+    assert Redactor().redact(text + more) == f'{text}token="{REDACTED}"'
 
 
 def test_short_secrets_only_as_whole_words() -> None:
@@ -147,6 +213,12 @@ def test_every_part_of_a_record_of_the_log_is_cleaned() -> None:
     record = logging.makeLogRecord({"msg": "with %s", **kept})
     assert RedactingFilter(Redactor(["s3cret-value"])).filter(record)
     assert record.getMessage() == f"with {REDACTED}"
+    error = ValueError("bad s3cret-value")
+    record = logging.makeLogRecord({"msg": "failed", "exc_info": (ValueError, error, None)})
+    assert RedactingFilter(Redactor(["s3cret-value"])).filter(record)
+    assert (record.exc_text, record.exc_info) == (f"ValueError: bad {REDACTED}", None)
+    record = logging.makeLogRecord({"msg": "with %s", **kept})
+    RedactingFilter(Redactor(["s3cret-value"])).filter(record)
     assert (record.stack_info, record.exc_text) == (f"at {REDACTED}", f"by {REDACTED}")
 
 
@@ -162,3 +234,23 @@ def test_a_shielded_process_is_not_dumpable() -> None:
         [sys.executable, "-c", program], capture_output=True, check=True, text=True
     )
     assert done.stdout.split() == ["1", "True", "0"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux closes a process")
+@pytest.mark.parametrize(("said", "done"), [(0, True), (-1, False)])
+def test_a_process_counts_as_shielded_where_the_system_did_it(
+    monkeypatch: pytest.MonkeyPatch, said: int, done: bool
+) -> None:
+    """By PR_SET_DUMPABLE of linux/prctl.h, which is 4."""
+    asked: list[list[int]] = []
+
+    class Library:
+        def __init__(self, name: None) -> None: ...
+
+        def prctl(self, *values: ctypes.c_int | ctypes.c_ulong) -> int:
+            asked.append([value.value for value in values])
+            return said
+
+    monkeypatch.setattr(ctypes, "CDLL", Library)
+    assert shield() is done
+    assert asked == [[4, 0, 0, 0, 0]]
