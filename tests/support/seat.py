@@ -53,11 +53,17 @@ class Seat:
         keys, and see it answered.
         """
         bench = self.app.bench
-        await settled(self.pilot, lambda: self._shown() in self._open(), "a question")
+
+        def comes() -> bool:
+            """Whether it is shown, and the focus is no longer at the question before it."""
+            places = bench.composer, bench.talk.open_question
+            return self._shown() in self._open() and bench.focused in places
+
+        await settled(self.pilot, comes, "a question")
         question = self._shown()
         if bench.focused is bench.composer:
             await self.pilot.press("enter")
-        await settled(self.pilot, lambda: bench.focused in (bench.gate, bench.card))
+        await settled(self.pilot, lambda: bench.focused is bench.talk.open_question)
         await settled(self.pilot, self._read, "the end of the question")
         self.clock.advance(SETTLE_UNASKED)
         await self.pilot.press(*keys)
