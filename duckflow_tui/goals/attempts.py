@@ -15,7 +15,6 @@ from duckflow_tui.prompting.questions import (
     failure_question,
 )
 from duckflow_tui.prompting.replies import ContinuationReply, DigestReply, FailureReply
-from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import ESCALATION_OPTIONS, Card, CardKind
@@ -72,7 +71,6 @@ AttemptsEnd = Literal[
     "continue",  # another attempt has begun
     "accepted",  # the user takes what there is
     "cancelled",  # the user wants no more of it
-    "pending",  # the user did not say how to go on
 ]
 
 
@@ -208,10 +206,7 @@ class Attempts:
         """
         rounds = self._parts.settings.max_attempts
         while True:
-            try:
-                answer = await self._parts.desk.ask(self._card(report))
-            except Unanswered:
-                return "pending"
+            answer = await self._parts.desk.ask(self._card(report))
             text = answer.text.strip()
             match answer.action:
                 case "instructions" | "tell" if text:

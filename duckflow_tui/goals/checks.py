@@ -94,15 +94,14 @@ class RequirementChecks:
         as it was.
         """
         state = self._store.state
-        if state.objective is None or not state.objective.reopened:
-            return
+        items = state.objective.extracted_requirements if state.objective is not None else ()
         seen: list[tuple[RequirementItem, Finding]] = []
-        for item in state.objective.extracted_requirements:
+        for item in items:
             if item.counts and item.check.kind in ("file_exists", "file_contains"):
                 finding = await self.look(item)
                 if finding is not None and finding.outcome != "unchecked":
                     seen.append((item, finding))
-        if (now := self._store.state.objective) is None:
+        if (now := state.objective) is None or not now.reopened:
             return
         for item, finding in seen:
             if now.requirement(item.requirement_id) == item:  # not changed meanwhile
@@ -202,11 +201,10 @@ class RequirementChecks:
                 return True
         for path in self._store.state.files_read:
             try:
-                place = self._workspace.locate(path)
-                changed = os.stat(place.real).st_mtime > begun if place.exists else True
+                changed_at = os.stat(self._workspace.locate(path).real).st_mtime
             except (WorkspaceError, OSError):
-                changed = True
-            if changed:
+                return True
+            if changed_at > begun:
                 return True
         return False
 

@@ -481,10 +481,7 @@ class PaceKeeper:
 
     def _reads(self, operation: str) -> bool:
         """Whether the operation of this name only reads."""
-        for spec in self._specs():
-            if spec.name == operation:
-                return spec.effect is Effect.READ
-        return False
+        return any(s.name == operation and s.effect is Effect.READ for s in self._specs())
 
 
 class PaceActions:

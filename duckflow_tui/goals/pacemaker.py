@@ -120,12 +120,7 @@ class Pacemaker:
         most that the setting allows a step of a plan, whose limit is its own and is not written.
         """
         vitals = store.state.vitals
-        try:
-            context = of_state(store.state)
-        except _FAULTS as fault:
-            note(f"the context could not be analysed: {fault!r}", logging.WARNING)
-            context = analyse(None, None, None, None)
-        limit = self.limit(profile, chosen_by, vitals, context)
+        limit = self.limit(profile, chosen_by, vitals, of_state(store.state))
         if cap:
             limit = limit.replace(max_loops=min(limit.max_loops, cap))
         if before is not None and before.extended:

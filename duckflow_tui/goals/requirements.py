@@ -14,7 +14,7 @@ from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.prompting.questions import requirements_question
 from duckflow_tui.prompting.replies import RequirementsReply
 from duckflow_tui.safety.names import words_of
-from duckflow_tui.state.base import StateError, Told, one_line
+from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage
 from duckflow_tui.state.decision import Check, NextStep, RequirementClaim, TurnDecision
@@ -502,7 +502,8 @@ class LedgerActions:
         if isinstance(item, Told):
             return item
         because = one_line(because, 200)
-        return self._tried(RequirementWaived(requirement_id=requirement_id, because=because))
+        self._store.dispatch(RequirementWaived(requirement_id=requirement_id, because=because))
+        return None
 
     def restore(self, requirement_id: str) -> Told | None:
         """Take a dropped one back; it is open again."""
@@ -511,7 +512,8 @@ class LedgerActions:
             return item
         if item.counts:
             return _problem("not_waived", id=requirement_id)
-        return self._tried(RequirementWaived(requirement_id=requirement_id, waived=False))
+        self._store.dispatch(RequirementWaived(requirement_id=requirement_id, waived=False))
+        return None
 
     def _write(
         self, item: RequirementItem, text: str | None, priority: int | None, check: Check | None
@@ -526,7 +528,8 @@ class LedgerActions:
         if check.kind != "judgement" and not check.value.strip():
             return _problem("no_value")
         fields = {"requirement": words, "priority": priority, "check": check}
-        return self._tried(RequirementEdited(item=item.model_copy(update=fields)))
+        self._store.dispatch(RequirementEdited(item=item.model_copy(update=fields)))
+        return None
 
     def _item(self, requirement_id: str) -> RequirementItem | Told:
         objective = self._store.state.objective
@@ -534,13 +537,6 @@ class LedgerActions:
             return _problem("no_request")
         item = objective.requirement(requirement_id)
         return item or _problem("not_there", id=one_line(requirement_id, 40))
-
-    def _tried(self, event: RequirementEdited | RequirementWaived) -> Told | None:
-        try:
-            self._store.dispatch(event)
-        except StateError:
-            return _problem("not_now")
-        return None
 
 
 def _problem(code: str, **params: str) -> Told:

@@ -93,7 +93,6 @@ ReviewEnd = Literal[
     "accepted",  # the user takes what there is
     "cancelled",  # the user wants no more of it
     "refused",  # not done, and the user refused the last change: theirs is the next word
-    "pending",  # not done, and the user did not say how to go on
     "unproven",  # it seems done, but what would show it could not be run
     "failed",  # it could not be judged, which was shown
 ]
@@ -103,7 +102,6 @@ OUTCOMES: Final[dict[ReviewEnd, tuple[TurnOutcome, Status]]] = {
     "accepted": ("partial", Status.SUCCESS),
     "cancelled": ("stopped", Status.SUCCESS),
     "refused": ("partial", Status.REQUIRES_USER_INPUT),
-    "pending": ("partial", Status.REQUIRES_USER_INPUT),
     "unproven": ("partial", Status.REQUIRES_USER_INPUT),
     "failed": ("partial", Status.ERROR),
 }
@@ -148,8 +146,6 @@ class Reviewer:
 
     async def understand(self, decision: TurnDecision) -> None:
         """Node 1 of an attempt: take what the turn's first decision says of the request (S1-24)."""
-        if self._store.state.objective is None:
-            return
         if self._understood:  # but for what the user said or refused meanwhile
             await hear(self._parts, "later", decision.requirements)
             return
@@ -165,8 +161,6 @@ class Reviewer:
         First the checks, then the evaluator for what they leave open. Completion goes before the
         limit of attempts; a reply that cannot be read is never taken for a yes.
         """
-        if self._store.state.objective is None:
-            return "skipped"
         await hear(self._parts, "review")
         _, objective = in_hand(self._store.state)
         texts = asked_on(self._store.state)

@@ -13,9 +13,15 @@ from support.reviews import believes, claim, found, judged, lacks, next_plan, st
 from support.session import Session, action, decision, done, session
 
 from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.goals.requirements import MAX_NEW
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import CardKind, GateChoice
-from duckflow_tui.state.goal import RequirementState, ReviewMessage, TaskObjective
+from duckflow_tui.state.goal import (
+    RequirementState,
+    RequirementWaived,
+    ReviewMessage,
+    TaskObjective,
+)
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.plan import PlanEdit
 
@@ -505,6 +511,46 @@ async def test_what_is_dropped_by_words_that_the_user_did_not_say_stays(
         assert ledger(s)["r2"][1] is RequirementState.REFUTED
         assert "judging.kept" in s.notices()
         assert "judging.dropped" not in s.notices()
+
+
+async def test_an_id_that_is_not_on_the_list_is_sent_back_and_what_is_so_already_is_left(
+    tmp_path: Path,
+) -> None:
+    script = story(
+        works(claim(NOTES), claim(LOG)),
+        ASK,
+        ASK,
+        ASK,
+        requirements=(
+            found(dropped=["r9"]),
+            found(dropped=["r2"]),
+            found(dropped=["r2"], again=["r1"]),
+        ),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes and a changelog")
+        await s.turn("leave out the changelog")
+        assert (
+            "'r9' is no id of the list; the ids are r1, r2" in s.server.of("requirements")[1].text
+        )
+        await s.turn("and no changelog, as I said")
+        assert [words for words, state in ledger(s).values() if state is not WAIVED] == [NOTES]
+        assert [e.requirement_id for e in s.events(RequirementWaived)] == ["r2"]
+        assert s.notices().count("judging.dropped") == 1
+
+
+async def test_of_a_list_in_the_users_words_thirty_entries_become_requirements(
+    tmp_path: Path,
+) -> None:
+    text = "\n".join(f"- {n:02}alpha {n:02}beta" for n in range(MAX_NEW + 2))
+    script = story(works(claim(NOTES)), HELD)
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send(f"Write the notes:\n{text}")
+        await s.server.reached("a")
+        entries = [words for words, _ in ledger(s).values()][1:]
+        assert entries == [f"{n:02}alpha {n:02}beta" for n in range(MAX_NEW)]
+        s.engine.stop()
+        await s.ended()
 
 
 LIST = {

@@ -20,7 +20,7 @@ from support.pace_talk import (
     stuck,
 )
 from support.plan_talk import answer
-from support.reviews import judged, story
+from support.reviews import WORDS, claim, judged, lacks, next_plan, story, works
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply
@@ -425,3 +425,26 @@ async def test_the_developers_log(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         "interventions: 1 (stagnation)",
         "result: partial (ended by the user's instruction)",
     ]
+
+
+@pytest.mark.parametrize(("first", "second", "bad"), [(0.9, 0.4, 1), (0.9, 0.9, 0), (0.6, 0.4, 0)])
+async def test_a_requirement_that_is_no_longer_met_speaks_against_the_plan(
+    tmp_path: Path, first: float, second: float, bad: int
+) -> None:
+    """Of what was never met, that it is met even less tells nothing new."""
+    verdicts = [judged(0.4, {"r1": level, "r2": 0.3}) for level in (first, second, 0.9)]
+    verdicts[2] = judged(0.9, {"r1": 0.9, "r2": 0.9})
+    scripted = story(
+        works(WORDS, claim("clear")),
+        done("One."),
+        done("Two."),
+        done("Three.", confidence=0.1),
+        satisfaction=tuple(verdicts),
+        missing=(lacks("the reason"),) * 2,
+        continuation=tuple(next_plan(f"way {n}") for n in range(2)),
+    )
+    async with session(tmp_path, scripted, mode="trusted") as s:
+        assert (await s.turn("write the notes")).outcome == "done"
+        moods = [e.change.inputs for e in s.events(VitalsChanged) if e.change.vital == "mood"]
+        assert moods[-1]["confidence"] == 0.1
+        assert moods[-1]["outcomes"] - moods[-1]["good"] == bad

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from support.plan_talk import (
     tasks_reply,
     write,
 )
-from support.session import action, decision, done, script, session
+from support.session import DEADLINE, action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Fault, Reply, Script, When
 from duckflow_tui.state.base import StateError, Told
@@ -229,6 +230,7 @@ async def test_the_user_approves_as_shown_and_the_rest_runs_by_itself(tmp_path: 
         end = await running.ended()
         assert end.outcome == "done"
         assert end.reply == "All is done."
+        assert "approved the plan and wants all steps run." in running.results()[0].result.text
         assert statuses(running.state) == [WorkStatus.COMPLETED] * 2
         tasks = (
             [s.task_list[0] for s in running.state.active_plan.steps]
@@ -335,6 +337,7 @@ async def test_step_by_step_asks_between_steps(tmp_path: Path) -> None:
         await running.engine.send("two notes please")
         await answer(running, "run_steps")
         await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        assert "approved the plan and wants it step by step." in running.results()[0].result.text
         shown = running.state.cards[0]
         assert shown.report is not None
         assert shown.report.summary == "the note is there"
@@ -1255,7 +1258,11 @@ async def test_while_a_step_runs_long_a_question_is_answered_and_a_stop_ends_its
         )
         assert running.state.work is not None
         assert running.state.running
-        assert sleepers(own) == [group, gone]
+        begun: list[str] = []
+        async with asyncio.timeout(DEADLINE):
+            while begun != [group, gone]:  # the shell may not have become them yet
+                begun = sleepers(own)
+                await asyncio.sleep(0)
         running.engine.stop()
         end = await running.ended()
         assert end.outcome == "stopped"

@@ -21,6 +21,7 @@ from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.state.gates import Card, CardKind
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import PlanStatus, WorkStatus
+from duckflow_tui.state.plan_events import ReportAdded
 
 DONE, OPEN = WorkStatus.COMPLETED, WorkStatus.PENDING
 
@@ -109,6 +110,7 @@ async def test_a_step_that_the_model_works_on_itself_asks_too(tmp_path: Path, sa
         card = await report(s)
         assert card.report is not None
         assert (card.report.step_name, card.report.summary) == ("first note", "it is there")
+        assert [e.message.report for e in s.events(ReportAdded)] == [card.report]
         assert [o.action for o in card.options] == ["go_on", "stop", "tell"]
         assert statuses(s.state) == [DONE, OPEN, OPEN]
         await answer(s, said, "shorter notes" if said == "tell" else "")

@@ -1142,6 +1142,24 @@ async def test_a_score_that_is_missing_is_asked_for_alone(
         assert ("judging.not_asked_again" in s.notices()) is notice
 
 
+async def test_where_the_whole_has_no_score_it_is_the_mean_of_the_parts(tmp_path: Path) -> None:
+    said = judged(0.9, {"r1": 0.9, "r2": 0.8}, overall_score=None)
+    script = story(works(WORDS, claim("clear")), done("So."), satisfaction=(said,))
+    async with session(tmp_path, script, mode="trusted") as s:
+        assert (await s.turn("write the notes")).outcome == "done"
+        given = reviews(s)[0].evaluation
+        assert given is not None
+        assert round(given.overall_score, 6) == 0.85
+
+
+async def test_a_judge_who_scores_no_requirement_has_judged_nothing(tmp_path: Path) -> None:
+    script = story(works(WORDS), done("So."), satisfaction=(judged(0.9, {}), judged(0.9, {})))
+    async with session(tmp_path, script, mode="trusted") as s:
+        assert (await s.turn("write the notes")).outcome == "partial"
+        assert "judging.unreadable" in s.notices()
+        assert reviews(s) == []
+
+
 # --- what shows it -------------------------------------------------------------------------------
 
 
