@@ -248,6 +248,24 @@ async def test_stopped_while_the_gate_is_being_recorded(store: Store) -> None:
     assert unheard == []
 
 
+async def test_what_was_stopped_hears_nothing_more(store: Store, desk: Desk) -> None:
+    unheard: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: unheard.append(str(told)))
+    asking = asyncio.create_task(desk.ask(make_gate()))
+    await opened(store, "gate_1")
+    asking.cancel()
+    await asyncio.wait([asking], timeout=5)
+    del asking
+    gc.collect()
+    assert unheard == []
+
+
+def test_a_card_is_bound_to_what_it_is_about_or_else_to_itself(desk: Desk) -> None:
+    card = desk.card(CardKind.QUESTION, ())
+    assert card.subject == card.card_id != ""
+    assert desk.card(CardKind.PLAN, (), "fingerprint").subject == "fingerprint"
+
+
 async def test_a_question_is_asked_once_at_a_time(store: Store, desk: Desk) -> None:
     gate = make_gate()
     for _ in range(2):

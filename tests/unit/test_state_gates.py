@@ -26,6 +26,8 @@ from duckflow_tui.state.gates import (
     SUGGESTED,
     TAKE,
     TELL,
+    TRUST,
+    UNRECORDED,
     Card,
     CardAnswer,
     CardAnswered,
@@ -40,7 +42,15 @@ from duckflow_tui.state.gates import (
     GateChoice,
     GateOpened,
     GateWithdrawn,
+    Grant,
+    GrantAdded,
+    GrantRevoked,
     Impact,
+    KeptRemarks,
+    Remark,
+    question_options,
+    remarks_for_model,
+    typed_number,
 )
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.pace import LoopLimit, Pace, Pattern, Reason, Situation
@@ -255,6 +265,114 @@ def test_a_key_that_a_card_does_not_offer_is_refused(other: dict[str, Any]) -> N
     assert (len(state.cards), state.messages) == (3, [])
 
 
+def test_the_user_is_waited_for_as_long_as_a_question_about_the_work_is_open() -> None:
+    """That about trust holds nothing up."""
+    state = AgentState()
+    CardOpened(card=card(1, CardKind.TRUST, options=(TRUST,))).apply(state)
+    assert (state.work_waits, state.waits_since) == (False, None)
+    for opens, ends in (
+        (GateOpened(gate=GATE), GateWithdrawn(gate_id="gate_1", reason="stopped", at=9.0)),
+        (CardOpened(card=card(2)), CardWithdrawn(card_id="card_2", reason="stopped", at=9.0)),
+        (CardOpened(card=card(2)), key(2)),
+        (GateOpened(gate=another(2)), GateAnswered(answer=answer_to(another(2)), at=9.0)),
+    ):
+        opens.apply(state)
+        since = 0.0 if isinstance(opens, GateOpened) else 1.0
+        assert (state.work_waits, state.waits_since) == (True, since)
+        ends.apply(state)
+        assert (state.work_waits, state.waits_since) == (False, None)
+
+
+def test_a_yes_to_work_without_a_record_is_kept_and_a_no_is_not() -> None:
+    unrecorded = another(2, impact=Impact(files=1, reasons=(UNRECORDED,)))
+    for gate, choice, agreed in (
+        (GATE, GateChoice.ONCE, False),
+        (unrecorded, GateChoice.REJECT, False),
+        (unrecorded, GateChoice.ONCE, True),
+    ):
+        state = AgentState()
+        GateOpened(gate=gate).apply(state)
+        GateAnswered(answer=answer_to(gate, choice=choice)).apply(state)
+        assert state.unkept_agreed is agreed
+
+
+def test_remarks_go_with_the_answer_to_what_they_stand_on() -> None:
+    remark = Remark(path="a.py", number=2, line="x", said="why?")
+    for about, left in (
+        ("h", KeptRemarks()),
+        ("else", KeptRemarks(about="else", remarks=(remark,))),
+    ):
+        state = AgentState()
+        state.remarks = KeptRemarks(about=about, remarks=(remark,))
+        GateOpened(gate=GATE).apply(state)
+        GateAnswered(answer=ANSWER).apply(state)
+        assert state.remarks == left
+    for about, kept in (("what 1 shows", ()), ("what 2 shows", (remark,))):
+        state = AgentState()
+        state.remarks = KeptRemarks(about=about, remarks=(remark,))
+        CardOpened(card=card(1)).apply(state)
+        key(1).apply(state)
+        assert state.remarks.remarks == kept
+
+
+def test_remarks_are_told_the_model_by_their_places() -> None:
+    remarks = (
+        Remark(path="a.py", number=2, line="x = 1", said=" why? "),
+        Remark(path="a.py", number=9, old=True, line="y", said="keep it"),
+        Remark(number=3, line="Tests", said="before"),
+    )
+    assert remarks_for_model(remarks) == (
+        '1. a.py, line 2 of the new version: "x = 1"\n'
+        "   The user's remark: why?\n"
+        '2. a.py, line 9 that would be removed: "y"\n'
+        "   The user's remark: keep it\n"
+        '3. step 3: "Tests"\n'
+        "   The user's remark: before"
+    )
+    said = ANSWER.model_copy(update={"reason": " no ", "remarks": remarks})
+    assert said.written == "no; a.py:2:  why? ; a.py:−9: keep it; 3 Tests: before"
+
+
+def test_the_answers_of_a_question_are_on_its_digits() -> None:
+    options = question_options((f"answer {number}" for number in range(1, 12)), approval=True)
+    assert options[:2] == (ACCEPT, REJECT)
+    assert options[-1] == TELL
+    offered = [(option.key, option.action, option.label) for option in options[2:-1]]
+    assert offered == [(f"{n}", f"offered_{n}", f"answer {n}") for n in range(1, 10)]
+    assert question_options((), approval=False) == (TELL,)
+
+
+@pytest.mark.parametrize(
+    ("typed", "number"),
+    [
+        *(("2", 2), (" 2. ", 2), ("(12)", 12), ("２", 2), ("3、", 3), ("999", 999)),
+        *(("", 0), ("two", 0), ("1234", 0), ("2 or 3", 0), (" " * 19 + "2", 2)),
+    ],
+)
+def test_a_number_that_was_typed(typed: str, number: int) -> None:
+    assert typed_number(typed) == number
+
+
+def test_only_a_rule_that_holds_is_taken_back() -> None:
+    """But one of the command line stands in no state."""
+    state = AgentState()
+    rule = Grant(grant_id="grant_1", operation="shell.run", path="make", gate_id="gate_1", at=1.0)
+    GrantAdded(grant=rule).apply(state)
+    other = rule.replace(grant_id="grant_2")
+    with pytest.raises(StateError):
+        GrantRevoked(grant=other, at=2.0).apply(state)
+    named = other.replace(source="command_line")
+    GrantRevoked(grant=named, at=3.0).apply(state)
+    assert state.grants == (rule,)
+    GrantRevoked(grant=rule, at=4.0).apply(state)
+    assert state.grants == ()
+    assert [(c.grant, c.at, c.revoked) for c in state.rule_log] == [
+        (rule, 1.0, False),
+        (named, 3.0, True),
+        (rule, 4.0, True),
+    ]
+
+
 def test_a_consultation_counts_once_also_when_it_is_asked_again_after_a_restart() -> None:
     shown = Situation(pattern=Pattern.LIMIT, cause=Reason(code="limit"), loop=3, limit=3)
     asked = card(1, CardKind.CONSULTATION, situation=shown, step_id="step_1")
@@ -291,6 +409,8 @@ def test_letters_mean_the_same_on_all_cards_and_digits_count() -> None:
         "tell",
         "top_requirement",
     }
+    alone = (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT, ACCEPT, GO_ON, RETRY, TAKE, SKIP, STOP, TELL)
+    assert {o.action for o in alone if o.takes_text} == {"reject", "retry", "tell"}
     letters = {o.action: o.key for o in (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT, ACCEPT, GO_ON)}
     letters |= {o.action: o.key for o in (RETRY, TAKE, SKIP, STOP, SUGGESTED, TELL)}
     assert letters == {

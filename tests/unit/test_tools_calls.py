@@ -19,8 +19,9 @@ from duckflow_tui.state.calls import FileChangedOutside
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.state.operations import Effect, FileChange, Outcome, Risk, Zone
+from duckflow_tui.state.session import SandboxLevel
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.tools.calls import Call, GateKeeper, GateQuestion, Renewed, faulty
+from duckflow_tui.tools.calls import Call, GateKeeper, GateQuestion, Renewed, faulty, held_back_by
 from duckflow_tui.tools.changes import PlannedChange
 from duckflow_tui.tools.diffs import compare
 from duckflow_tui.tools.operation import Edits, Output, ToolFault, Work
@@ -48,6 +49,31 @@ def question(
     call = Call(action, for_requirement=requirement)
     verdict = Verdict(Decision.GATE, Zone.INSIDE, Risk.LOW)
     return GateQuestion(call, {}, effect, places, proposal, verdict)
+
+
+@pytest.mark.parametrize(
+    ("level", "text", "unread", "what"),
+    [
+        ("full", "x: Read-only file system", (), "write"),
+        ("full", "Read-only file system" + "." * 3_979, (), "write"),
+        ("full", "Read-only file system" + "." * 3_980, (), ""),
+        ("none", "x: Read-only file system", (), ""),
+        ("external", "x: Read-only file system", (), ""),
+        ("full", "Could not resolve host", (), "network"),
+        ("full", "File too large", (), "limit"),
+        ("seatbelt", "File too large", (), ""),
+        ("full", "cannot read a/.env here", ("/work/a/.env",), "secret"),
+        ("full", "cannot read a/.env.example", ("/work/a/.env",), ""),
+        ("full", "Permission denied", (), ""),
+        ("partial", "Permission denied", (), "write"),
+    ],
+)
+def test_what_a_command_was_probably_held_back_by(
+    level: SandboxLevel, text: str, unread: tuple[str, ...], what: str
+) -> None:
+    """By the last 4,000 characters that it wrote, and only where it failed."""
+    assert held_back_by(level, Output(text, exit_code=1), unread) == what
+    assert held_back_by(level, Output(text, exit_code=0), unread) == ""
 
 
 @pytest.mark.parametrize("outcome", [Outcome.ERROR, Outcome.INVALID, Outcome.STOPPED])
