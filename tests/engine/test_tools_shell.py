@@ -26,6 +26,7 @@ from duckflow_tui.state.operations import ApprovalMode, Outcome, Risk
 from duckflow_tui.state.processes import KEPT, ProcessEnded, ProcessStarted
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.state.store import MemoryRecorder
+from duckflow_tui.tools import shell
 from duckflow_tui.tools.commands import CommandLimits
 from duckflow_tui.tools.results import MAX_RESULT
 from duckflow_tui.tools.shell import OwnCommands
@@ -621,6 +622,13 @@ async def test_a_background_command_is_listed_read_and_ended(bench: ShellBench) 
     assert not [r for r in bench.recorder.records if isinstance(r.event, NoticeAdded)]
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command in the background that ends by itself is waited for, however busy the machine."""
+    monkeypatch.setattr(shell, "EARLY", DEADLINE)
+
+
+@pytest.mark.usefixtures("patient")
 async def test_an_early_end_is_told_at_once_and_only_once(bench: ShellBench) -> None:
     message = await run(bench, "echo 'port in use' >&2; exit 98", background=True)
     assert message.result.text.startswith("It ended at once")
@@ -645,6 +653,7 @@ async def test_the_model_is_told_of_a_background_command_that_ends_by_itself(
     assert bench.store.state.processes[0].exit_code == 7
 
 
+@pytest.mark.usefixtures("patient")
 async def test_of_background_commands_that_ended_the_newest_are_kept(bench: ShellBench) -> None:
     ended: list[str] = []
     for number in range(KEPT + 2):
