@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from duckflow_tui.goals.progress import same_action
+from duckflow_tui.goals.progress import Repeat, same_action
 from duckflow_tui.goals.situations import UNSURE, Signals, due, grows, hypothesis
 from duckflow_tui.goals.vitals import VitalCause
 from duckflow_tui.state.pace import Pattern, Reason
@@ -101,6 +101,61 @@ def test_the_limit_always_asks_and_before_all_others() -> None:
     at_limit = replace(CALM, loop=14, since_asked=1, stuck=STUCK)
     assert pattern(at_limit) is Pattern.LIMIT
     assert pattern(replace(at_limit, loop=13)) is None
+
+
+def test_a_cause_has_its_figures_and_what_came_again() -> None:
+    """Covers S0-38."""
+
+    def told(**fields: object) -> dict[str, str]:
+        found = due(replace(CALM, **fields))
+        assert found is not None
+        return found[1].params
+
+    repeat = Repeat("shell.run", "ls", 3, ())
+    again = {"operation": "shell.run", "what": "ls"}
+    lowered = (frozenset({VitalCause.REPEAT}), *[frozenset({VitalCause.REPAIRED})] * 3)
+    low = {"focus": (0.4, 0.35, 0.3, 0.25), "lowered": lowered}
+    assert told(**low) == {"value": "0.25", "signs": "repeat repaired"}
+    assert told(**low, repeat=repeat) == {"value": "0.25", "signs": "repeat repaired", **again}
+    fell = {"focus": (0.95, 0.9, 0.7, 0.6), "lowered": lowered, "repeat": repeat}
+    assert told(**fell) == {"old": "0.95", "new": "0.60", "signs": "repaired"}
+    assert told(stamina=0.2, fruitless=True) == {"value": "0.20", "signs": "loops"}
+    assert told(mood=0.4, low_moods=2) == {"value": "0.40", "signs": "unsure"}
+    assert told(loop=15) == {"limit": "14"}
+
+
+def test_what_is_most_amiss_goes_first() -> None:
+    confused = replace(CALM, focus=(0.35, 0.25), low_moods=2, fruitless=True, stamina=0.2)
+    assert cause(replace(confused, stuck=STUCK)) == "same_action"
+    assert cause(replace(confused, stamina=0.05)) == "stamina_out"
+    assert cause(confused) == "focus_low"
+    assert cause(replace(confused, focus=(0.3, 0.3))) == "stamina_low"
+    assert cause(replace(confused, focus=(0.3,), stamina=0.3)) == "mood_low"
+
+
+@pytest.mark.parametrize(
+    ("code", "params", "guess", "kept"),
+    [
+        ("same_action", {"operation": "o", "what": "w", "times": "4"}, "repeats_call", "ow"),
+        ("nothing_new", {"times": "8"}, "not_there", ""),
+        ("checks_no", {"reason": "it left the goal"}, "self_contradiction", ""),
+        ("no_action", {}, "several_ways", ""),
+        ("back_and_forth", {"path": "a.py", "times": "3"}, "undoing_itself", "a.py"),
+        ("mood_low", {"value": "0.40"}, "unsure", ""),
+        ("stamina_low", {}, "long_and_slow", ""),
+    ],
+)
+def test_each_cause_suggests_what_is_behind_it(
+    code: str, params: dict[str, str], guess: str, kept: str
+) -> None:
+    """Covers S0-38."""
+    found = hypothesis(Reason(code=code, params=params), CALM)
+    assert (found.code, "".join(found.params.values())) == (guess, kept)
+
+
+@pytest.mark.parametrize("code", ["checks_no", "no_action"])
+def test_a_model_that_contradicts_itself_is_confused(code: str) -> None:
+    assert pattern(replace(CALM, stuck=Reason(code=code))) is Pattern.CONFUSION
 
 
 def test_the_hypothesis_comes_from_the_signals() -> None:

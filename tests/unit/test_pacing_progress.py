@@ -12,8 +12,10 @@ from duckflow_tui.goals.situations import Signals, achieved, situation, tried
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Hunk
+from duckflow_tui.state.goal import RequirementItem, RequirementState, TaskObjective
 from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
 from duckflow_tui.state.pace import Pattern, Reason
+from duckflow_tui.state.plan import Plan, Step, WorkStatus
 
 READS = ("file_ops.read_file", "file_ops.search_text", "file_ops.list_dir")
 REFUSALS = (
@@ -391,6 +393,89 @@ def test_the_situation_counts_what_was_read_and_what_it_does_not_list() -> None:
     for number in range(10):
         work.loop(edit(f"f{number}.py", "A", "B"))
     assert counts(work)[2:] == (8, 2, 0)
+
+
+def by_user(message: OperationMessage) -> OperationMessage:
+    return message.model_copy(update={"by_user": True})
+
+
+def test_what_the_user_did_is_neither_tried_nor_read() -> None:
+    """Covers S0-38."""
+    work = Work()
+    work.loop(by_user(read("a.py", "x")), by_user(run("ls", 0)))
+    work.loop(read("b.py", "x"), read("b.py", "y"), call("file_ops.read_file", "no", path="c.py"))
+    work.loop(call("file_ops.list_dir", "no", Outcome.ERROR, path="d"), run("make", 2))
+    shown = situation(
+        (Pattern.STAGNATION, Reason(code="nothing_new")),
+        Signals(loop=3, limit=9, mood=0.7, stamina=0.7, focus=()),
+        work.log,
+        AgentState(),
+        lambda operation: operation in READS,
+        said="I read",
+    )
+    assert [t.text for t in shown.tried] == [
+        "file_ops.read_file b.py",
+        "file_ops.read_file c.py",
+        "file_ops.list_dir d: no",
+        "shell.run make",
+    ]
+    assert (shown.pattern, shown.loop, shown.limit) == (Pattern.STAGNATION, 3, 9)
+    assert (shown.read, shown.achieved, shown.hypothesis_said) == (2, (), "I read")
+    assert shown.hypothesis == Reason(code="not_there")
+
+
+@pytest.mark.parametrize(
+    ("asked", "worked", "names"), [(5.0, "", ["done"]), (6.0, "", []), (6.0, "s1", ["done"])]
+)
+def test_what_is_met_and_the_steps_that_are_done_are_reached(
+    asked: float, worked: str, names: list[str]
+) -> None:
+    """Covers S0-38. Not what the user took as done, nor steps of an older plan."""
+    state = AgentState()
+    met, other = (
+        RequirementItem(requirement_id=f"r{n}", requirement=words, state=how)
+        for n, (words, how) in enumerate(
+            (("it is clear", RequirementState.MET), ("it is short", RequirementState.PARTLY))
+        )
+    )
+    state.objective = TaskObjective(
+        objective_id="o",
+        original_query="q",
+        created_at=asked,
+        extracted_requirements=(met, other),
+    )
+    steps = (
+        Step(step_id="s1", name="done", status=WorkStatus.COMPLETED),
+        Step(step_id="s2", name="taken", status=WorkStatus.COMPLETED, taken=True),
+        Step(step_id="s3", name="failed", status=WorkStatus.FAILED),
+    )
+    state.plans = (Plan(plan_id="p", name="p", goal="g", steps=steps, created_at=5.0),)
+    state.active_plan_id = "p"
+    log = [
+        run("pytest", 0),
+        run("ls", 0),
+        by_user(run("make", 0)),
+        run("ls", 1).model_copy(update={"step_id": worked}),
+    ]
+    assert achieved(log, state) == ("it is clear", *names, "pytest")
+
+
+def test_a_move_is_reached_where_it_led() -> None:
+    moved = FileChange(path="a.py", kind="move", target="b.py", before="A", after="A", added=0)
+    message = call("file_ops.move_file", "done", changes=(moved,), source="a.py", target="b.py")
+    assert achieved([message, message], AgentState()) == ("b.py 2×",)
+
+
+def test_calls_that_read_alike_are_told_apart_by_what_differs() -> None:
+    work = Work()
+    work.loop(read("a.py", "x"), read("a.py", "y", start_line=200))
+    work.loop(call("shell.run", "", command="ls"), call("shell.run", "", command="ls", cwd="src"))
+    assert [t.text for t in tried(work.log)] == [
+        "file_ops.read_file a.py · start_line 1",
+        "file_ops.read_file a.py · start_line 200",
+        "shell.run ls · cwd –",
+        "shell.run ls · cwd src",
+    ]
 
 
 def test_a_search_that_finds_nothing_went_neither_well_nor_badly() -> None:
