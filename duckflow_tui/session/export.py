@@ -381,9 +381,10 @@ def _whole(digits: str) -> int | float:
 
 def read_bytes(path: Path) -> bytes:
     """The whole file, at most ``LARGEST`` bytes; raises NotASession or SessionUnreadable."""
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        with open(os.open(path, flags), "rb") as file:
+        with open(
+            path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
+        ) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):  # a pipe tells its beginning only once
                 raise NotASession("foreign", path)

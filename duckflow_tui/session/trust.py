@@ -196,9 +196,10 @@ def read_texts(workspace: Workspace) -> dict[str, str]:
             if not workspace.intact():
                 break
             data = _read(workspace, name)
+        except FileNotFoundError:
+            continue
         except (OSError, WorkspaceError) as error:
-            if not isinstance(error, FileNotFoundError):
-                log.info("%s is not used: %s", name, error)
+            log.info("%s is not used: %s", name, error)
             continue
         text = data[:MAX_FILE].decode("utf-8-sig", "replace")
         if len(data) > MAX_FILE:
@@ -223,10 +224,13 @@ def _read(workspace: Workspace, name: str) -> bytes:
         handle = best_opener()(folder, path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, 0)
     finally:
         os.close(folder)
-    with os.fdopen(handle, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError("it is no plain file")
-        data = file.read(MAX_FILE + 1)
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            data = file.read(MAX_FILE + 1)
+    finally:
+        os.close(handle)
     if len(data) > MAX_FILE and name == SETTINGS:
         raise OSError(f"it is over {MAX_FILE // 1024} KB")
     return data

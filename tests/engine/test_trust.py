@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -205,16 +206,59 @@ async def test_without_a_screen_only_the_command_line_trusts(tmp_path: Path) -> 
     folder(tmp_path, TABS)
     async with session(tmp_path, script(done("Hello."))) as s:
         await says(s, TRUST)
-    async with session(tmp_path, script(done("Hello.")), headless=True) as s:
+    twice = script(done("Hello."), done("Hello."))
+    async with session(tmp_path, twice, headless=True) as s:
         await s.turn("hello")
+        await s.turn("hello again")
         assert "Never spaces" not in sent(s)
-        assert "trust.needs_flag" in s.notices()
+        assert s.notices().count("trust.needs_flag") == 1
+        assert not s.engine.trust.given
     folder(tmp_path, "Use two spaces.\n")
     async with session(tmp_path, script(done("Hello.")), headless=True, trust=True) as s:
         await s.turn("hello")
         assert "Use two spaces" in sent(s)
+        assert s.engine.trust.given
+        assert "trust.needs_flag" not in s.notices()
+    (tmp_path / "work" / "AGENTS.md").unlink()
+    async with session(tmp_path, script(done("Hello.")), headless=True) as s:
+        await s.turn("hello")
+        assert "trust.needs_flag" not in s.notices()  # there is nothing that it would trust
+    folder(tmp_path, "Use two spaces.\n")
     async with session(tmp_path, script(done("Hello."))) as s:
         await asked(s)  # the flag was for that run only
+
+
+async def test_an_answer_that_cannot_be_kept_holds_in_the_session_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    folder(tmp_path, TABS)
+    (tmp_path / "home" / "data").mkdir(parents=True)
+    (tmp_path / "home" / "data" / "trust").write_text("in the way")
+    async with session(tmp_path, script(done("Hello."))) as s:
+        await says(s, TRUST)
+        await s.until(lambda state: "trust.not_kept" in s.notices())
+        told = [m.params for m in s.state.messages if isinstance(m, NoticeMessage)]
+        assert told[-1]["reason"] in (os.strerror(errno.ENOTDIR), os.strerror(errno.EEXIST))
+        await s.turn("hello")
+        assert "Never spaces" in sent(s)
+
+
+async def test_a_question_that_was_taken_back_before_it_was_shown_is_never_shown(
+    tmp_path: Path,
+) -> None:
+    folder(tmp_path)
+    async with session(tmp_path, script()) as s:
+        folder(tmp_path, TABS)
+        assert await s.engine.trust.ask()
+        first = s.engine.trust.asked
+        s.engine.trust.withdraw()
+        assert s.engine.trust.asked is None
+        assert await s.engine.trust.ask()
+        card = await asked(s)
+        assert first is not None
+        assert card.card_id != first.card_id
+        assert await s.engine.trust.ask()  # about just the same
+        assert [c.card_id for c in s.state.cards] == [card.card_id]
 
 
 async def test_git_is_never_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -404,8 +404,9 @@ def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path) -> None:
         read_export(pipe)
     with large.open("wb") as file:
         file.truncate(LARGEST + 1)
-    with pytest.raises(SessionUnreadable):
-        read_export(large)
+    for path in (large, tmp_path):
+        with pytest.raises(SessionUnreadable):
+            read_export(path)
 
 
 def test_records_count_once_in_their_order_and_none_beyond_what_can_follow(tmp_path: Path) -> None:
