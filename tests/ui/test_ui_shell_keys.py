@@ -195,10 +195,11 @@ async def test_shift_tab_cycles_and_trusted_asks(open_apps: OpenApps) -> None:
         await pilot.press("shift+tab")
         assert fake.store.state.mode is ApprovalMode.STANDARD
         await pilot.press("y")  # too soon
-        await settled(pilot, lambda: app.screen is app.bench)
+        await settled(pilot, lambda: app.bench.composer.text == "y", "the letter")
+        assert app.screen is app.bench
         assert fake.store.state.mode is ApprovalMode.STANDARD
-        assert app.bench.composer.text == "y"
         await pilot.press("shift+tab")
+        await settled(pilot, lambda: app.screen is not app.bench, "the question")
         clock_of(fake).advance(1)
         await pilot.press("y")
         await settled(pilot, lambda: fake.store.state.mode is ApprovalMode.TRUSTED)
