@@ -166,7 +166,6 @@ class JournalDisk:
             if self._folder.locked:
                 sweep(self._folder.descriptor)
             self._folder.close()
-            self._folder = None
 
     def _locked(self) -> SessionFolder:
         if self._folder is None:
@@ -204,7 +203,6 @@ class JournalDisk:
             self._write_header()
             self._disk.sync_directory(folder.descriptor)
         except OSError:
-            self._leave_segment()
             with contextlib.suppress(OSError):
                 self._disk.unlink(folder.descriptor, name)
             raise
