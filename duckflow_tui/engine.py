@@ -353,8 +353,6 @@ class Engine:
     async def close(self) -> None:
         """End commands and servers, and close connections; the session is over."""
         self._own_commands.stop()
-        if self.trust.asked is not None:
-            self.trust.withdraw()
         try:
             closing = [self._shell.close(), self.memory.close()]
             if self.servers is not None:

@@ -261,6 +261,19 @@ async def test_a_question_that_was_taken_back_before_it_was_shown_is_never_shown
         assert [c.card_id for c in s.state.cards] == [card.card_id]
 
 
+async def test_a_question_that_is_open_at_the_end_is_asked_once_when_the_session_goes_on(
+    tmp_path: Path,
+) -> None:
+    folder(tmp_path, TABS)
+    async with session(tmp_path, script(done("Hello."))) as s:
+        await s.turn("hello")
+        first = await asked(s)
+    async with session(tmp_path, script(), resume=s.session_id) as s:
+        card = await asked(s)
+        assert s.state.cards == (card,)
+        assert card.card_id != first.card_id
+
+
 async def test_git_is_never_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """R12: its settings and hooks lie in the folder. The branch is read as a file."""
     programs, called = tmp_path / "bin", tmp_path / "called"

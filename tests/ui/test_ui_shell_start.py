@@ -91,6 +91,17 @@ async def test_without_an_endpoint_the_text_stays() -> None:
         assert app.bench.composer.text == "one"
 
 
+async def test_work_beside_the_session_that_fails_is_said_by_its_name() -> None:
+    async def work() -> None:
+        raise RuntimeError("it broke")
+
+    app = app_with(FakeEngine(store_with()))
+    async with standing(app) as pilot:
+        app.spawn(work(), "diff")
+        said = app.words("shell.worker_failed", name="diff", error="it broke")
+        await settled(pilot, lambda: app.bench.status.said == said, "what failed")
+
+
 async def test_before_a_session_the_diff_pane_comes_whatever_of_it_is_asked_for() -> None:
     app = app_with(None)
     async with standing(app) as pilot:
