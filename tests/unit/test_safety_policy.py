@@ -472,6 +472,31 @@ def test_what_a_key_may_allow_for_longer_than_once(
         assert can == (session, in_step and bool(step), in_step and keeps)
 
 
+def test_what_the_sandbox_holds_may_be_allowed_for_the_step_and_never_for_the_project() -> None:
+    held = Access("shell.run", RUN, INSIDE, command="make", facts=frozenset({HELD}))
+    asked = judge(held, STANDARD, step_id="s1", keeps=True)
+    can = (asked.can_grant_session, asked.can_grant_step, asked.can_grant_project)
+    assert can == (True, True, False)
+
+
+@pytest.mark.parametrize(
+    ("fact", "reason", "risk"),
+    [
+        (UNHELD, "outside_sandbox", Risk.MEDIUM),
+        (AI_WROTE, "ai_wrote", Risk.MEDIUM),
+        (Fact.SHOWS_SECRET, "secret", Risk.HIGH),
+        (Fact.SHOWS_OUTSIDE, "outside", Risk.MEDIUM),
+        (Fact.SHOWS_PROTECTED, "protected", Risk.HIGH),
+    ],
+)
+def test_what_else_is_known_of_a_command_is_told_with_its_risk(
+    fact: Fact, reason: str, risk: Risk
+) -> None:
+    access = Access("shell.run", RUN, INSIDE, facts=frozenset({fact}), command="ls", root=ROOT)
+    found = judge(access, STANDARD)
+    assert (found.kind, found.reasons, found.risk) == (G, (reason,), risk)
+
+
 def test_only_a_gate_that_offers_it_lets_a_key_allow_until_the_step_ends() -> None:
     shown = gate("file_ops.edit_file src/a.py").replace(step_id="s1")
     for bad in (shown, shown.replace(step_id="", can_grant_step=True)):
