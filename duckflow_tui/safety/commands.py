@@ -24,6 +24,7 @@ MAX_LINE: Final = 8_000  # characters; a longer line is not read
 MAX_PARTS: Final = 50  # commands in one line
 MAX_NODES: Final = 10_000  # of the tree, looked at
 SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh"})
+_MAX_DEPTH: Final = 5  # substitutions in substitutions
 _JOINERS: Final = frozenset({"&&", "||", ";", "|"})
 _INTO: Final = frozenset({"program", "list", "pipeline", "redirected_statement"})
 _HARMLESS: Final = (
@@ -166,7 +167,10 @@ def _read(text: str) -> CommandLine:
     nodes = list(islice(_nodes(root), MAX_NODES))
     if root.has_error or len(nodes) >= MAX_NODES:
         return CommandLine(text, reason="too_many" if len(nodes) >= MAX_NODES else "unparsed")
-    found = tuple(_found(node) for node in _outermost_commands(root))
+    try:
+        found = tuple(_found(node) for node in _outermost_commands(root))
+    except _NotPlain as reason:
+        return CommandLine(text, reason=str(reason))
     targets = tuple(_target(node) for node in nodes if node.type == "file_redirect")
     kept = tuple(target for target in targets if target)
     try:
@@ -365,15 +369,19 @@ def _outermost_commands(root: Node) -> Iterator[Node]:
 
 
 def _found(node: Node, depth: int = 0) -> FoundCommand:
+    """The command with those inside of its words; raises _NotPlain where there are too many levels
+    of them: what is not seen could be what a rule denies (R06).
+    """
+    if depth > _MAX_DEPTH:
+        raise _NotPlain("too_many")
     words: list[str] = []
     inner: list[FoundCommand] = []
     for child in node.children:
         if child.type in ("variable_assignment", "file_redirect"):
             continue
         words.append(_roughly(child))
-    if depth < 5:
-        for child in node.children:
-            inner += [_found(command, depth + 1) for command in _outermost_commands(child)]
+    for child in node.children:
+        inner += [_found(command, depth + 1) for command in _outermost_commands(child)]
     return FoundCommand(tuple(words), _is_piped(node), tuple(inner))
 
 

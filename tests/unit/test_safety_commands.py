@@ -190,6 +190,17 @@ def test_of_a_line_with_more_than_is_looked_at_nothing_is_read() -> None:
     assert line.found[-1].words == ("git", "push")
 
 
+def test_a_line_is_read_down_to_its_fifth_substitution() -> None:
+    line = read_command("a $(b $(c $(d $(e $(f)))))")
+    found, words = line.found[0], list[str]()
+    while found.inner:
+        (found,) = found.inner
+        words += found.words[:1]
+    assert (line.readable, line.reason, words) == (True, "expansion", [*"bcdef"])
+    line = read_command("a $(b $(c $(d $(e $(f $(g))))))")
+    assert (line.readable, line.reason, line.found, line.parts) == (False, "too_many", (), ())
+
+
 def test_a_line_of_eight_thousand_characters_is_read() -> None:
     assert argvs("x" * 8_000) == [("x" * 8_000,)]
 
@@ -496,6 +507,9 @@ def test_the_rows_of_commands(
         "echo $(git push)",
         "if true; then git push; fi",
         "echo `echo $(git push)`",
+        "a $(b $(c $(d $(e $(git push)))))",
+        "a $(b $(c $(d $(e $(f $(git push))))))",
+        "a $(b $(c $(d $(e $(f $(g $(git push)))))))",
         "cat <(git push)",
         "git push > log",
         "git 'push'",
@@ -540,6 +554,7 @@ def test_a_rule_about_commands_says_nothing_about_files() -> None:
         ("pytest -q", Risk.MEDIUM, None),
         *((line, Risk.MEDIUM, None) for line in ("./ls", "bin/cat a.py", "./test -f x")),
         *((line, Risk.MEDIUM, None) for line in ("python3 -m git status", "python3 -m ls")),
+        ("python3 -m ls pytest", Risk.MEDIUM, None),
         ("git status", Risk.LOW, None),
         ("git status --short && git diff --stat HEAD~1 -- src", Risk.LOW, None),
         ("git --no-pager log --oneline -5 | head -3", Risk.LOW, None),
