@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.reviews import WORDS, judged, lacks, next_plan, story, works, write
+from support.reviews import CHECK, NOTES, WORDS, judged, lacks, next_plan, story, works, write
 from support.session import Session, action, decision, done, session
 
 from duckflow_tui.state.goal import AttemptResult
@@ -50,6 +50,30 @@ async def test_log_errors_and_results_of_an_attempt_stay_in_it(tmp_path: Path) -
         for request, count in ((first, 1), (second, 1)):
             errors = request.text.partition("<errors>")[2].partition("</errors>")[0]
             assert errors.count("gone1.txt:") == count
+
+
+async def test_what_the_user_runs_and_what_checks_run_is_no_part_of_an_attempt(
+    tmp_path: Path,
+) -> None:
+    held = done("Done.").model_copy(update={"hold": "wait"})
+    script = story(works(NOTES, content="done\n"), held)
+    async with session(tmp_path, script, mode="trusted", allow=(CHECK,)) as s:
+        await s.engine.send("write the notes")
+        await s.server.reached("wait")
+        await s.engine.run_command("echo by the user")
+        await s.until(lambda _: any(m.by_user for m in s.results()))
+        s.server.release("wait")
+        assert (await s.ended()).outcome == "done"
+        assert [(m.by_user, m.for_requirement) for m in s.results()] == [
+            (False, ""),
+            (True, ""),
+            (False, "r1"),
+        ]
+        (attempt,) = results(s)
+        assert [text.partition(":")[0] for text in attempt.results] == [
+            "file_ops.write_file notes.txt"
+        ]
+        assert attempt.strategy == "create notes.txt +1 −0"
 
 
 async def test_a_lesson_is_told_to_the_next_attempt_and_once(tmp_path: Path) -> None:

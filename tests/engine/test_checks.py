@@ -270,6 +270,7 @@ async def test_a_check_without_a_command_runs_none(tmp_path: Path) -> None:
         ("file_contains", "new.txt:one", "met", "new.txt has in line 2: one", "2: one"),
         ("file_contains", "new.txt: four", "refuted", "new.txt does not hold four", ""),
         ("file_contains", "src: two", "refuted", "src is a folder", ""),
+        ("file_contains", "src/b.py: x", "met", "src/b.py has in line 1: x", "1: x"),
         ("file_contains", "gone.txt: two", "refuted", "there is no gone.txt", ""),
         ("file_contains", "a.txt: other", "refuted", "a.txt does not hold other", ""),
         ("file_contains", "new.txt", "unchecked", "the check names no text to look for", None),

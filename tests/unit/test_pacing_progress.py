@@ -476,6 +476,10 @@ def test_calls_that_read_alike_are_told_apart_by_what_differs() -> None:
         "shell.run ls · cwd –",
         "shell.run ls · cwd src",
     ]
+    long = [call("mcp.ask", words=f"{n}{'x' * 99}") for n in (1, 2)]
+    assert tried(long)[0].text == f"mcp.ask · words 1{'x' * 38}…"
+    (cut,) = tried([call("mcp.ask", "x" * 200, Outcome.ERROR)])
+    assert cut.text == f"mcp.ask: {'x' * 110}…"
 
 
 def test_a_search_that_finds_nothing_went_neither_well_nor_badly() -> None:
