@@ -213,9 +213,9 @@ class ZoneMap:
         """The names behind the root, which is found by its inode, not by its spelling."""
         if len(self.root.parts) == 1:
             return spot.names
-        root = (end for end, found in enumerate(spot.ids, start=1) if found == self.identity)
-        end = max(root, default=None)
-        return None if end is None else spot.names[end:]
+        if self.identity not in spot.ids:
+            return None
+        return spot.names[len(spot.ids) - spot.ids[::-1].index(self.identity) :]
 
     def shares_protected_inode(self, identity: Identity) -> bool:
         """Whether a file with several names is one of the protected ones by another name. True as
