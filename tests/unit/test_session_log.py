@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from duckflow_tui.session.faults import MAX_BYTES, open_log
+from duckflow_tui.session.faults import open_log
 
 LIBRARIES: Final = ("openai", "httpx2", "httpcore2", "asyncio", "watchfiles", "markdown_it")
 
@@ -37,7 +37,7 @@ def test_a_key_never_reaches_the_log_not_even_in_a_traceback(tmp_path: Path) -> 
     key = "local-0123456789-secret"
     old = os.umask(0)
     try:
-        path = open_log(tmp_path / "state", [key])
+        path = open_log(tmp_path / "home" / "state", [key])
     finally:
         os.umask(old)
     assert path is not None
@@ -50,19 +50,22 @@ def test_a_key_never_reaches_the_log_not_even_in_a_traceback(tmp_path: Path) -> 
     text = path.read_text()
     assert "RuntimeError" in text
     assert key not in text
-    assert path.stat().st_mode & 0o077 == 0
-    assert path.parent.stat().st_mode & 0o077 == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_log_that_is_full_goes_on_in_a_file_as_private(tmp_path: Path) -> None:
     path = open_log(tmp_path / "state", [])
     assert path is not None
     log = logging.getLogger("duckflow.test")
-    for _ in range(2):
-        log.warning("x" * (MAX_BYTES - 200))
+    held: list[int] = []
+    for _ in range(5):  # two of them fit into a file of a megabyte
+        log.warning("x" * 400_000)
+        held.append(len(list(path.parent.iterdir())))
+    assert held == [1, 1, 2, 2, 2]
     files = sorted(path.parent.iterdir())
     assert [file.name for file in files] == ["duckflow.log", "duckflow.log.1"]
-    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+    assert all(file.stat().st_mode & 0o777 == 0o600 for file in files)
 
 
 def test_a_folder_that_cannot_be_written_costs_only_the_log(tmp_path: Path) -> None:

@@ -1,0 +1,112 @@
+"""What a session's Store records into, and what is known of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.journal_disks import until
+from support.journal_events import said, started
+from support.pinned import CountingIds, ManualClock
+
+from duckflow_tui.session.faults import JournalHealth
+from duckflow_tui.session.recording import Recording, record, start_journal
+from duckflow_tui.session.resume import open_to_read
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.session import NO_SESSION
+from duckflow_tui.state.store import MemoryRecorder, Record, Store
+from duckflow_tui.state.usage import LlmCallStarted
+from duckflow_tui.tools.notices import Notices
+
+
+def store_of(recording: Recording) -> Store:
+    return Store(recording.state, ManualClock(), recording, last_seq=recording.last_seq)
+
+
+async def test_a_new_session_begins_with_nothing_and_a_resumed_one_where_it_was(
+    tmp_path: Path,
+) -> None:
+    recording = record(tmp_path / "state", tmp_path, str)
+    assert (recording.last_seq, recording.newest, recording.restored) == (0, 0, None)
+    assert (recording.is_kept, recording.is_closed, recording.frozen) == (True, False, False)
+    store = store_of(recording)
+    await store.commit(started(recording.session_id))
+    await store.commit(said(2))
+    assert recording.journal is not None
+    assert recording.journal.health.durable == 2
+    await recording.close()
+    assert (recording.is_closed, recording.frozen) == (True, True)
+    again = record(tmp_path / "state", tmp_path, str, resume=recording.session_id)
+    assert (again.session_id, again.last_seq) == (recording.session_id, 2)
+    assert again.state.messages == store.state.messages
+    assert again.path == recording.path
+    again.close_now()
+    assert (again.frozen, again.is_closed) == (True, True)
+
+
+def test_what_passes_by_is_not_the_newest_record(tmp_path: Path) -> None:
+    recording = record(tmp_path / "state", tmp_path, str)
+    recording.append(Record(seq=1, at=1.0, event=started()))
+    passing = LlmCallStarted(llm_id="llm_1", purpose="main", at=1.0)
+    recording.append(Record(seq=None, at=2.0, event=passing))
+    assert recording.newest == 1
+    recording.close_now()
+
+
+async def test_a_frozen_session_records_nothing_and_holds_nobody(tmp_path: Path) -> None:
+    recording = record(tmp_path / "state", tmp_path, str)
+    store = store_of(recording)
+    await store.commit(started())
+    recording.freeze()
+    await store.commit(said(2))
+    await until(lambda: recording.is_closed)
+    assert recording.path is not None
+    assert len(open_to_read(recording.path).read.entries) == 1
+
+
+def test_a_session_that_nobody_wanted_kept_says_so_and_has_no_files(tmp_path: Path) -> None:
+    recording = record(tmp_path / "state", tmp_path, str, keep=False)
+    assert (recording.path, recording.journal) == (None, None)
+    assert (recording.is_kept, recording.is_closed) == (False, True)
+    store = store_of(recording)
+    recording.follow(store, Notices(store, CountingIds()))
+    assert (store.state.unkept, store.state.messages) == (NO_SESSION, [])
+    recording.close_now()
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_session_that_a_disk_refused_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "sessions").write_text("in the way")
+    recording = record(tmp_path / "state", tmp_path, str)
+    store = store_of(recording)
+    await store.commit(started())
+    assert not recording.is_kept
+    await recording.close()
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_a_journal_says_which_folder_its_session_is_about(
+    tmp_path: Path, there: bool
+) -> None:
+    work = tmp_path / "work"
+    if there:
+        work.mkdir()
+    journal = start_journal(tmp_path / "state", "session_1", work, 7.0)
+    await Store(AgentState(), ManualClock(), journal).commit(started())
+    health = await journal.close()
+    assert health == JournalHealth(mode="closed", written=1, durable=1)
+    (path,) = (tmp_path / "state" / "sessions").glob("*/session_1")
+    header = open_to_read(path).read.header
+    assert header is not None
+    status = work.stat() if there else None
+    assert (header.device, header.inode) == (
+        (status.st_dev, status.st_ino) if status is not None else (0, 0)
+    )
+    assert (header.created_at, header.opened_at, header.workspace) == (7.0, 7.0, str(work))
+
+
+def test_the_end_of_one_that_lives_in_memory_is_at_once() -> None:
+    recording = Recording("s", MemoryRecorder())
+    recording.freeze()
+    assert (recording.frozen, recording.is_closed, recording.last_seq) == (True, True, 0)
