@@ -99,6 +99,7 @@ async def test_while_a_turn_runs_it_waits_for_its_end(tmp_path: Path) -> None:
         assert (len(s.server.of("main")), len(other.of("main"))) == (2, 1)
         said = [m.text for m in s.state.messages if isinstance(m, AssistantMessage)]
         assert said == ["I look.", "One here.", "Two here."]
+        assert len(s.events(ModelsChosen)) == 1
 
 
 async def test_reasoning_of_the_model_before_is_not_sent_to_the_new_one(tmp_path: Path) -> None:
