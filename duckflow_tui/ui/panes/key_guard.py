@@ -257,8 +257,8 @@ class KeyGuard:
         return self._idle is not None and self._passed(self._idle) < SILENCE
 
     def _passed(self, since: float) -> float:
-        # Rounded, because 0.9 - 0.6 is less than 0.3.
-        return round(self._clock.monotonic() - since, 6)
+        # A little more, because 0.9 - 0.6 is less than 0.3.
+        return self._clock.monotonic() - since + 1e-6
 
     # --- bursts ------------------------------------------------------------------------------
 
