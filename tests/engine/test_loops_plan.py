@@ -34,6 +34,7 @@ from duckflow_tui.state.plan_events import (
     ReportAdded,
     StepChanged,
     WorkFinished,
+    WorkProgressed,
 )
 from duckflow_tui.state.turn import TurnFinished
 
@@ -406,6 +407,8 @@ async def test_a_failing_task_replans_the_rest_and_is_never_done(tmp_path: Path)
             WorkStatus.CANCELLED,
             WorkStatus.COMPLETED,
         ]
+        progress = [(e.loop, e.limit) for e in running.events(WorkProgressed)]
+        assert progress == [(0, 60), (1, 2), (3, 3)]
         assert not (running.workspace / "never.txt").exists()
         asked = [r for r in running.server.requests if r.purpose == "tasks"]
         assert "gone.txt" in str(asked[1].text)
@@ -887,6 +890,9 @@ async def test_a_list_without_a_plan_passes_values_by_typed_links(tmp_path: Path
         (report,) = [e.message.report for e in running.events(ReportAdded)]
         assert report.step_name == "what does the note say?"
         assert (report.succeeded, report.failed) == (1, 1)  # what was found is no name alone
+        assert report.llm_calls == 0  # of its own
+        progress = [(e.mode, e.loop, e.limit) for e in running.events(WorkProgressed)]
+        assert progress == [("tasklist", 1, 2), ("tasklist", 2, 2)]
 
 
 async def test_tasks_that_cannot_be_are_refused_before_anything_runs(tmp_path: Path) -> None:
@@ -956,6 +962,13 @@ async def test_a_list_is_run_as_it_is_only_where_no_task_needs_another(
         assert (await running.turn("two notes please")).outcome == "done"
         (begun,) = [e for e in running.events(StepChanged) if e.status is WorkStatus.IN_PROGRESS]
         assert begun.mode == ("adaptive" if needs else "tasklist")
+        listed = running.results()[1].result
+        kind = "build on each other" if needs else "need nothing of each other"
+        assert listed.text.startswith(f"2 tasks for step {begun.step_id} 'first note'; they {kind}")
+        assert listed.summary == "2"
+        progress = [(e.mode, e.loop, e.limit) for e in running.events(WorkProgressed)]
+        assert progress[0] == (begun.mode, 0, 60)
+        assert needs or progress[1:] == [("tasklist", 1, 2), ("tasklist", 2, 2)]
         assert (running.workspace / "b.txt").exists() is not bool(needs)
 
 

@@ -87,6 +87,8 @@ async def test_a_plan_held_by_a_wish_goes_on_by_the_users_key(tmp_path: Path) ->
     [
         ("Go on: second note", False),
         ("Next, step 2: Second note.", False),
+        ("Please go on to: second note", False),  # sixteen characters besides the name
+        ("Please go on now: second note", True),
         ("Leave out the second note and write a summary instead", True),
         ("Show the first note", True),
     ],
