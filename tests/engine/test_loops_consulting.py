@@ -23,6 +23,7 @@ from support.session import Session, decision, done, script, session
 from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.goal import ObjectiveChanged, RequirementItem
+from duckflow_tui.state.memory import WorkingMemoryChanged
 from duckflow_tui.state.pace import LimitExtended, Pattern, Situation
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.turn import LoopStarted
@@ -75,6 +76,32 @@ async def test_an_analysis_that_no_model_can_make_is_missing_and_said(tmp_path: 
         assert (await s.ended()).outcome == "partial"
         assert "consulting.no_analysis" in s.notices()
         assert "consulting.analysis" not in s.notices()
+
+
+async def test_an_analysis_is_told_what_of_the_request_is_not_met(tmp_path: Path) -> None:
+    files(tmp_path / "work", 6)
+    replies, environ = stuck(Pattern.LIMIT)
+    scripted = Script(replies={"main": replies, "failure": (ANALYSIS,)})
+    async with session(tmp_path, scripted, environ=environ) as s:
+        await stuck_session(s, Pattern.LIMIT)
+        assert s.state.objective is not None
+        levels = {"met": 1.0, "partly": 0.9, "open": 0.0, "waived": 0.0}
+        items = tuple(
+            RequirementItem.model_validate(
+                {"requirement_id": f"r{n}", "requirement": f"it is {how}", "state": how}
+                | {"satisfaction_level": level}
+            )
+            for n, (how, level) in enumerate(levels.items(), 1)
+        )
+        changed = s.state.objective.model_copy(update={"extracted_requirements": items})
+        s.store.dispatch(ObjectiveChanged(objective=changed))
+        await answer(s, "analyse")
+        await s.ended()
+        missing = s.server.of("failure")[0].text.partition("<missing>\n")[2]
+        assert missing.partition("\n</missing>")[0] == "- it is partly\n- it is open"
+        told = [m for m in s.state.messages if isinstance(m, NoticeMessage)][-1]
+        assert told.params == {"cause": "a tool is missing", "fix": "install it"}
+        assert "Cause: a tool is missing\nFix: install it" in told.for_model
 
 
 async def test_an_accepted_result_is_done_where_every_requirement_is_met(tmp_path: Path) -> None:
@@ -197,6 +224,28 @@ async def test_another_approach_is_kept_as_a_strategy_that_failed(tmp_path: Path
         assert "- file_ops.read_file f00.py" in next_request(s)
 
 
+async def test_another_approach_than_the_model_said_is_told_and_each_way_kept_once(
+    tmp_path: Path,
+) -> None:
+    files(tmp_path / "work", 6)
+    replies, environ = stuck(Pattern.STAGNATION)
+    async with session(tmp_path, script(*replies, done("Then so.")), environ=environ) as s:
+        await stuck_session(s, Pattern.STAGNATION)
+        memory = s.state.memory.replace(plan_brief=("read on", "and on"))
+        s.store.dispatch(WorkingMemoryChanged(memory=memory))
+        assert s.state.objective is not None
+        tried = s.state.objective.replace(attempted_strategies=("first", "read on; and on"))
+        s.store.dispatch(ObjectiveChanged(objective=tried))
+        await answer(s, "other_approach")
+        await s.ended()
+        changed = s.events(ObjectiveChanged)[-1].objective
+        assert changed is not None
+        assert changed.attempted_strategies[:2] == ("first", "read on; and on")
+        assert changed.attempted_strategies.count("read on; and on") == 1
+        words = next_request(s).partition("<tried>\n")[2]
+        assert words.startswith("- read on; and on\n- file_ops.read_file f00.py\n</tried>")
+
+
 async def test_splitting_goes_back_to_planning(tmp_path: Path) -> None:
     files(tmp_path / "work", 6)
     replies, environ = stuck(Pattern.LOW_CONFIDENCE)
@@ -254,6 +303,9 @@ async def test_the_top_requirement_comes_first_and_the_others_second(tmp_path: P
         await stuck_session(s, Pattern.CONFUSION)
         assert s.engine.ledger.add("it is fast", 1) is None
         assert s.engine.ledger.add("it is small", 2) is None
+        assert s.engine.ledger.add("it is pretty", 3) is None
+        assert s.engine.ledger.add("it is old", 1) is None
+        assert s.engine.ledger.waive("r4") is None
         await answer(s, "top_requirement", "it is small")
         await s.until(lambda state: not state.cards and state.turn is None)
         assert s.state.objective is not None
@@ -261,6 +313,8 @@ async def test_the_top_requirement_comes_first_and_the_others_second(tmp_path: P
         assert [(i.requirement, i.priority) for i in items] == [
             ("it is fast", 2),
             ("it is small", 1),
+            ("it is pretty", 3),
+            ("it is old", 1),
         ]
 
 
@@ -296,6 +350,24 @@ async def test_tidied_results_are_shown_and_kept(tmp_path: Path) -> None:
             {"digest": "f00 holds a comment, the rest is unknown"}
         ]
         assert "the content of f00.py" in s.server.of("digest")[0].text
+
+
+async def test_what_failed_is_tidied_too_and_two_thousand_characters_are_kept(
+    tmp_path: Path,
+) -> None:
+    files(tmp_path / "work", 6)
+    replies, environ = stuck(Pattern.CONFUSION)
+    main = (reads("gone.py"), *replies, done("Then so."))
+    long = Reply(data={"digest": "so " * 1000})
+    async with session(
+        tmp_path, Script(replies={"main": main, "digest": (long,)}), environ=environ
+    ) as s:
+        await stuck_session(s, Pattern.CONFUSION)
+        await answer(s, "tidy_results")
+        await s.ended()
+        assert "- failed: read file gone.py: " in s.server.of("digest")[0].text
+        assert s.state.objective is not None
+        assert len(s.state.objective.accumulated_results[0]) == 2000
 
 
 @pytest.mark.parametrize("replies", [(Reply(data={"digest": " "}), DIGEST), ()])
