@@ -371,7 +371,7 @@ class Journal:
             self._sync()
         if self.drawing is not None:
             least, most = AT_ONCE
-            self._draw(min(max(time.monotonic() - since, least), most))
+            self._draw(self.drawing, min(max(time.monotonic() - since, least), most))
         return True
 
     def _take(self) -> list[_Item]:
@@ -391,8 +391,7 @@ class Journal:
 
     def _write(self, record: Record) -> None:
         seq = record.seq
-        if seq is None:
-            return
+        assert seq is not None  # none that passes by is handed over
         try:
             body = body_of(record, self._disk.redact)
         except (TypeError, ValueError, RecursionError) as error:
@@ -483,11 +482,8 @@ class Journal:
         self._snapshot_size = 0
         self.drawing = self._disk.snapshot(last, wanted.image)
 
-    def _draw(self, seconds: float) -> None:
+    def _draw(self, drawing: Generator[int, None, None], seconds: float) -> None:
         """Some pieces, so that nobody waits for the whole."""
-        drawing = self.drawing
-        if drawing is None:
-            return
         until = time.monotonic() + seconds
         try:
             while time.monotonic() < until:
@@ -525,7 +521,5 @@ class Journal:
     def _say(self) -> None:
         if self._on_health is None or self._loop is None or self.health.mode == "closed":
             return
-        try:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._on_health, self.health, context=self._context)
-        except RuntimeError:
-            return  # the loop has ended
