@@ -1072,6 +1072,9 @@ async def test_headless_nobody_answers_and_the_result_is_partial(tmp_path: Path)
         end = await s.turn("write the notes")
         assert (end.outcome, end.satisfaction) == ("partial", 0.4)
         assert s.state.cards == ()
+        (told,) = [n for n in told_by(s) if n.key == "judging.unasked"]
+        assert told.params == {"attempts": "3", "score": "0.40", "missing": "the reason"}
+        assert objective(s).closed
 
 
 async def test_the_users_next_message_on_the_same_request_brings_new_attempts(

@@ -106,6 +106,8 @@ async def test_the_limit_of_a_step_comes_from_its_kind_as_a_turns_does(
         await s.ended()
         limits = [e.limit for e in s.events(WorkProgressed) if e.loop]
         assert limits[1] == limit
+        assert s.state.objective is not None
+        assert s.state.objective.profile is chosen  # what a step is says nothing of the request
 
 
 async def test_the_context_and_the_vitals_make_the_limit_of_a_step(tmp_path: Path) -> None:

@@ -395,6 +395,31 @@ def test_the_situation_counts_what_was_read_and_what_it_does_not_list() -> None:
     assert counts(work)[2:] == (8, 2, 0)
 
 
+def test_a_loop_names_the_calls_that_tell_of_the_work() -> None:
+    work = Work()
+    refused = call("file_ops.write_file", "no", Outcome.REJECTED, path="a.py")
+    assert work.loop(read("a.py", "x"), refused, read("b.py", "y")).refs == ("call_0", "call_2")
+    done = work.loop(read("c.py", "x"), read("c.py", "x"), steps_done=1)
+    assert [(p.what, p.refs) for p in done.progress if p.kind.value == "step"] == [
+        ("1", ("call_4",))
+    ]
+    assert work.loop(refused, steps_done=2).progress[0].refs == ()
+
+
+def test_calls_that_could_not_be_made_are_not_called_fruitless() -> None:
+    work = Work()
+    wrong = call("file_ops.read_file", "start_line is wrong", Outcome.INVALID, path="a.py")
+    assert not work.loop(wrong).fruitless
+    gone = call("file_ops.read_file", "a.py is gone", Outcome.ERROR, path="a.py")
+    assert work.loop(wrong, gone).fruitless
+
+
+def test_a_check_that_turns_green_by_itself_is_progress() -> None:
+    work = Work()
+    assert kinds(work.loop(run("pytest", 1))) == []
+    assert kinds(work.loop(run("pytest", 0))) == ["check"]
+
+
 def by_user(message: OperationMessage) -> OperationMessage:
     return message.model_copy(update={"by_user": True})
 
