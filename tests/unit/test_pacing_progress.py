@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from duckflow_tui.goals.progress import FRUITLESS, LoopSigns, ProgressWatch
+from duckflow_tui.goals.progress import LoopSigns, ProgressWatch
 from duckflow_tui.goals.situations import Signals, achieved, situation, tried
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
@@ -316,7 +316,23 @@ def test_after_a_word_of_the_user_the_count_begins_again() -> None:
     assert work.loop(read("a.py", "x")).stuck is not None
 
 
-def test_after_a_word_of_the_user_different_calls_that_bring_nothing_count_anew() -> None:
+def test_after_a_word_of_the_user_changes_back_and_forth_count_anew() -> None:
+    work = Work()
+
+    def flips(count: int) -> list[bool]:
+        """Whether it is stuck behind each of so many changes."""
+        changes = [("AB", "BA")[len(work.log) + n & 1] for n in range(count)]
+        return [work.loop(edit("a.py", *change)).stuck is not None for change in changes]
+
+    assert flips(3) == [False] * 3  # the first is new, the others lead back
+    work.watch.forgive()
+    assert flips(3) == [False, False, True]
+
+
+@pytest.mark.parametrize("word", [ProgressWatch.forgive, ProgressWatch.asked])
+def test_after_a_word_of_the_user_different_calls_that_bring_nothing_count_anew(
+    word: Callable[[ProgressWatch], None],
+) -> None:
     work = Work()
 
     def until_stuck(first: int) -> int:
@@ -329,8 +345,8 @@ def test_after_a_word_of_the_user_different_calls_that_bring_nothing_count_anew(
         raise AssertionError("it was never stuck")
 
     before = until_stuck(0)
-    work.watch.forgive()
-    assert until_stuck(100) == before == FRUITLESS
+    word(work.watch)
+    assert until_stuck(100) == before == 8
 
 
 def test_the_situation_lists_what_was_tried_and_what_was_reached() -> None:
