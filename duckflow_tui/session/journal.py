@@ -279,10 +279,9 @@ class Journal:
     # the loop's side
 
     def append(self, record: Record) -> None:
-        """Hand a record over; never waits. Transient ones, and any after the end, are left out."""
-        if record.seq is None or not self._thread.is_alive():
-            return
-        self._items.put(record)
+        """Hand a record over; never waits. Any after the end is left out."""
+        if self._thread.is_alive():
+            self._items.put(record)
         if self._loop is None:
             self._context = contextvars.copy_context()
             with contextlib.suppress(RuntimeError):  # who appends without a loop is told nothing
@@ -391,7 +390,7 @@ class Journal:
 
     def _write(self, record: Record) -> None:
         seq = record.seq
-        assert seq is not None  # none that passes by is handed over
+        assert seq is not None  # the Store hands over none that passes by
         try:
             body = body_of(record, self._disk.redact)
         except (TypeError, ValueError, RecursionError) as error:

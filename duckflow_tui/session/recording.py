@@ -98,7 +98,8 @@ class Recording:
     def append(self, record: Record) -> None:
         """Hand a record over; nothing once frozen."""
         if not self.frozen:
-            self.newest = record.seq or self.newest
+            assert record.seq is not None  # the Store hands over none that passes by
+            self.newest = record.seq
             self.recorder.append(record)
 
     async def flushed(self, seq: int) -> None:

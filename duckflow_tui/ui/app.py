@@ -328,10 +328,10 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         engine = self.session.acting()
         if engine is not None and what == "session":
             self.spawn(self._show_session_diff(engine), "diff")
-            return
-        if engine is not None:
-            self.bench.diff.follow(engine.store.state)
-        self.bench.show_pane("diff")
+        else:
+            if engine is not None:
+                self.bench.diff.follow(engine.store.state)
+            self.bench.show_pane("diff")
 
     async def _show_session_diff(self, engine: Engine) -> None:
         found, command = await engine.session_diff()
