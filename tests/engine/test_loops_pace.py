@@ -14,6 +14,7 @@ from support.pace_talk import (
     consultations,
     consulted,
     edit,
+    fails,
     files,
     read,
     reads,
@@ -399,6 +400,61 @@ async def test_a_new_objective_has_all_its_stamina(tmp_path: Path) -> None:
         await s.turn("hello")
         assert ("new_objective", 1.0) in changes(s, "stamina")
         assert (s.state.vitals.mood, s.state.vitals.focus) == (mood, focus)
+
+
+async def test_a_new_objective_begins_with_a_mood_and_a_focus_that_are_neutral_at_least(
+    tmp_path: Path,
+) -> None:
+    files(tmp_path / "work", 1)
+    ask = {"next_step": "pending_user", "question": {"text": "Which?", "options": []}}
+    replies = script(
+        *(reads("f00.py") for _ in range(3)),
+        decision("", confidence=0.0, **ask),
+        done("Hello.", continues=False),
+    )
+    async with session(tmp_path, replies, environ=LONG) as s:
+        await s.turn("go")
+        vitals = s.state.vitals
+        assert (vitals.mood < 0.7, vitals.focus < 0.75, vitals.stamina < 1.0) == (True,) * 3
+        await s.turn("hello")
+        assert ("new_objective", 0.7) in changes(s, "mood")
+        assert ("new_objective", 0.75) in changes(s, "focus")
+        assert ("new_objective", 1.0) in changes(s, "stamina")
+
+
+async def test_what_failed_since_the_last_progress_tires_also_in_the_next_turn(
+    tmp_path: Path,
+) -> None:
+    """A read that failed tires less than a change that did."""
+    files(tmp_path / "work", 1)
+    ask = decision("Which?", next_step="pending_user", question={"text": "Which?", "options": []})
+    replies = (fails("x.py"), reads("gone.py"), ask, reads("lost.py"), reads("f00.py"), done("So."))
+    async with session(tmp_path, script(*replies), mode="trusted", environ=LONG) as s:
+        await s.turn("mend it")
+        await s.turn("go on")
+        tired = [e.change.inputs for e in s.events(VitalsChanged) if e.change.vital == "stamina"]
+        failed = [(i["failed"], i["failed_reads"]) for i in tired if "failed" in i]
+        assert failed[:2] == [(1.0, 0.0), (1.0, 1.0)]
+        assert (1.0, 2.0) in failed[2:]
+        assert failed[-1] == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("headless", [False, True])
+async def test_a_simple_question_that_takes_long_is_asked_about_where_somebody_is_there(
+    tmp_path: Path, headless: bool
+) -> None:
+    """C1."""
+    names = files(tmp_path / "work", 6)
+    replies = [reads(name, task_profile="SIMPLE_QUESTION") for name in names]
+    async with session(tmp_path, script(*replies, done("So.")), headless=headless) as s:
+        await s.engine.send("what is there?")
+        if not headless:
+            _, situation = await consulted(s)
+            assert (situation.pattern, situation.loop) == (Pattern.LIMIT, 5)
+            await answer(s, "stop_work")
+        await s.ended()
+        assert ("pace.grown" in s.notices()) is headless
+        assert len(s.results()) == (6 if headless else 5)
 
 
 async def test_the_developers_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

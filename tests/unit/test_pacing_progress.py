@@ -430,6 +430,31 @@ def test_calls_that_could_not_be_made_are_not_called_fruitless() -> None:
     assert work.loop(wrong, gone).fruitless
 
 
+def test_of_what_neither_reads_nor_changes_only_the_same_again_tells_anything() -> None:
+    work = Work()
+    noted = call("memory.note", "kept", text="x")
+    first, again, other = work.loop(noted), work.loop(noted), work.loop(call("memory.note", "too"))
+    assert (first.outcomes, first.repeat, first.fruitless) == ((True,), None, False)
+    assert (again.outcomes, again.fruitless) == ((), True)
+    assert again.repeat is not None
+    assert (again.repeat.operation, again.repeat.times) == ("memory.note", 2)
+    assert (other.outcomes, other.repeat) == ((True,), None)
+    gone = call("memory.note", "no room", Outcome.ERROR, text="y")
+    told = [work.loop(gone) for _ in range(2)]
+    assert [(signs.outcomes, signs.repeat is not None) for signs in told] == [
+        ((False,), False),
+        ((False,), True),
+    ]
+
+
+def test_a_change_counts_once_for_each_content_that_a_file_comes_to() -> None:
+    work = Work()
+    first, again, other = [work.loop(edit("a.py", *way)) for way in ("AB", "CB", "BD")]
+    assert (kinds(first), first.outcomes) == (["diff"], (True,))
+    assert (kinds(again), again.outcomes) == ([], ())  # somebody else had changed it
+    assert kinds(other) == ["diff"]
+
+
 def test_a_check_that_turns_green_by_itself_is_progress() -> None:
     work = Work()
     assert kinds(work.loop(run("pytest", 1))) == []
