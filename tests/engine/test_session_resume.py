@@ -263,13 +263,15 @@ async def test_a_call_that_ended_with_the_app_is_told_by_what_became_of_its_file
 
 async def test_what_a_change_had_not_finished_writing_is_taken_away(tmp_path: Path) -> None:
     """Of the time in which the call ran, and by its name; nothing else."""
-    names = {"mine": 10.0, "before": 1.0, "after": 99.0}
+    names = {"mine": 10.0, "first": 7.0, "last": 13.0, "before": 6.5, "after": 13.5}
     for name, at in names.items():
         path = tmp_path / f"{TEMP_PREFIX}{name}{TEMP_SUFFIX}"
         path.write_text("x")
         os.utime(path, (at, at))
-    (tmp_path / "mine.txt").write_text("x")
-    os.utime(tmp_path / "mine.txt", (10.0, 10.0))
+    others = {"mine.txt", f"{TEMP_PREFIX}x", f"x{TEMP_SUFFIX}"}
+    for name in others:
+        (tmp_path / name).write_text("x")
+        os.utime(tmp_path / name, (10.0, 10.0))
     state = AgentState()
     call = RunningOperation(
         call_id="c",
@@ -284,7 +286,7 @@ async def test_what_a_change_had_not_finished_writing_is_taken_away(tmp_path: Pa
         await end_calls(state, workspace, lambda _: None, 11.0, ends_turn=True)
     left = set(os.listdir(tmp_path))
     kept = {f"{TEMP_PREFIX}{name}{TEMP_SUFFIX}" for name in ("before", "after")}
-    assert left == {*kept, "mine.txt"}
+    assert left == {*kept, *others}
 
 
 async def test_damage_and_commands_that_ended_are_said_once(tmp_path: Path) -> None:

@@ -7,17 +7,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.consults import budget
+from support.conversations import user
 from support.decision_states import GIVEN
+from support.gates import gate
 from support.pinned import CountingIds, ManualClock
+from support.plans import (
+    FIX,
+    PLAN,
+    change_card,
+    draft,
+    plan_card,
+    report,
+    report_card,
+    running,
+)
 
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.reader import RecordedEvent, SessionRead, Unread
 from duckflow_tui.session.records import JournalHeader
-from duckflow_tui.session.resume import Applied, Restored, resume
+from duckflow_tui.session.resume import Applied, EndedCalls, Restored, end_calls, resume
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage, RunningOperation
-from duckflow_tui.state.conversation import Level, NoticeMessage
-from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.conversation import AssistantMessage, Level, NoticeMessage
+from duckflow_tui.state.decision import Action, Judgement, TurnDecision
+from duckflow_tui.state.gates import GateAnswer, GateChoice
+from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
+from duckflow_tui.state.plan import Plan, WorkInfo, WorkStatus
 from duckflow_tui.state.processes import BackgroundProcess
 from duckflow_tui.state.session import SessionInfo, SessionResumed, SessionStarted
 from duckflow_tui.state.store import MemoryRecorder, Store
@@ -242,3 +258,148 @@ async def test_what_was_cut_ended_when_the_last_record_was_written(
     assert cut.at == (entries[-1].at if entries else NOW)
     assert "nothing was executed" in cut.result.text
     assert told(state) == [("resume.resumed", {})]
+
+
+# --- calls that had no result --------------------------------------------------------------------
+
+READ, WRITE = "file_ops.read_file", "file_ops.write_file"
+WORK = WorkInfo(work_id="w", plan_id=PLAN, step_id=FIX, started_at=1.0)
+ASKED = gate((), gate_id="gate_1", call_id="c1")
+
+
+def running_call(operation: str = WRITE, **fields: Any) -> RunningOperation:
+    values: dict[str, Any] = {"call_id": "c1", "operation": operation, "args": {}, "at": 1.0}
+    return RunningOperation(**(values | fields))
+
+
+def reply(*call_ids: str, step_id: str = "") -> AssistantMessage:
+    """A reply of the model that asks for these calls."""
+    judged = Judgement(ok=True, reason="serves it")
+    decided = TurnDecision(
+        decision_id="d",
+        rationale="r",
+        reply="I do it.",
+        goal_consistency=judged,
+        constraint_check=judged,
+        actions=tuple(
+            Action(call_id=call_id, operation=WRITE, args={}, reasoning="r") for call_id in call_ids
+        ),
+    )
+    return AssistantMessage(
+        message_id="a", llm_id="l", text="I do it.", decision=decided, step_id=step_id, at=1.0
+    )
+
+
+def cut(*calls: RunningOperation, asked: tuple[str, ...] = ("c1",), **fields: Any) -> AgentState:
+    """A turn in which these calls ran, and what the model's newest reply asks for."""
+    state = AgentState()
+    state.turn = TURN
+    state.messages = [user("go on").replace(message_id="msg_1"), reply(*asked)]
+    state.running = calls
+    for name, value in fields.items():
+        setattr(state, name, value)
+    return state
+
+
+def effect(operation: str) -> Effect | None:
+    return {READ: Effect.READ, WRITE: Effect.WRITE}.get(operation)
+
+
+async def ended(folder: Path, state: AgentState, *, ends_turn: bool = False) -> EndedCalls:
+    with contextlib.closing(Workspace(folder)) as workspace:
+        return await end_calls(state, workspace, effect, NOW, ends_turn=ends_turn)
+
+
+def in_list(step: WorkStatus, task: WorkStatus) -> tuple[Plan, ...]:
+    """A plan whose second step has a task that asked for the call."""
+    plan = running()
+    old = plan.steps[1]
+    tasks = (old.task_list[1].replace(status=task, call_id="c1"),)
+    second = old.replace(status=step, task_list=tasks)
+    return (plan.replace(steps=(plan.steps[0], second, plan.steps[2])),)
+
+
+RUNS, WAITS = WorkStatus.IN_PROGRESS, WorkStatus.PENDING
+
+
+@pytest.mark.parametrize(
+    ("state", "again"),
+    [
+        (cut(running_call()), True),  # nothing of it has happened
+        (cut(running_call(READ, started=True)), True),
+        (cut(running_call(started=True)), False),
+        (cut(running_call("of_later", started=True)), False),
+        (cut(running_call(by_user=True)), False),
+        (cut(running_call(), asked=("c2",)), False),
+        (cut(running_call(), turn=None), False),
+        (cut(running_call("plan_tool.propose", started=True)), False),
+        (
+            cut(running_call("plan_tool.propose", started=True), cards=(plan_card(draft()),)),
+            True,
+        ),
+        (cut(running_call("plan_tool.revise", started=True), cards=(change_card(),)), True),
+        (cut(running_call("plan_tool.propose", started=True), cards=(change_card(),)), False),
+        (cut(running_call("task_loop.run", started=True), work=WORK), True),
+        (
+            cut(running_call("task_loop.run", started=True), work=WORK.replace(plan_id="")),
+            False,
+        ),
+        (cut(running_call("task_loop.run", started=True)), False),
+        (cut(running_call(), asked=(), plans=in_list(RUNS, RUNS)), True),
+        (cut(running_call(), asked=(), plans=in_list(RUNS, WAITS)), False),
+        (cut(running_call(), asked=(), plans=in_list(WAITS, RUNS)), False),
+    ],
+)
+async def test_a_call_is_asked_for_again_where_nothing_that_matters_has_happened(
+    tmp_path: Path, state: AgentState, again: bool
+) -> None:
+    found = await ended(tmp_path, state)
+    assert [call.call_id for call in found.ended] == ([] if again else ["c1"])
+    headless = await ended(tmp_path, state, ends_turn=True)
+    assert [call.call_id for call in headless.ended] == ["c1"]
+    assert not headless.asks_again
+
+
+async def test_the_call_of_a_step_is_asked_for_again_by_the_step(tmp_path: Path) -> None:
+    state = cut(running_call(step_id=FIX), work=WORK)
+    state.messages = [state.messages[0], reply("c1", step_id=FIX)]
+    assert (await ended(tmp_path, state)).ended == ()
+    state.work = None
+    assert len((await ended(tmp_path, state)).ended) == 1
+
+
+async def test_the_users_no_is_the_result_where_the_app_ended_before_it_was_one(
+    tmp_path: Path,
+) -> None:
+    no = GateAnswer(
+        gate_id="gate_1", call_id="c1", args_hash="h", choice=GateChoice.REJECT, reason="not now"
+    )
+    for answer, outcome in ((no, Outcome.REJECTED), (None, Outcome.STOPPED)):
+        state = cut(running_call(gate=ASKED, answer=answer, started=answer is None))
+        (call,) = (await ended(tmp_path, state)).ended
+        assert (call.result.outcome, call.gate, call.answer) == (outcome, ASKED, answer)
+        assert ("not now" in call.result.text) == (answer is not None)
+        assert (call.at, call.result.unknown) == (NOW, answer is None)
+
+
+@pytest.mark.parametrize(
+    ("state", "asks"),
+    [
+        (cut(running_call(), gates=(ASKED,)), True),
+        (cut(running_call(started=True), gates=(ASKED,)), False),  # of a call that has ended
+        (cut(running_call(), gates=(ASKED,), turn=None), False),
+        (cut(asked=(), cards=(plan_card(draft()),)), False),
+        (cut(running_call(), cards=(plan_card(draft()),)), True),
+        (cut(asked=(), cards=(report_card(report()),), work=WORK), True),
+        (cut(asked=(), cards=(report_card(report()),), work=WORK.replace(plan_id="")), False),
+        (cut(asked=(), cards=(budget(),)), True),
+        (cut(asked=("c2",), cards=(budget(),)), False),  # its calls are run first
+        (cut(asked=(), cards=(budget().replace(step_id=FIX),)), False),
+        (cut(asked=(), cards=(budget().replace(step_id=FIX),), work=WORK), True),
+        (cut(asked=()), False),
+    ],
+)
+async def test_what_waited_for_the_user_is_asked_again_before_anything_else(
+    tmp_path: Path, state: AgentState, asks: bool
+) -> None:
+    assert (await ended(tmp_path, state)).asks_again is asks
