@@ -406,10 +406,10 @@ async def test_a_new_objective_begins_with_a_mood_and_a_focus_that_are_neutral_a
     tmp_path: Path,
 ) -> None:
     files(tmp_path / "work", 1)
-    ask = {"next_step": "pending_user", "question": {"text": "Which?", "options": []}}
+    which = {"text": "Which?", "options": []}
     replies = script(
         *(reads("f00.py") for _ in range(3)),
-        decision("", confidence=0.0, **ask),
+        decision("", next_step="pending_user", question=which, confidence=0.0),
         done("Hello.", continues=False),
     )
     async with session(tmp_path, replies, environ=LONG) as s:

@@ -432,14 +432,14 @@ def test_calls_that_could_not_be_made_are_not_called_fruitless() -> None:
 
 def test_of_what_neither_reads_nor_changes_only_the_same_again_tells_anything() -> None:
     work = Work()
-    noted = call("memory.note", "kept", text="x")
+    noted = call("memory.note", "kept", words="x")
     first, again, other = work.loop(noted), work.loop(noted), work.loop(call("memory.note", "too"))
     assert (first.outcomes, first.repeat, first.fruitless) == ((True,), None, False)
     assert (again.outcomes, again.fruitless) == ((), True)
     assert again.repeat is not None
     assert (again.repeat.operation, again.repeat.times) == ("memory.note", 2)
     assert (other.outcomes, other.repeat) == ((True,), None)
-    gone = call("memory.note", "no room", Outcome.ERROR, text="y")
+    gone = call("memory.note", "no room", Outcome.ERROR, words="y")
     told = [work.loop(gone) for _ in range(2)]
     assert [(signs.outcomes, signs.repeat is not None) for signs in told] == [
         ((False,), False),
