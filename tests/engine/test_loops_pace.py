@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.pace_talk import (
@@ -406,7 +407,7 @@ async def test_a_new_objective_begins_with_a_mood_and_a_focus_that_are_neutral_a
     tmp_path: Path,
 ) -> None:
     files(tmp_path / "work", 1)
-    which = {"text": "Which?", "options": []}
+    which: dict[str, Any] = {"text": "Which?", "options": []}
     replies = script(
         *(reads("f00.py") for _ in range(3)),
         decision("", next_step="pending_user", question=which, confidence=0.0),
