@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Event, StateError
+from duckflow_tui.state.base import Event, StateError, Told
 from duckflow_tui.state.plan import (
     MAX_STEPS,
     Plan,
@@ -19,6 +19,7 @@ from duckflow_tui.state.plan import (
     PlanStatus,
     RunMode,
     Step,
+    StepReport,
     Task,
     WorkInfo,
     WorkStatus,
@@ -76,6 +77,69 @@ def test_progress_is_what_is_completed_of_all() -> None:
     ways = [*WorkStatus, WorkStatus.COMPLETED]
     made = plan(*(step(str(number), status=way) for number, way in enumerate(ways)))
     assert made.progress == (2, len(ways))
+
+
+@pytest.mark.parametrize(
+    ("steps", "code", "params"),
+    [
+        ((), "no_steps", {}),
+        ((step("a"), step("a")), "cannot_be", {}),
+        ((Step(step_id="a", name=" "),), "no_name", {}),
+        ((step("a", "z"),), "no_such_need", {"step": "a", "need": "z"}),
+        (
+            (step("a", "b"), step("b", "c"), step("c", "a")),
+            "circle",
+            {"steps": "a → b → c → a"},
+        ),
+        (
+            tuple(step(f"s{n}") for n in range(301)),
+            "many_steps",
+            {"count": "301", "most": "300"},
+        ),
+    ],
+)
+def test_why_a_plan_cannot_be_is_told_to_the_user(
+    steps: tuple[Step, ...], code: str, params: dict[str, str]
+) -> None:
+    """Covers S2-16."""
+    with pytest.raises(PlanProblem) as caught:
+        check_steps(steps)
+    told = caught.value.told
+    assert told.key == f"plan.problem.{code}"
+    assert told.params == params
+
+
+def test_why_a_plan_cannot_be_changed_is_told_to_the_user() -> None:
+    made = plan(step("a", status=WorkStatus.COMPLETED), step("b", "a"), step("c", "b"))
+    for edit, code, params in (
+        (PlanEdit(op="drop", step_id="b"), "is_needed", {"step": "b", "by": "c"}),
+        (PlanEdit(op="drop", step_id="a"), "has_begun", {"step": "a"}),
+        (PlanEdit(op="move", step_id="z"), "no_step", {}),
+    ):
+        with pytest.raises(PlanProblem) as caught:
+            edited(made, (edit,))
+        assert caught.value.told == Told(key=f"plan.problem.{code}", params=params)
+
+
+@pytest.mark.parametrize(
+    ("summary", "text", "repeats"),
+    [
+        ("It is there.", "Done.\nIt is\nthere.", True),
+        ("It is\nthere.", "It is there.", True),
+        ("It is there.", "It is gone.", False),
+        ("", "It is there.", False),
+    ],
+)
+def test_a_report_repeats_what_was_said_already(summary: str, text: str, repeats: bool) -> None:
+    report = StepReport(
+        report_id="r",
+        plan_id="p",
+        step_id="s",
+        step_name="s",
+        status="completed",
+        summary=summary,
+    )
+    assert report.repeats(text) is repeats
 
 
 def test_a_long_chain_and_a_wide_fan_are_no_circle() -> None:
