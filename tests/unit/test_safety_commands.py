@@ -728,6 +728,21 @@ def test_whether_a_command_names_a_file(tmp_path: Path, line: str, path: str, na
         assert names_file(tuple(below.split()), path.split("/"), tmp_path, "sub") is named
 
 
+@pytest.mark.parametrize(
+    ("line", "secrets"),
+    [
+        ("cat a.py", ()),
+        ("cat .env if=a/x.pem", ("/work/.env", "/work/a/x.pem")),
+        ("cat a/../*.key", ("/work/*.key",)),
+        ("cd sub && cat .env", ("/work/.env", "/work/sub/.env")),
+        ("cat /home/.ssh/id_rsa", ("/home/.ssh/id_rsa",)),
+    ],
+)
+def test_the_secret_files_that_a_line_names(line: str, secrets: tuple[str, ...]) -> None:
+    """In each folder that it may be in by then."""
+    assert assess_command(read_command(line), ROOT, ROOT).secrets == {*secrets}
+
+
 def test_a_line_of_two_hundred_commands_is_looked_at_whole_or_is_risky() -> None:
     for count, reasons in ((199, []), (200, ["not_readable"])):
         found = assess_command(read_command(";".join(["ls"] * count)), ROOT, ROOT)
