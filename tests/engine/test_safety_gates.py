@@ -315,7 +315,9 @@ async def test_changing_the_mode_answers_nothing(store: Store, desk: Desk) -> No
     asking.cancel()
 
 
-async def test_a_gate_of_an_earlier_run_is_pending_and_grants(store: Store) -> None:
+async def test_a_gate_of_an_earlier_run_is_pending_and_grants(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
     """safety.md, faults: after kill -9 a gate comes back pending, and its answer counts."""
     gate = make_gate()
     store.dispatch(GateOpened(gate=gate))
@@ -323,6 +325,27 @@ async def test_a_gate_of_an_earlier_run_is_pending_and_grants(store: Store) -> N
     assert store.state.gates == (gate,)
     await desk.answer(answer_to(gate, GateChoice.SESSION))
     assert [g.path for g in store.state.grants] == ["a.py"]
+    store.dispatch(GateOpened(gate=make_gate("gate_2")))
+    desk.withdraw("gate_2", "stopped")
+    assert store.state.gates == ()
+    assert caplog.records == []
+
+
+@pytest.mark.parametrize("by", ["answer", "withdrawal"])
+async def test_what_comes_as_the_asker_is_stopped_is_heard_by_nobody(
+    store: Store, desk: Desk, caplog: pytest.LogCaptureFixture, by: str
+) -> None:
+    asking = asyncio.create_task(desk.ask(make_gate()))
+    await opened(store, "gate_1")
+    await asyncio.sleep(0)
+    asking.cancel()
+    if by == "answer":
+        store.dispatch(GateAnswered(answer=answer_to(make_gate())))
+    else:
+        desk.withdraw("gate_1", "renewed")
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert caplog.records == []
 
 
 async def test_the_event_is_the_answer_wherever_it_comes_from(store: Store, desk: Desk) -> None:
