@@ -58,6 +58,8 @@ def argvs(text: str) -> list[tuple[str, ...]]:
         ("echo a=b --x=y", [("echo", "a=b", "--x=y")]),
         ("echo -5 7", [("echo", "-5", "7")]),
         ("echo a#b", [("echo", "a#b")]),
+        ("test -e x", [("test", "-e", "x")]),
+        ("printf x -v", [("printf", "x", "-v")]),
     ],
 )
 def test_plain_commands_are_read_word_by_word(text: str, expected: list[tuple[str, ...]]) -> None:
@@ -164,6 +166,9 @@ def test_what_joins_the_parts_is_known() -> None:
         ("!!", "unparsed"),
         ("echo 'a'b~", "expansion"),
         ("read x", "assignment"),
+        ("test -v x", "assignment"),
+        ("test -R x", "assignment"),
+        ("printf -v x y", "assignment"),
         ("mapfile x", "assignment"),
         ("getopts a x", "assignment"),
         ("echo ``a", "unparsed"),
