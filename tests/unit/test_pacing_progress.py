@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from duckflow_tui.goals.progress import LoopSigns, ProgressWatch
+from duckflow_tui.goals.progress import LoopSigns, ProgressWatch, read_place
 from duckflow_tui.goals.situations import Signals, achieved, situation, tried
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
@@ -453,6 +453,53 @@ def test_a_change_counts_once_for_each_content_that_a_file_comes_to() -> None:
     assert (kinds(first), first.outcomes) == (["diff"], (True,))
     assert (kinds(again), again.outcomes) == ([], ())  # somebody else had changed it
     assert kinds(other) == ["diff"]
+
+
+def test_what_a_check_says_that_is_new_is_not_fruitless() -> None:
+    work = Work()
+    told = [("pytest", "E one"), ("pytest -x", "E one"), ("pytest -v", "E two"), ("pytest", "E 3")]
+    fruitless = [work.loop(run(command, 1, text)).fruitless for command, text in told]
+    assert fruitless == [False, True, False, True]  # the last is the same check again
+
+
+def test_to_read_what_was_changed_is_not_fruitless() -> None:
+    work = Work()
+    work.loop(read("a.py", "x"))
+    work.loop(edit("a.py", "A", "B"))
+    assert not work.loop(read("a.py", "x")).fruitless
+    assert work.loop(read("a.py", "x")).fruitless
+
+
+def test_another_change_lets_those_back_and_forth_count_anew() -> None:
+    work = Work()
+    for way in ("AB", "BA", "AB"):
+        work.loop(edit("a.py", *way))
+    work.loop(edit("b.py", "A", "B"))
+    stuck = [work.loop(edit("a.py", *way)).stuck for way in ("BA", "AB", "BA")]
+    assert [reason is not None for reason in stuck] == [False, False, True]
+
+
+def test_eight_calls_bring_nothing_in_two_loops_at_least() -> None:
+    def gone(first: int, count: int) -> list[OperationMessage]:
+        names = [f"{first + n}.py" for n in range(count)]
+        return [call("file_ops.read_file", f"{n} is gone", Outcome.ERROR, path=n) for n in names]
+
+    work = Work()
+    assert work.loop(*gone(0, 9)).stuck is None
+    stuck = work.loop(*gone(9, 1)).stuck
+    assert stuck is not None
+    assert (stuck.code, stuck.params) == ("nothing_new", {"times": "10"})
+
+
+def test_a_file_that_is_reached_by_two_ways_is_one() -> None:
+    work = Work()
+    ways = ("lib/a.py", "src/a.py", "lib/a.py", "src/a.py")
+    stuck = [
+        work.loop(call("file_ops.read_file", "[src/a.py: lines]\nx", path=way)).stuck
+        for way in ways
+    ]
+    assert [reason.code if reason else "" for reason in stuck] == ["", "", "", "same_action"]
+    assert read_place(call("file_ops.read_file", "[note: x]", path="b.py")) == "b.py"
 
 
 def test_a_check_that_turns_green_by_itself_is_progress() -> None:
