@@ -418,15 +418,14 @@ class Journal:
 
     def _sync(self) -> None:
         if self.health.mode != "disk":
-            self._wake()
             return
-        if self._backlog.pending:
-            try:
+        try:
+            if self._backlog.pending:
                 self._disk.sync()
-            except OSError as error:
-                self._next_segment(error)
-                return
-        self._synced()
+        except OSError as error:
+            self._next_segment(error)
+        else:
+            self._synced()
 
     def _synced(self) -> None:
         self._backlog.clear()
