@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.bench import descriptors
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.paths import (
@@ -117,10 +118,6 @@ async def test_protected_files_are_not_even_read(workspace: Workspace, root: Pat
     with pytest.raises(PathRefused, match="protected"):
         await workspace.move(workspace.locate("src/a.py"), place, digest("a = 1\r\n"))
     assert (root / ".git" / "config").read_text() == "[core]"
-
-
-def descriptors() -> int:
-    return len(os.listdir("/dev/fd"))
 
 
 async def test_no_descriptor_stays_open(workspace: Workspace, root: Path) -> None:
@@ -603,9 +600,9 @@ async def test_what_is_done_survives_a_power_loss(
     (root / "empty").mkdir()
     disk = WatchedDisk(root)
     workspace = Workspace(root, disk=disk)
-    open_before = len(os.listdir("/dev/fd"))
+    open_before = descriptors()
     await CHANGES[change](workspace)
-    assert len(os.listdir("/dev/fd")) == open_before
+    assert descriptors() == open_before
     workspace.close()
     assert disk.synced == synced
     assert names(root) == left
@@ -711,14 +708,14 @@ def test_a_folder_that_is_gone_is_not_listed(workspace: Workspace, root: Path) -
 
 def test_a_listing_given_up_closes_its_descriptors(workspace: Workspace, root: Path) -> None:
     (root / "a" / "b" / "c").mkdir(parents=True)
-    before = len(os.listdir("/dev/fd"))
+    before = descriptors()
     for _ in range(20):
         scan = workspace.scan(workspace.locate("."), depth=None)
         for entry in scan:
             if entry.depth == 3:
                 break
         scan.close()
-    assert len(os.listdir("/dev/fd")) == before
+    assert descriptors() == before
 
 
 def test_listing_and_locating_agree(workspace: Workspace, root: Path) -> None:

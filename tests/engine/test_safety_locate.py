@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.bench import descriptors
 
 from duckflow_tui.safety import paths
 from duckflow_tui.safety.paths import (
@@ -140,11 +141,11 @@ def test_only_what_was_asked_for_stays_open(opener: Opener, tmp_path: Path) -> N
     (tmp_path / "a" / "b" / "c").mkdir(parents=True)
     (tmp_path / "a" / "b" / "c" / "file").write_text("x")
     anchor = os.open(tmp_path, os.O_RDONLY)
-    before = len(os.listdir("/dev/fd"))
+    before = descriptors()
     for path in ("a/b/c/file", "a/b/c/none", "a/../a"):
         with contextlib.suppress(OSError):
             os.close(opener(anchor, path, os.O_RDONLY, 0))
-    assert len(os.listdir("/dev/fd")) == before
+    assert descriptors() == before
     os.close(anchor)
 
 
@@ -558,11 +559,11 @@ def test_the_root_is_pinned(workspace: Workspace, root: Path, tmp_path: Path) ->
 
 
 def test_a_workspace_that_was_closed_is_of_no_use(root: Path) -> None:
-    before = len(os.listdir("/dev/fd"))
+    before = descriptors()
     workspace = Workspace(root)
     workspace.close()
     workspace.close()
-    assert len(os.listdir("/dev/fd")) == before
+    assert descriptors() == before
     with pytest.raises(WorkspaceGone):
         workspace.locate("src/a.py")
 
@@ -646,8 +647,8 @@ def test_where_the_kernel_has_no_such_call_each_part_is_opened(
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
     choose = inspect.unwrap(best_opener)
-    before = len(os.listdir("/dev/fd"))
+    before = descriptors()
     choose()
     monkeypatch.setattr(paths, "open_in_kernel", refuse)
     assert choose() is open_by_component
-    assert len(os.listdir("/dev/fd")) == before
+    assert descriptors() == before

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support.bench import Bench
+from support.bench import Bench, descriptors
 
 from duckflow_tui.safety import changing
 from duckflow_tui.safety.changing import Disk
@@ -281,11 +281,11 @@ def test_a_tree_is_removed_with_all_that_is_in_it_and_no_more(tmp_path: Path) ->
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "file").write_text("x")
     (tmp_path / "tree/a/link").symlink_to(tmp_path / "beside")
-    before = len(os.listdir("/dev/fd"))
+    before = descriptors()
     changing.remove_tree(tmp_path / "tree")
     changing.remove_tree(tmp_path / "gone")
     assert picture(tmp_path) == {"beside": b"<dir>", "beside/file": b"x"}
-    assert len(os.listdir("/dev/fd")) == before
+    assert descriptors() == before
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from support.bench import descriptors
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.paths import (
@@ -145,13 +146,13 @@ async def test_a_file_swapped_for_a_fifo_while_it_is_opened(
             os.mkfifo(path)
         return found
 
-    before = len(os.listdir("/dev/fd"))
+    before = descriptors()
     with monkeypatch.context() as patch:
         patch.setattr(os, "lstat", late)
         with pytest.raises(PathRefused) as refused:
             await workspace.digest(place)
     assert refused.value.code == "moved"
-    assert len(os.listdir("/dev/fd")) == before
+    assert descriptors() == before
 
 
 async def test_a_file_that_goes_at_the_last_moment_is_not_deleted_twice(root: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,6 +30,12 @@ from duckflow_tui.tools.router import ToolRouter
 T = TypeVar("T")
 
 DEADLINE = 30.0  # seconds a test waits for a state that must come
+
+
+def descriptors() -> int:
+    """How many files this process has open; what earlier tests left behind is closed before."""
+    gc.collect()
+    return len(os.listdir("/dev/fd"))
 
 
 class SlowDisk(Disk):

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.bench import descriptors
 
 from duckflow_tui.safety import guarded as module
 from duckflow_tui.safety.commands import read_command
@@ -147,11 +148,11 @@ def test_what_lies_in_a_repository_is_closed_with_it(tmp_path: Path) -> None:
     for path in (".git/a.env", "sub/.git/b.env", "lib/refs/c.env"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text("KEY=1")
-    before = len(os.listdir("/dev/fd"))
+    before = descriptors()
     workspace = Workspace(tmp_path)
     found, root = guarded(workspace), tmp_path.resolve()
     workspace.close()
-    assert len(os.listdir("/dev/fd")) == before
+    assert descriptors() == before
     assert sorted(found.closed) == [f"{root}/bare", f"{root}/lib", f"{root}/sub/.git"]
     secret = [f"{root}/{path}" for path in ("lib/refs/c.env", "plain.env", "sub/.git/b.env")]
     assert sorted(found.secret) == secret
@@ -334,23 +335,23 @@ def test_what_is_known_is_held_open_once_and_told_where_it_has_more_names(
         (tmp_path / name).touch()
     os.link(tmp_path / "b", tmp_path / "other")
     (tmp_path / "folder/in").mkdir(parents=True)
-    known, before = KnownSecrets(), len(os.listdir("/dev/fd"))
+    known, before = KnownSecrets(), descriptors()
     path = {name: str(tmp_path / name) for name in ("a", "b", "c", "folder", "gone")}
     assert known.add([]) == (True, False)
     assert known.add([path["a"], path["gone"], path["folder"]]) == (True, False)
     assert known.add([path["a"], path["b"]]) == (True, True)
     assert known.add([path["a"], path["b"]]) == (True, False)  # told once
     assert known.add([str(tmp_path / ("x" * 300))]) == (False, False)
-    assert len(os.listdir("/dev/fd")) == before + 3
+    assert descriptors() == before + 3
     monkeypatch.setattr(module, "MAX_PLACES", 3)
     assert known.add([path["a"], path["c"]]) == (False, False)
-    assert len(os.listdir("/dev/fd")) == before + 3
+    assert descriptors() == before + 3
     assert sorted(known.outside(tmp_path / "folder")) == [path["a"], path["b"]]
     (tmp_path / "a").rename(tmp_path / "c")
     (tmp_path / "a").touch()
     assert known.outside(tmp_path / "folder") == [path["b"]]
     known.close()
-    assert len(os.listdir("/dev/fd")) == before
+    assert descriptors() == before
 
 
 def test_a_secret_that_cannot_be_read_whole_is_not_the_one_that_git_has(tmp_path: Path) -> None:
