@@ -352,6 +352,10 @@ async def test_the_theme_switches_and_a_page_that_has_nothing_says_so(open_apps:
         await settled(pilot, lambda: isinstance(app.screen, PickList), "the list")
         await pilot.press(*"dark", "enter")
         await settled(pilot, lambda: app.theme == "duck-dark")
+        await commanded(pilot, "/mode")
+        await settled(pilot, lambda: "✓ standard" in screen_text(app), "the mode in force")
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.screen is app.bench, "the list to close")
         await commanded(pilot, "/queue")
         await settled(pilot, lambda: app.bench.status.said == app.words("shell.queue_empty"))
         assert app.screen is app.bench
