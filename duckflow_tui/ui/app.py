@@ -505,8 +505,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             return
 
         def named(name: str | None) -> None:
-            engine = self.session.acting() if name is not None else None
-            if engine is not None and name is not None:
+            if name is not None:
                 rename(engine, name, self.status.show_notice)
 
         name = engine.store.state.session.name
