@@ -101,6 +101,18 @@ def test_keys_act_once_the_focus_has_been_here_for_a_while(
     assert guard.settled
 
 
+def test_keys_that_did_nothing_are_told_until_they_are_forgotten(guarded: Guarded) -> None:
+    guard = guarded.guard
+    guard.begin()
+    guarded.clock.advance(SETTLE)
+    guard.came_before("o k")
+    for event in (key("x"), key("escape")):
+        guard.miss(event)
+    assert guard.missed == ["o", "k", "x", "Esc"]
+    guard.forget()
+    assert guard.missed == []
+
+
 def test_a_text_goes_on_until_nothing_comes_for_a_while(guarded: Guarded) -> None:
     guard = guarded.guard
     assert not guard.goes_on
