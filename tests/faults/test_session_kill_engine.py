@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from support.engine_child import begun
 from support.journal_disks import gates, read
 from support.whole import rounds
 
-from duckflow_tui.session.folders import places
 from duckflow_tui.session.resume import Restored
 from duckflow_tui.session.snapshots import capture, pieces
 from duckflow_tui.state.calls import OperationMessage
@@ -135,7 +135,7 @@ def workers() -> Generator[Workers]:
 
 def check(folder: Path, told: Told) -> Restored | None:
     """The invariants, on the journal and on the files."""
-    found = [place for place in places(folder / "home" / "state") if place.stamp]
+    found = begun(folder / "home")
     if not found:
         assert not told.acknowledged
         return None

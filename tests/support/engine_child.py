@@ -30,7 +30,7 @@ from duckflow_tui.ending import Ending
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
-from duckflow_tui.session.folders import places
+from duckflow_tui.session.folders import SessionPlace, places
 from duckflow_tui.session.recording import Recording
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import event_from_json
@@ -38,6 +38,12 @@ from duckflow_tui.state.gates import GateAnswer, GateChoice, before_hashes
 from duckflow_tui.state.store import Record
 
 WARMING: Final = 5  # replies in which a write, an end and a queued message have been
+
+
+def begun(home: Path) -> list[SessionPlace]:
+    """The sessions of this home; one that was killed before its first line is none."""
+    found = places(home / "state")
+    return [place for place in found if any(f.stat().st_size for f in place.path.glob("journal-*"))]
 
 
 def tell(*words: object) -> None:
@@ -65,7 +71,7 @@ class Worker:
         workspace = self._folder / "work"
         workspace.mkdir(exist_ok=True)
         home = Places.find({"DUCKFLOW_HOME": str(self._folder / "home")})
-        known = [place.session_id for place in places(home.state) if place.stamp]
+        known = [place.session_id for place in begun(self._folder / "home")]
         async with ScriptedEndpoint(Script(), author=self._author) as server:
             flags = Flags(
                 workspace=workspace,
