@@ -29,7 +29,8 @@ _JOINERS: Final = frozenset({"&&", "||", ";", "|"})
 _INTO: Final = frozenset({"program", "list", "pipeline", "redirected_statement"})
 _HARMLESS: Final = (
     [">", "/dev/null"],
-    *([out, ">", "/dev/null"] for out in "12"),
+    ["1", ">", "/dev/null"],
+    ["2", ">", "/dev/null"],
     ["2", ">&", "1"],
 )
 _WORDS: Final = frozenset({"word", "number", "string", "raw_string", "concatenation"})

@@ -147,9 +147,8 @@ def _alive(pid: int) -> bool:
 FOLDER: Final = "sessions"
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _SEGMENT: Final = re.compile(r"journal-([1-9][0-9]*)\.d1")
-_SNAPSHOT: Final = re.compile(
-    r"snapshot-([1-9][0-9]{0,11})\.d1"
-)  # more digits than any session has
+#: Named by the number of its last record: 12 digits, more than any session needs.
+_SNAPSHOT: Final = re.compile(r"snapshot-([1-9][0-9]{0,11})\.d1")
 _KEY_LENGTH: Final = 16  # hex digits of a workspace's hash
 
 

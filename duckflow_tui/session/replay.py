@@ -185,7 +185,7 @@ def _lines(data: bytes) -> SessionRead:
             if fields["seq"] is None:  # of ``--stream``: shown once, and no record
                 continue
             entry = RecordedEvent(int(fields.pop("seq")), moment(fields["at"]), _own(fields))
-        except (*(TypeError, ValueError, KeyError), *(OverflowError, RecursionError)):
+        except (TypeError, ValueError, KeyError, OverflowError, RecursionError):
             entry = None
         if entry is None or not read.last_seq < entry.seq <= MAX_SEQ:
             read.unread.append(Unread(0, number, "no_event"))
