@@ -217,8 +217,11 @@ class PaceKeeper:
         The focus moves once for each kind of progress, or once for a loop without any.
         """
         plans = self._store.state.plans
-        steps = [step for plan in plans for step in plan.steps if not step.taken]
-        done = sum(step.status is WorkStatus.COMPLETED for step in steps)
+        done = sum(
+            step.status is WorkStatus.COMPLETED and not step.taken
+            for plan in plans
+            for step in plan.steps
+        )
         signs = self._watch.loop(ran, steps_done=done)
         self.outcomes.extend(signs.outcomes)
         self._stuck = signs.stuck
