@@ -19,6 +19,7 @@ from support.session import action, decision, done, session
 
 from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.state.gates import CardKind
+from duckflow_tui.state.pace import VitalsChanged
 from duckflow_tui.state.plan import PlanStatus, WorkStatus
 from duckflow_tui.state.plan_events import StepChanged
 
@@ -144,6 +145,9 @@ async def test_words_that_say_so_let_the_rest_of_the_plan_go_on(
         plan = running.state.active_plan
         assert plan is not None
         assert (plan.status, plan.steps[0].taken) == (PlanStatus.COMPLETED, True)
+        given = [event.change.params for event in running.events(VitalsChanged)]
+        # Only what runs is progress of the work, and no word of the user.
+        assert {told["what"] for told in given if told.get("kind") == "step"} <= {"1"}, given
         told = running.server.of("main")[2].text
         assert "The user wants instead: It is done. Go on with step 2." in told
         assert "the plan is in_progress" in told
