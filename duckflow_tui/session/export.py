@@ -41,7 +41,6 @@ from duckflow_tui.state.goal import (
     RequirementItem,
     ReviewMessage,
 )
-from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.memory import CompactionMessage
 from duckflow_tui.state.operations import FileChange, Outcome
 from duckflow_tui.state.plan import Plan, ReportMessage, WorkStatus
@@ -73,13 +72,13 @@ def export_lines(path: Path, kind: Format, words: Catalogue, redact: Redact) -> 
         yield from json_lines(path, redact)
     elif kind == "decisions":
         state = open_to_read(path).state
-        yield from split_bare_lines(decisions_markdown(state, words, redact))
+        yield from decisions_markdown(state, words, redact).splitlines()
     elif kind == "network":
-        yield from split_bare_lines(network_markdown(open_to_read(path).state, words, redact))
+        yield from network_markdown(open_to_read(path).state, words, redact).splitlines()
     else:
         found = open_to_read(path)
         text = markdown(found.state, facts_of(path.name, found), words, redact)
-        yield from split_bare_lines(text)
+        yield from text.splitlines()
 
 
 def exported_name(session_id: str, kind: Format) -> str:
@@ -192,7 +191,7 @@ class _Paper:
         match message:
             case UserMessage():
                 self._said("export.you", message.at)
-                self.add("\n".join(f"> {line}".rstrip() for line in split_bare_lines(message.text)))
+                self.add("\n".join(f"> {line}".rstrip() for line in message.text.splitlines()))
             case AssistantMessage():
                 self._said("export.ai", message.at)
                 self.add(message.text)
@@ -265,8 +264,7 @@ def _changed(change: FileChange) -> str:
 def _cut(text: str, words: Catalogue) -> str:
     """Its first and last lines, with the count of those between."""
     lines = [
-        line if len(line) <= _WIDEST else line[:_WIDEST] + ELLIPSIS
-        for line in split_bare_lines(text)
+        line if len(line) <= _WIDEST else line[:_WIDEST] + ELLIPSIS for line in text.splitlines()
     ]
     hidden = len(lines) - _HEAD - _TAIL
     if hidden > 1:

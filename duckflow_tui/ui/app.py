@@ -189,6 +189,9 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         bound = self.screen is not self.bench or key.key in self.bench.active_bindings
         return key if bound else event
 
+    def on_paste_unfinished(self) -> None:
+        self.status.show_notice("shell.paste_unfinished", stays=True)
+
     async def on_dialog_stands(self, event: Dialog.Stands) -> None:
         event.page.stands = True
         await self.typed_ahead.look()

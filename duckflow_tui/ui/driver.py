@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 import selectors
-from codecs import getincrementaldecoder
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from textual import constants
 from textual.app import App
 from textual.message import Message
 
-from duckflow_tui.ui.textual_private import KeyParser, ResumableDriver
+from duckflow_tui.ui.terminal_input import TerminalInput
+from duckflow_tui.ui.textual_private import ResumableDriver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,15 +22,14 @@ if TYPE_CHECKING:
 
 ALTERNATE_SCREEN: Final = "\x1b[?1049h"
 MOUSE_PIXELS_OFF: Final = "\x1b[?1016l"  # Textual switches the mode on and never off
-#: Alt with a key whose legacy sequence Textual reads as another character, or as the bare key.
-_ALT: Final = re.compile("\x1b([1-9\r])")
-MID_SEQUENCE: Final = 0.02  # seconds until an escape sequence that may have ended is looked at
+#: Beside what Textual asks of the terminal's keyboard: the key of the Latin layout, for shortcuts.
+ALTERNATE_KEYS_TOO: Final = "\x1b[=4;2u"
 
 
 class DuckDriver(ResumableDriver):
     """Takes the terminal over from the first frame; sleeps while nothing is typed.
 
-    The stock input thread wakes ten times a second, ends the app on a byte that is not UTF-8 and
+    The stock input thread wakes ten times a second, ends the app on bytes that it does not know and
     spins on a terminal that is gone.
     """
 
@@ -65,6 +65,8 @@ class DuckDriver(ResumableDriver):
         if self.frame is not None:
             self._early = self.frame.take_keys()
         super().start_application_mode()
+        if not constants.DISABLE_KITTY_KEY:
+            self.write(ALTERNATE_KEYS_TOO)
         if self.frame is not None:
             # What Textual found is the first frame's raw mode, not what the shell had.
             self.attrs_before = list(self.frame.modes)
@@ -106,29 +108,27 @@ class DuckDriver(ResumableDriver):
             # Left from the last end of input; it stays readable until then, so that a thread
             # woken before the exit event is set looks again instead of sleeping.
             os.read(self._wake_read, 64)
-        keys = KeyParser()
-        decode = getincrementaldecoder("utf-8")("replace").decode
+        source = TerminalInput()
         early, self._early = self._early, b""
-        self._feed(keys, decode(early))
+        self._process(source.feed(early, time.monotonic()))
         with selectors.DefaultSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             selector.register(self._wake_read, selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                ready = selector.select(MID_SEQUENCE if keys.mid_sequence else None)
+                ready = selector.select(source.wait(time.monotonic()))
                 sources = {key.fd for key, _ in ready}
                 if self.fileno in sources:
                     data = self._read()
                     if not data:
                         self._lost()
                         return
-                    self._feed(keys, decode(data))
-                for event in keys.tick():
-                    self.process_message(event)
+                    self._process(source.feed(data, time.monotonic()))
+                else:
+                    self._process(source.tick(time.monotonic()))
 
-    def _feed(self, keys: KeyParser, text: str) -> None:
-        if text:  # of nothing, the parser makes the end of input
-            for event in keys.feed(_ALT.sub(_told_apart, text)):
-                self.process_message(event)
+    def _process(self, messages: list[Message]) -> None:
+        for message in messages:
+            self.process_message(message)
 
     def process_message(self, message: Message) -> None:
         if not self.exit_event.is_set():
@@ -143,11 +143,6 @@ class DuckDriver(ResumableDriver):
     def _lost(self) -> None:
         for callback in self.hung_up:
             self.call_on_loop(callback)
-
-
-def _told_apart(match: re.Match[str]) -> str:
-    """The same key as the newer keyboard protocol writes it."""
-    return f"\x1b[{ord(match.group(1))};3u"
 
 
 def driver_for(

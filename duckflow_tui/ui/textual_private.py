@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 from textual import events
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._compositor import ChopsUpdate, Compositor
+from textual._keyboard_protocol import FUNCTIONAL_KEYS as FUNCTIONAL_KEYS
+from textual._xterm_parser import IS_ITERM as IS_ITERM
 from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from textual.binding import Binding
     from textual.filter import LineFilter
+    from textual.message import Message
     from textual.message_pump import MessagePump
     from textual.screen import Screen
     from textual.widget import Widget
@@ -84,13 +88,46 @@ class ResumableDriver(LinuxDriver):
             self.went_on()
 
 
-class KeyParser(XTermParser):
-    """Tells whether a key may still be coming."""
+class SequenceTable:
+    """Textual's tables of keys and its reading of the mouse, asked one whole sequence at a time.
 
-    @property
-    def mid_sequence(self) -> bool:
-        """Whether an Esc may still turn out to be the start of a longer sequence."""
-        return self._timeout_time is not None
+    Its parser, fed with a stream, ends the app on some sequences and writes others as text.
+    """
+
+    def __init__(self) -> None:
+        self._parser = XTermParser()
+
+    def character_keys(self, character: str, *, alt: bool = False) -> list[events.Key]:
+        """The key that one character stands for, with Alt or without."""
+        return list(self._parser._sequence_to_key_events(character, alt))
+
+    def listed_keys(self, sequence: str) -> list[events.Key]:
+        """The keys of a sequence without parameters of the newer protocol; empty if unlisted."""
+        keys = ANSI_SEQUENCES_KEYS.get(sequence)
+        if isinstance(keys, str):
+            return self.character_keys(keys)
+        if not isinstance(keys, tuple):  # unlisted, or listed as one to be ignored
+            return []
+        return [events.Key(key.value, None) for key in keys]
+
+    def extended_keys(self, code: int, final: str, bits: int, text: str) -> list[events.Key]:
+        """The keys of the newer protocol: ``bits`` are its modifiers, ``text`` what they type."""
+        modifiers = str(bits + 1) if bits else ""
+        codes = ":".join(str(ord(character)) for character in text)
+        fields = f"{code};{modifiers};{codes}" if codes else f"{code};{modifiers}"
+        return self.character_keys(f"\x1b[{fields}{final}")
+
+    def mouse_events(self, report: str) -> list[Message]:
+        """The event of an SGR report with at most five digits in a number."""
+        event = self._parser.parse_mouse_code(report)
+        return [event] if event is not None else []
+
+    def resize_event(self, cells: tuple[int, int], pixels: tuple[int, int]) -> events.Resize:
+        """The terminal's new size; from here on its mouse reports count pixels."""
+        event = events.Resize.from_dimensions(cells, pixels)
+        self._parser.terminal_size, self._parser.terminal_pixel_size = event.size, event.pixel_size
+        self._parser.mouse_pixels = True
+        return event
 
 
 def half_width_key(event: events.Key) -> events.Key:

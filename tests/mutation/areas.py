@@ -59,6 +59,8 @@ AREAS: Final = (
             "duckflow_tui/ui/bindings.py",
             "duckflow_tui/ui/early_keys.py",
             "duckflow_tui/ui/panes/key_guard.py",
+            "duckflow_tui/ui/terminal_input.py",
+            "duckflow_tui/ui/terminal_sequences.py",
         ),
     ),
 )

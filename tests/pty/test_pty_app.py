@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import sys
@@ -13,6 +14,10 @@ from pathlib import Path
 
 import pytest
 from support.pty import Terminal, process_state
+from support.strange_input import strange_bytes
+from support.whole import rounds
+
+from duckflow_tui.ui.terminal_input import PASTE_SILENCE, SEQUENCE_SILENCE
 
 ENTERED = b"\x1b[?1049h"
 LEFT = b"\x1b[?1049l"
@@ -50,6 +55,13 @@ def left_as_found(terminal: Terminal) -> None:
         last_on = output.rfind(b"\x1b[?" + mode + b"h")
         assert last_on < 0 or output.rfind(b"\x1b[?" + mode + b"l") > last_on, mode
     assert output.rfind(b"\x1b[?25h") > output.rfind(b"\x1b[?25l")
+    protocols = {ENTERED: 0, LEFT: 0}  # of the keyboard, pushed on each of the two screens
+    screen = LEFT
+    for found in re.finditer(rb"\x1b\[(?:\?1049[hl]|(>\d+u)|(<\d*u))", output):
+        if not (found[1] or found[2]):
+            screen = found[0]
+        protocols[screen] += bool(found[1]) - (bool(found[2]) and protocols[ENTERED] > 0)
+    assert not any(protocols.values())
 
 
 def test_type_ahead_arrives_once_and_in_order(tmp_path: Path) -> None:
@@ -207,6 +219,74 @@ def test_a_hostile_folder_name_is_shown_and_does_nothing(tmp_path: Path) -> None
         assert "\u202e".encode() not in output
         assert "\x9b".encode() not in output
         terminal.sees("evil␛]52")
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        (b"a\x1b[98;1:1uc", "abc"),
+        (b"a\x1b[98;1:3uc", "ac"),
+        (b"one\x1b[27;2;13~two", "one↵two"),
+        (b"a\x1b[?62;22c\x1b]11;rgb:1e1e/1e1e/2e2e\x1b\\\x1bP>|kitty(0.40)\x1b\\b", "ab"),
+        ((b"a\x1b[<35;1", 0.3, b"0;5Mb"), "ab"),
+        ((b"a\x1b]11;rgb:1e1e", 0.3, b"/1e1e/2e2e\x07b"), "ab"),
+        ((b"\x1b[200~hello", 0.3, b" world\x1b[2", 0.3, b"01~!"), "hello world!"),
+        (b"a\x1b[200~\x1b[27;2;13~\x1b[201~b", "a␛[27;2;13~b"),
+        (b"draft\x1b[1089::99;5:1unext", "next"),
+    ],
+    ids=[
+        *("pressed", "released", "xterm's Shift+Enter", "replies"),
+        *("cut mouse", "cut reply", "cut paste", "key in a paste", "Ctrl+C on a Cyrillic layout"),
+    ],
+)
+def test_what_terminals_send_is_what_it_means(
+    tmp_path: Path, sent: bytes | tuple[bytes | float, ...], shown: str
+) -> None:
+    """Keys of every protocol, replies and pastes, cut or not: no more and no less is written."""
+    with program(tmp_path) as terminal:
+        terminal.sees("the demo")
+        for piece in (sent,) if isinstance(sent, bytes) else sent:
+            if isinstance(piece, bytes):
+                terminal.type(piece)
+            else:
+                terminal.listen(piece)
+        terminal.until(lambda: _written(terminal) == shown, shown)
+
+
+def test_the_rest_of_a_paste_is_waited_for_and_its_want_is_told(tmp_path: Path) -> None:
+    with program(tmp_path) as terminal:
+        terminal.sees("the demo")
+        terminal.type(b"\x1b[200~hello")
+        terminal.sees("where the paste ends")
+        assert _written(terminal) == "hello"
+        terminal.type(b"!")
+        terminal.until(lambda: _written(terminal) == "hello!", "the key behind it")
+
+
+@pytest.mark.parametrize("seed", range(rounds(12, 1)))
+def test_strange_bytes_end_nothing_and_the_next_keys_are_heard(seed: int, tmp_path: Path) -> None:
+    """Through all that acts on them. Left out are keys that end it or open another program, and
+    sizes, each of which draws the whole screen.
+    """
+    luck, leave = random.Random(seed), re.compile(rb"[\x00-\x1a\x1c-\x1f]|\x1b\[48;")
+    with program(tmp_path) as terminal:
+        terminal.sees("the demo")
+        for _ in range(3):
+            terminal.type(leave.sub(b"", b"".join(strange_bytes(luck) for _ in range(100))))
+            terminal.listen(0.1)
+        terminal.listen(PASTE_SILENCE + SEQUENCE_SILENCE + 0.2)
+        terminal.type(b"\x1b[27u\x1b[27u\x1b[99;5u")  # whatever page was opened, and the draft
+        terminal.type(b"\x1b[200~ok, all is well\x1b[201~")
+        terminal.sees("ok, all is well")
+        assert not terminal.ended
+
+
+def _written(terminal: Terminal) -> str:
+    """What stands in the composer, its rows joined by arrows."""
+    rows = [row.strip() for row in terminal.lines]
+    top = max((at for at, row in enumerate(rows) if row.startswith("╭─")), default=0)
+    inside = [row.strip("│ ") for row in rows[top + 1 :] if row.startswith("│")]
+    return "↵".join(row for row in inside if row)
 
 
 def test_bytes_that_are_no_text_end_nothing(tmp_path: Path) -> None:

@@ -30,7 +30,10 @@ PRIVATE = Path(textual_private.__file__)
     [
         (App[None], ("_filters", "_driver", "_exit_renderables", "_close_messages_no_wait")),
         (App[None], ("_fatal_error", "_display")),
-        (XTermParser, ("_timeout_time",)),
+        (
+            XTermParser,
+            ("_sequence_to_key_events", "terminal_size", "terminal_pixel_size", "mouse_pixels"),
+        ),
         (
             lambda: LinuxDriver(App[None]()),
             ("_app", "_loop", "_auto_restart", "_sigcont_application"),
@@ -53,6 +56,7 @@ async def test_textual_has_each_name(made: Callable[[], object], names: tuple[st
         (App[None], "_close_messages_no_wait", ["self"]),
         (App[None], "_display", ["self", "screen", "renderable"]),
         (LinuxDriver, "_sigcont_application", ["self", "_"]),
+        (XTermParser, "_sequence_to_key_events", ["self", "sequence", "alt"]),
         (Compositor, "render_partial_update", ["self"]),
         (Compositor, "_get_renders", ["self", "crop"]),
     ],
