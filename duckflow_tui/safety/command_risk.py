@@ -553,11 +553,11 @@ class _Command(Assessment):
             self.note("secret", Risk.HIGH)
             self.secrets |= {os.path.normpath(folder / value) for folder in self._folders}
         path = self._lexically(value)
-        if path is not None and not path.is_relative_to(self._root):
+        if path is not None and not lies_inside(str(path), self._root):
             self.note("outside", Risk.HIGH if writes else Risk.MEDIUM)
 
     def _lexically(self, word: str) -> Path | None:
-        """Where a word would lead if it is a path, links not followed; None for no path. It only
+        """The absolute path that a word spells, links not followed; None for no path. It only
         tells how risky the line looks; it decides nothing (R01).
         """
         if not word.startswith(("/", "~", "..", "./")) and "/../" not in word:

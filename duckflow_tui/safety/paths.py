@@ -53,18 +53,30 @@ class Walk:
 
 
 def walk(start: Location, path: str, shown: str) -> Walk:
-    """Follow ``path`` from ``start`` as the system would. Raises PathRefused."""
+    """Follow ``path`` from ``start`` as the system would. Raises PathRefused.
+
+    A way that comes to the directory ``start`` itself, told by its identity, goes on from there as
+    if it had begun there: links, mounts and spellings by which it came do not count. A link that is
+    the last name of the path and leads further down is one of the links all the same.
+    """
     pending = deque(path.split("/"))
     names, ids = list(start.names), list(start.ids)
+    root = ids[-1] if ids else None
     if path.startswith("/"):
         names, ids = [], []
     links: list[Location] = []
     at: Location | None = None
-    missing = 0
+    followed = missing = 0
     info: os.stat_result | None = None
-    while pending:
+    while True:
+        if root is not None and not missing and ids[-1:] == [root]:
+            names, ids = list(start.names), list(start.ids)
+            if at is None or not any(map(_is_name, pending)):
+                links, at = [], None
+        if not pending:
+            break
         name = pending.popleft()
-        if name in ("", "."):
+        if not _is_name(name):
             continue
         if info is not None and not stat.S_ISDIR(info.st_mode):
             raise PathRefused("not_a_directory", shown)
@@ -90,9 +102,10 @@ def walk(start: Location, path: str, shown: str) -> Walk:
             ids.append(spot.ids[-1])
             continue
         links.append(spot)
-        if len(links) > MAX_LINKS:
+        followed += 1  # apart from ``links``: a way may come to the root again and again
+        if followed > MAX_LINKS:
             raise PathRefused("link_loop", shown)
-        if at is None and not any(rest not in ("", ".") for rest in pending):
+        if at is None and not any(map(_is_name, pending)):
             at = spot
         target = _read_link(spot.path, shown)
         if target.startswith("/"):
@@ -105,6 +118,11 @@ def walk(start: Location, path: str, shown: str) -> Walk:
         if info is None:
             raise PathRefused("moved", shown)
     return Walk(end=end, at=at or end, links=links, missing=missing, info=info)
+
+
+def _is_name(part: str) -> bool:
+    """Whether a part of a path leads anywhere else than where it stands."""
+    return part not in ("", ".")
 
 
 def _look(directory: str, name: str, shown: str) -> tuple[str, os.stat_result | None]:

@@ -26,7 +26,7 @@ MAX_WRITE: Final = 1_000_000  # bytes; S4-87, the default of a setting
 #: Reasons for which a change asks in every mode and each time anew (S4-63).
 ALWAYS_ASK: Final = frozenset(
     {"secret", "secret_content", "system_file", "runs_later", "wide_impact", "bulk_data"}
-    | {"hidden_characters", "lookalike_letters"}
+    | {"hidden_characters", "lookalike_letters", "hard_link"}
 )
 
 #: What a sandbox does not keep from harm, since the workspace is there to be written and what is

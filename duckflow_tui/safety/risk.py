@@ -97,7 +97,9 @@ def assess(
             found.note("wide_impact", Risk.HIGH)
         if removed_lines >= BULK_LINES:
             found.note("bulk_data", Risk.HIGH)
-        for mark in ("through_link", "hard_link", "device_name"):
+        if "hard_link" in marks and effect is not Effect.MOVE:  # a rename parts no names
+            found.note("hard_link", Risk.MEDIUM)
+        for mark in ("through_link", "device_name"):
             if mark in marks:
                 found.note(mark, Risk.MEDIUM)
     text = "" if line is None else line.text

@@ -60,7 +60,6 @@ class Workspace:
         around the workspace. ``home`` is what ``~`` means; ``opener`` and ``disk`` are how files
         are reached and changed. Raises ``WorkspaceGone`` when it is no directory.
         """
-        spelled = Path(os.path.abspath(path))
         self.root = Path(os.path.realpath(path))
         try:
             self._fd = os.open(self.root, WALK)
@@ -73,7 +72,6 @@ class Workspace:
         names = self.root.parts[1:]
         ids = (*(None for _ in names[1:]), self._zones.identity) if names else ()
         self._start = Location(names, ids)  # of every relative path
-        self._spellings = {str(spelled), str(self.root)}
         self._home = home
         self._opener = opener or best_opener()
         self._changer = Changer(self._opener, disk or Disk())
@@ -284,7 +282,7 @@ class Workspace:
     # --- how ---------------------------------------------------------------------------------
 
     def _plain(self, given: str) -> str:
-        """The path to walk: ``~`` replaced, the root's own spellings cut off."""
+        """The path to walk, ``~`` replaced; raises PathRefused for what is no path."""
         if not given.strip():
             raise PathRefused("empty", given)
         if "\0" in given:
@@ -297,9 +295,6 @@ class Workspace:
             raise PathRefused("too_long", given[:200])
         if given == "~" or given.startswith("~/"):
             given = str(self._home or Path.home()) + given[1:]
-        for spelling in self._spellings:
-            if given == spelling or given.startswith(spelling.rstrip("/") + "/"):
-                return given[len(spelling) :].lstrip("/") or "."
         return given
 
     def _verify(self, found: Walk, inside: tuple[str, ...] | None, given: str) -> None:

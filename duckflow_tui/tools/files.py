@@ -68,7 +68,7 @@ async def _write(args: WriteFile, places: tuple[Place, ...], context: ToolContex
         return Edits((change,))
     if change.after_hash == change.before_hash:
         raise ToolFault(f"{place.said} has exactly this content already; nothing to do.")
-    return Edits((change,), context.state_of(place, change.before_hash))
+    return Edits((change,), context.state_of(place, change.before_hash), _link_note(place))
 
 
 async def rewrite(workspace: Workspace, place: Place, text: str) -> PlannedChange:
@@ -120,7 +120,7 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
         raise ToolFault(_mismatch(place, error, known)) from error
     after = _encoded(shape, edited.text, place)
     change = await plan_change("modify", place, before, after)
-    notes: list[str] = []
+    notes = [note] if (note := _link_note(place)) else []
     if "changed_since_read" in known:
         notes.append(
             f"{place.shown} had changed since you last read it; the edits fitted all the same."
@@ -129,6 +129,16 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
         differs = " and ".join(_DIFFERS[how] for how in edited.near)
         notes.append(f"old was found with {differs} than you wrote, which the file keeps.")
     return Edits((change,), (*known, *edited.near), " ".join(notes))
+
+
+def _link_note(place: Place) -> str:
+    """A sentence about a file with several names, which a write parts; empty for any other."""
+    if "hard_link" not in place.reasons:
+        return ""
+    return (
+        f"{place.shown} had another name too (a hard link): that one keeps the old content, "
+        "and the two are separate files now."
+    )
 
 
 _DIFFERS: Final[dict[Near, str]] = {

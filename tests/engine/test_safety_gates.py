@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support import consults, plans
+from support.bench import Bench, done
 from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.safety.desk import Desk, Unanswered, UnattendedDesk
@@ -410,3 +414,26 @@ async def test_nobody_to_ask(store: Store, recorder: MemoryRecorder) -> None:
     assert denied.value.reason == "nobody"
     assert store.state.gates == ()
     assert recorder.records == []
+
+
+@pytest.mark.parametrize("operation", ["file_ops.edit_file", "file_ops.write_file"])
+async def test_a_change_that_parts_two_names_of_a_file_says_so(
+    tmp_path: Path, operation: str
+) -> None:
+    """In every mode: the user is asked, and the model told; the other name keeps its content."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.py").write_text("a = 1\n")
+    os.link(tmp_path / "work" / "a.py", tmp_path / "b.py")
+    bench = Bench(tmp_path / "work", mode=ApprovalMode.TRUSTED)
+    args: dict[str, Any] = {"path": "a.py", "content": "a = 2\n"}
+    if operation == "file_ops.edit_file":
+        args = {"path": "a.py", "edits": [{"old": "1", "new": "2"}]}
+    task = bench.begin(operation, **args)
+    gate = await bench.gate()
+    assert "hard_link" in gate.impact.reasons
+    await bench.answer(gate, GateChoice.ONCE)
+    message = await done(task)
+    assert "had another name too (a hard link)" in message.result.text
+    assert (tmp_path / "b.py").read_text() == "a = 1\n"
+    again = await bench.call("file_ops.edit_file", path="a.py", edits=[{"old": "2", "new": "3"}])
+    assert "hard link" not in again.result.text

@@ -204,6 +204,10 @@ def test_a_link_that_goes_while_it_is_followed(
 
 def test_links_without_end_are_refused(workspace: Workspace, root: Path) -> None:
     """R02: a resolution that fails is a denial."""
+    (root / "zero").symlink_to(root / "zero")
+    with pytest.raises(PathRefused) as refused:
+        workspace.locate("zero/x")
+    assert refused.value.code == "link_loop"
     (root / "one").symlink_to("two")
     (root / "two").symlink_to("one")
     with pytest.raises(PathRefused) as refused:
@@ -652,3 +656,63 @@ def test_where_the_kernel_has_no_such_call_each_part_is_opened(
     monkeypatch.setattr(paths, "open_in_kernel", refuse)
     assert choose() is open_by_component
     assert descriptors() == before
+
+
+def _spell(root: Path, tmp_path: Path) -> dict[str, str]:
+    """Ways to say the root itself, by what is on the way."""
+    (tmp_path / "short").symlink_to(root)
+    (tmp_path / "twice").symlink_to("short")
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "up").symlink_to("..")
+    (root / "loop").symlink_to(".")
+    (root / "parent").symlink_to("..")
+    return {
+        "a link": f"{tmp_path}/short",
+        "a link to a link": f"{tmp_path}/twice",
+        "a folder above through a link": f"{tmp_path}/private/up/work",
+        "a detour": f"{tmp_path}/private/../work",
+        "a detour behind a link": f"{tmp_path}/short/src/..",
+        "a way out and in again": "parent/work",
+        "a link inside": "loop",
+        "slashes": f"/{tmp_path}//work/./",
+        "home": "~/../work",
+    }
+
+
+def test_paths_that_are_the_same_place_are_the_same(
+    root: Path, tmp_path: Path, opener: Opener
+) -> None:
+    """R01, R03: the root is known by its identity, however it was reached."""
+    (tmp_path / "home").mkdir()
+    workspace = Workspace(root, home=tmp_path / "home", opener=opener)
+    (root / "leads_out").symlink_to(tmp_path / "home")
+    (root / ".git").mkdir()
+    for kind, spelled in _spell(root, tmp_path).items():
+        for below, zone in (
+            ("src/a.py", Zone.INSIDE),
+            ("src/new.py", Zone.INSIDE),
+            ("src/", Zone.INSIDE),
+            (".", Zone.INSIDE),
+            (".env", Zone.SECRET),
+            (".git/config", Zone.PROTECTED),
+            ("leads_out/x", Zone.OUTSIDE),
+            ("../work_evil", Zone.OUTSIDE),
+        ):
+            place, plain = workspace.locate(f"{spelled}/{below}"), workspace.locate(below)
+            assert (place.shown, place.zone) == (plain.shown, zone), (kind, below)
+            assert place.real == plain.real, (kind, below)
+    assert workspace.locate(f"{tmp_path}/short").shown == "."
+    (tmp_path / "in").symlink_to(root / "src")
+    assert workspace.locate(f"{tmp_path}/in/a.py").shown == "src/a.py"
+
+
+def test_another_folder_behind_the_same_link_is_outside(
+    workspace: Workspace, root: Path, tmp_path: Path
+) -> None:
+    """R03: the identity decides, not the spelling by which the root was opened."""
+    (tmp_path / "short").symlink_to(root)
+    assert workspace.locate(f"{tmp_path}/short/src/a.py").zone is Zone.INSIDE
+    (tmp_path / "other" / "src").mkdir(parents=True)
+    (tmp_path / "short").unlink()
+    (tmp_path / "short").symlink_to("other")
+    assert workspace.locate(f"{tmp_path}/short/src/a.py").zone is Zone.OUTSIDE
