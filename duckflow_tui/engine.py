@@ -259,7 +259,7 @@ class Engine:
         self._inbox.resume()
         state = self.store.state
         plan = state.active_plan
-        if state.turn is None and not state.queue and plan is not None and plan.status.may_run:
+        if state.turn is None and not state.queue and plan is not None and plan.may_go_on:
             self.plan.run()
 
     def stop(self) -> None:

@@ -188,9 +188,7 @@ class Inbox:
         turn that runs does so itself.
         """
         self._plan_grew = self._turn is not None
-        last = self._store.state.last_turn
-        broke = last is None or last.outcome in ("stopped", "failed", "limit")
-        if self._state == "idle" and not broke and self._desk.goes_on:
+        if self._state == "idle" and self._desk.goes_on:
             self.again(plan_first=True)
 
     def pause(self) -> None:

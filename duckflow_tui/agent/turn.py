@@ -18,7 +18,7 @@ from duckflow_tui.goals.requirements import RequestInHand, belongs
 from duckflow_tui.goals.review import ENDS_WORK, OUTCOMES, ReviewEnd, Reviewer
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.plans.desk import PlanDesk
-from duckflow_tui.plans.propose import end_plan, end_steps, is_halted
+from duckflow_tui.plans.propose import end_plan, end_steps
 from duckflow_tui.state.base import brief, canonical_json, digest, one_line
 from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
 from duckflow_tui.state.conversation import Message, UserMessage
@@ -31,6 +31,7 @@ from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.phase_machine import RECOVERED
 from duckflow_tui.state.plan import Plan, PlanStatus, ReportMessage, ended_status
+from duckflow_tui.state.plan_events import PlanHalted
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnStarted
 from duckflow_tui.tools.results import changed_files
 
@@ -79,7 +80,6 @@ class Turn(Thread):
         self._answer_wanted = False  # a done without a word was sent back once
         self._ending = TurnEnding(parts, self.turn_id, resumed)
         self._consultation = Consultation(parts, self._paced, self._ending.log)
-        self._rest_wanted = plan_first or resumed is not None  # by the user's own key
 
     async def run(self) -> None:
         """The whole turn. A cancelled turn ends as stopped, and the cancellation goes on."""
@@ -125,7 +125,7 @@ class Turn(Thread):
             await self.steering.safe_point()
         if self._resumed is None:
             if self._plan_first:
-                await self._desk.run_rest(wanted=self._rest_wanted)
+                await self._desk.run_rest(asks=True)
             return None
         state = self.store.state
         if (rest := rest_of(state)) is not None:
@@ -133,7 +133,7 @@ class Turn(Thread):
             return rest
         await self.steering.safe_point()  # a paused turn waits for the user's key
         if state.interrupted is not None and state.interrupted.work is not None:
-            await self._desk.run_rest(wanted=self._rest_wanted)
+            await self._desk.run_rest()
         if (escalated := escalated_before(state)) is not None:
             self._judged(await self._reviewer.ask_again(*escalated))
         return None
@@ -144,11 +144,9 @@ class Turn(Thread):
         await super().before()
         self._tell_outside_changes()
         if self.steering.turn_end is not None:
-            self._desk.put_aside = self.store.state.active_plan_id or ""
             raise TurnEnd(*self.steering.turn_end)
         consulted = await self._consultation.if_due()
         if consulted is not None and consulted.end != "goes_on":
-            self._desk.put_aside = self.store.state.active_plan_id or ""
             raise TurnEnd(*consulted.outcome, laid_down=True)
         if consulted is not None:
             self.idle = 0
@@ -205,7 +203,7 @@ class Turn(Thread):
         if decision.actions and decision.next_step in (NextStep.CONTINUE, NextStep.DONE):
             return False  # done with actions: their results are sent once more
         wants_end = decision.next_step in (NextStep.DONE, NextStep.PENDING_USER)
-        if wants_end and await self._desk.run_rest(wanted=self._rest_wanted):
+        if wants_end and await self._desk.run_rest():
             self.idle = 0
             return False  # its reports are sent, and answered, before the turn ends
         match decision.next_step:
@@ -265,7 +263,6 @@ class Turn(Thread):
         return not (decisions_of(state) or (opened and state.pace is not None))
 
     def _begin(self) -> None:
-        self._desk.put_aside = ""
         state = self.store.state
         settings = self.parts.settings
         request = belongs(state, self._message)
@@ -284,6 +281,9 @@ class Turn(Thread):
                     )
                 )
             )
+            plan = state.active_plan
+            if self._plan_first and plan is not None and plan.may_go_on:
+                self.store.dispatch(PlanHalted(plan_id=plan.plan_id, halted=""))
         if state.phase in (Phase.IDLE, Phase.DONE, Phase.AWAITING_APPROVAL):
             self.parts.machine.move(Phase.PLANNING, Trigger.USER_MESSAGE)
         self.parts.machine.set_status(Status.IN_PROGRESS)
@@ -310,7 +310,6 @@ class Turn(Thread):
                 self.ran_before.add(digest(canonical_json([message.operation, message.args])))
 
     def _take_up(self, turn: TurnInfo) -> None:
-        self._desk.put_aside = ""
         self.parts.machine.set_status(Status.IN_PROGRESS)
         decisions = decisions_of(self.store.state)
         self._paced.resume(self._message.text, turn.loop, len(decisions))
@@ -407,7 +406,7 @@ class TurnEnding:
         plan = self._store.state.active_plan
         if plan is None or wanted != "done":
             return wanted
-        waits = plan.status.may_run and not is_halted(self._store.state, plan)
+        waits = plan.status.may_run and not plan.halted
         if waits or self._worked_on(plan):
             return "done" if plan.status is PlanStatus.COMPLETED else "partial"
         return wanted

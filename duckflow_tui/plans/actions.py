@@ -11,16 +11,14 @@ from duckflow_tui.state.plan import (
     Plan,
     PlanEdit,
     PlanProblem,
-    PlanStatus,
     WorkStatus,
     edited,
-    ready_steps,
 )
 from duckflow_tui.state.plan_events import (
     PlanActivated,
     PlanClosed,
+    PlanHalted,
     PlanRevised,
-    PlanStatusChanged,
     StepBreakSet,
     StepChanged,
 )
@@ -100,18 +98,11 @@ class PlanActions:
         plan = self._store.state.active_plan
         if plan is None:
             return Told(key="plan.problem.no_plan")
-        for step in plan.steps:
-            if step.status is WorkStatus.CANCELLED:
-                self._move(plan, step.step_id, WorkStatus.PENDING)
-        plan = self._store.state.active_plan
-        assert plan is not None
         if plan.approved != plan.fingerprint:
             return Told(key="plan.problem.not_approved")
-        if not ready_steps(plan) and self._store.state.work is None:
+        if not plan.may_go_on:
             return Told(key="plan.problem.none_ready")
-        if plan.status in (PlanStatus.FAILED, PlanStatus.COMPLETED):
-            event = PlanStatusChanged(plan_id=plan.plan_id, status=PlanStatus.IN_PROGRESS)
-            self._store.dispatch(event)
+        self._store.dispatch(PlanHalted(plan_id=plan.plan_id, halted=""))
         if self._store.state.turn is not None or self._go_on():
             return None
         return Told(key="plan.problem.not_asked")

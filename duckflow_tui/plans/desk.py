@@ -13,14 +13,22 @@ from duckflow_tui.plans.propose import (
     check_not_rejected,
     end_idle_plan,
     held_back,
-    is_halted,
     made_plan,
     plan_words,
     tasks_words,
     was_told_of,
 )
 from duckflow_tui.plans.report import is_independent
-from duckflow_tui.plans.run import ListRun, PlanResult, PlanRun, TaskLoop, WorkBroke, WorkStopped
+from duckflow_tui.plans.run import (
+    NOT_DONE,
+    ListRun,
+    PlanResult,
+    PlanRun,
+    TaskLoop,
+    WorkBroke,
+    WorkStopped,
+    unfinished_step,
+)
 from duckflow_tui.plans.tasks import list_tasks, listed
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import StateError, Told, one_line
@@ -28,6 +36,7 @@ from duckflow_tui.state.gates import GO_ON, STOP, TELL, CardKind
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import (
     SOFT_STEPS,
+    Halt,
     Plan,
     PlanEdit,
     PlanProblem,
@@ -41,6 +50,7 @@ from duckflow_tui.state.plan import (
     ready_steps,
 )
 from duckflow_tui.state.plan_events import (
+    PlanHalted,
     PlanProposed,
     PlanRevised,
     StepChanged,
@@ -89,7 +99,6 @@ class PlanDesk:
         self._control = control
         self._go_on = go_on
         self.approvals = PlanApprovals(parts, task_loop)
-        self.put_aside = ""  # the plan that is not gone on with in this turn
 
     # --- what the model calls -------------------------------------------------------------------
 
@@ -153,8 +162,8 @@ class PlanDesk:
             raise ToolFault(f"Step {step.name!r} is {step.status.value}; that stays.")
         if wanted is WorkStatus.IN_PROGRESS and step.step_id in held_back(state, plan.plan_id):
             raise ToolFault(f"A change of step {step.name!r} waits for the user's answer.")
-        if wanted is WorkStatus.IN_PROGRESS and self._is_stopped(plan):
-            raise ToolFault(_STOPPED_HERE, Outcome.REJECTED)
+        if wanted is WorkStatus.IN_PROGRESS:
+            await self._check_goes_on(plan)
         taken = wanted is WorkStatus.COMPLETED and was_told_of(state, step)
         ends = wanted is WorkStatus.COMPLETED and not taken
         if ends and step.status is not WorkStatus.IN_PROGRESS:
@@ -210,7 +219,7 @@ class PlanDesk:
             return "The user wants to go on with the plan."
         if answer.action == TELL.action:
             return f"The user wants instead: {answer.text}"
-        self.put_aside = plan_id
+        self._halt(plan_id, "stopped")
         return _STOPPED_HERE
 
     async def get(self, plan_id: str) -> Output:
@@ -248,28 +257,26 @@ class PlanDesk:
         if task_list:
             return await self._run_list(task_list)
         plan = self._plan("")
-        if not plan.status.may_run or plan.approved != plan.fingerprint:
+        if plan.status is PlanStatus.COMPLETED and not plan.may_go_on:
+            done, total = plan.progress
+            return Output(f"The plan is carried out: {run_words(plan)}", f"{done}/{total}")
+        if not plan.may_go_on:
             raise ToolFault(
                 f"The plan is {plan.status.value}; it runs only as the user approved it.",
                 Outcome.INVALID,
             )
+        await self._check_goes_on(plan)
+        plan = self._plan(plan.plan_id)
         only = ""
         if step_id:
             step = self._step(plan, step_id)
-            if step not in ready_steps(plan):
+            if step not in ready_steps(plan) and step.status not in NOT_DONE:
                 raise ToolFault(
                     f"Step {step.name!r} cannot begin: it is {step.status.value}, or what it "
                     "depends on is not done.",
                     Outcome.INVALID,
                 )
             only = step.step_id
-        if self._is_stopped(plan):
-            raise ToolFault(_STOPPED_HERE, Outcome.REJECTED)
-        before = self._parts.store.state.interrupted
-        asks_again = before is not None and before.report is not None
-        failed = next((s for s in plan.steps if s.status is WorkStatus.FAILED), None)
-        if failed is not None and not ready_steps(plan) and not asks_again:
-            raise ToolFault(f"No step can begin: {failed.name!r} is not done. {_HOW_ON}")
         result = await self.work_on(plan, only)
         after = self._plan(plan.plan_id)
         done, total = after.progress
@@ -307,10 +314,13 @@ class PlanDesk:
                 step=held.name,
             )
         run = PlanRun(self._parts, control, plan, only)
-        self.put_aside = plan.plan_id  # unless it comes back done, or with another wish
-        result = await self._worked(run.run())
-        if result.outcome == "completed" or result.wish:
-            self.put_aside = ""
+        try:
+            result = await self._worked(run.run())
+        except WorkFault:
+            self._halt(plan.plan_id, "stopped")
+            raise
+        if result.outcome != "completed":
+            self._halt(plan.plan_id, "wish" if result.wish else "stopped")
         return result
 
     @property
@@ -318,34 +328,54 @@ class PlanDesk:
         """Whether the plan in hand has a step that may begin without another word of the user:
         they wanted all of it run, and neither stopped it nor put it aside.
         """
-        plan = self.ready_plan()
-        halted = plan is not None and is_halted(self._parts.store.state, plan)
-        return plan is not None and plan.run is RunMode.ALL and not halted
+        plan = self._ready_plan()
+        return plan is not None and plan.run is RunMode.ALL
 
-    def _is_stopped(self, plan: Plan) -> bool:
-        """Whether the user's word in this turn was to begin nothing more of a plan that goes step
-        by step.
-        """
-        aside = plan.run is RunMode.STEP and self.put_aside == plan.plan_id
-        return aside and is_halted(self._parts.store.state, plan)
-
-    def ready_plan(self) -> Plan | None:
-        """The approved plan with a step that may begin. What could not be done in this turn, or
-        the user put aside, is for the next one.
+    def _ready_plan(self, *, asks: bool = False) -> Plan | None:
+        """The plan in hand where the user's word lets it go on and a step of it may begin;
+        ``asks``: also where they have to be asked about one that is not done.
         """
         plan = self._parts.store.state.active_plan
-        if plan is None or not plan.status.may_run or not ready_steps(plan):
+        if plan is None or not plan.status.may_run or plan.halted:
             return None
-        return plan if self.put_aside != plan.plan_id else None
+        return plan if ready_steps(plan) or (asks and unfinished_step(plan)) else None
 
-    async def run_rest(self, *, wanted: bool) -> bool:
-        """Run what the user approved and nobody has run yet; True when something was. ``wanted``:
-        the user's own key asked for it.
+    def _halt(self, plan_id: str, halted: Halt) -> None:
+        self._parts.store.dispatch(PlanHalted(plan_id=plan_id, halted=halted))
+
+    async def _check_goes_on(self, plan: Plan) -> None:
+        """Ask the user before the model goes on with a plan that waits for their word. Raises
+        ToolFault where they do not want it.
+        """
+        if not plan.halted:
+            return
+        if plan.halted == "stopped":
+            raise ToolFault(_STOPPED_HERE, Outcome.REJECTED)
+        began = next((s for s in plan.steps if not s.status.lets_others_start), plan.steps[-1])
+        card = self._parts.desk.card(
+            CardKind.BREAKPOINT,
+            (GO_ON, STOP),
+            began.step_id,
+            plan_id=plan.plan_id,
+            step_id=began.step_id,
+        )
+        try:
+            answer = await self._parts.desk.ask(card)
+        except Unanswered as none:
+            raise ToolFault(str(none), Outcome.STOPPED) from none
+        if answer.action != GO_ON.action:
+            self._halt(plan.plan_id, "stopped")
+            raise ToolFault(_STOPPED_HERE, Outcome.REJECTED)
+        self._halt(plan.plan_id, "")
+
+    async def run_rest(self, *, asks: bool = False) -> bool:
+        """Run what the user approved and nobody has run yet; True when something was. ``asks``:
+        also ask about a step that is not done and in the way.
 
         The approval is the user's order: a model that forgets it does not undo it.
         """
-        parts, plan = self._parts, self.ready_plan()
-        if plan is None or (not wanted and is_halted(parts.store.state, plan)):
+        parts, plan = self._parts, self._ready_plan(asks=asks)
+        if plan is None:
             return False
         try:
             result = await self.work_on(plan)
@@ -455,9 +485,10 @@ class PlanDesk:
         return tuple(edits)
 
 
-def run_words(plan: Plan, result: PlanResult) -> str:
+def run_words(plan: Plan, result: PlanResult | None = None) -> str:
     """What a run of a plan came to, for the model; the reports say the rest."""
     done, total = plan.progress
+    result = result or PlanResult()
     lines = [f"{done} of {total} steps are done; the plan is {plan.status.value}."]
     for report in result.reports:
         step = plan.step(report.step_id)

@@ -19,7 +19,6 @@ from duckflow_tui.state.gates import (
     REJECT,
     RUN_ALL,
     RUN_STEPS,
-    STOP,
     TELL,
     Card,
     CardAnswer,
@@ -342,33 +341,6 @@ async def let_go(store: Store, plan_id: str, step_ids: frozenset[str]) -> None:
             await changed.wait()
     finally:
         forget()
-
-
-def is_halted(state: AgentState, plan: Plan) -> bool:
-    """Whether the user stopped it, or wanted something else instead of its next step: then only
-    their key, or a call that they ask the model for, lets it go on.
-
-    A change of the plan that they accepted since is what became of their wish, and so is the step
-    that was not done where their words were that it is. Refusing a change says nothing but that it
-    is not wanted.
-    """
-    if any(step.status is WorkStatus.CANCELLED for step in plan.steps):
-        return True
-    cards = (m for m in reversed(state.messages) if isinstance(m, CardMessage))
-    changed = False
-    for message in cards:
-        if message.card.plan_id != plan.plan_id:
-            continue
-        action = message.answer.action
-        if message.card.kind is CardKind.PLAN_END:
-            continue
-        if message.card.kind is CardKind.PLAN_CHANGE:
-            changed = changed or action == ACCEPT.action
-            continue
-        step = plan.step(message.card.step_id)
-        changed = changed or (step is not None and step.taken)
-        return action == STOP.action or (action == TELL.action and not changed)
-    return False
 
 
 def was_told_of(state: AgentState, step: Step) -> bool:

@@ -27,6 +27,7 @@ from duckflow_tui.state.gates import (
 from duckflow_tui.state.plan import (
     ExecutionMode,
     Plan,
+    ReportMessage,
     RunMode,
     Step,
     StepReport,
@@ -51,6 +52,9 @@ if TYPE_CHECKING:
 
 WorkEnd = Literal["completed", "failed", "waiting"]
 
+
+#: How a step stands that ended without being done; the user says what becomes of it.
+NOT_DONE: Final = (WorkStatus.FAILED, WorkStatus.BLOCKED)
 
 _LEAD: Final = 16  # characters around a step's name that add nothing: "Go on: ", "Next, step 2: "
 
@@ -125,14 +129,33 @@ class PlanRun:
         return result
 
     async def _take_up(self, result: PlanResult) -> bool:
-        """Ask again what was being asked when an earlier process ended; whether to go on."""
+        """Ask what was being asked when an earlier process ended, or of the step that is in the
+        way; whether to go on.
+        """
         before = self._store.state.interrupted
         report = before.report if before is not None else None
         if report is None or report.plan_id != self._plan_id:
-            return True
+            step = unfinished_step(self._plan, self._only)
+            if step is None:
+                return True
+            report = self._report_on(step)
         await self._control.safe_point()
         result.reports.append(report)
         return await self._goes_on(report, result)
+
+    def _report_on(self, step: Step) -> StepReport:
+        """The newest report on a step that is not done, or one that says no more than that."""
+        for message in reversed(self._store.state.messages):
+            if isinstance(message, ReportMessage) and message.report.step_id == step.step_id:
+                return message.report
+        return StepReport(
+            report_id=self._parts.ids("report"),
+            plan_id=self._plan_id,
+            step_id=step.step_id,
+            step_name=step.name,
+            status="failed",
+            cause=step.note,
+        )
 
     def _ready(self) -> tuple[Step, ...]:
         ready = ready_steps(self._plan)
@@ -248,6 +271,14 @@ class PlanRun:
     def _move(self, step_id: str, status: WorkStatus, *, taken: bool = False) -> None:
         if self._plan.step(step_id) is not None:  # not dropped while the card was open
             set_step(self._store, self._plan_id, step_id, status, taken=taken)
+
+
+def unfinished_step(plan: Plan, only: str = "") -> Step | None:
+    """The step that keeps the plan from going on, or ``only`` that one; None while others can."""
+    if not only and ready_steps(plan):
+        return None
+    ended = (step for step in plan.steps if step.status in NOT_DONE)
+    return next((step for step in ended if only in ("", step.step_id)), None)
 
 
 def _names(suggestion: str, step: Step) -> bool:

@@ -70,7 +70,8 @@ log = logging.getLogger("duckflow.session")
 _WAITS_FOR: Final[dict[str, frozenset[str]]] = {
     "plan_tool.propose": frozenset({CardKind.PLAN}),
     "plan_tool.revise": frozenset({CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.PLAN_END}),
-    "task_loop.run": frozenset({_WORK}),
+    "plan_tool.update_step": frozenset({CardKind.BREAKPOINT}),
+    "task_loop.run": frozenset({_WORK, CardKind.BREAKPOINT}),
 }
 
 EffectOf = Callable[[str], Effect | None]  # of an operation, None for an unknown one

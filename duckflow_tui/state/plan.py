@@ -64,6 +64,10 @@ class RunMode(StrEnum):
 
 ExecutionMode = Literal["adaptive", "tasklist"]
 
+#: Why none of a plan's steps begins: the user stopped it in this turn; wants something else first;
+#: or has said nothing of it in this turn, and is asked. Empty: its steps may begin.
+Halt = Literal["", "stopped", "wish", "waits"]
+
 
 class Task(Frozen):
     """One operation inside a step (S2-12); ``depends_on`` holds task ids."""
@@ -120,6 +124,7 @@ class Plan(Frozen):
     version: int = Field(default=1, ge=1)  # counts the changes of what there is to do
     run: RunMode | None = None  # how the user approved it
     approved: str = ""  # fingerprint of what the user approved, empty for nothing
+    halted: Halt = ""
     rejection: str = ""  # the user's reason
     created_at: float = 0.0  # seconds since the epoch
 
@@ -129,6 +134,14 @@ class Plan(Frozen):
         steps = [[s.step_id, s.name, s.description, list(s.depends_on)] for s in self.steps]
         said = [self.plan_id, self.name, self.goal, self.risk, list(self.success_criteria), steps]
         return digest(canonical_json(said))
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the user approved it as it is, and not all of it is done or waived."""
+        ran = (PlanStatus.FAILED, PlanStatus.COMPLETED)
+        open_ = self.status.may_run or self.status in ran
+        left = not all(step.status.lets_others_start for step in self.steps)
+        return open_ and left and self.approved == self.fingerprint
 
     def step(self, step_id: str) -> Step | None:
         """The step of exactly that id."""
@@ -286,12 +299,13 @@ def ready_steps(plan: Plan) -> tuple[Step, ...]:
 def ended_status(plan: Plan) -> PlanStatus | None:
     """What the plan is once nothing of it can go on; None while something can.
 
-    Every step done or waived by the user: completed. Else, with no step running or able to
-    start: failed.
+    Every step done or waived by the user: completed. Else, with no step running, stopped or able
+    to start: failed.
     """
     if all(s.status.lets_others_start for s in plan.steps):
         return PlanStatus.COMPLETED
-    if any(s.status is WorkStatus.IN_PROGRESS for s in plan.steps) or ready_steps(plan):
+    goes_on = (WorkStatus.IN_PROGRESS, WorkStatus.CANCELLED)  # a stopped step may begin again
+    if any(s.status in goes_on for s in plan.steps) or ready_steps(plan):
         return None
     return PlanStatus.FAILED
 

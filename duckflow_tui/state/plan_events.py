@@ -10,6 +10,7 @@ from pydantic import Field
 from duckflow_tui.state.base import Event, StateError
 from duckflow_tui.state.plan import (
     ExecutionMode,
+    Halt,
     Plan,
     PlanProblem,
     PlanStatus,
@@ -100,7 +101,13 @@ class PlanRevised(Event, kind="plan_revised"):
             status = PlanStatus.IN_PROGRESS
         if old.status is PlanStatus.REJECTED:
             state.active_plan_id = old.plan_id
-        kept = {"run": old.run, "rejection": "", "created_at": old.created_at}
+        halted = "" if self.accepted and old.halted == "wish" else old.halted
+        kept = {
+            "run": old.run,
+            "rejection": "",
+            "created_at": old.created_at,
+            "halted": halted,
+        }
         _replace(state, new.replace(status=status, approved=approved, **kept))
 
 
@@ -132,6 +139,7 @@ class PlanAnswered(Event, kind="plan_answered"):
                 "approved": self.fingerprint,
                 "run": self.run,
                 "rejection": "",
+                "halted": "",
             }
             state.active_plan_id = plan.plan_id
         _replace(state, plan.replace(**update))
@@ -150,6 +158,29 @@ class PlanStatusChanged(Event, kind="plan_status"):
         if self.status is PlanStatus.IN_PROGRESS and plan.approved != plan.fingerprint:
             raise StateError("the plan as it is now was not approved")
         _replace(state, plan.replace(status=self.status))
+
+
+class PlanHalted(Event, kind="plan_halted"):
+    """No step of the plan begins until the user asks for it; an empty ``halted``: they do now, and
+    the steps that were stopped may begin again.
+    """
+
+    plan_id: str
+    halted: Halt
+
+    def apply(self, state: AgentState) -> None:
+        plan = state.plan(self.plan_id)
+        if self.halted:
+            _replace(state, plan.replace(halted=self.halted))
+            return
+        if not plan.may_go_on:
+            raise StateError(f"plan {plan.plan_id} is {plan.status.value}")
+        stopped, pending = WorkStatus.CANCELLED, WorkStatus.PENDING
+        steps = tuple(
+            s.replace(status=pending, note="") if s.status is stopped else s for s in plan.steps
+        )
+        status = plan.status if plan.status.may_run else PlanStatus.IN_PROGRESS
+        _replace(state, plan.replace(steps=steps, status=status, halted=""))
 
 
 class PlanClosed(Event, kind="plan_closed"):
@@ -198,8 +229,6 @@ def _opened(plan: Plan) -> PlanStatus:
         return PlanStatus.REJECTED if plan.rejection else PlanStatus.DRAFT
     if all(s.status is WorkStatus.PENDING for s in plan.steps):
         return PlanStatus.APPROVED
-    if any(s.status is WorkStatus.CANCELLED for s in plan.steps):
-        return PlanStatus.IN_PROGRESS  # a stopped step may be begun again
     return ended_status(plan) or PlanStatus.IN_PROGRESS
 
 
@@ -233,7 +262,10 @@ class StepChanged(Event, kind="step_status"):
         elif step.started_at is not None:
             update["elapsed_s"] = step.elapsed_s + max(self.at - step.started_at, 0.0)
             update["started_at"] = None
-        _replace(state, plan.with_step(step.replace(**update)))
+        plan = plan.with_step(step.replace(**update))
+        if self.taken and plan.halted == "wish":  # which was that the step is done
+            plan = plan.replace(halted="")
+        _replace(state, plan)
         if self.status is not WorkStatus.IN_PROGRESS:
             state.grants = tuple(g for g in state.grants if g.step_id != self.step_id)
 

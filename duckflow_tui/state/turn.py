@@ -17,6 +17,7 @@ from duckflow_tui.state.plan_events import waiting_s
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.state.plan import Halt
 
 TurnOutcome = Literal["done", "partial", "denied", "failed", "limit", "stopped"]
 
@@ -117,7 +118,7 @@ class TurnState:
 
 
 class TurnStarted(Event, kind="turn_started"):
-    """A user message is being worked on."""
+    """A user message is being worked on. By that alone no plan goes on."""
 
     turn: TurnInfo
 
@@ -125,6 +126,7 @@ class TurnStarted(Event, kind="turn_started"):
         if state.turn is not None:
             raise StateError(f"turn {state.turn.turn_id} still runs")
         state.turn = self.turn
+        _halt_plans(state, "waits")
         state.recoveries = 0
 
 
@@ -172,10 +174,18 @@ class TurnFinished(TurnResult, Event, kind="turn_finished"):
             raise StateError(f"turn {self.turn_id} does not run")
         state.turn = None
         state.interrupted = None
+        if self.outcome != "done" or self.reason is not None:
+            _halt_plans(state, "stopped")
         state.live = {llm_id: live for llm_id, live in state.live.items() if live.aside}
         summary = TurnSummary.model_validate(self, from_attributes=True)
         state.last_turn = summary.replace(messages=len(state.messages))
         state.turns.append(state.last_turn)
+
+
+def _halt_plans(state: AgentState, halted: Halt) -> None:
+    state.plans = tuple(
+        plan.replace(halted=halted) if plan.may_go_on else plan for plan in state.plans
+    )
 
 
 def _turn(state: AgentState) -> TurnInfo:

@@ -167,7 +167,7 @@ async def test_no_other_answer_lets_the_model_say_that_a_failed_step_is_done(
         assert "only what runs can end" in running.server.of("main")[-1].text
 
 
-async def test_other_words_leave_the_step_undone_and_say_how_it_can_go_on(
+async def test_other_words_leave_the_step_undone_and_a_run_asks_what_becomes_of_it(
     tmp_path: Path,
 ) -> None:
     replies = script(RUN, RUN, done("As you like."), first=(report_reply("partial"),))
@@ -175,11 +175,15 @@ async def test_other_words_leave_the_step_undone_and_say_how_it_can_go_on(
         await running.engine.send("two notes please")
         await answer(running, "run_steps")
         await card(running)
-        await answer(running, "tell", "write the README first")
+        first = await answer(running, "tell", "write the README first")
+        await running.until(lambda s: any(c.kind is CardKind.BREAKPOINT for c in s.cards))
+        await answer(running, "go_on")
+        await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+        again = await answer(running, "stop")
+        assert again.report == first.report
         end = await running.ended()
         assert end.outcome == "partial"
         assert statuses(running.state) == [WorkStatus.FAILED, WorkStatus.PENDING]
         plan = running.state.active_plan
         assert plan is not None
-        assert plan.status is PlanStatus.IN_PROGRESS
-        assert "No step can begin: 'first note' is not done." in running.server.of("main")[-1].text
+        assert plan.status is PlanStatus.FAILED

@@ -53,7 +53,7 @@ async def test_a_wish_on_a_report_reaches_the_model_and_holds_the_plan(tmp_path:
         assert end.outcome == "partial"
 
 
-async def test_the_model_goes_on_with_the_plan_after_a_wish_where_it_says_so(
+async def test_the_model_goes_on_with_the_plan_after_a_wish_where_the_user_agrees(
     tmp_path: Path,
 ) -> None:
     replies = script(RUN, RUN, done("Both notes are written."))
@@ -62,6 +62,8 @@ async def test_the_model_goes_on_with_the_plan_after_a_wish_where_it_says_so(
         await answer(running, "run_steps")
         await card(running)
         await answer(running, "tell", "quickly, please")
+        await running.until(lambda s: any(c.kind is CardKind.BREAKPOINT for c in s.cards))
+        await answer(running, "go_on")
         end = await running.ended()
         assert statuses(running.state) == [WorkStatus.COMPLETED] * 2
         assert end.reply == "Both notes are written."

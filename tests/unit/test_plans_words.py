@@ -6,11 +6,11 @@ import pytest
 from support import plans
 
 from duckflow_tui.plans.desk import run_words
-from duckflow_tui.plans.propose import held_back, is_halted, plan_words
+from duckflow_tui.plans.propose import held_back, plan_words
 from duckflow_tui.plans.run import PlanResult
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.gates import CardAnswer, CardKind, CardMessage
-from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, Step, WorkStatus
+from duckflow_tui.state.plan import Halt, Plan, PlanEdit, PlanStatus, Step, WorkStatus, edited
+from duckflow_tui.state.plan_events import PlanRevised
 from duckflow_tui.ui.panes.plan_rows import one_line, status_words
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -68,43 +68,19 @@ def test_a_run_is_told_by_its_reports_and_what_the_user_wants(
 # --- what keeps it from going on -----------------------------------------------------------------
 
 
-def answered(kind: CardKind, action: str, plan_id: str = plans.PLAN) -> CardMessage:
-    card = plans.card(kind, "s", ()).model_copy(update={"plan_id": plan_id})
-    answer = CardAnswer(card_id=card.card_id, subject="s", action=action)
-    return CardMessage(message_id="m", card=card, answer=answer, at=1.0)
-
-
 @pytest.mark.parametrize(
-    ("answers", "halted"),
-    [
-        ((), False),
-        ((answered(CardKind.REPORT, "stop"),), True),
-        ((answered(CardKind.REPORT, "tell"),), True),
-        ((answered(CardKind.REPORT, "go_on"),), False),
-        ((answered(CardKind.REPORT, "stop"), answered(CardKind.REPORT, "go_on")), False),
-        ((answered(CardKind.REPORT, "go_on"), answered(CardKind.BREAKPOINT, "stop")), True),
-        ((answered(CardKind.REPORT, "go_on"), answered(CardKind.REPORT, "stop", "p2")), False),
-        ((answered(CardKind.REPORT, "tell"), answered(CardKind.PLAN_CHANGE, "accept")), False),
-        ((answered(CardKind.REPORT, "tell"), answered(CardKind.PLAN_CHANGE, "reject")), True),
-        ((answered(CardKind.REPORT, "stop"), answered(CardKind.PLAN_CHANGE, "accept")), True),
-        ((answered(CardKind.PLAN_CHANGE, "accept"), answered(CardKind.REPORT, "tell")), True),
-        (
-            (
-                answered(CardKind.REPORT, "tell"),
-                answered(CardKind.PLAN_CHANGE, "accept"),
-                answered(CardKind.PLAN_CHANGE, "reject"),
-            ),
-            False,
-        ),
-    ],
+    ("halted", "accepted", "left"),
+    [("wish", True, ""), ("wish", False, "wish"), ("stopped", True, "stopped")],
 )
-def test_the_users_last_word_on_the_plan_halts_it_until_their_wish_was_met(
-    answers: tuple[CardMessage, ...], halted: bool
+def test_an_accepted_change_is_the_users_word_on_their_wish_and_on_no_stop(
+    halted: Halt, accepted: bool, left: Halt
 ) -> None:
     state = AgentState()
-    state.messages += answers
-    assert is_halted(state, plan(step(1))) is halted
-    assert is_halted(state, plan(step(1), step(2, status=WorkStatus.CANCELLED)))
+    old = plans.running().replace(halted=halted)
+    state.plans = (old,)
+    new = edited(old, [PlanEdit(op="add", step_id="s9", name="more")])
+    PlanRevised(plan=new, by="model" if accepted else "user", accepted=accepted).apply(state)
+    assert state.plan(old.plan_id).halted == left
 
 
 def test_only_steps_that_an_open_change_of_this_plan_would_touch_are_held_back() -> None:

@@ -452,7 +452,8 @@ def _breakpoint(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[Que
     yield QuestionRow(words("card.step"), f"{number} {visible_line(step.name)}")
     if step.description.strip():
         yield QuestionRow("", shown_line(step.description.strip()), tone="quiet")
-    yield QuestionRow("", words("card.you_asked"), tone="quiet")
+    why = "card.halted" if plan.halted else "card.you_asked"
+    yield QuestionRow("", words(why), tone="quiet")
 
 
 def _lines(
