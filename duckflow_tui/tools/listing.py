@@ -6,11 +6,11 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import (
@@ -22,17 +22,16 @@ from duckflow_tui.safety.paths import (
 )
 from duckflow_tui.safety.risk import MAX_DEPTH
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import brief
-from duckflow_tui.state.operations import Effect, Outcome, Zone
+from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.tools.commands import find_program, running
 from duckflow_tui.tools.diffs import size_words
+from duckflow_tui.tools.globs import MAX_PATTERN, FileGlob, Patterns
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
 
 MAX_LISTED: Final = 1_000
 MAX_FOUND: Final = 500
 MAX_WALKED: Final = 200_000  # names looked at for one answer
 MAX_TEXT: Final = 32_000_000  # characters of their paths: 160 each
-MAX_PATTERN: Final = 1_000  # characters of a glob, and of a line of an ignore file
 MAX_PICKED: Final = 100_000
 #: What the model is told where not all was looked at.
 DEEPER: Final = (
@@ -42,8 +41,6 @@ DEEPER: Final = (
 _NAMED: Final = 20  # names of a directory in the overview
 _TOPS: Final = 30  # directories in it
 _PART: Final = 1_000  # names handed over at once
-#: Lines that RE2 takes together: 8 MB of its memory hold 1,000 with two wildcards each.
-_LINES_AT_ONCE: Final = 500
 _RULES_WAIT: Final = 10.0  # seconds the walk waits for one ignore file before it does without
 
 
@@ -56,9 +53,15 @@ class FindFiles(Arguments):
     glob: str = Field(
         min_length=1,
         max_length=MAX_PATTERN,
-        description="Such as *.py or src/**/*.ts; without / at any depth.",
+        description="Such as *.py or src/**/*.{ts,js}; without / at any depth.",
     )
     path: str = "."
+
+    @field_validator("glob")
+    @classmethod
+    def _is_understood(cls, glob: str) -> str:
+        FileGlob(glob)
+        return glob
 
 
 class Listing(NamedTuple):
@@ -104,12 +107,14 @@ async def walk_parts(
     outside = not place.real.is_relative_to(workspace.root)
     # Rules of a place outside are not asked for: they are files that no gate has named.
     rules = IgnoreRules(instead.get if outside else _rules_reader(workspace, loop, instead))
+    top = "" if outside else place.resolved
 
     def send(part: Listing | None) -> None:
         if not stopped.is_set():
             loop.call_soon_threadsafe(parts.put_nowait, part)
 
     def collect() -> None:
+        rules.begin_at(top)
         entries: list[DirectoryEntry] = []
         ignored = count = text = deep = 0
         shut: set[str] = set()  # ignored directories, which the scan asks about next
@@ -166,6 +171,15 @@ async def overview(workspace: Workspace) -> tuple[str, ...]:
     return (*filter(None, lines[:_TOPS]), *more)
 
 
+def ignore_rules(workspace: Workspace, place: Place) -> IgnoreRules:
+    """The rules for what lies below a place; they are asked in a thread. Rules of a place outside
+    are not read: they are files that no gate has named.
+    """
+    if not place.real.is_relative_to(workspace.root):
+        return IgnoreRules(lambda path: None)
+    return IgnoreRules(_rules_reader(workspace, asyncio.get_running_loop(), {}))
+
+
 def _rules_reader(
     workspace: Workspace, loop: asyncio.AbstractEventLoop, instead: Mapping[str, bytes]
 ) -> ReadRules:
@@ -197,7 +211,7 @@ async def _prepare_list(args: ListDir, places: tuple[Place, ...], context: ToolC
     place = places[0]
 
     async def run() -> Output:
-        _directory(place)
+        require_directory(place)
         found = await walk(context.workspace, place, depth=args.depth, sizes=True)
         shown = found.entries[:MAX_LISTED]
         lines = [_listed(entry, entry.path.removeprefix(place.prefix)) for entry in shown]
@@ -221,63 +235,34 @@ async def _prepare_list(args: ListDir, places: tuple[Place, ...], context: ToolC
 
 async def _prepare_find(args: FindFiles, places: tuple[Place, ...], context: ToolContext) -> Work:
     place = places[0]
-    matches = name_filter(args.glob)
+    glob = FileGlob(args.glob)
 
     async def run() -> Output:
-        _directory(place)
+        require_directory(place)
         found = await walk(context.workspace, place, depth=None)
-        paths = [
-            entry.path
-            for entry in found.entries
-            if entry.kind is not FileKind.DIR
-            and matches.include(entry.path.removeprefix(place.prefix))
-        ]
+        files = [entry.path for entry in found.entries if entry.kind is not FileKind.DIR]
+        paths = [path for path in files if glob.fits(path.removeprefix(place.prefix))]
         count = f"{len(paths)} file{'s' * (len(paths) != 1)}"
-        glob = json.dumps(args.glob, ensure_ascii=False)
-        header = f"[{count} for {glob} in {place.shown}; ignored ones are left out]"
-        lines = [quoted(path) for path in paths[:MAX_FOUND]]
+        given = json.dumps(args.glob, ensure_ascii=False)
+        lines = [f"[{count} for {given}, of {len(files):,} in {place.shown}{_ignored(found)}]"]
+        lines += [quoted(path) for path in paths[:MAX_FOUND]]
         if len(paths) > MAX_FOUND:
-            lines.append(f"[{len(paths) - MAX_FOUND} more; narrow the pattern]")
+            lines.append(f"[{len(paths) - MAX_FOUND:,} more; narrow the pattern]")
         if found.cut:
             looked = f"{len(found.entries) + found.ignored:,}"
             lines.append(f"[only the first {looked} names were looked at; give a path]")
         lines += [DEEPER] if found.deep else []
-        return Output("\n".join([header, *lines]), str(len(paths)))
+        return Output("\n".join(lines), str(len(paths)))
 
     return Work(run)
 
 
-class Patterns:
-    """Lines of an ignore file. Whatever they are, one name takes a time that grows with its length
-    and no faster: RE2 matches without going back. Raises ValueError for a line that is no pattern.
-    """
-
-    def __init__(self, lines: Sequence[str]) -> None:
-        from pathspec import GitIgnoreSpec  # 3 MB of memory, which a start does without
-        from re2 import error as Re2Error  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
-
-        starts = range(0, len(lines), _LINES_AT_ONCE)
-        parts = [lines[start : start + _LINES_AT_ONCE] for start in starts]
-        try:
-            made = [GitIgnoreSpec.from_lines(part, backend="re2") for part in parts]
-        except Re2Error as error:  # pyright: ignore[reportUnknownVariableType]
-            raise ValueError("too large") from error
-        self._parts = made[::-1]  # the last line that fits decides
-
-    def include(self, path: str) -> bool | None:
-        """Whether the path is meant, with ``/`` behind a directory; None where no line fits."""
-        text = path.encode("utf-8", "replace").decode()  # a name may be no text
-        found = (part.check_file(text).include for part in self._parts)
-        return next((said for said in found if said is not None), None)
-
-
-def name_filter(glob: str) -> Patterns:
-    """The pattern as an ignore file reads it, ``!`` and ``#`` being letters; raises ToolFault."""
-    line = f"\\{glob}" if glob[0] in "!#" else glob
-    try:
-        return Patterns([line])
-    except ValueError as error:
-        raise ToolFault(f"glob: {brief(str(error))}", Outcome.INVALID) from error
+def _ignored(found: Listing) -> str:
+    """How many names a walk left out because they are ignored, as the end of a line."""
+    if not found.ignored:
+        return ""
+    names = "name" if found.ignored == 1 else "names"
+    return f"; {found.ignored:,} ignored {names} left out, give one as path to look there"
 
 
 def quoted(path: str) -> str:
@@ -313,7 +298,8 @@ async def iter_files(
                 yield batch
 
 
-def _directory(place: Place) -> None:
+def require_directory(place: Place) -> None:
+    """Raise ToolFault for a place that is no directory, saying what it is."""
     if not place.exists:
         raise ToolFault(f"{place.said} does not exist.")
     if not place.is_dir:
@@ -348,7 +334,7 @@ FIND_FILES: Final = Operation(
     summary="Find files by their names.",
     effect=Effect.READ,
     arguments=FindFiles,
-    paths=lambda args: (args.path,),
+    paths=lambda args: (FileGlob(args.glob).folder_in(args.path),),
     prepare=_prepare_find,
     content=frozenset({"glob"}),
 )
@@ -370,6 +356,8 @@ RG_OPTIONS: Final = (
     "--no-messages",
     "--no-ignore-parent",
     "--no-ignore-global",
+    "--no-ignore-dot",
+    "--no-ignore-exclude",
     *(f"--glob=!{name}" for name in sorted(HEAVY)),
 )
 
@@ -385,6 +373,26 @@ class IgnoreRules:
         # Folder → the rules that speak about what lies in it, the nearest first, each with the
         # number of characters of a path that lie before its own folder's names.
         self._chains: dict[str, tuple[tuple[int, Patterns], ...]] = {}
+
+    def begin_at(self, folder: str) -> None:
+        """Look below a folder that was named: where rules above it leave it out, they say nothing
+        of what lies in it. Empty and ``.`` are the root.
+        """
+        if folder in ("", "."):
+            return
+        names = folder.split("/")
+        above = ["/".join(names[:count]) for count in range(1, len(names) + 1)]
+        if any(self.ignores(path, is_dir=True) for path in above):
+            self._chains = {folder.rpartition("/")[0]: ()}
+
+    def leaves_out(self, path: str, top: str) -> bool:
+        """Whether a file is left out, or a folder between ``top`` and it; ``top`` is empty or ends
+        with ``/``.
+        """
+        ends = [at for at, sign in enumerate(path) if sign == "/" and at >= len(top)]
+        return any(self.ignores(path[:end], is_dir=True) for end in ends) or self.ignores(
+            path, is_dir=False
+        )
 
     def ignores(self, path: str, *, is_dir: bool) -> bool:
         """Whether a path is left out; ``path`` is relative to the root, with ``/``. The folders

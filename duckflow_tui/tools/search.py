@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from duckflow_tui.safety.names import SECRET_DIRS, SECRET_GLOBS
 from duckflow_tui.safety.paths import FileKind, Place, WorkspaceError
@@ -21,7 +21,15 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import MAX_BRIEF
 from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.tools.commands import find_program, running
-from duckflow_tui.tools.listing import RG_OPTIONS, name_filter, quoted, walk
+from duckflow_tui.tools.globs import MAX_PATTERN, FileGlob
+from duckflow_tui.tools.listing import (
+    RG_OPTIONS,
+    IgnoreRules,
+    ignore_rules,
+    quoted,
+    require_directory,
+    walk,
+)
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
 from duckflow_tui.tools.process_group import Program
 
@@ -38,9 +46,28 @@ class SearchText(Arguments):
         min_length=1, max_length=2_000, description="A text, or with regex a regular expression."
     )
     path: str = Field(default=".", description="File or directory.")
-    glob: str | None = Field(default=None, max_length=1_000, description="Only such files: *.py.")
+    glob: str | None = Field(
+        default=None, max_length=MAX_PATTERN, description="Only such files: *.{ts,js}."
+    )
     regex: bool = False
     context: int = Field(default=0, ge=0, le=MAX_CONTEXT, description="Lines around each match.")
+
+    @field_validator("glob")
+    @classmethod
+    def _is_understood(cls, glob: str | None) -> str | None:
+        if not glob:
+            return None
+        FileGlob(glob)
+        return glob
+
+    @field_validator("pattern")
+    @classmethod
+    def _is_in_a_line(cls, pattern: str) -> str:
+        if "\0" in pattern:
+            raise ValueError("it cannot hold a NUL character")
+        if "\n" in pattern:
+            raise ValueError("it is looked for in each line by itself; give one line of it")
+        return pattern
 
 
 @dataclass(slots=True)
@@ -52,12 +79,34 @@ class Matches:
     full: bool = False
     timed_out: bool = False
     partly: bool = False  # some places could not be read, or lie too deep
+    searched: int | None = None  # files that there were to search; counted where nothing matches
 
 
 class _Search(NamedTuple):
     args: SearchText
     place: Place
     workspace: Workspace
+    glob: FileGlob | None
+    rules: IgnoreRules
+
+    @property
+    def top(self) -> str:
+        """The folder from which ignore files count, below the root; empty outside."""
+        inside = self.place.real.is_relative_to(self.workspace.root)
+        return self.place.resolved if inside else ""
+
+    async def files(self, found: Matches | None = None) -> list[str]:
+        """The files to search; ``found`` is told where that is not all of them."""
+        walked = await walk(self.workspace, self.place, depth=None)
+        if found is not None:
+            found.partly = walked.cut or walked.deep > 0
+        return [
+            entry.path
+            for entry in walked.entries
+            if entry.kind is FileKind.FILE
+            and entry.zone in (Zone.INSIDE, self.place.zone)
+            and (self.glob is None or self.glob.fits(entry.path.removeprefix(self.place.prefix)))
+        ]
 
     @property
     def target(self) -> str:
@@ -79,22 +128,33 @@ class _Search(NamedTuple):
             return True
         if found.secret and not self.place.secret:
             return False
-        return found.zone in (Zone.INSIDE, self.place.zone)
+        return found.zone in (Zone.INSIDE, self.place.zone) and self._means(path)
+
+    def _means(self, path: str) -> bool:
+        """Whether the file is one of those that the glob and the ignore files leave, as
+        ``find_files`` lists them. A program may have searched more.
+        """
+        top = self.place.prefix
+        if self.glob is not None and not self.glob.fits(path.removeprefix(top)):
+            return False
+        outside = not self.place.real.is_relative_to(self.workspace.root)
+        if outside:
+            return not self.rules.leaves_out(path.removeprefix(top), "")
+        return not self.rules.leaves_out(path, top)
 
 
 async def _prepare(args: SearchText, places: tuple[Place, ...], context: ToolContext) -> Work:
     place = places[0]
-    if "\0" in args.pattern or "\0" in (args.glob or ""):
-        raise ToolFault("pattern and glob cannot hold a NUL character.", Outcome.INVALID)
-    if args.glob is not None:
-        name_filter(args.glob or " ")
-    search = _Search(args, place, context.workspace)
+    glob = None if args.glob is None else FileGlob(args.glob)
+    search = _Search(args, place, context.workspace, glob, ignore_rules(context.workspace, place))
 
     async def run() -> Output:
-        if not place.exists:
-            raise ToolFault(f"{place.said} does not exist.")
+        if not place.exists or (glob is not None and glob.folder_in("") != ""):
+            require_directory(place)
         if not context.workspace.intact():
             raise ToolFault("The workspace directory is gone.")
+        if place.is_dir:
+            await asyncio.to_thread(search.rules.begin_at, search.top)
         program = find_program("rg", context.workspace.root)
         found = Matches()
         lines = _by_program(program, search, found) if program else _by_worker(search, found)
@@ -105,6 +165,8 @@ async def _prepare(args: SearchText, places: tuple[Place, ...], context: ToolCon
             found.timed_out = True
         finally:
             await lines.aclose()
+        if not found.files and place.is_dir and not found.timed_out:
+            found.searched = len(await search.files())
         return _answer(args, place, found)
 
     return Work(run)
@@ -119,7 +181,7 @@ async def _collect(
     admitted: dict[str, bool] = {}
     async for path, line, matches in lines:
         if path not in admitted:
-            admitted[path] = search.admits(path)
+            admitted[path] = await asyncio.to_thread(search.admits, path)
         if not admitted[path]:
             continue  # not even counted: that it matches would tell of its content
         if matches and found.count >= MAX_MATCHES:
@@ -136,14 +198,14 @@ async def _by_program(
 ) -> AsyncGenerator[tuple[str, str, bool], None]:
     args = search.args
     argv = [program, "--color=never", "--no-heading", "--with-filename", "--line-number", "--null"]
-    argv.append("--sort=path")
+    argv += ["--sort=path", "--crlf"]
     if args.context:
         argv += [f"--context={args.context}", "--no-context-separator"]
     argv += [f"--max-columns={LINE_WIDTH}", "--max-columns-preview"]
     if not args.regex:
         argv.append("--fixed-strings")
-    if args.glob is not None:
-        argv.append(f"--glob={args.glob}")
+    if search.glob is not None and search.place.is_dir:
+        argv += [f"--glob={name}" for name in search.glob.rough_names() or ()]
     argv += RG_OPTIONS  # behind the user's glob: of two the last one counts
     if not search.place.secret:
         argv += [f"--iglob=!{glob}" for glob in sorted(SECRET_GLOBS | SECRET_DIRS)]
@@ -162,16 +224,7 @@ async def _by_worker(
 ) -> AsyncGenerator[tuple[str, str, bool], None]:
     args = search.args
     if search.place.is_dir:
-        walked = await walk(search.workspace, search.place, depth=None)
-        found.partly = walked.cut or walked.deep > 0
-        names = name_filter(args.glob) if args.glob else None
-        paths = [
-            entry.path
-            for entry in walked.entries
-            if entry.kind is FileKind.FILE
-            and entry.zone in (Zone.INSIDE, search.place.zone)
-            and (names is None or names.include(entry.path.removeprefix(search.place.prefix)))
-        ]
+        paths = await search.files(found)
     else:
         paths = [search.place.resolved]
     outside = not search.place.real.is_relative_to(search.workspace.root)
@@ -231,7 +284,15 @@ async def _rows(program: Program) -> AsyncGenerator[tuple[str, str, bool], None]
 def _answer(args: SearchText, place: Place, found: Matches) -> Output:
     plural = "es" if found.count != 1 else ""
     files = f"{len(found.files)} file{'s' if len(found.files) != 1 else ''}"
-    lines = [f"[{found.count} match{plural} in {files} for {json.dumps(args.pattern)[:200]}]"]
+    pattern = json.dumps(args.pattern, ensure_ascii=False)[:200]
+    head = f"{found.count} match{plural} in {files} for {pattern}"
+    if found.searched is not None:
+        fit = "" if args.glob is None else f" that fit {json.dumps(args.glob, ensure_ascii=False)}"
+        head = (
+            f"0 matches for {pattern} in {found.searched:,} file{'s' * (found.searched != 1)} of "
+            f"{place.shown}{fit}; ignored, binary and secret ones are not searched"
+        )
+    lines = [f"[{head}]"]
     for path, rows in found.files.items():
         lines.append(quoted(path))
         lines.extend(f"  {row}" for row in rows)
@@ -260,7 +321,7 @@ SEARCH_TEXT: Final = Operation(
     help=f"Not of ignored, binary and (unless path names one) secret files; at most {MAX_MATCHES}.",
     effect=Effect.READ,
     arguments=SearchText,
-    paths=lambda args: (args.path,),
+    paths=lambda args: (FileGlob(args.glob).folder_in(args.path) if args.glob else args.path,),
     prepare=_prepare,
     content=frozenset({"pattern", "glob"}),
 )

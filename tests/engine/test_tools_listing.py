@@ -134,7 +134,7 @@ async def test_a_name_with_control_characters_stays_on_its_line(bench: Bench, ro
         ("src/*.py", ".", {"src/b.py"}),
         ("src/**/*.py", ".", {"src/b.py", "src/build/in.py", "src/deep/e.py"}),
         ("*.py", "src/deep", {"src/deep/e.py"}),
-        ("!a.py", ".", set[str]()),
+        ("!*.py", "src", {"src/.gitignore", "src/special.log"}),
         ("語.*", ".", {"日本/語.txt"}),
     ],
 )
