@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from duckflow_tui.agent.budget import CallBudget, TurnEnd
 from duckflow_tui.agent.compaction import Compactor, code_in_hand
+from duckflow_tui.agent.steering import ReplyStopped, ended_by_pause, wait_while_paused
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.prompting.budget import ScriptCounter
@@ -26,6 +27,7 @@ from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision, a
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.usage import (
+    LiveReply,
     LlmCall,
     LlmCallDropped,
     LlmCallFinished,
@@ -143,7 +145,7 @@ class Asker:
         """Ask the role's model, and ask again where the reply cannot be acted on. Where only a part
         of it can, its calls that read come back, and the rest is asked for behind their results.
 
-        Raises LlmError, BudgetEnd, or TurnEnd when the repairs are used up.
+        Raises LlmError, BudgetEnd, ReplyStopped, or TurnEnd when the repairs are used up.
         """
         self.repaired = 0
         while True:
@@ -279,9 +281,14 @@ class Asker:
             aside=self._aside,
         )
 
-        async with accounted(self._store, models.service, started) as accounts:
-            models.requests.decision(prompt, started, role)
-            try:
+        live: LiveReply | None = None
+        accounts: list[LlmCall | None] = []
+        # A pause is of the work; what answers beside it goes on.
+        to_be_ended = nullcontext() if self._aside else ended_by_pause(self._store)
+        try:
+            async with to_be_ended, accounted(self._store, models.service, started) as accounts:
+                live = self._store.state.live.get(llm_id)
+                models.requests.decision(prompt, started, role)
                 reply = await models.service.decide(
                     prompt,
                     llm_id=llm_id,
@@ -289,10 +296,16 @@ class Asker:
                     role=role,
                     observer=_Observer(self._store, llm_id),
                 )
-            except (LlmError, asyncio.CancelledError):
-                self._keep_partial(llm_id)
-                raise
-            accounts.append(reply.call)
+                accounts.append(reply.call)
+        except LlmError:
+            if live is not None and live.text:
+                self._keep_partial(live, stopped=False)
+            raise
+        except (asyncio.CancelledError, ReplyStopped):
+            account = accounts[-1] if accounts else None
+            if live is not None and account is not None and account.first_token_s is not None:
+                self._keep_partial(live, stopped=True)
+            raise
         return reply
 
     async def _record(self, reply: DecisionReply, decision: TurnDecision | None) -> None:
@@ -319,11 +332,8 @@ class Asker:
             )
         )
 
-    def _keep_partial(self, llm_id: str) -> None:
+    def _keep_partial(self, live: LiveReply, *, stopped: bool) -> None:
         """What had arrived of a reply that was cut stays in the conversation, marked."""
-        live = self._store.state.live.get(llm_id)
-        if live is None or not live.text:
-            return
         now = self._store.clock.now()
         thought = 0.0
         if live.reasoning_started is not None:
@@ -332,13 +342,15 @@ class Asker:
             AssistantReplied(
                 message=AssistantMessage(
                     message_id=self._parts.ids("msg"),
-                    llm_id=llm_id,
+                    llm_id=live.llm_id,
                     text="".join(live.text),
                     reasoning="".join(live.reasoning),
                     reasoning_s=max(thought, 0.0),
                     complete=False,
+                    stopped=stopped,
                     step_id=self._step_id,
                     aside=self._aside,
+                    answers=self._answers,
                     at=now,
                 )
             )
@@ -368,14 +380,16 @@ class ModelAccess:
         step_id: str = "",
     ) -> Read:
         """What ``read`` makes of the reply to a question that is no decision; with what was wrong
-        with a reply it is asked again.
+        with a reply it is asked again, and so it is once the user resumes after a pause that ended
+        a reply.
 
         ``read`` raises ValueError for a reply that is well formed and yet cannot be, which is
         repaired like any other. Raises LlmError, BudgetEnd, or Unreadable after the repairs.
         """
         purpose, role, shape = question.kind.purpose, question.kind.role, question.kind.reply
         problems: tuple[str, ...] = ()
-        for _ in range(REASKED + 1):
+        tries = 0
+        while tries <= REASKED:
             asked = self.questions.messages(question, problems, self.service.window(role))
             await self.budget.permit(purpose, step_id=step_id, size=partial(_tokens, asked))
             llm_id = self.ids("llm")
@@ -383,10 +397,18 @@ class ModelAccess:
                 llm_id=llm_id, purpose=purpose, at=self.store.clock.now(), step_id=step_id
             )
 
-            async with accounted(self.store, self.service, started) as accounts:
-                self.requests.question(asked, started, role, shape)
-                reply = await self.service.ask(purpose, role, asked, shape, llm_id=llm_id)
-                accounts.append(reply.call)
+            try:
+                async with (
+                    ended_by_pause(self.store),
+                    accounted(self.store, self.service, started) as accounts,
+                ):
+                    self.requests.question(asked, started, role, shape)
+                    reply = await self.service.ask(purpose, role, asked, shape, llm_id=llm_id)
+                    accounts.append(reply.call)
+            except ReplyStopped:
+                await wait_while_paused(self.store)
+                continue
+            tries += 1
             problems = reply.problems
             if reply.value is not None and not problems:
                 try:

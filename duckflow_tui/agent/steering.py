@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationFinished
@@ -32,8 +34,56 @@ if TYPE_CHECKING:
     from duckflow_tui.state.store import Record, Store
 
 
+class ReplyStopped(Exception):
+    """The user paused the work while a model replied; the request was ended."""
+
+
+@asynccontextmanager
+async def ended_by_pause(store: Store) -> AsyncGenerator[None]:
+    """Ends what is awaited inside as soon as the user pauses the work; raises ReplyStopped then."""
+    loop = asyncio.get_running_loop()
+
+    def hear(_state: AgentState, record: Record) -> None:
+        if isinstance(record.event, PauseRequested):
+            forget()
+            scope.reschedule(loop.time())
+
+    scope, forget = asyncio.timeout(None), store.watch(hear)
+    try:
+        async with scope:
+            try:
+                yield
+            finally:
+                forget()
+    except TimeoutError:
+        if not scope.expired():
+            raise
+        raise ReplyStopped from None
+
+
+async def wait_while_paused(store: Store) -> None:
+    """Returns at once, or after the user resumes a turn that is to pause. Nothing is half done
+    where it is called.
+    """
+    turn = store.state.turn
+    if turn is None or turn.pause == "running":
+        return
+    resumed = asyncio.Event()
+
+    def hear(_state: AgentState, record: Record) -> None:
+        if isinstance(record.event, TurnResumed):
+            resumed.set()
+
+    forget = store.watch(hear)
+    try:
+        await store.commit(TurnPaused())
+        await resumed.wait()
+    finally:
+        forget()
+
+
 class TurnControl:
-    """Belongs to one turn. Its truth is ``state.turn.pause``; here is only what wakes a waiter."""
+    """How the user steers one turn. Whether it is paused stands in ``state.turn.pause`` alone."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -41,7 +91,6 @@ class TurnControl:
         self.step_pace: PaceKeeper | None = None  # of the step that runs
         # Which the user chose in a step, or what was due there and nobody decided.
         self.turn_end: tuple[TurnOutcome, Status, Reason | None] | None = None
-        self._go = asyncio.Event()
         self.redirected: QueuedMessage | None = None  # waits to be taken up at the next decision
 
     @property
@@ -50,10 +99,9 @@ class TurnControl:
         return self.step_pace or self.turn_pace
 
     def pause(self) -> None:
-        """Ask the turn to halt at its next safe point."""
+        """End the reply that arrives, and halt the turn at its next safe point."""
         turn = self._store.state.turn
         if turn is not None and turn.pause == "running":
-            self._go.clear()
             self._store.dispatch(PauseRequested())
 
     def resume(self) -> None:
@@ -61,7 +109,6 @@ class TurnControl:
         turn = self._store.state.turn
         if turn is not None and turn.pause != "running":
             self._store.dispatch(TurnResumed())
-            self._go.set()
 
     def redirect(self, message: QueuedMessage) -> None:
         """Go on with something new to say: actions not yet begun are skipped."""
@@ -70,12 +117,7 @@ class TurnControl:
 
     async def safe_point(self) -> None:
         """Where nothing is half done: returns at once, or after the user resumes."""
-        turn = self._store.state.turn
-        if turn is None or turn.pause == "running":
-            return
-        self._go.clear()
-        await self._store.commit(TurnPaused())
-        await self._go.wait()
+        await wait_while_paused(self._store)
 
 
 class PhaseKeeper:

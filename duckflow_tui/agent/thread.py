@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.agent.rest import SKIPS, leaves_out
+from duckflow_tui.agent.steering import ReplyStopped
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.decision import NextStep, PromptPattern
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from duckflow_tui.goals.pace import PaceKeeper
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.decision import Action, TurnDecision
+    from duckflow_tui.state.usage import Role
 
 #: Why the setting leaves an action out that stands behind the first.
 ONE_ACTION: Final = (
@@ -74,7 +76,7 @@ class Thread(ABC):
         over = rest is not None and await self._carry_out(rest.decision, rest.actions, rest.skip)
         while not over and not await self.before():
             role = self.pace.role if self.pace else "main"
-            decision = await self.asker.decide(self.pattern, role)
+            decision = await self._decide(role)
             await self.heard(decision)
             if decision.refused_by_itself:
                 over = await self.refuse(decision)
@@ -125,6 +127,14 @@ class Thread(ABC):
         return True
 
     # --- the loop's own steps -------------------------------------------------------------------
+
+    async def _decide(self, role: Role) -> TurnDecision:
+        """The next decision; a reply that the user stopped is asked for again once they resume."""
+        while True:
+            try:
+                return await self.asker.decide(self.pattern, role)
+            except ReplyStopped:
+                await Thread.before(self)
 
     async def _carry_out(
         self, decision: TurnDecision, actions: Sequence[Action], skip: str = ""

@@ -89,6 +89,7 @@ Guard = Author
 class _Hold:
     reached: asyncio.Event = field(default_factory=asyncio.Event)
     released: asyncio.Event = field(default_factory=asyncio.Event)
+    left: asyncio.Event = field(default_factory=asyncio.Event)  # the client hung up meanwhile
 
 
 class ScriptedEndpoint:
@@ -178,6 +179,13 @@ class ScriptedEndpoint:
         async with asyncio.timeout(deadline_s):
             await self._hold(hold).reached.wait()
 
+    async def left(self, hold: str, deadline_s: float = 10.0) -> None:
+        """Return once the client has hung up on a reply that waits at this hold; raises
+        TimeoutError.
+        """
+        async with asyncio.timeout(deadline_s):
+            await self._hold(hold).left.wait()
+
     def release(self, hold: str) -> None:
         """Let the rest of the replies with this hold through."""
         self._hold(hold).released.set()
@@ -224,7 +232,7 @@ class ScriptedEndpoint:
         self.requests.append(request)
         async with self._arrived:
             self._arrived.notify_all()
-        answer = Answer(writer)
+        answer = Answer(writer, reader)
         path = request.path.partition("?")[0].removeprefix(self._base)
         if self._guard is not None and (reply := self._guard(request)) is not None:
             await self._say(request, reply, answer)
@@ -294,7 +302,7 @@ class ScriptedEndpoint:
         if fault.stall_after is not None:
             marks.append((fault.stall_after, lambda: stall(fault, answer)))
         if reply.hold:
-            marks.append((reply.hold_after, lambda: self._held(reply.hold)))
+            marks.append((reply.hold_after, lambda: self._held(reply.hold, answer)))
         marks.sort(key=lambda mark: mark[0])
         sent = 0
         for event, size in speech.events():
@@ -317,10 +325,12 @@ class ScriptedEndpoint:
             answer.add("[DONE]")
         await answer.end()
 
-    async def _held(self, name: str) -> AsyncIterator[None]:
+    async def _held(self, name: str, answer: Answer) -> AsyncIterator[None]:
         hold = self._hold(name)
         hold.reached.set()
-        await hold.released.wait()
+        if not await answer.is_waited_for(hold.released.wait()):
+            hold.left.set()
+            raise ConnectionCut
         yield
 
 

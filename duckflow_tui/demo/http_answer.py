@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Coroutine
+from typing import Any, Final
 
 from duckflow_tui.demo.replies import Fault
 from duckflow_tui.state.base import JsonObject
@@ -22,9 +22,22 @@ class ConnectionCut(Exception):
 class Answer:
     """Writes one HTTP/1.1 answer."""
 
-    def __init__(self, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, writer: asyncio.StreamWriter, reader: asyncio.StreamReader) -> None:
         self._writer = writer
+        self._reader = reader
         self._added = bytearray()  # events that go out together
+
+    async def is_waited_for(self, until: Coroutine[Any, Any, object]) -> bool:
+        """Wait for this; False where the client hung up before."""
+        ends = asyncio.ensure_future(until)
+        gone = asyncio.ensure_future(self._reader.read(1))
+        try:
+            await asyncio.wait((ends, gone), return_when=asyncio.FIRST_COMPLETED)
+            return ends.done()
+        finally:
+            ends.cancel()
+            gone.cancel()
+            await asyncio.wait((ends, gone))  # until then nobody else may read
 
     async def whole(
         self,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Show = Callable[[str], None]
 
 CUT_OFF: Final = " [cut off]"
+STOPPED: Final = " [The user stopped this reply here. Nothing that it asked for was carried out.]"
 NO_TEXT: Final = "(no text)"
 
 CUT_BY_LIMIT: Final = (
@@ -167,7 +168,7 @@ def system_of(prompt: Prompt, codec: str) -> JsonObject:
 def unread(message: AssistantMessage) -> str:
     """What history says of a reply that brought no decision."""
     if not message.complete:
-        return (message.text or message.raw) + CUT_OFF
+        return (message.text or message.raw) + (STOPPED if message.stopped else CUT_OFF)
     return message.raw or message.text
 
 

@@ -197,7 +197,8 @@ class _Paper:
                 self.add(message.text)
                 self._above = message.text
                 if not message.complete:
-                    self.add(f"*{words('transcript.cut_off')}*")
+                    key = "transcript.stopped_here" if message.stopped else "transcript.cut_off"
+                    self.add(f"*{words(key)}*")
             case OperationMessage():
                 self._operation(message)
             case NoticeMessage():

@@ -82,6 +82,7 @@ class AssistantMessage(InConversation):
     raw: str = ""
     calls: tuple[RefusedCall, ...] = ()
     complete: bool = True
+    stopped: bool = False  # by the user, while it arrived; ``complete`` is false then
     aside: bool = False
     answers: str = ""  # id of the message that was said beside the work and is answered
     thought: Thought | None = None

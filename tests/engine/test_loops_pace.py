@@ -182,13 +182,14 @@ async def test_no_card_comes_twice_within_three_loops(tmp_path: Path) -> None:
 async def test_a_word_of_the_user_begins_the_row_of_low_moods_anew(tmp_path: Path) -> None:
     """Two in a row would ask; between them the user said how to go on."""
     files(tmp_path / "work", 3)
-    unsure = [reads(f"f0{n}.py", confidence=0.0) for n in range(3)]
-    held = Reply(decision=unsure[0].decision, hold="a")
-    async with session(tmp_path, script(held, *unsure[1:]), environ=LONG) as s:
+    change = edit("f00.py", "the content", "a content")
+    unsure = [reads(f"f0{n}.py", confidence=0.0) for n in (1, 2)]
+    replies = script(decision("so", change, confidence=0.0), *unsure)
+    async with session(tmp_path, replies, environ=LONG) as s:
         await s.engine.send("go")
-        await s.server.reached("a")
+        await s.gate()
         s.engine.pause()
-        s.server.release("a")
+        await s.answer(GateChoice.ONCE)
         await s.until(lambda state: state.turn is not None and state.turn.pause == "paused")
         await s.engine.send("look at f02.py")
         _, situation = await consulted(s)

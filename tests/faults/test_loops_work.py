@@ -106,14 +106,14 @@ async def test_a_step_skipped_during_a_pause_does_not_break_the_work(tmp_path: P
         replies={
             "main": (PROPOSE, *TALK),
             "plan": (planned("first", "second", "third", chain=True),),
-            "task": (held(worked("First.")), worked("Third.")),
+            "task": (decision("First.", write("a.txt"), next_step="done"), worked("Third.")),
         }
     )
-    async with session(tmp_path, replies, mode="trusted") as running:
+    async with session(tmp_path, replies) as running:
         await approve(running)
-        await running.until(at_a_decision)
+        await running.gate()
         running.engine.pause()
-        running.server.release("until asked")
+        await running.answer(GateChoice.ONCE)
         await running.until(lambda s: s.turn is not None and s.turn.pause == "paused")
         assert running.engine.plan.skip(plan_of(running).steps[1].step_id) is None
         running.engine.resume()

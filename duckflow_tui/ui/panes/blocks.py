@@ -200,10 +200,12 @@ def long_row(opened: bool, hidden: int, characters: int, look: Look) -> Row:
 class ReplyBlock(Block):
     """What the model replied, as markdown; of a very long one the beginning, until it is opened."""
 
-    def __init__(self, text: str, *, complete: bool = True) -> None:
+    def __init__(self, text: str, *, complete: bool = True, stopped: bool = False) -> None:
+        """``stopped`` by the user, where it is not complete."""
         super().__init__()
         self.text = text
         self.complete = complete
+        self.stopped = stopped
         self.foldable = len(text) > MOST_REPLY
 
     @property
@@ -225,7 +227,7 @@ class ReplyBlock(Block):
         document.finish()
         done = rows[:stable] + reply_rows(document.rows[stable:], look, first=not stable)
         if not self.complete:
-            word = look.words("transcript.cut_off")
+            word = look.words("transcript.stopped_here" if self.stopped else "transcript.cut_off")
             done += framed([[Segment(f"— {word}", ink(look.palette.bad))]], look)
         if self.foldable:
             hidden = self.text.count("\n", MOST_REPLY)

@@ -81,7 +81,8 @@ def _assistant_blocks(message: AssistantMessage) -> list[Block]:
     if message.reasoning.strip():
         blocks.append(FoldBlock("transcript.thought", message.reasoning, message.reasoning_s))
     if message.text.strip() or not message.complete:
-        blocks.append(ReplyBlock(message.text, complete=message.complete))
+        block = ReplyBlock(message.text, complete=message.complete, stopped=message.stopped)
+        blocks.append(block)
     elif message.raw.strip():
         blocks.append(FoldBlock("transcript.unreadable", message.raw, None))
     question = message.decision.question if message.decision else None
