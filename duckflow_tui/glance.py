@@ -107,7 +107,7 @@ def _ui_settings(environ: Mapping[str, str]) -> dict[str, str]:
     """The texts and truth values of ``[ui]``; to load ``tomllib`` takes longer than the frame."""
     try:
         with open(settings_path(environ), "rb") as file:
-            lines = file.read(MAX_SETTINGS).decode("utf-8-sig", "replace").splitlines()
+            lines = file.read(MAX_SETTINGS).decode("utf-8-sig", "replace").split("\n")
     except (OSError, ValueError):
         return {}
     found: dict[str, str] = {}

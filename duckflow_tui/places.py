@@ -108,7 +108,7 @@ class ConfirmedOrigins:
     def has(self, origin: str) -> bool:
         """Whether the user confirmed exactly this origin; False when the file cannot be read."""
         try:
-            lines = self.path.read_text(encoding="utf-8").splitlines()[:MAX_ORIGINS]
+            lines = self.path.read_text(encoding="utf-8").split("\n")[:MAX_ORIGINS]
         except (OSError, UnicodeDecodeError):
             return False
         return origin in lines

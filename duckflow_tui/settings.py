@@ -27,6 +27,7 @@ from duckflow_tui.goals.pacemaker import BASES, FINAL_FALLBACK, MAX_LIMIT, MIN_L
 from duckflow_tui.llm.connections import Connections
 from duckflow_tui.llm.endpoints import LOOPBACK_PORTS, Endpoint, ModelRef, Roles, Temperatures
 from duckflow_tui.places import Places
+from duckflow_tui.state.lines import split_lines
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.tools.mcp.config import SERVER_NAME, McpServerConfig
@@ -540,7 +541,7 @@ class _Layer:
 def line_of(text: str, key: tuple[str, ...]) -> int:
     """The line where a dotted key stands, counted from 1; 0 when it cannot be told."""
     table: tuple[str, ...] = ()
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(split_lines(text), start=1):
         header = re.match(r"\s*\[\[?([^\]]+)\]", line)
         if header:
             table = tuple(part.strip().strip("\"'") for part in header.group(1).split("."))

@@ -116,7 +116,7 @@ def _satisfaction(text: str, words: dict[str, Any]) -> JsonObject:
 def _explained(text: str, words: dict[str, Any]) -> tuple[float, list[str]]:
     """Whether the cause was told, and rests on a file that was read."""
     read = _READ.search(_frame("log", text))
-    said = next((line for line in _frame("reply", text).splitlines() if _TOLD.search(line)), "")
+    said = next((line for line in _frame("reply", text).split("\n") if _TOLD.search(line)), "")
     if not said:
         return 0.2, []
     told = filled(words["told"], quote=said.strip())

@@ -36,7 +36,7 @@ class SuiteRun:
     @property
     def line(self) -> str:
         """How many ran, and how it ended, on one line."""
-        return " · ".join(self.quote.splitlines()[-2:])
+        return " · ".join(self.quote.split("\n")[-2:])
 
 
 NONE: Final = SuiteRun("unrun")

@@ -22,6 +22,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, NoticeMessage
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.goal import Evidence, ObjectiveChanged, RequirementItem
+from duckflow_tui.state.lines import line_at, split_lines
 from duckflow_tui.state.operations import SIDE_EFFECTS, Outcome, Risk, Zone
 from duckflow_tui.tools.listing import walk
 from duckflow_tui.tools.operation import RUN
@@ -263,8 +264,8 @@ class RequirementChecks:
         at = content.find(text)
         if at < 0:
             return self._shown("refuted", place, f"{place.said} does not hold {brief(text, 100)}")
-        number = content.count("\n", 0, at) + 1
-        line = f"{number}: {content.splitlines()[number - 1].strip()[:_EXCERPT]}"
+        number, text = line_at(content, at)
+        line = f"{number}: {text.strip()[:_EXCERPT]}"
         return self._shown("met", place, f"{place.said} has in line {line}", line)
 
     def _shown(
@@ -320,7 +321,7 @@ def _of_command(command: str, message: OperationMessage) -> Finding:
         why = one_line(result.text, 200)
         return Finding("unchecked", f"`{command}` did not run: {result.outcome.value}: {why}")
     # The end of the output, without the line that tells how the command ended.
-    lines = [line.rstrip() for line in result.text.splitlines()[1:] if line.strip()]
+    lines = [line.rstrip() for line in split_lines(result.text)[1:] if line.strip()]
     evidence = Evidence(
         kind="command",
         text="\n".join(lines[-_EXCERPT_LINES:])[-_EXCERPT:],

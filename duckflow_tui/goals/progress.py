@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 from duckflow_tui.goals.vitals import ConsultCause, ProgressKind, reason
 from duckflow_tui.state.base import canonical_json, digest
 from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.operations import Outcome, target
 from duckflow_tui.state.pace import Reason
 
@@ -154,7 +155,7 @@ class ProgressWatch:
         known = answer in self._answered  # this call has given this result before
         self._answered.add(answer)
         # The app's own lines, in brackets, tell nothing of what was read.
-        shown = {hash(line) for line in result.text.splitlines() if line[:1] != "["}
+        shown = {hash(line) for line in split_bare_lines(result.text) if line[:1] != "["}
         if good and result.changes:
             self._changed(message, key, loop)
         elif good and result.exit_code is not None:

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from duckflow_tui.llm.strict_json import NotStrict, first_object, parse_object
 from duckflow_tui.state.base import JsonObject, canonical_json
+from duckflow_tui.state.lines import split_bare_lines
 
 #: The properties of each function's arguments, by every name that it may be called by.
 Known = Mapping[str, JsonObject]
@@ -303,8 +304,8 @@ class _Reader:
         self._at = end.end()
         heads = [*_FILE.finditer(body)]
         for head, after in zip(heads, [*heads[1:], None], strict=True):
-            lines = body[head.end() + 1 : after.start() if after else len(body)].splitlines()
-            call = _of_patch(head[1], head[2].rstrip(" \t"), lines)
+            part = body[head.end() + 1 : after.start() if after else len(body)]
+            call = _of_patch(head[1], head[2].rstrip(" \t"), split_bare_lines(part))
             if call is None or call.name not in self._known:
                 return False
             self.calls.append(call)

@@ -16,6 +16,7 @@ from duckflow_tui.prompting.templates import PromptTexts
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
+from duckflow_tui.state.lines import split_lines
 
 READ_FILE: Final = "file_ops.read_file"
 HANDLE: Final = "result:"  # before the id of a call, where a path is wanted
@@ -177,5 +178,5 @@ def files_text(files: Sequence[FileRead], tokens: int, count: Callable[[str], in
 
 
 def _outline(file: FileRead) -> str:
-    lines = [line.rstrip()[:_LINE] for line in file.text.splitlines() if _DECLARES.match(line)]
+    lines = [line.rstrip()[:_LINE] for line in split_lines(file.text) if _DECLARES.match(line)]
     return "\n".join(lines[:_OUTLINE])

@@ -41,6 +41,7 @@ from duckflow_tui.state.goal import (
     RequirementItem,
     ReviewMessage,
 )
+from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.memory import CompactionMessage
 from duckflow_tui.state.operations import FileChange, Outcome
 from duckflow_tui.state.plan import Plan, ReportMessage, WorkStatus
@@ -72,13 +73,13 @@ def export_lines(path: Path, kind: Format, words: Catalogue, redact: Redact) -> 
         yield from json_lines(path, redact)
     elif kind == "decisions":
         state = open_to_read(path).state
-        yield from decisions_markdown(state, words, redact).splitlines()
+        yield from split_bare_lines(decisions_markdown(state, words, redact))
     elif kind == "network":
-        yield from network_markdown(open_to_read(path).state, words, redact).splitlines()
+        yield from split_bare_lines(network_markdown(open_to_read(path).state, words, redact))
     else:
         found = open_to_read(path)
         text = markdown(found.state, facts_of(path.name, found), words, redact)
-        yield from text.splitlines()
+        yield from split_bare_lines(text)
 
 
 def exported_name(session_id: str, kind: Format) -> str:
@@ -191,7 +192,7 @@ class _Paper:
         match message:
             case UserMessage():
                 self._said("export.you", message.at)
-                self.add("\n".join(f"> {line}".rstrip() for line in message.text.splitlines()))
+                self.add("\n".join(f"> {line}".rstrip() for line in split_bare_lines(message.text)))
             case AssistantMessage():
                 self._said("export.ai", message.at)
                 self.add(message.text)
@@ -265,7 +266,8 @@ def _changed(change: FileChange) -> str:
 def _cut(text: str, words: Catalogue) -> str:
     """Its first and last lines, with the count of those between."""
     lines = [
-        line if len(line) <= _WIDEST else line[:_WIDEST] + ELLIPSIS for line in text.splitlines()
+        line if len(line) <= _WIDEST else line[:_WIDEST] + ELLIPSIS
+        for line in split_bare_lines(text)
     ]
     hidden = len(lines) - _HEAD - _TAIL
     if hidden > 1:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from duckflow_tui.state.calls import TAIL, overprinted
+from duckflow_tui.state.lines import split_lines
 from duckflow_tui.tools.results import MAX_RESULT
 
 HALF: Final = (MAX_RESULT - 4_096) // 2  # bytes of head and of tail; room for a few lines between
@@ -39,7 +40,7 @@ def readable(text: str) -> tuple[str, bool]:
     """The text without escapes and each run of lines of progress as one; whether there was one."""
 
     def told(match: re.Match[str]) -> str:
-        lines = len(match.group().splitlines())
+        lines = len(split_lines(match.group()))
         return f"[… {lines} line{'s' if lines > 1 else ''} of progress left out …]\n"
 
     plain, runs = _PROGRESS.subn(told, _ESCAPE.sub("", text))

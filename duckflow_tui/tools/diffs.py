@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import Match, SequenceMatcher
-from io import StringIO
 from typing import Final
 
 from duckflow_tui.state.gates import DiffLine, DiffMark, Hunk
+from duckflow_tui.state.lines import split_lines, strip_ending
 
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -59,6 +59,8 @@ class TextFile:
         pairs = self.text.count("\r\n")
         if pairs:
             found.append("CRLF" if pairs == self.text.count("\n") else "mixed line endings")
+        if self.text.count("\r") > pairs:
+            found.append("CR that ends no line")
         if self.text and not self.text.endswith("\n"):
             found.append("no final newline")
         return tuple(found)
@@ -204,8 +206,8 @@ def compare(before: bytes | None, after: bytes | None) -> FileDiff:
         return FileDiff(before, after, (), 0, 0, ("binary",), (), (), (), TextFile(""))
     shape = old or new or TextFile("")
     same_shape = old is None or new is None or (old.encoding, old.mark) == (new.encoding, new.mark)
-    old_lines = lines_of(old.text) if old else ()
-    new_lines = lines_of(new.text) if new else ()
+    old_lines = split_lines(old.text) if old else ()
+    new_lines = split_lines(new.text) if new else ()
     # Lines of two encodings cannot stand in one file: then there is one hunk, all or nothing.
     context = CONTEXT if same_shape else len(old_lines)
     groups = tuple(_groups(_equal(old_lines, new_lines), context))
@@ -240,11 +242,6 @@ def _facts(old: TextFile | None, new: TextFile | None) -> tuple[str, ...]:
     was = ", ".join(old.facts) or "plain UTF-8"
     becomes = ", ".join(new.facts) or "plain UTF-8"
     return (f"{was} → {becomes}",)
-
-
-def lines_of(text: str) -> tuple[str, ...]:
-    """Lines with their endings, cut at LF only, so that joining them gives the text."""
-    return tuple(StringIO(text, newline="\n"))
 
 
 def _equal(old: tuple[str, ...], new: tuple[str, ...]) -> list[Match]:
@@ -392,4 +389,4 @@ def _hunk(group: list[Region], old: tuple[str, ...], new: tuple[str, ...]) -> Hu
 
 
 def _line(mark: DiffMark, old: int | None, new: int | None, text: str) -> DiffLine:
-    return DiffLine(mark=mark, old=old, new=new, text=text.removesuffix("\n").removesuffix("\r"))
+    return DiffLine(mark=mark, old=old, new=new, text=strip_ending(text))

@@ -9,6 +9,7 @@ from typing import Final, Literal, NamedTuple
 
 from pydantic import Field
 
+from duckflow_tui.state.lines import split_bare_lines, split_lines
 from duckflow_tui.tools.operation import Arguments
 
 
@@ -144,9 +145,7 @@ def _replace_lines(text: str, edit: Edit, sha: str, crlf: bool) -> str:
         )
     if found[3] != sha[:_HASH]:
         raise EditRefused("the file is not the one whose lines were shown: read it again")
-    rows = (
-        text.splitlines(keepends=True) if "\r" not in text else re.findall(r"[^\n]*\n|[^\n]+", text)
-    )
+    rows = split_lines(text)
     first, last = int(found[1]), int(found[2])
     if not 1 <= first <= last <= len(rows):
         raise EditRefused(f"the file has lines 1 to {len(rows)}")
@@ -284,7 +283,7 @@ def _indentation(row: str) -> str:
 
 def _nearest(text: str, old: str, sha: str) -> str:
     """The lines most like ``old``, numbered, and how to replace them; empty when nothing is."""
-    lines = text.replace("\r\n", "\n").split("\n")[:_SEARCHED_LINES]
+    lines = split_bare_lines(text)[:_SEARCHED_LINES]
     wanted = old.strip("\n").split("\n")
     keys = [line.strip() for line in wanted]
     best, score = _best_by_lines([line.strip() for line in lines], keys)

@@ -22,6 +22,7 @@ from duckflow_tui.safety.paths import (
 )
 from duckflow_tui.safety.risk import MAX_DEPTH
 from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.tools.commands import find_program, running
 from duckflow_tui.tools.diffs import size_words
@@ -426,7 +427,7 @@ class IgnoreRules:
         if not data or len(data) > MAX_RULES_BYTES:
             return None
         text = data.decode("utf-8", "replace")
-        lines = [line for line in text.splitlines()[:MAX_RULES] if len(line) <= MAX_PATTERN]
+        lines = [line for line in split_bare_lines(text)[:MAX_RULES] if len(line) <= MAX_PATTERN]
         try:
             return Patterns(lines)
         except ValueError:

@@ -13,9 +13,10 @@ from pydantic import Field
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Fact
 from duckflow_tui.state.base import brief, digest
+from duckflow_tui.state.lines import split_lines
 from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.tools.changes import difference, in_words
-from duckflow_tui.tools.diffs import NotText, decode, lines_of, size_words
+from duckflow_tui.tools.diffs import NotText, decode, size_words
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
 from duckflow_tui.tools.results import HANDLE
 
@@ -139,7 +140,7 @@ def own_result(args: Arguments) -> frozenset[Fact]:
 async def _from_result(args: ReadFile, context: ToolContext) -> Output:
     """A part of what an earlier call of this session gave; nothing of the disk is named."""
     text = await context.result(args.path.removeprefix(HANDLE).strip())
-    lines = await asyncio.to_thread(lines_of, text)
+    lines = await asyncio.to_thread(split_lines, text)
     if not lines:
         return Output(f"[{brief(args.path)}: empty]", "0")
     return _answer(args, brief(args.path), _range(args, brief(args.path), lines))
@@ -172,7 +173,7 @@ async def _read(args: ReadFile, place: Place | None, context: ToolContext) -> Ou
         file = decode(data)
     except NotText as error:
         return Output(_summary(place, data, len(data), str(error)), size_words(len(data)), read)
-    found = _range(args, place.said, lines_of(file.text), file.facts, sha)
+    found = _range(args, place.said, split_lines(file.text), file.facts, sha)
     return _answer(args, place.shown, found, partly=place.zone is Zone.INSIDE)
 
 
@@ -210,7 +211,7 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
     except NotText:
         # A very long line may have been cut within a character.
         shown = bytes(kept).decode("utf-8", "replace")
-    lines = lines_of(shown)
+    lines = split_lines(shown)
     total = first + len(lines) - 1 if ended else None
     return _Lines(lines, first, total)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from duckflow_tui.state.base import digest
+from duckflow_tui.state.lines import split_lines
 
 LIMIT: Final = 1000  # messages kept
 MAX_BYTES: Final = 4_000_000  # of the file that is read; older text is left alone
@@ -66,7 +67,7 @@ class MessageHistory:
             with self._path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - MAX_BYTES))
-                lines = file.read().decode("utf-8", "replace").splitlines()
+                lines = split_lines(file.read().decode("utf-8", "replace"))
         except FileNotFoundError:
             return []
         except OSError as error:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.tools.diffs import CONTEXT, compare
 
 LINES = st.lists(st.sampled_from(["a", "b", "", "c\r", "あ", "  x"]), max_size=40)
@@ -47,15 +48,15 @@ def test_hunks_left_out_can_still_be_taken_later(
 
 @given(FILES, FILES)
 def test_hunks_number_the_lines_of_both_files(before: bytes, after: bytes) -> None:
-    old = before.decode().split("\n")
-    new = after.decode().split("\n")
+    old = split_bare_lines(before.decode())
+    new = split_bare_lines(after.decode())
     for hunk in compare(before, after).hunks:
         minus = [line for line in hunk.lines if line.mark != "+"]
         plus = [line for line in hunk.lines if line.mark != "-"]
         assert len(minus) == hunk.old_count
         assert len(plus) == hunk.new_count
-        assert all(old[(line.old or 0) - 1].removesuffix("\r") == line.text for line in minus)
-        assert all(new[(line.new or 0) - 1].removesuffix("\r") == line.text for line in plus)
+        assert all(old[(line.old or 0) - 1] == line.text for line in minus)
+        assert all(new[(line.new or 0) - 1] == line.text for line in plus)
         if minus:
             assert minus[0].old == hunk.old_start
         if plus:

@@ -39,7 +39,7 @@ class ServerLog:
     @property
     def last_line(self) -> str:
         """The newest line that is not empty."""
-        lines = f"{self._tail}{self._rest}".strip().splitlines()
+        lines = f"{self._tail}{self._rest}".strip().split("\n")
         return self._redact(lines[-1].strip()) if lines else ""
 
     def begin(self, title: str) -> None:

@@ -11,6 +11,7 @@ from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.state.gates import SKIP, SUGGESTED, Card, CardKind, CardOption, DiffMark
 from duckflow_tui.state.goal import FailureAnalysis, SituationReport
+from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.pace import Situation, Tried
 from duckflow_tui.state.plan import Plan, Step, StepDifference, StepReport, difference
 from duckflow_tui.ui.panes.diff_document import USER_MARK, shown_line
@@ -419,7 +420,7 @@ def _first_line(text: str) -> SafeText:
 def _prose(text: str) -> list[str]:
     """The lines of Markdown without the signs of its source; tables, rules and fences left out."""
     found: list[str] = []
-    for line in text.splitlines():
+    for line in split_bare_lines(text):
         if not _NO_PROSE.match(line):
             line = _LINK.sub(r"\1", _EMPHASIS.sub(r"\2", _BEGINS.sub("", line)))
             found.append(line.replace("`", "").strip())

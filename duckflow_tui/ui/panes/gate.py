@@ -13,7 +13,6 @@ from textual.message import Message
 from textual.reactive import var
 from textual.timer import Timer
 
-from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.base import Clock
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
@@ -308,17 +307,18 @@ class GatePane(GateView):
         gate = self._open_gate()
         if gate is None or not gate.can_edit or not gate.previews:
             return
-        from duckflow_tui.ui.screens.edit_proposal import EditProposal, without
+        from duckflow_tui.ui.screens.edit_proposal import EditProposal, can_edit, without
 
         text = self._proposed(gate.gate_id) if self._proposed else None
         preview, out = gate.previews[0], [hunk for _, hunk in self._document.left_out]
+        if text is not None and not can_edit(text):
+            self._show_hint("gate.unsafe_edit")
+            return
         if text is not None and out:  # what was left out stays so
             rest = without(text, preview, out)
             text, preview = rest if rest is not None else (None, preview)
         if text is None:
             self._show_hint("gate.cannot_edit")
-        elif not is_safe(text.replace("\r\n", "\n").replace("\t", " ")):
-            self._show_hint("gate.unsafe_edit")  # an editor cannot show it as it is
         else:
             self._guard.end()  # what comes until the screen has the keys answers nothing
             screen = EditProposal(self.words, preview, text)

@@ -13,6 +13,7 @@ from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.base import JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import DiffLine, FilePreview, GateChoice
+from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.operations import FileChange, Outcome
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.blocks import (
@@ -389,7 +390,7 @@ def _in_words(value: Any) -> str:
             return canonical_json(cast("Any", value))
         for mark, side in _SIDES:
             text = str(cast("JsonObject", edit)[side])
-            lines += [f"{mark} {line}" for line in text.splitlines()]
+            lines += [f"{mark} {line}" for line in split_bare_lines(text)]
     return "\n".join(lines) if lines else canonical_json(cast("Any", value))
 
 

@@ -12,7 +12,9 @@ from textual.app import ComposeResult
 from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Static, TextArea
+from textual.widgets.text_area import Document
 
+from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.gates import FilePreview, Hunk
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
@@ -65,6 +67,14 @@ def without(text: str, preview: FilePreview, out: Iterable[int]) -> tuple[str, F
         )
         kept.append(hunk.model_copy(update={"new_start": hunk.new_start + moved, "lines": shifted}))
     return "\n".join(lines), preview.model_copy(update={"hunks": tuple(kept)})
+
+
+def can_edit(text: str) -> bool:
+    """Whether the editor shows the text as it is and gives it back unchanged: it shows no control
+    characters, and joins all lines with one kind of ending.
+    """
+    shown = is_safe(text.replace("\r\n", "\n").replace("\t", " "))
+    return shown and Document(text).text == text
 
 
 def _followed(changed: frozenset[int], before: list[str], now: list[str]) -> frozenset[int]:
@@ -160,7 +170,7 @@ class EditProposal(EditText):
     """The whole proposed text, with its first change in sight."""
 
     def __init__(self, words: Catalogue, preview: FilePreview, text: str) -> None:
-        """``text`` holds no control characters but tabs and line endings."""
+        """``text`` is one that the editor can edit."""
         editor = ProposalEditor(
             text, soft_wrap=False, show_line_numbers=True, tab_behavior="indent"
         )

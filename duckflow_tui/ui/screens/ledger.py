@@ -19,6 +19,7 @@ from duckflow_tui.state.goal import (
     ReviewMessage,
     TaskObjective,
 )
+from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.goal import mark_colour, priority_label, request_row, requirement_row
@@ -220,7 +221,7 @@ class LedgerBoard(StateBoard):
         if cell_len(right) * 2 > width:
             right = fit(right, width // 2)
         rows = [two_sided(left, [Segment(right, ink(palette.faint))], width)]
-        for line in evidence.text.splitlines():
+        for line in split_bare_lines(evidence.text):
             rows += prefixed(
                 rows_of([(visible(line), self._ink(evidence, line))], max(8, width - 4)),
                 ("    ", ink(None)),

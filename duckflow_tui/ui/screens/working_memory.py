@@ -15,6 +15,7 @@ from textual.widgets import Static, TextArea
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.decision import Judgement
+from duckflow_tui.state.lines import split_lines
 from duckflow_tui.state.memory import (
     ITEM,
     LINE,
@@ -72,7 +73,7 @@ class WorkingForm(Form[tuple[str, ...]]):
 
     def apply(self) -> None:
         text = self.query_one(TextArea).text
-        lines = text.splitlines() if self._field in MOST else [text]
+        lines = split_lines(text) if self._field in MOST else [text]
         items = tuple(line for given in lines if (line := " ".join(given.split())))
         if problem := own_problem(self._field, items):
             self.refuse(problem.key.rpartition(".")[2], **problem.params)

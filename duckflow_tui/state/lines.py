@@ -1,0 +1,32 @@
+"""Dividing a text into lines, the one way for everything that numbers, compares or shows them.
+
+Only LF ends a line, as for git, ripgrep and ``wc``. Python's ``str.splitlines`` also divides at
+eight other characters, so that its numbers name other lines than those programs do.
+"""
+
+from __future__ import annotations
+
+from io import StringIO
+
+
+def split_lines(text: str) -> tuple[str, ...]:
+    """The lines of a text with their endings, LF or CR LF; joined they give the text."""
+    return tuple(StringIO(text, newline="\n"))
+
+
+def split_bare_lines(text: str) -> list[str]:
+    """The lines of a text without their endings; a text that ends with LF has no empty last one."""
+    return [strip_ending(line) for line in split_lines(text)]
+
+
+def strip_ending(line: str) -> str:
+    """The line without its LF or CR LF; a carriage return without LF stays, as part of it."""
+    return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
+
+
+def line_at(text: str, offset: int) -> tuple[int, str]:
+    """The number, from 1, and the text of the line in which the character at ``offset`` stands."""
+    start = text.rfind("\n", 0, offset) + 1
+    end = text.find("\n", offset)
+    line = text[start:] if end < 0 else text[start : end + 1]
+    return text.count("\n", 0, offset) + 1, strip_ending(line)
