@@ -1,0 +1,167 @@
+"""Stories played over HTTP with a model and a judge that make no mistake: what each one costs.
+
+A row for each story: calls by purpose, tokens in and out, and how much of a request the next one
+begins with, within a turn, over a turn's end and where a plan begins. Another checkout of the
+program may play the same stories beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, cast
+
+from benchmarks.rows import Row, aligned
+from benchmarks.sent import body_tokens
+from benchmarks.story_cases import PROJECT, STORIES, SUITE, Author, Story
+
+from duckflow_tui.demo.endpoint import Reply, Request, ScriptedEndpoint
+from duckflow_tui.demo.replies import Script
+from duckflow_tui.prompting.budget import ScriptCounter
+from duckflow_tui.state.base import JsonObject, canonical_json
+
+MODEL: Final = "scripted"
+#: Calls that a story may take with a model and a judge that make no mistake.
+MOST_CALLS: Final = {
+    "talk": 1,
+    "a question about a file": 3,
+    "a fix of one line": 3,
+    "a fix with a test": 4,
+    "work planned in four steps": 10,
+}
+_HERE: Final = Path(__file__).parents[2]
+_PLAYER: Final = Path(__file__).with_name("programs") / "story_player.py"
+_DECIDES: Final = ("main", "task")
+_COUNTER: Final = ScriptCounter()
+
+
+def measure(
+    *, protocol: str = "auto", package: Path = _HERE, stories: Sequence[Story] = STORIES
+) -> list[Row]:
+    """A row for each story, played by the program of the checkout ``package``."""
+    return [asyncio.run(_played(story, protocol, package)) for story in stories]
+
+
+def table(rows: Iterable[Row], before: Iterable[Row] = ()) -> str:
+    """The rows for people; with those of another checkout, what became of their tokens."""
+    was = {row["what"]: row for row in before}
+    head = "story", "calls", "in", "out", "in a turn", "over its end", "at a plan", "outcome"
+    cells: list[tuple[str, ...]] = [("", *head)]
+    for row in rows:
+        cells.append(_cells(row))
+        if old := was.get(row["what"]):
+            saved = f"{row['tokens_in'] / old['tokens_in'] - 1:+.0%}"
+            cells.append(("", f"  before ({saved})", *_cells(old)[2:]))
+    return aligned(cells, left=(0, 1, 8))
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    begins = (
+        f"{row['begins'][kind]:.0%}" if kind in row["begins"] else "–"
+        for kind in ("turn", "end", "plan")
+    )
+    calls = f"{sum(row['calls'].values())}"
+    return (
+        "✓" if row["as_wanted"] else "✗", row["what"].removeprefix("story: "), calls,
+        f"{row['tokens_in']:,}", f"{row['tokens_out']:,}", *begins, row["outcome"],
+    )  # fmt: skip
+
+
+async def _played(story: Story, protocol: str, package: Path) -> Row:
+    author, said = Author(story), list[int]()
+
+    def reply(request: Request) -> Reply | None:
+        made = author.reply(request)
+        if made is not None:
+            content, calls = made.content_for(request.json)
+            spoken = (content, *(canonical_json(call.arguments) for call in calls))
+            said.append(sum(map(_COUNTER.count, spoken)))
+        return made
+
+    # What is counted must not hang on where this tree and its folder for temporary files are.
+    with tempfile.TemporaryDirectory(prefix="duckflow-story-", dir="/tmp") as folder:
+        workspace = Path(folder) / "orders"
+        for path, text in PROJECT.items():
+            (workspace / path).parent.mkdir(parents=True, exist_ok=True)
+            (workspace / path).write_text(text, "utf-8")
+        async with ScriptedEndpoint(Script(models=(MODEL,)), author=reply) as server:
+            turns = await _play(
+                package,
+                workspace=str(workspace),
+                home=str(Path(folder) / "home"),
+                base_url=server.base_url,
+                model=MODEL,
+                protocol=protocol,
+                allow=[SUITE],
+                messages=[message.text for message in story.messages],
+            )
+            requests = [request for request in server.requests if request.method == "POST"]
+        outcomes = list(dict.fromkeys(turn["outcome"] for turn in turns))
+        went = all(outcome in ("done", "answered") for outcome in outcomes)
+        return {
+            "what": f"story: {story.name}",
+            "calls": dict(Counter(request.purpose for request in requests)),
+            "tokens_in": sum(body_tokens(request.json) for request in requests),
+            "tokens_out": sum(said),
+            "begins": _shares(story, requests),
+            "asked": sum(turn["asked"] for turn in turns),
+            "outcome": ", ".join(outcomes),
+            "as_wanted": went and story.is_as_wanted(workspace),
+        }
+
+
+async def _play(package: Path, **told: Any) -> list[dict[str, Any]]:
+    """The player in a process of its own, which imports the program from ``package``."""
+    player = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(_PLAYER),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    out, _ = await player.communicate(json.dumps(told).encode())
+    if player.returncode:
+        raise RuntimeError(f"the story was not played to its end: {player.returncode}")
+    return json.loads(out)
+
+
+def _shares(story: Story, requests: Sequence[Request]) -> dict[str, float]:
+    """By kind of what lies between two requests for a decision, the share of the first one's
+    tokens that the second begins with.
+    """
+    kept, whole = Counter[str](), Counter[str]()
+    asked = [request for request in requests if request.purpose in _DECIDES]
+    for before, after in pairwise(asked):
+        kind = "turn"
+        if _heard(story, before) != _heard(story, after):
+            kind = "end"
+        elif (before.purpose, after.purpose) == ("main", "task"):
+            kind = "plan"
+        first, second = _wire(before.json), _wire(after.json)
+        kept[kind] += _COUNTER.count(_common_begin(first, second))
+        whole[kind] += _COUNTER.count(first)
+    return {kind: round(kept[kind] / whole[kind], 3) for kind in whole}
+
+
+def _heard(story: Story, request: Request) -> int:
+    """How many of the story's messages the request has heard; a step's request as its plan's."""
+    return max((n for n, m in enumerate(story.messages, 1) if m.text in request.text), default=0)
+
+
+def _wire(body: JsonObject) -> str:
+    """What a server reads in the order in which it keeps it: functions, form, messages."""
+    parts: list[object] = [body.get("tools") or [], body.get("response_format") or {}]
+    parts += cast("list[object]", body.get("messages") or [])
+    return "\n".join(map(canonical_json, parts))
+
+
+def _common_begin(first: str, second: str) -> str:
+    pairs = enumerate(zip(first, second, strict=False))
+    return first[: next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))]
