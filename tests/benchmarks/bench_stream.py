@@ -1,4 +1,8 @@
-"""64 KB of markdown over HTTP: how far the screen is behind, and what it costs."""
+"""64 KB of markdown over HTTP: how far the screen is behind, and what it costs.
+
+Of so long a reply the chat shows the beginning and how much there is of it in all: the screen has
+the end once that count is whole.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,8 @@ from benchmarks.processes import (
     to_rest,
 )
 from benchmarks.rows import Row, row
+
+from duckflow_tui.ui.panes.blocks import MOST_REPLY
 
 SIZE = 64 * 1024
 BEHIND_S = 1.0
@@ -80,13 +86,19 @@ def _paced(size: int) -> list[Row]:
 
 def _read_by_app(server: ModelServer, filled: Filled, number: int) -> tuple[float, float]:
     """Seconds from the request to the last words on the screen, and from their sending."""
-    terminal, words = filled.terminal, mark(number).encode()
+    terminal, words = filled.terminal, _last_words(server, number).encode()
     terminal.type("go on\r")
     came = server.reports.next("came", terminal=terminal)
     terminal.writes(words, deadline=120)
     seen = time.monotonic()
     sent = server.reports.next("sent")
     return seen - came, seen - sent
+
+
+def _last_words(server: ModelServer, number: int) -> str:
+    """What only a screen shows that has the end of the reply ``number``."""
+    size = server.size + len(f"\n\n{mark(number)}\n")
+    return f"{size:,} characters" if size > MOST_REPLY else mark(number)
 
 
 def _read_by_client(server: ModelServer) -> tuple[float, float]:

@@ -17,7 +17,9 @@ from textual.widgets import Static
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import Message
 from duckflow_tui.ui.palette import DUCK_DARK
+from duckflow_tui.ui.panes.blocks import Look
 from duckflow_tui.ui.panes.markdown import MarkdownDocument
+from duckflow_tui.words.catalogue import Catalogue
 
 Row = dict[str, Any]
 SIZE = 64 * 1024
@@ -67,7 +69,7 @@ def markdown_alone() -> list[Row]:
     rows: list[Row] = []
     code = "```python\n" + Path(__file__).read_text(encoding="utf-8") * 20
     for what, text in (("mixed", sample()), ("one code block", code[:SIZE])):
-        document = MarkdownDocument(DUCK_DARK, 80)
+        document = MarkdownDocument(Look(DUCK_DARK, 84, Catalogue("en")))
         began = process_time()
         for at in range(0, len(text), 67):
             document.feed(text[at : at + 67])

@@ -147,6 +147,7 @@ class ModelServer:
 
     base_url: str
     reports: Reporter
+    size: int  # characters of a reply, without the words at its end
 
 
 @contextmanager
@@ -159,7 +160,7 @@ def model_server(characters: int, piece: int = 24, delay_s: float = 0.0) -> Gene
     assert process.stdout is not None
     try:
         reports = Reporter(process.stdout.fileno())
-        yield ModelServer(reports.next("base_url"), reports)
+        yield ModelServer(reports.next("base_url"), reports, characters)
     finally:
         process.kill()
         process.wait()

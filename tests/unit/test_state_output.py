@@ -40,6 +40,7 @@ def test_how_output_is_cut_into_pieces_makes_no_difference(
         cut.add(rest[:size])
         rest = rest[size:]
     assert cut.text == whole.text == overprinted(text).rstrip("\r")
+    assert [cut.newest(n) for n in range(1, 7)] == [whole.newest(n) for n in range(1, 7)]
     assert cut.total == len(text)
 
 

@@ -217,15 +217,21 @@ class ReplyBlock(Block):
         # Here, because the parser costs what the first paint must not wait for.
         from duckflow_tui.ui.panes.markdown import MarkdownDocument
 
-        document = MarkdownDocument(look.palette, look.text_width)
+        document = MarkdownDocument(look)
         document.feed(self.shown)
-        return self.finished(document, reply_rows(document.rows, look), look)
+        return self.finish(document)
 
-    def finished(self, document: MarkdownDocument, rows: list[Row], look: Look) -> list[Row]:
-        """The rows of a document that has what is shown; ``rows`` are those framed before."""
-        stable = document.stable if rows else 0
+    def take_over(self, document: MarkdownDocument) -> None:
+        """Show what was drawn while the reply arrived, where that is the beginning of this one."""
+        if self.shown.startswith(document.source):
+            document.feed(self.shown[len(document.source) :])
+            self.rows = self.finish(document)
+            self.height, self.measured = len(self.rows), True
+
+    def finish(self, document: MarkdownDocument) -> list[Row]:
+        """The rows of a document that was fed what is shown, and what stands below them."""
         document.finish()
-        done = rows[:stable] + reply_rows(document.rows[stable:], look, first=not stable)
+        done, look = document.rows, document.look
         if not self.complete:
             word = look.words("transcript.stopped_here" if self.stopped else "transcript.cut_off")
             done += framed([[Segment(f"— {word}", ink(look.palette.bad))]], look)

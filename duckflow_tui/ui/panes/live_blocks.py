@@ -24,13 +24,11 @@ from duckflow_tui.ui.panes.blocks import (
     FoldBlock,
     Group,
     Look,
-    ReplyBlock,
     barred,
     first_lines,
     framed,
     is_long,
     long_row,
-    reply_rows,
     seconds_text,
     whole_seconds,
     with_chip,
@@ -113,81 +111,56 @@ class Moment:
 
 
 class LiveReplyBlock(Block):
-    """A reply that arrives: what is finished of it is drawn once."""
+    """A reply that arrives, drawn as far as it came."""
 
     def __init__(self, llm_id: str) -> None:
         super().__init__()
         self.llm_id = llm_id
         self.measured = True
         self.thought: FoldBlock | None = None  # the reasoning before it
+        self.document: MarkdownDocument | None = None
         self._taken = 0  # pieces of ``LiveReply.text`` that came
         self._came = 0  # characters of them
         self._shown = ""  # of them as many as a reply is drawn with
         self._fed = 0  # characters of those that are drawn
-        self._document: MarkdownDocument | None = None
-        self._framed: list[Row] = []
         self.grew_at = 0.0  # seconds since the epoch
 
     def follow(self, live: LiveReply, look: Look, now: float) -> None:
         """Draw what arrived since the last time: of much at once a part, and the next time more."""
+        # Here, because the parser costs what the first paint must not wait for.
+        from duckflow_tui.ui.panes.markdown import MarkdownDocument
+
         fresh = live.text[self._taken :]
         self._taken += len(fresh)
         if fresh:
             self.grew_at = now
-        document = self._document_in(look)
-        stable = min(document.stable, len(self._framed))
         self._came += sum(map(len, fresh))
         if len(self._shown) < MOST_REPLY:
             self._shown = "".join((self._shown, *fresh))[:MOST_REPLY]
+        document = self.document
+        if document is None or document.look != look:
+            document = self.document = MarkdownDocument(look)
+            document.feed(self._shown[: self._fed])
         document.feed(self._shown[self._fed : self._fed + AT_ONCE])
         self._fed = min(self._fed + AT_ONCE, len(self._shown))
-        changed = document.set_look(look.palette, look.text_width)
-        if document.update() or changed:
-            start = 0 if changed else stable
-            before = self._framed[start:]
-            del self._framed[start:]
-            fresh = reply_rows(document.rows[start:], look, first=not start)
-            # A row that is as it was stays the same object: what was made of it is kept too.
-            same = [old if old == new else new for old, new in zip(before, fresh, strict=False)]
-            self._framed += same + fresh[len(same) :]
-        self.rows = self._framed
+        document.update()
+        self.rows = document.rows
         if self._came > MOST_REPLY:
             count = look.words("transcript.message_characters", count=f"{self._came:,}")
             more = [Segment(fit(f"{ELLIPSIS} {count}", look.text_width), ink(look.palette.quiet))]
-            self.rows = [*self._framed, *framed([more], look)]
+            self.rows = [*document.rows, *framed([more], look)]
         self.height = len(self.rows)
-
-    def hand_over(self, block: ReplyBlock, look: Look) -> None:
-        """Give a finished reply the rows that are drawn already, where its text is the same."""
-        document = self._document
-        if document is None or not block.shown.startswith(document.source):
-            return
-        if document.set_look(look.palette, look.text_width):
-            self._framed.clear()
-        stable = min(document.stable, len(self._framed))
-        document.feed(block.shown[len(document.source) :])
-        document.update()
-        block.rows = block.finished(document, self._framed[:stable], look)
-        block.height = len(block.rows)
-        block.measured = True
 
     def draw(self, look: Look) -> list[Row]:
         return self.rows or []
 
     @property
     def source(self) -> str:
-        return self._document.source if self._document else ""
+        return self._shown[: self._fed]
 
     @property
     def said(self) -> str:
         return self.source
-
-    def _document_in(self, look: Look) -> MarkdownDocument:
-        if self._document is None:
-            from duckflow_tui.ui.panes.markdown import MarkdownDocument
-
-            self._document = MarkdownDocument(look.palette, look.text_width)
-        return self._document
 
 
 class ReadyBlock(Block):
@@ -376,11 +349,12 @@ def _thinking(live: LiveReply, look: Look, moment: Moment, *, opened: bool) -> B
 
 
 def _thought(live: LiveReply, reply: LiveReplyBlock, *, opened: bool) -> FoldBlock:
-    if reply.thought is None:
+    text = "".join(live.reasoning)  # of some models more of it comes behind the first words
+    if reply.thought is None or len(reply.thought.text) != len(text):
         began = live.reasoning_started or live.started_at
         time = max(0.0, (live.first_text_at or began) - began)
-        reply.thought = FoldBlock("transcript.thought", "".join(live.reasoning), time)
-        reply.thought.opened = opened
+        before, reply.thought = reply.thought, FoldBlock("transcript.thought", text, time)
+        reply.thought.opened = before.opened if before is not None else opened
     return reply.thought
 
 

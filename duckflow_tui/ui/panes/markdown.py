@@ -17,6 +17,7 @@ from markdown_it.token import Token
 
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.blocks import Look, reply_rows
 from duckflow_tui.ui.panes.markdown_rows import (
     GAP,
     block_rows,
@@ -75,23 +76,21 @@ class _Chunk:
 
 
 class MarkdownDocument:
-    """Rows of a markdown text. ``feed`` what arrives, then ``update``; ``finish`` at its end.
+    """Rows of a reply in markdown, framed. ``feed`` what arrives, then ``update``; ``finish`` at
+    its end.
 
-    ``rows`` is one list that changes in place: rows before ``stable`` stay the same objects
-    until ``look`` changes. ``width`` is in cells; text may be untrusted.
+    ``rows`` is one list that changes in place. How much of it is final is known here alone; a row
+    that is drawn again as it was stays the same object. The text may be untrusted.
     """
 
-    def __init__(self, palette: Palette, width: int) -> None:
+    def __init__(self, look: Look) -> None:
+        self.look = look
         self.rows: list[Row] = []
-        self.stable = 0
-        self._palette = palette
-        self._width = width
-        self._chunks: list[_Chunk] = []
+        self._final = 0  # rows that nothing changes any more
         self._source: list[str] = []
         self._fresh: list[str] = []  # fed, not parsed yet
-        self._tail = ""  # raw text after the chunks
-        self._fence: str | None = None  # opening line of the code block the tail continues
-        self._in_list = False  # the tail goes on with a list that has chunks already
+        self._tail = ""  # raw text behind what is final
+        self._lead = ""  # a line that opens the code block or the list the tail goes on with
         self._number: int | None = None  # of the tail's first item
         self._gap = False  # above the tail
 
@@ -127,32 +126,19 @@ class MarkdownDocument:
         self._fresh.clear()
         self._parse(ended=True)
 
-    def set_look(self, palette: Palette, width: int) -> bool:
-        """Draw everything again where the look is another; True when it was."""
-        if (palette, width) == (self._palette, self._width):
-            return False
-        self._palette, self._width = palette, width
-        self.rows.clear()
-        self.stable = 0
-        for chunk in self._chunks:
-            self._draw(chunk)
-        self.stable = len(self.rows)
-        self._parse(ended=False)
-        return True
-
     def _draw(self, chunk: _Chunk) -> None:
-        rows = chunk.rows(self._palette, self._width)
+        rows = chunk.rows(self.look.palette, self.look.text_width)
         if rows and self.rows and chunk.gap:
-            self.rows.append([])
-        self.rows.extend(rows)
+            rows = [[], *rows]
+        self.rows += reply_rows(rows, self.look, first=not self.rows)
 
     def _parse(self, *, ended: bool) -> None:
-        del self.rows[self.stable :]
+        at, before = self._final, self.rows[self._final :]
+        del self.rows[at:]
         text = visible(self._tail)
-        lead = 0
-        if self._fence is not None:
-            text = f"{self._fence}\n{text}"
-            lead = 1
+        lead = int(bool(self._lead))
+        if lead:
+            text = f"{self._lead}\n{text}"
         lines = text.split("\n")
         tokens = _parser().parse(text)
         _mark_gaps(tokens, lines)
@@ -163,28 +149,30 @@ class MarkdownDocument:
             # next are whole: half a line may yet turn into something else.
             known = len(lines) - 2
             final = max((at for at, unit in enumerate(units) if unit.line < known), default=0)
-        for unit in units[:final]:
-            self._chunks.append(unit.chunk)
+        for number, unit in enumerate(units):
             self._draw(unit.chunk)
-        self.stable = len(self.rows)
+            if number < final:
+                self._final = len(self.rows)
         if ended:
             self._keep(None, 0)
         elif final:
             self._keep(units[final], units[final].line - lead)
-        for unit in units[final:]:
-            self._draw(unit.chunk)
+        # What was made of a row that is as it was is kept too.
+        same = [
+            old if old == new else new for old, new in zip(before, self.rows[at:], strict=False)
+        ]
+        self.rows[at : at + len(same)] = same
 
     def _keep(self, rest: _Unit | None, lines: int) -> None:
         """Forget the first lines of the tail, so that ``rest`` is what it begins with."""
         if rest is None:
-            self._tail, self._fence, self._in_list = "", None, False
+            self._tail = self._lead = ""
             return
         at = 0
         for _ in range(lines):
             at = self._tail.index("\n", at) + 1
         self._tail = self._tail[at:]
-        self._fence = rest.fence
-        self._in_list = rest.in_list
+        self._lead = rest.lead
         self._number = rest.chunk.number
         self._gap = rest.above
 
@@ -193,21 +181,18 @@ class MarkdownDocument:
         for block in siblings(tokens):
             head = block[0]
             first = not units
-            begin, end = head.map or (0, len(lines))
+            begin = head.map[0] if head.map else 0
+            going_on = first and bool(self._lead)
             above = self._gap if first else bool(head.meta.get(GAP))
             gap = above or head.type == "heading_open"
-            if any(token.level >= MAX_NESTING - 1 for token in block):
-                raw = "\n".join(lines[begin:end]).rstrip("\n")
-                units.append(_Unit(begin, _Chunk((), gap, text=raw), above))
-            elif head.type in ("bullet_list_open", "ordered_list_open"):
-                going_on = first and self._in_list
+            if head.type in ("bullet_list_open", "ordered_list_open"):
                 number = self._number if going_on else first_number(head)
-                units.extend(_items(block, number, gap, going_on=going_on))
+                units.extend(_items(block, lines, number, gap, going_on=going_on))
             elif head.type == "fence":
-                opening = self._fence if first and self._fence is not None else lines[begin]
+                opening = self._lead if going_on else lines[begin]
                 units.extend(_parts(head, opening, gap, ended=ended))
             else:
-                units.append(_Unit(begin, _Chunk(block, gap), above))
+                units.append(_Unit(begin, _chunk(block, lines, gap), above))
         return units
 
 
@@ -218,19 +203,31 @@ class _Unit:
     line: int
     chunk: _Chunk
     above: bool  # a blank line above it in the source; a heading has its gap without one
-    fence: str | None = None
-    in_list: bool = False
+    lead: str = ""  # a line that opens the code block or the list it goes on with
+
+
+def _chunk(
+    tokens: Sequence[Token], lines: Sequence[str], gap: bool, number: int | None = None
+) -> _Chunk:
+    """The chunk of a block or a list item; one that is nested too deep is shown as it came."""
+    if any(token.level >= MAX_NESTING - 1 for token in tokens):
+        begin, end = tokens[0].map or (0, len(lines))
+        return _Chunk((), gap, number, text="\n".join(lines[begin:end]).rstrip("\n"))
+    return _Chunk(tokens, gap, number)
 
 
 def _items(
-    block: Sequence[Token], number: int | None, gap: bool, *, going_on: bool
+    block: Sequence[Token], lines: Sequence[str], number: int | None, gap: bool, *, going_on: bool
 ) -> Iterator[_Unit]:
-    for index, item in enumerate(siblings(block[1:-1])):
+    """The items of a list; where it goes on, those behind the one that opens it."""
+    for index, item in enumerate([*siblings(block[1:-1])][going_on:]):
         head = item[0]
         line = head.map[0] if head.map else 0
         above = bool(head.meta.get(GAP)) if index else gap
-        chunk = _Chunk(item, above, number)
-        yield _Unit(line, chunk, above, in_list=bool(index) or going_on)
+        indent = lines[line][: len(lines[line]) - len(lines[line].lstrip())]
+        # In another place the same line may begin a table.
+        lead = f"{indent}{'' if number is None else 1}{head.markup} x" if index or going_on else ""
+        yield _Unit(line, _chunk(item, lines, above, number), above, lead)
         number = None if number is None else number + 1
 
 
@@ -246,7 +243,7 @@ def _parts(head: Token, opening: str, gap: bool, *, ended: bool) -> Iterator[_Un
         code = "".join(f"{line}\n" for line in lines[start:stop])
         chunk = _Chunk((), gap and not start, text=code, language=language)
         line = begin + 1 + start if start else begin
-        yield _Unit(line, chunk, chunk.gap, fence=opening if start else None)
+        yield _Unit(line, chunk, chunk.gap, opening if start else "")
         if stop == len(lines):
             return
         start = stop

@@ -327,8 +327,9 @@ class Transcript(SearchableColumn, can_focus=True):
     def _hand_over(self, llm_id: str, blocks: list[Block]) -> None:
         reply = self._replies.pop(llm_id, None)
         for block in blocks if reply else ():
-            if reply and isinstance(block, ReplyBlock) and block.complete:
-                reply.hand_over(block, self._look)
+            if reply and isinstance(block, ReplyBlock):
+                if reply.document is not None and reply.document.look == self._look:
+                    block.take_over(reply.document)
             elif reply and isinstance(block, FoldBlock) and reply.thought:
                 block.opened = reply.thought.opened
 
