@@ -56,7 +56,7 @@ from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, memor
 from duckflow_tui.tools.operation import RUN
 from duckflow_tui.tools.plan_operations import plan_operations
 from duckflow_tui.tools.session_diff import session_diff
-from duckflow_tui.tools.shell import OwnCommands
+from duckflow_tui.tools.shell import LendTerminal, OwnCommands
 from duckflow_tui.tools.undo import command_since
 from duckflow_tui.tools.watch import FileWatcher
 
@@ -267,8 +267,14 @@ class Engine:
         self._inbox.stop()
         self._own_commands.stop()
 
+    def lend_terminal(self, lend: LendTerminal) -> None:
+        """Let the user's own commands have the terminal, where they ask for it."""
+        self._shell.lend_terminal = lend
+
     async def run_command(self, text: str) -> None:
-        """Run the user's own command beside everything else; ``stop`` ends it."""
+        """Run the user's own command beside everything else; ``stop`` ends it. With a ``!`` before
+        it, it gets the terminal.
+        """
         self._own_commands.run(text)
 
     async def end_process(self, process_id: str) -> bool:

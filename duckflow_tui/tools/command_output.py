@@ -26,9 +26,16 @@ _LONG_LINE: Final = 64 * 1024  # characters from which on a line is no longer pr
 
 #: What colours a terminal, moves its cursor or names its window (ECMA-48, and OSC of xterm).
 _ESCAPE: Final = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[PX^_][^\x1b]*(?:\x1b\\)?"
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[PX^_][^\x1b\n]*(?:\x1b\\)?"
     r"|[ -/]*[0-~])"
 )
+
+#: The beginning of one, at the end of what came so far.
+_UNFINISHED: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*|\][^\x07\x1b\n]{0,4096}\x1b?|[PX^_][^\x1b\n]{0,4096}\x1b?|[ -/]*)\Z"
+)
+#: To the terminal's other screen, or to a place on it: who writes so draws on all of it.
+_DRAWS: Final = re.compile(r"\x1b\[(?:\?(?:1049|1047|47)h|\d+;\d+[Hf])")
 
 #: Lines that only say how far something is: dots of passed tests, marks of skipped ones.
 _PROGRESS: Final = re.compile(
@@ -73,6 +80,8 @@ class Capture:
         self._written = 0
         self._total = 0
         self._line = ""  # the last line, which may still be printed over
+        self._begun = ""  # an escape that is not whole yet
+        self.draws = False  # whether something was drawn on the screen of a terminal
         self._head = bytearray()
         self._tail = bytearray()
         self._characters = 0  # of all whole lines
@@ -81,11 +90,15 @@ class Capture:
         self._closed = False
 
     def take(self, data: bytes) -> str:
-        """The next piece; returns it as text, carriage returns and all."""
+        """The next piece; returns it as text without escapes, carriage returns and all."""
         with self._lock:
             self._total += len(data)
             self._spool(data)
-            text = self._decoder.decode(data)
+            text = self._begun + self._decoder.decode(data)
+            begun = _UNFINISHED.search(text)
+            text, self._begun = (text[: begun.start()], begun.group()) if begun else (text, "")
+            self.draws = self.draws or _DRAWS.search(text) is not None
+            text = _ESCAPE.sub("", text)
             self._fold(text)
             return text
 
@@ -213,7 +226,7 @@ class OutputPump:
     """Empties a pipe into a capture until it is closed or the pump is told to stop.
 
     ``tell`` is called in the loop's thread with the newest text; when there is more than a screen
-    shows, what is older is left out of it.
+    shows, what is older is left out of it. ``drawn`` is set there once something is drawn.
     """
 
     def __init__(self, pipe: int, capture: Capture, tell: Callable[[str], None]) -> None:
@@ -227,6 +240,7 @@ class OutputPump:
         self._parts: list[str] = []
         self._size = 0
         self._last = 0.0
+        self.drawn = asyncio.Event()
         self.done: asyncio.Future[None] = self._loop.create_future()
         self._thread = threading.Thread(target=self._run, name="command output", daemon=True)
         self._thread.start()
@@ -256,6 +270,7 @@ class OutputPump:
         poll = select.poll()
         poll.register(self._pipe, select.POLLIN)
         poll.register(self._wake, select.POLLIN)
+        told = False
         while True:
             wait = max(self._last + _EVERY - time.monotonic(), 0) * 1_000 if self._parts else None
             ready = {descriptor for descriptor, _ in poll.poll(wait)}
@@ -267,6 +282,9 @@ class OutputPump:
                 if not data:
                     return
                 self._add(self._capture.take(data))
+                if self._capture.draws and not told:
+                    told = True
+                    self._in_loop(self.drawn.set)
             if self._parts and time.monotonic() >= self._last + _EVERY:
                 self._flush()
 

@@ -11,8 +11,16 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple
@@ -216,6 +224,17 @@ class RunningCommand:
             raise
         return True
 
+    async def end_if_drawing(self) -> None:
+        """End it once it has drawn on a screen, unless it ends by itself soon after."""
+        await self._pump.drawn.wait()
+        await asyncio.sleep(DRAWING_GRACE)
+        await self.end()
+
+    @property
+    def needs_terminal(self) -> bool:
+        """Whether it drew on a screen, and did not get on without one."""
+        return self._pump.drawn.is_set() and self.group.program.exit_code != 0
+
     async def end(self) -> None:
         """End it and all it started; cancelled, kill what is left and raise that once done."""
         self._told_to_end = True
@@ -340,6 +359,26 @@ class CommandRunner:
         self._secrets = Secrets(secret_values(environ) | secrets_known)
         self.report: Callable[[HostContacted], None] = lambda contact: None
 
+    @contextmanager
+    def in_terminal(
+        self, command: str, place: Place
+    ) -> Generator[tuple[tuple[str, ...], str, Mapping[str, str]]]:
+        """The program, folder and environment of a line that the user runs on their terminal.
+
+        The folder holds as long as the context. Raises ToolFault where there is no bash.
+        """
+        argv = self._bash(command)
+        with self._workspace.opened_folder(place) as folder:
+            yield argv, folder, self._environ
+
+    def _bash(self, command: str, *options: str) -> tuple[str, ...]:
+        """The program that runs a line. Raises ToolFault where there is none."""
+        bash = find_program("bash", self._workspace.root)
+        if bash is None:
+            raise ToolFault("There is no bash on this system; commands cannot be run.")
+        # What follows ``--`` is the line, even when it begins with a dash (R08).
+        return (bash, "--noprofile", "--norc", *options, "-c", "--", command)
+
     async def start(
         self,
         command: str,
@@ -360,14 +399,10 @@ class CommandRunner:
         The folder is opened first, so that it is the one that was judged (R01). Raises ToolFault
         where there is no bash, OSError and WorkspaceError where it cannot be started.
         """
-        bash = find_program("bash", self._workspace.root)
-        if bash is None:
-            raise ToolFault("There is no bash on this system; commands cannot be run.")
-        # What follows ``--`` is the line, even when it begins with a dash (R08).
         # What is only shown in part still ends as the command that wrote it did.
         shown = any(map(only_shows, read_command(command).parts))
         ends = ("-o", "pipefail") if shown else ()
-        argv, keepers = (bash, "--noprofile", "--norc", *ends, "-c", "--", command), 0
+        argv, keepers = self._bash(command, *ends), 0
         unread: tuple[str, ...] = ()
         later: Callable[[], tuple[str, ...]] = tuple
         environ = users_own(self._environ) if own else scrubbed(self._environ, self._known)
@@ -441,6 +476,9 @@ class CommandRunner:
         """What holds the commands of the model, as a test shows."""
         return "none" if self._choice.level == "none" else await self.sandbox.level()
 
+
+#: Seconds for a command that drew on a screen to end by itself: a file with escapes was printed.
+DRAWING_GRACE: Final = 0.5
 
 #: Names of variables that hold secrets, or lead to them.
 _SECRET_NAME: Final = re.compile(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 import re
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -36,7 +39,7 @@ from duckflow_tui.state.session import HOLDS, SandboxLevel, SandboxTested
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.calls import held_back_by
-from duckflow_tui.tools.commands import CommandRunner, RunningCommand, git_obeys
+from duckflow_tui.tools.commands import CommandRunner, RunningCommand, git_obeys, how_it_ended
 from duckflow_tui.tools.operation import (
     PLACEHOLDER,
     RUN,
@@ -54,12 +57,18 @@ from duckflow_tui.tools.snapshot import FileCopies
 
 EARLY: Final = 1.0  # seconds in which a background command may fail at once
 MAX_COMMAND: Final = 20_000  # characters
+IN_TERMINAL: Final = "!"  # before a line of the user's: it runs on their terminal
 _NAMED: Final = 6  # files that undo does not cover, by name
 _DEFAULT_LINES: Final = 50
 
 _OBEYED_NOW: Final = "git or this app obeys what this wrote, so the user was told of it"
 
 _REFERENCE: Final = re.compile(PLACEHOLDER, re.IGNORECASE)  # ``${…}`` is the shell's own
+
+
+#: Runs a program on the user's terminal: the line as they wrote it, the program with its arguments,
+#: its folder and environment. Returns its exit code, negative for a signal; raises OSError.
+LendTerminal = Callable[[str, Sequence[str], str, Mapping[str, str]], Awaitable[int]]
 
 
 class Run(Arguments):
@@ -220,6 +229,7 @@ class Shell:
         copies: FileCopies,
     ) -> None:
         """``copies``: of the files, so that undo covers what a command changes."""
+        self.lend_terminal: LendTerminal | None = None  # where a screen has one to give
         self._copies = copies
         self._runner = runner
         self._background = background
@@ -284,6 +294,8 @@ class Shell:
     async def _prepare(self, args: Run, places: tuple[Place, ...], context: ToolContext) -> Work:
         place = places[0]
         _check(args, place, by_user=context.by_user)
+        if context.by_user and args.command.startswith(IN_TERMINAL):
+            return self._in_terminal(args, place)
         if context.by_user:
             return self._users_own(args, place, context)
         limits = self._runner.limits
@@ -439,10 +451,42 @@ class Shell:
         async def run() -> Output:
             running = await self._runner.start(args.command, place, context.output, own=True)
             started.append(running)
-            await running.done()
+            ending = asyncio.create_task(running.end_if_drawing())
+            try:
+                await running.done()
+            finally:
+                ending.cancel()
+            if running.needs_terminal:
+                command = one_line(args.command, 100)
+                self._background.notices.warn("processes.needs_terminal", command=command)
+                text = f"{head}It draws on the whole screen, for which it had no terminal."
+                return replace(running.output(), text=text, cut=0, blob="")
             return _told(started, head=head)
 
         return Work(run, {}, partial(_told, started, "stopped", head))
+
+    def _in_terminal(self, args: Run, place: Place) -> Work:
+        """The user's line with ``!`` before it: on the terminal that the screen gives away."""
+        command = args.command.removeprefix(IN_TERMINAL).strip()
+
+        async def run() -> Output:
+            began = time.monotonic()
+            try:
+                if self.lend_terminal is None:
+                    raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY))
+                with self._runner.in_terminal(command, place) as (argv, folder, environ):
+                    code = await self.lend_terminal(command, argv, folder, environ)
+            except OSError as error:
+                if error.errno != errno.ENOTTY:
+                    raise
+                shown = one_line(command, 100)
+                self._background.notices.warn("processes.no_terminal", command=shown)
+                raise ToolFault("There is no terminal here that could be given to it.") from None
+            how = f"{how_it_ended(code)} · {time.monotonic() - began:.1f}s"
+            said = "It ran in the user's terminal; what it printed is not known here."
+            return Output(f"$ {command}\n{how}\n{said}", how, exit_code=code)
+
+        return Work(run)
 
     async def _begin(self, args: Run, place: Place, context: ToolContext) -> Output:
         process_id, workspace = self._ids("proc"), context.workspace

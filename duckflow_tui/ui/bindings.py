@@ -91,6 +91,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("composer", ("@",), "@", "pick_file", "keys.pick_file"),
     Key("composer", ("/",), "/", "commands", "keys.commands"),
     Key("composer", ("!",), "!", "own_command", "keys.own_command"),
+    Key("composer", ("!!",), "!!", "own_in_terminal", "keys.own_in_terminal"),
     Key("composer", ("ctrl+g",), "Ctrl+G", "external_editor", "keys.external_editor"),
     *(Key("anywhere", can.keys, can.label, can.action, can.help) for can in USER_CAN if can.keys),
     Key("vitals", ("enter",), "Enter", "explain", "keys.explain"),

@@ -9,13 +9,16 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from textual.app import SuspendNotSupported
+
 import duckflow_tui
 from duckflow_tui.safety.paths import lies_inside
+from duckflow_tui.safety.safe_text import visible
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.app import DuckflowApp
@@ -70,6 +73,51 @@ class OutsideEditor:
             key = "shell.editor_inside" if inside else "shell.no_editor"
             self._app.status.show_notice(key, command=command, error=str(problems[0]))
         return found
+
+
+async def run_on_terminal(
+    app: DuckflowApp, line: str, argv: Sequence[str], folder: str, environ: Mapping[str, str]
+) -> int:
+    """Run the user's line while nobody else has the terminal; its exit code, negative for a signal.
+
+    What it left on the screen stays until Enter. Raises OSError where it cannot be started, with
+    ENOTTY where the app has no terminal to give.
+    """
+    code = 0
+    with _no_terminal_as_os_error(), lent_terminal(app) as problems:
+        print(f"$ {visible(line)}", flush=True)
+        program = await asyncio.create_subprocess_exec(*argv, cwd=folder, env=environ)
+        try:
+            code = await program.wait()
+        except asyncio.CancelledError:  # the app ends
+            program.terminate()
+            raise
+        status = code if code >= 0 else 128 - code  # as a shell says it
+        print(f"\n{app.words('shell.back_from_terminal', code=status)}", end="", flush=True)
+        await _read_line()
+    if problems:
+        raise problems[0]
+    return code
+
+
+@contextmanager
+def _no_terminal_as_os_error() -> Generator[None]:
+    try:
+        yield
+    except SuspendNotSupported as error:
+        raise OSError(errno.ENOTTY, os.strerror(errno.ENOTTY)) from error
+
+
+async def _read_line() -> None:
+    """Wait for Enter, or for the end of a terminal that is gone."""
+    loop, came = asyncio.get_running_loop(), asyncio.Event()
+    descriptor = sys.stdin.fileno()
+    loop.add_reader(descriptor, came.set)
+    try:
+        await came.wait()
+        os.read(descriptor, 4096)
+    finally:
+        loop.remove_reader(descriptor)
 
 
 class _InWorkspace(ValueError):

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,7 @@ from duckflow_tui.state.conversation import NoticeAdded
 from duckflow_tui.state.store import Record, Store
 from duckflow_tui.state.turn import TurnFinished
 from duckflow_tui.ui.history import MessageHistory
+from duckflow_tui.ui.outside_editor import run_on_terminal
 from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.session_words import fault_words
 
@@ -237,6 +239,7 @@ class SessionHost:
         """Show this engine's session and run its loops."""
         app, composer = self._app, self._app.bench.composer
         self.engine = engine
+        engine.lend_terminal(partial(run_on_terminal, app))
         session = engine.store.state.session
         keeps = None if session.demo else app.options.data_dir
         composer.past = MessageHistory(keeps, session.workspace, self.sources.redact)

@@ -257,7 +257,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             return
         typed = None if event.own else commands.parse(event.text)
         command = typed.command if typed is not None else None
-        if event.own and event.text == "!":
+        if event.own and event.text in ("!", "!!"):
             self.status.show_notice("composer.no_command")
             composer.give_back(event.text)
         elif typed is not None and command is None:

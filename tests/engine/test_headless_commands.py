@@ -9,6 +9,7 @@ import secrets
 import signal
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.headless import HeadlessOptions, run
 from duckflow_tui.places import Places
 from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.processes import ProcessEnded
@@ -458,6 +460,29 @@ async def test_the_user_s_command_is_told_to_the_model_and_stop_ends_it(tmp_path
         await made.until(lambda state: not state.running)
         assert made.results()[-1].result.outcome is Outcome.STOPPED
         assert running_with(mark) == []
+
+
+async def test_the_user_s_command_for_a_terminal_is_run_by_who_has_one(tmp_path: Path) -> None:
+    """Where nobody has, it is refused with the way that works; the model is told how it ended."""
+    lines: list[str] = []
+
+    async def lend(line: str, argv: Sequence[str], folder: str, environ: Mapping[str, str]) -> int:
+        lines.append(f"{line}, by {argv[-1]}, {environ['TERM']}")
+        return 4
+
+    async with session(tmp_path, script(done("Seen.")), environ={"TERM": "xterm"}) as made:
+        await made.engine.run_command("!less notes")
+        await made.until(lambda state: any(isinstance(m, NoticeMessage) for m in state.messages))
+        notice = next(m for m in made.state.messages if isinstance(m, NoticeMessage))
+        assert notice.key == "processes.no_terminal"
+        assert notice.params == {"command": "less notes"}
+        made.engine.lend_terminal(lend)
+        await made.engine.run_command("!  less notes")
+        await made.until(lambda state: len(made.results()) == 2)
+        assert lines == ["less notes, by less notes, xterm"]
+        assert made.results()[-1].result.exit_code == 4
+        await made.turn("what did I run?")
+        assert "$ less notes" in json.dumps(made.server.requests[-1].json)
 
 
 async def test_a_background_command_is_ended_by_the_user_and_with_the_session(

@@ -274,7 +274,13 @@ SWITCHES: Final = (
     Switch(
         "R07",
         "bash reads the user's own files first",
-        (("tools/commands.py", '(bash, "--noprofile", "--norc", *ends,', '(bash, "-l", *ends,'),),
+        (
+            (
+                "tools/commands.py",
+                '(bash, "--noprofile", "--norc", *options,',
+                '(bash, "-l", *options,',
+            ),
+        ),
         (_SHELL,),
     ),
     Switch(

@@ -378,6 +378,9 @@ class FakeEngine:
         self._store.dispatch(QueueItemChanged(message_id=message_id, text=text))
         return True
 
+    def lend_terminal(self, lend: object) -> None:
+        """It runs nothing on a terminal."""
+
     async def run_command(self, text: str) -> None:
         self.commands.append(text)
 
