@@ -54,7 +54,7 @@ class FindFiles(Arguments):
     glob: str = Field(
         min_length=1,
         max_length=MAX_PATTERN,
-        description="Such as *.py or src/**/*.{ts,js}; without / at any depth.",
+        description="Such as *.py or src/**/*.ts; without / at any depth.",
     )
     path: str = "."
 

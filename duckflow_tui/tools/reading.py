@@ -13,12 +13,12 @@ from pydantic import Field
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Fact
 from duckflow_tui.state.base import brief, digest
-from duckflow_tui.state.lines import split_lines
+from duckflow_tui.state.lines import split_lines, strip_ending
 from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.tools.changes import difference, in_words
 from duckflow_tui.tools.diffs import NotText, decode, size_words
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
-from duckflow_tui.tools.results import HANDLE
+from duckflow_tui.tools.results import HANDLE, MAX_LINE
 
 DEFAULT_LINES: Final = 2_000  # of a read without a range
 DEFAULT_BYTES: Final = 100_000  # of text as UTF-8, of a read without a range
@@ -27,6 +27,7 @@ MAX_RANGES: Final = 20  # of one read
 WHOLE_BYTES: Final = 8_000_000  # a larger file is read in pieces, and only as far as needed
 _PIECE: Final = 1_000_000
 _SNIFFED: Final = 4_096
+_LONG_NAMED: Final = 5  # long lines that are named
 _RANGE: Final = re.compile(r"\s*([1-9]\d{0,8})\s*(?:([-–:])\s*(\d{0,9})\s*)?")
 
 
@@ -37,6 +38,7 @@ class ReadFile(Arguments):
     ranges: list[str] = Field(
         default_factory=list[str], max_length=MAX_RANGES, description='Several: ["10-20", "90-"].'
     )
+    columns: str = ""  # of each line, such as "20001-40000"; the note on a long line offers it
     line_numbers: bool = False
     diff: bool = Field(
         default=False, description="Instead, what you changed in it, or below a directory."
@@ -52,6 +54,11 @@ class _Lines(NamedTuple):
     facts: tuple[str, ...] = ()
     sha: str = ""
 
+    @property
+    def last(self) -> int:
+        """The number of the last of them."""
+        return self.first + len(self.lines) - 1
+
 
 async def _prepare(args: ReadFile, places: tuple[Place, ...], context: ToolContext) -> Work:
     spans: list[tuple[int | None, int | None]] = [(args.start_line, args.end_line)]
@@ -59,9 +66,9 @@ async def _prepare(args: ReadFile, places: tuple[Place, ...], context: ToolConte
         if spans != [(None, None)]:
             raise ToolFault("Give ranges, or start_line and end_line, not both.", Outcome.INVALID)
         spans = [_span(words) for words in args.ranges]
-    for start, end in spans:
+    for start, end in [*spans, _columns(args)]:
         if end is not None and end < (start or 1):
-            raise ToolFault(f"end_line {end} lies before start_line {start}.", Outcome.INVALID)
+            raise ToolFault(f"The end {end} lies before the start {start}.", Outcome.INVALID)
 
     place = places[0] if places else None
     if args.diff and place is not None:
@@ -77,6 +84,13 @@ def _span(words: str) -> tuple[int, int | None]:
         raise ToolFault(f'{brief(words)} is no range; write one as "10-20".', Outcome.INVALID)
     first = int(found[1])
     return first, first if not found[2] else int(found[3]) if found[3] else None
+
+
+def _columns(args: ReadFile) -> tuple[int, int]:
+    """The first and the last character of each line that is shown, at most MAX_LINE of them."""
+    first, last = _span(args.columns) if args.columns else (1, None)
+    end = first + MAX_LINE - 1
+    return first, end if last is None else min(end, last)
 
 
 async def _diff(place: Place, context: ToolContext) -> Output:
@@ -223,17 +237,24 @@ def _answer(args: ReadFile, shown: str, found: _Lines, *, partly: bool = True) -
     most = len(found.lines) if ranged else DEFAULT_LINES
     kept: list[str] = []
     size = 0
-    for line in found.lines[:most]:
-        size += len(line.encode("utf-8", "replace"))
+    begin, end = _columns(args)
+    long: list[str] = []  # lines that go on behind what is shown of them
+    widest = 0
+    for number, line in enumerate(found.lines[:most], found.first):
+        bare = strip_ending(line)
+        part = bare[begin - 1 : end] + line[len(bare) :]
+        size += len(part.encode("utf-8", "replace"))
         if size > budget:
             break
-        kept.append(line)
-    note = ""
-    if not kept:
-        line = found.lines[0]
-        kept = [line.encode("utf-8", "replace")[:budget].decode("utf-8", "ignore")]
-        note = f"[line {found.first} has {len(line):,} characters; the rest of it is left out]"
+        kept.append(part)
+        widest = max(widest, len(bare))
+        if len(bare) > end:
+            least = "at least " if found.total is None and number == found.last else ""
+            long.append(f"line {number} has {least}{len(bare):,}")
+    if begin > max(widest, 1):
+        raise ToolFault(f"{brief(shown)}: none of these lines has a character {begin:,}.")
     last = found.first + len(kept) - 1
+    note = ""
     total = str(found.total) if found.total is not None else f"more than {last}"
     facts = "".join(map(", {}".format, found.facts))
     whole = found.total is not None and last >= found.total
@@ -241,6 +262,13 @@ def _answer(args: ReadFile, shown: str, found: _Lines, *, partly: bool = True) -
         note = f"[cut here; read on with start_line={last + 1}]"
     elif not whole and found.total is None and not note:
         note = f"[the file goes on; read on with start_line={last + 1}]"
+    if long:
+        more = f" and {len(long) - _LONG_NAMED} others more" if len(long) > _LONG_NAMED else ""
+        cut = (
+            f"[of long lines the characters {begin}-{end}: {', '.join(long[:_LONG_NAMED])}{more}; "
+            f'read on with columns="{end + 1}-{end + MAX_LINE}"]'
+        )
+        note = f"{cut}\n{note}" if note else cut
     if args.line_numbers:
         width = len(str(last))
         kept = [f"{n:>{width}}  {line}" for n, line in enumerate(kept, found.first)]
@@ -249,7 +277,8 @@ def _answer(args: ReadFile, shown: str, found: _Lines, *, partly: bool = True) -
     if note and not body.endswith("\n"):
         body += "\n"
     text = f"{header}{body}{note}"
-    read = {shown: found.sha} if found.sha and (partly or (whole and found.first == 1)) else {}
+    complete = whole and found.first == 1 and begin == 1 and not long
+    read = {shown: found.sha} if found.sha and (partly or complete) else {}
     total_shown = str(found.total) if found.total is not None else "…"
     return Output(text, f"{found.first}–{last}/{total_shown}", read)
 

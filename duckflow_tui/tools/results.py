@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from duckflow_tui.safety.workspace import Workspace
 
 MAX_RESULT: Final = 256 * 1024  # bytes; R18
+MAX_LINE: Final = 20_000  # characters of one line
+_COUNT_ROOM: Final = 40  # characters; the words for less would be longer than what they replace
 #: Before the id of a call or the hash of a blob, where file_ops.read_file takes a path.
 HANDLE: Final = "result:"
 #: The last line of a result in which something was masked.
@@ -48,21 +50,48 @@ def read_on(handle: str) -> str:
     return f'file_ops.read_file with path "{HANDLE}{handle}" reads any part of it'
 
 
-async def bounded(text: str, blobs: Blobs) -> tuple[str, int, str]:
-    """Head and tail within MAX_RESULT, the characters left out, and the handle of the whole."""
+async def bound_result(text: str, blobs: Blobs) -> tuple[str, int, str]:
+    """The text with lines of at most MAX_LINE characters and head and tail within MAX_RESULT, the
+    number of characters left out, and the handle of the whole; empty where nothing is left out.
+    """
     raw = text.encode("utf-8", "surrogatepass")
-    if len(raw) <= MAX_RESULT:
+    lines, cut = _cut_lines(text)
+    if not cut and len(raw) <= MAX_RESULT:
         return text, 0, ""
     try:
         blob = await blobs.put(raw)
         kept = f"the whole is kept: {read_on(blob)}"
     except OSError as error:
         blob, kept = "", f"the whole could not be kept: {error.strerror}"
+    if cut:
+        kept_lines = f"[{cut:,} characters of long lines are left out; {kept}, with columns]"
+        lines = f"{lines.removesuffix(chr(10))}\n{kept_lines}"
+    short = lines.encode("utf-8", "surrogatepass")
+    if len(short) <= MAX_RESULT:
+        return lines, cut, blob
     half = (MAX_RESULT - _NOTE_ROOM) // 2
-    head = raw[:half].decode("utf-8", "ignore")
-    tail = raw[-half:].decode("utf-8", "ignore")
-    cut = len(text) - len(head) - len(tail)
-    return f"{head}\n[… {cut:,} characters left out; {kept} …]\n{tail}", cut, blob
+    head = short[:half].decode("utf-8", "ignore")
+    tail = short[-half:].decode("utf-8", "ignore")
+    between = len(lines) - len(head) - len(tail)
+    note = f"[… {between:,} characters left out; {kept} …]"
+    return f"{head}\n{note}\n{tail}", cut + between, blob
+
+
+def _cut_lines(text: str) -> tuple[str, int]:
+    """The text with the end of each line of more than MAX_LINE characters replaced by a count, and
+    the number of characters that were replaced.
+    """
+    if len(text) <= MAX_LINE:
+        return text, 0
+    shown: list[str] = []
+    cut = 0
+    for line in text.split("\n"):
+        more = len(line) - MAX_LINE
+        if more > _COUNT_ROOM:
+            cut += more
+            line = f"{line[:MAX_LINE]} [… {more:,} more characters]"
+        shown.append(line)
+    return "\n".join(shown), cut
 
 
 async def earlier_result(state: AgentState, blobs: Blobs, handle: str) -> str:

@@ -88,7 +88,7 @@ from duckflow_tui.tools.operation import (
 from duckflow_tui.tools.reading import own_result
 from duckflow_tui.tools.results import (
     MASKED,
-    bounded,
+    bound_result,
     by_the_user,
     earlier_result,
     figures,
@@ -569,7 +569,7 @@ class ToolRouter:
         text = self.redact(output.text)
         if text != output.text:
             text = f"{text}\n{MASKED}"
-        text, cut, blob = await bounded(text, self.blobs)
+        text, cut, blob = await bound_result(text, self.blobs)
         # What the operation itself left out counts too, and it kept the whole.
         cut, blob = output.cut + cut, output.blob or blob
         duration = 0.0 if call.started is None else self.store.clock.monotonic() - call.started

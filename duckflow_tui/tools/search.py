@@ -47,7 +47,7 @@ class SearchText(Arguments):
     )
     path: str = Field(default=".", description="File or directory.")
     glob: str | None = Field(
-        default=None, max_length=MAX_PATTERN, description="Only such files: *.{ts,js}."
+        default=None, max_length=MAX_PATTERN, description="Only such files: *.py."
     )
     regex: bool = False
     context: int = Field(default=0, ge=0, le=MAX_CONTEXT, description="Lines around each match.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome, Zone
 from duckflow_tui.tools.reading import DEFAULT_BYTES, DEFAULT_LINES, RANGE_BYTES, WHOLE_BYTES
+from duckflow_tui.tools.results import MAX_LINE
 
 READ = "file_ops.read_file"
 
@@ -134,11 +136,30 @@ async def test_limits_count_bytes_and_cut_between_lines(bench: Bench, root: Path
         assert set(lines[1:-1]) == {"い" * 333}
 
 
-async def test_one_endless_line_is_cut_and_counted(bench: Bench, root: Path) -> None:
-    (root / "min.js").write_text("x" * 500_000)
+async def test_a_long_line_comes_in_parts_that_make_the_whole(bench: Bench, root: Path) -> None:
+    text = "".join(f"{number:07}," for number in range(50_000))  # 400,000 characters in one line
+    (root / "min.js").write_text(f"{text}\nend\n")
     message = await bench.call(READ, path="min.js")
-    assert "line 1 has 500,000 characters" in message.result.text
-    assert len(message.result.text) < DEFAULT_BYTES + 300
+    assert len(message.result.text) < MAX_LINE + 300
+    parts: list[str] = []
+    while True:
+        header, shown = split(message)
+        assert header == "[min.js: lines 1-2 of 2]"
+        parts.append(shown.partition("\n")[0])
+        match = re.search(r'line 1 has 400,000; read on with columns="(\d+-\d+)"', shown)
+        if match is None:
+            break
+        message = await bench.call(READ, path="min.js", columns=match[1])
+    assert "".join(parts) == text
+    behind = await bench.call(READ, path="min.js", columns="400001-")
+    assert behind.result.outcome is Outcome.ERROR
+    assert "none of these lines has a character 400,001" in behind.result.text
+    wrong = await bench.call(READ, path="min.js", columns="9-3")
+    assert wrong.result.outcome is Outcome.INVALID
+    (root / "huge").write_text("x" * (WHOLE_BYTES + 1))
+    huge = await bench.call(READ, path="huge")
+    assert "line 1 has at least" in huge.result.text
+    assert len(huge.result.text) < MAX_LINE + 300
 
 
 async def test_an_empty_file_is_not_an_error(bench: Bench, root: Path) -> None:

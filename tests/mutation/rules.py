@@ -526,7 +526,7 @@ SWITCHES: Final = (
     Switch(
         "R18",
         "a result goes whole to the model",
-        (("tools/results.py", "if len(raw) <= MAX_RESULT:", "if True:"),),
+        (("tools/results.py", "if len(short) <= MAX_RESULT:", "if True:"),),
         ("engine/test_tools_router.py",),
     ),
     Switch(
