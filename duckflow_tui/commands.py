@@ -39,7 +39,7 @@ CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
     "theme": THEMES,
     "mode": MODES,
     "diff": ("session", "last"),
-    "vitals": ("on", "off"),
+    "vitals": ("auto", "always", "off"),
     "profile": (*(profile.value.lower() for profile in TaskProfile), AUTO),
     "undo": (UNDO,),
     "anyway": (ONE, ANYWAY),

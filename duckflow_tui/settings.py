@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
-from duckflow_tui.glance import MAX_SETTINGS, read_plain_file
+from duckflow_tui.glance import MAX_SETTINGS
 from duckflow_tui.goals.pacemaker import BASES, FINAL_FALLBACK, MAX_LIMIT, MIN_LIMIT
 from duckflow_tui.llm.connections import Connections
 from duckflow_tui.llm.endpoints import LOOPBACK_PORTS, Endpoint, ModelRef, Roles, Temperatures
@@ -229,7 +229,7 @@ class UiSettings(_Section):
 
     language: Literal["auto", "en", "ja"] = "auto"
     theme: Literal["duck-dark", "duck-light", "duck-contrast", "duck-contrast-light"] = "duck-dark"
-    vitals: bool = True
+    vitals: Literal["auto", "always", "off"] = "auto"
     duck: bool = True
     animation: bool = True
     notifications: bool = True
@@ -318,7 +318,7 @@ def load(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:
     if text:
         try:
             table = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+        except tomllib.TOMLDecodeError as error:
             line = int(found.group(1)) if (found := re.search(r"line (\d+)", str(error))) else 0
             _unread(loaded, path, "not_toml", line, detail=str(error))
         else:
@@ -369,7 +369,8 @@ def _check_roles(settings: Settings, roles_from: Mapping[str, _Layer]) -> None:
 
 def _read(path: Path, loaded: Loaded) -> str:
     try:
-        raw = read_plain_file(path, MAX_SETTINGS + 1)
+        with path.open("rb") as file:
+            raw = file.read(MAX_SETTINGS + 1)
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -393,7 +394,7 @@ def _env_value(text: str) -> object:
     """A number, a truth value or a list where the text is one in TOML; else the text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except tomllib.TOMLDecodeError:
         return text
 
 

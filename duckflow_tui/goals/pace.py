@@ -76,7 +76,7 @@ class PaceKeeper:
         self._step_cap = step_cap
         self._step_limit: LoopLimit | None = None  # a step's own, once it has begun
         self.outcomes = deque[bool](maxlen=vitals.OUTCOMES) if outcomes is None else outcomes
-        self._watch = ProgressWatch(self._reads)
+        self._watch = ProgressWatch(self._effect_of)
         self.other: Role | None = None  # whose model the user wants for the rest of the attempt
         self._rules = ProfileGuess()
         self._said_profile: TaskProfile | None = None  # by the model
@@ -271,28 +271,33 @@ class PaceKeeper:
             self._stuck = reason(cause, **params)
 
     def reviewed(self, review: Review, before: TaskObjective) -> None:
-        """An attempt was judged: what is met further than before is progress."""
+        """Take over a judged attempt: a requirement that is met or partly met and was less before
+        is progress; one that is refuted is an outcome that did not go well.
+        """
         for item in review.items:
             old = before.requirement(item.requirement_id)
-            if old is None or old.satisfaction_level == item.satisfaction_level:
+            if old is None:
                 continue
-            if item.satisfaction_level > old.satisfaction_level:
+            if item.state is RequirementState.REFUTED:
+                self.outcomes.append(False)
+            elif item.satisfaction_level > old.satisfaction_level:
                 self.outcomes.append(True)
                 self._watch.forgive()
                 self._fruitless, self._failed, self._failed_reads = False, 0, 0
                 params = {"kind": ProgressKind.REQUIREMENT.value, "what": item.requirement}
                 self._shift(VitalCause.PROGRESS, params, (review.review_id,))
-            elif old.state is RequirementState.MET:
-                self.outcomes.append(False)
 
     def attempt(self) -> None:
-        """A further attempt at the objective begins: its own limit, counted from nothing."""
+        """Begin a further attempt at the objective: its loops are counted from nothing, and its
+        limit is no higher than that of the attempt that failed.
+        """
+        failed = self.limit
         self._spent += self._loop
         self._loop = 0
         self.other = None
         self._fruitless, self._failed, self._failed_reads = False, 0, 0
         self.forgive()
-        self._set_limit()
+        self._set_limit(highest=failed.max_loops - failed.extended)
         self._tire(VitalCause.LOOP)
 
     def rechoose(self) -> None:
@@ -414,11 +419,19 @@ class PaceKeeper:
         if profile is not objective.profile:
             change_objective(self._store, profile=profile)
 
-    def _set_limit(self, *, fresh: bool = False, before: LoopLimit | None = None) -> None:
+    def _set_limit(
+        self, *, fresh: bool = False, before: LoopLimit | None = None, highest: int = 0
+    ) -> None:
         choice = self._store.state.profile_choice
         profile, by = chosen(choice, self._said_profile, self._rules)
         limit = self._pacemaker.start_session(
-            self._store, profile, by, fresh=fresh, before=before, cap=self._step_cap
+            self._store,
+            profile,
+            by,
+            fresh=fresh,
+            before=before,
+            cap=self._step_cap,
+            highest=highest,
         )
         self._step_limit = limit if self._step_cap else None
 
@@ -482,9 +495,11 @@ class PaceKeeper:
         self._store.dispatch(VitalsChanged(change=change))
         note(f"{vital} {old:.2f}->{new:.2f} ({cause.value})")
 
+    def _effect_of(self, operation: str) -> Effect | None:
+        return next((s.effect for s in self._specs() if s.name == operation), None)
+
     def _reads(self, operation: str) -> bool:
-        """Whether the operation of this name only reads."""
-        return any(s.name == operation and s.effect is Effect.READ for s in self._specs())
+        return self._effect_of(operation) is Effect.READ
 
 
 class PaceActions:

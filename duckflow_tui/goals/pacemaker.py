@@ -113,14 +113,16 @@ class Pacemaker:
         fresh: bool = False,
         before: LoopLimit | None = None,
         cap: int = 0,
+        highest: int = 0,
     ) -> LoopLimit:
         """Analyse the context, compute, write the limit to the state, return it (S0-31).
 
         ``fresh`` begins new books; what was added to the limit ``before`` is kept. ``cap``: the
         most that the setting allows a step of a plan, whose limit is its own and is not written.
+        ``highest``: no more than this, where the setting allows more; 0 for the setting.
         """
         vitals = store.state.vitals
-        limit = self.limit(profile, chosen_by, vitals, of_state(store.state))
+        limit = self.limit(profile, chosen_by, vitals, of_state(store.state), highest)
         if cap:
             limit = limit.replace(max_loops=min(limit.max_loops, cap))
         if before is not None and before.extended:
@@ -145,11 +147,12 @@ class Pacemaker:
         chosen_by: ChosenBy,
         vitals: Vitals,
         complexity: Complexity,
+        highest: int = 0,
     ) -> LoopLimit:
         """The limit and its reasons (S0-29). What cannot be computed becomes a fallback that
         says it is one (S0-27, S0-28, S0-30).
         """
-        low, high = self._settings.min, self._settings.max
+        low, high = self._settings.min, min(self._settings.max, highest or self._settings.max)
         try:
             base = self._settings.base.get(profile, UNKNOWN_BASE) if profile else UNKNOWN_BASE
             score = 0.0

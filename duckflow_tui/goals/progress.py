@@ -19,7 +19,7 @@ from duckflow_tui.goals.vitals import ConsultCause, ProgressKind, reason
 from duckflow_tui.state.base import canonical_json, digest
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.lines import split_bare_lines
-from duckflow_tui.state.operations import Outcome, target
+from duckflow_tui.state.operations import Effect, Outcome, target
 from duckflow_tui.state.pace import Reason
 
 STUCK_AT: Final = 4  # times of the same action or result without progress
@@ -88,11 +88,11 @@ class _Loop:
 class ProgressWatch:
     """Belongs to one thread of work: a turn's conversation, or one run of a step.
 
-    ``reads`` tells of an operation's name whether it only reads.
+    ``effect_of`` gives the effect of an operation by its name, None for an unknown one.
     """
 
-    def __init__(self, reads: Callable[[str], bool]) -> None:
-        self._reads = reads
+    def __init__(self, effect_of: Callable[[str], Effect | None]) -> None:
+        self._effect_of = effect_of
         self._lines: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
         self._answered: set[str] = set()  # call and result, as they were
         self._contents: defaultdict[str, set[str]] = defaultdict(set)
@@ -160,12 +160,13 @@ class ProgressWatch:
             self._changed(message, key, loop)
         elif good and result.exit_code is not None:
             self._checked(message, key, loop, shown)
-        elif good and self._reads(message.operation):
+        elif good and self._effect_of(message.operation) is Effect.READ:
             self._read(message, key, loop, shown, known=known)
         else:  # neither reads nor changes: only the same call with the same result tells anything
             if known:
                 loop.repeats.append((message, key))
-            if not (good and known):
+            keeps_books = good and self._effect_of(message.operation) is Effect.STATE
+            if not keeps_books and not (good and known):
                 loop.outcomes.append(good)
             loop.news = loop.news or (good and not known)
 
@@ -234,7 +235,8 @@ class ProgressWatch:
         calls, results = Counter[str](), Counter[str]()
         for message, key in loop.ran:
             calls[key] += 1
-            if not message.result.went_well or self._reads(message.operation):
+            is_read = self._effect_of(message.operation) is Effect.READ
+            if not message.result.went_well or is_read:
                 results[result_key(message)] += 1
         if loop.progress:
             self._calls = Counter(dict.fromkeys(calls, 1))

@@ -24,7 +24,6 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeVar, cast
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, field_validator
 
 from duckflow_tui.llm.endpoints import KEPT_KEY, Endpoint, ModelRef
-from duckflow_tui.places import read_plain_file
 from duckflow_tui.state.usage import Role
 
 FILE_NAME: Final = "connections.json"
@@ -433,7 +432,8 @@ def _put_aside(path: Path) -> Path:
 def _read_file(path: Path) -> bytes:
     """The bytes of a file, none where there is no file; raises OSError and ValueError."""
     try:
-        data = read_plain_file(path, MAX_FILE + 1)
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
     except FileNotFoundError:
         return b""
     if len(data) > MAX_FILE:

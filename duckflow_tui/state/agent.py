@@ -51,8 +51,3 @@ class AgentState(
     InFlight,
 ):
     """All that is true about a session: its slices, whose frozen values are replaced whole."""
-
-    @property
-    def turn_begins(self) -> bool:
-        """Whether a turn runs in which no call of a model has ended: what it needs is not known."""
-        return self.turn is not None and self.usage.calls == self.turn.calls_before

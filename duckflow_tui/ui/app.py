@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
     from duckflow_tui.session.export import Format
     from duckflow_tui.ui.connecting import Connecting
+    from duckflow_tui.ui.panes.status import VitalsPlace
 
 log = logging.getLogger("duckflow.ui")
 
@@ -116,7 +117,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.bench = self.make_bench()
         self.status = self.bench.status
         self.bench.words = self.words
-        self.bench.vitals_on = self.options.vitals
+        self.bench.vitals_place = self.options.vitals
         self.status.duck = self.options.duck
         self.bench.all_tabs.no_colour = self.no_color
 
@@ -347,10 +348,10 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         if command:
             self.status.show_notice("diff.session_command", command=command)
 
-    def action_vitals(self, shown: str) -> None:
-        """Show the gauges, or nowhere."""
-        self.bench.vitals_on = shown == "on"
-        self.status.show_notice(f"vitals.{shown}")
+    def action_vitals(self, place: VitalsPlace) -> None:
+        """Choose where the gauges are shown; see ``VitalsPlace``."""
+        self.bench.vitals_place = place
+        self.status.show_notice(f"vitals.{place}")
 
     def action_cycle_mode(self) -> None:
         if self.session.store is not None:

@@ -1,4 +1,4 @@
-"""The first paint: bars and composer in plain escape codes, before anything else is imported.
+"""The first paint: the four panes in plain escape codes, before anything else is imported.
 
 From here on the terminal is raw and does not echo. What is typed is shown in the composer of the
 frame and kept; Textual's driver, which sets the same modes without flushing, takes it over.
@@ -10,7 +10,7 @@ import os
 import sys
 import unicodedata
 
-from duckflow_tui.ui.layout import MAIN, ROOMY
+from duckflow_tui.ui.layout import MAIN, ROOMY, chat_width
 from duckflow_tui.ui.palette import palette_named
 
 TYPE_CHECKING = False
@@ -170,6 +170,7 @@ def drawing(
     if canvas.height > 2:
         canvas.fill(0, canvas.height - 1, canvas.width, 1, palette.bars)
     _composer(canvas, words)
+    _side(canvas, words)
     return canvas.text()
 
 
@@ -195,13 +196,27 @@ def _line(canvas: _Canvas) -> tuple[int, int, int]:
     """Where the composer's text stands: its first cell, its row, the cell behind its last."""
     if canvas.height < ROOMY:
         return 1, max(canvas.height - 2, 0), min(canvas.width, MAIN) - 1
-    width = min(canvas.width, MAIN + 2)
+    width = min(chat_width(canvas.width, canvas.height), MAIN + 2)
     return 3, canvas.height - 3, width - 3
+
+
+def _side(canvas: _Canvas, words: dict[str, str]) -> None:
+    """The panes beside the chat, where it leaves room for them: their titles."""
+    palette, left = canvas.palette, chat_width(canvas.width, canvas.height)
+    if left == canvas.width:
+        return
+    for y in range(1, canvas.height - 1):
+        canvas.put(left, y, "│", palette.bars, palette.background)
+    for name, y in (("vitals", 1), ("plan", 6), ("diff", 7)):
+        canvas.fill(left + 1, y, canvas.width - left - 1, 1, palette.raised)
+        canvas.put(left + 2, y, words[name], palette.accent, palette.raised, bold=True)
+        after = left + 4 + _cells(words[name])
+        canvas.put(after, y, words.get(f"no_{name}", ""), palette.quiet, palette.raised)
 
 
 def _composer(canvas: _Canvas, words: dict[str, str]) -> None:
     palette = canvas.palette
-    width = min(canvas.width, MAIN + 2)
+    width = min(chat_width(canvas.width, canvas.height), MAIN + 2)
     x, y, end = _line(canvas)
     canvas.put(x, y, words["placeholder"], palette.quiet, palette.background, end=end)
     if canvas.height < ROOMY:

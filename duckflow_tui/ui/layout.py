@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     Layout = Literal["wide", "single"]
 
 WIDE: Final = 100  # columns from which a column of panes fits beside the chat
+NARROW: Final = 30  # columns of the panes beside the chat while they hold the gauges alone
 TEXT: Final = 100  # columns of text at most: a longer line is hard to read
 MAIN: Final = TEXT + 4  # columns of the composer at most, as the style sheet has it
 TALL: Final = 24  # rows below which only one pane is shown at a time
@@ -24,3 +25,8 @@ SCANT: Final = 9  # rows below which an open question takes the chat's room too
 def layout_for(width: int, height: int) -> Layout:
     """The layout for a terminal of this many columns and rows; any size is allowed."""
     return "wide" if height >= TALL and width >= WIDE else "single"
+
+
+def chat_width(width: int, height: int) -> int:
+    """Columns of the chat at launch, while the panes beside it hold the gauges alone."""
+    return width - NARROW if layout_for(width, height) == "wide" else width

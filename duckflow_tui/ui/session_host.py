@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from duckflow_tui.settings import Loaded
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.ui.app import DuckflowApp
+    from duckflow_tui.ui.panes.status import VitalsPlace
     from duckflow_tui.ui.panes.welcome import Trouble
 
 log = logging.getLogger("duckflow.ui")
@@ -48,7 +49,7 @@ class AppOptions:
 
     language: str = "en"
     theme: str = "duck-dark"
-    vitals: bool = True  # whether the gauges are shown
+    vitals: VitalsPlace = "auto"  # where the gauges are shown
     duck: bool = True  # whether the mark at the foot is
     animation: bool = True
     notifications: bool = True

@@ -22,7 +22,7 @@ from duckflow_tui.state.gates import CardKind, Gate
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.layout import ROOMY, SCANT, layout_for
+from duckflow_tui.ui.layout import NARROW, ROOMY, SCANT, layout_for
 from duckflow_tui.ui.panes.card import CardPane
 from duckflow_tui.ui.panes.completion import CompletionList
 from duckflow_tui.ui.panes.composer import NEWLINES, Composer
@@ -32,7 +32,7 @@ from duckflow_tui.ui.panes.plan import PlanPill
 from duckflow_tui.ui.panes.queue import QueueChips
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.side import MOST, SIDE, Side
-from duckflow_tui.ui.panes.status import StatusLine
+from duckflow_tui.ui.panes.status import StatusLine, VitalsPlace
 from duckflow_tui.ui.panes.talk import Talk
 from duckflow_tui.ui.screens.pick_list import Choice
 from duckflow_tui.ui.session_host import AppOptions, Unsent
@@ -70,7 +70,7 @@ class Workbench(Screen[None], inherit_bindings=False):
     shown: var[PaneName] = var[PaneName]("chat")  # the pane that the user went to
     column: var[Column] = var[Column]("side")  # how much of the width the panes beside may have
     zoomed: var[bool] = var(False)  # the pane that is shown has all of the screen
-    vitals_on: var[bool] = var(True)  # whether the gauges are shown anywhere
+    vitals_place: var[VitalsPlace] = var[VitalsPlace]("auto")  # where the gauges are shown
 
     def __init__(self, options: AppOptions, clock: Clock, bridge: Bridge) -> None:
         super().__init__(id="workbench")
@@ -213,8 +213,8 @@ class Workbench(Screen[None], inherit_bindings=False):
         if self._stands:
             self.invalidate()
 
-    def watch_vitals_on(self) -> None:
-        self.side.vitals_on = self.all_tabs.vitals_on = self.vitals_on
+    def watch_vitals_place(self) -> None:
+        self.side.vitals_on = self.all_tabs.vitals_on = self.vitals_place != "off"
         self._lay_out()
 
     def watch_shown(self) -> None:
@@ -512,9 +512,8 @@ class Workbench(Screen[None], inherit_bindings=False):
         height = self.size.height
         self._shape()
         self.status.tight = height < ROOMY
-        vitals = self.shown == "vitals" or self.talk.asks is CardKind.CONSULTATION
         wide, squeezed = self.layout_name == "wide", self.talk.gates_open
-        self.side.lay_out(height, wide=wide, squeezed=squeezed, vitals=vitals)
+        self.side.lay_out(height, wide=wide, squeezed=squeezed, opened=self.shown == "vitals")
         self._place()
 
     def _shape(self) -> None:
@@ -544,10 +543,8 @@ class Workbench(Screen[None], inherit_bindings=False):
             asked = self.talk.gates_open or self.card.card is not None
             asks = self.shown == "diff" and asked and not self.zoomed
             visible = {"chat" if asks else self.shown}
-        elif self.column != "hidden":
-            visible |= self.side.holding
-            if self.goal.shows_vitals:
-                visible.add("vitals")
+        elif self.column != "hidden" and self.talk.welcome is None:
+            visible |= set(SIDE)
         self.query_one("#chat").display = "chat" in visible
         main = self.query_one("#main")
         main.set_class("chat" not in visible, "-foot")
@@ -557,14 +554,18 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.pill.apart = "chat" in visible and "plan" not in visible
         if self.talk.transcript is not None:
             self.talk.transcript.tells_step = not self.pill.apart
-        self.side.show_panes(visible)
-        self.status.tells_vitals = self.vitals_on and not (
-            self.goal.shows_vitals and "vitals" in visible
-        )
+        self.side.show_panes(visible, opened=self.shown)
+        in_column = "vitals" in visible or self.vitals_place == "off"
+        self.status.vitals_place = "off" if in_column else self.vitals_place
         if self.layout_name == "single":
             self.side.styles.clear_rule("width")
             return
         if self.side.display and not self._knows_width:
             self._knows_width = True
             self.side.remembered()
-        self.side.styles.width = f"{MOST if self.column == 'wide' else self.side.share}%"
+        if self.column == "wide":
+            self.side.styles.width = f"{MOST}%"
+        elif self.side.is_narrow and self.shown == "chat":
+            self.side.styles.width = NARROW
+        else:
+            self.side.styles.width = f"{self.side.share}%"

@@ -150,5 +150,4 @@ def test_only_encrypted_requests_go_through_a_proxy(
 ) -> None:
     from duckflow_tui.llm.transport import proxy_for
 
-    found = proxy_for(Endpoint(name="x", base_url=url), environ)
-    assert (found and found.url) == proxy
+    assert proxy_for(Endpoint(name="x", base_url=url), environ) == proxy

@@ -312,7 +312,7 @@ def test_alt_and_a_digit_from_a_plain_terminal_shows_a_pane(tmp_path: Path) -> N
     with program(tmp_path, width=60, height=20) as terminal:
         terminal.sees("the demo")
         terminal.type(b"\x1b4")
-        terminal.sees("no evidence yet")
+        terminal.sees("neutral")
         assert "¢" not in terminal.text
 
 

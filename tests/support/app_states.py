@@ -63,6 +63,7 @@ from duckflow_tui.state.turn import PauseRequested, TurnInfo, TurnResumed, TurnS
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.status import VitalsPlace
 from duckflow_tui.ui.session_host import AppOptions
 
 DEADLINE: Final = 30.0  # seconds until a wait has failed
@@ -540,7 +541,7 @@ def app_with(
     theme: str = "duck-dark",
     data_dir: Path | None = None,
     held: asyncio.Event | None = None,
-    vitals: bool = True,
+    vitals: VitalsPlace = "auto",
     catalog: Catalog | None = None,
     folder: Path | None = None,
     choose: bool = False,

@@ -122,7 +122,7 @@ async def _show(app: DuckflowApp, fake: FakeEngine) -> None:
         await app.pop_screen()
     app.theme = "duck-dark"
     bench.shown, bench.column, bench.zoomed = "chat", "side", False
-    bench.vitals.explained = False
+    bench.vitals.explained, bench.vitals_place = False, "auto"
     bench.diff.open(DiffDocument())
     app.bridge.attach(store_with())  # what is kept of a plan, a goal and a question goes with them
     vars(bench.plan).update(_cursor=("", ""))

@@ -58,7 +58,6 @@ class _Request(TypedDict):
     environ: dict[str, str]
     cwd: str
     terminal: bool
-    bereft: bool
 
 
 def is_prepared(command: Sequence[str]) -> bool:
@@ -82,15 +81,12 @@ class PreparedProcess:
         cwd: Path,
         environ: Mapping[str, str],
         terminal: bool = False,
-        bereft: bool = False,
     ) -> None:
-        """``bereft``: the folder that it works in is removed as it starts."""
         request: _Request = {
             "arguments": list(command[len(PROGRAM) :]),
             "environ": dict(environ),
             "cwd": str(cwd),
             "terminal": terminal,
-            "bereft": bereft,
         }
         self._told, telling = os.pipe()
         try:
@@ -196,20 +192,13 @@ def running_program(
 
 
 def run_program(
-    arguments: Sequence[str],
-    *,
-    cwd: Path,
-    environ: Mapping[str, str],
-    bereft: bool = False,
-    seconds: float = DEADLINE,
+    arguments: Sequence[str], *, cwd: Path, environ: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """A run without a terminal: its exit status and what it printed; ``bereft``: the folder that
-    it works in is removed as it starts. Raises TimeoutExpired after so many seconds.
-    """
+    """A run without a terminal: its exit status and what it printed."""
     command, environ = [*PROGRAM, *arguments], {**UNTOUCHED, **environ}
     if not is_prepared(command):
         return subprocess.run(
-            ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", *command] if bereft else command,
+            command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -224,9 +213,9 @@ def run_program(
         tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as err,
     ):
         streams = nothing.fileno(), out.fileno(), err.fileno()
-        process = PreparedProcess(command, streams=streams, cwd=cwd, environ=environ, bereft=bereft)
+        process = PreparedProcess(command, streams=streams, cwd=cwd, environ=environ)
         try:
-            status = process.wait(seconds)
+            status = process.wait(DEADLINE)
         except subprocess.TimeoutExpired:
             os.kill(process.pid, signal.SIGKILL)
             raise
@@ -296,8 +285,6 @@ def _become(request: _Request, descriptors: Sequence[int]) -> None:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.chdir(request["cwd"])
-    if request["bereft"]:
-        os.rmdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environ"])
     time.tzset()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -37,7 +38,7 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.state.turn import LoopStarted
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.layout import MAIN, TEXT
+from duckflow_tui.ui.layout import MAIN, NARROW, TEXT, chat_width
 from duckflow_tui.ui.panes.diff_pane import NewestChange
 from duckflow_tui.ui.panes.side import LEAST, MOST, SHARE
 from duckflow_tui.ui.screens.whole_diff import WholeDiff
@@ -65,20 +66,37 @@ def spoil(kept: Path) -> None:
     kept.write_text("[]")
 
 
-async def test_what_has_nothing_to_show_takes_no_room(open_apps: OpenApps) -> None:
+TITLES = {"title of plan", "title of diff"}
+
+
+async def test_the_column_is_narrow_until_it_holds_more_than_the_gauges(
+    open_apps: OpenApps,
+) -> None:
+    """What is empty is its title alone; the chat is wrapped once in a session."""
     store = store_with()
     async with open_apps.standing(FakeEngine(store), 120, 40) as (app, pilot):
-        assert shown(app) == set()
-        assert not app.bench.side.display
-        assert app.bench.query_one("#main").size.width >= 118
+        assert shown(app) == {"vitals", *TITLES}
+        assert app.bench.side.region.width == NARROW
         goals.set_objective(store)
         app.state = store.state
-        await settled(pilot, lambda: shown(app) == {"goal"}, "the goal")
+        await settled(pilot, lambda: shown(app) == {"vitals", "goal", *TITLES}, "the goal")
+        width = app.bench.side.region.width
+        assert width > NARROW
+        goals.set_objective(store, items=())
+        store.state.plans = (running(),)  # another one was in hand
+        app.state = store.state
+        await settled(pilot, lambda: shown(app) == {"vitals", *TITLES}, "no goal")
+        assert app.bench.side.region.width == width
+
+
+async def test_each_pane_takes_the_rows_it_needs(open_apps: OpenApps) -> None:
+    store = store_with()
+    async with open_apps.standing(FakeEngine(store), 120, 40) as (app, pilot):
         store.state.plans, store.state.active_plan_id = (running(),), running().plan_id
         edited(store)
         store.dispatch(GateOpened(gate=gate()))
-        both = {"plan", "title of plan", "diff", "title of diff"}
-        await settled(pilot, lambda: shown(app) == {"goal", *both}, "plan and diff")
+        both = {"plan", "diff", *TITLES}
+        await settled(pilot, lambda: shown(app) == {"vitals", *both}, "plan and diff")
         plan, diff = app.bench.plan.region, app.bench.diff.region
         assert plan.height <= 8, "no more rows than it needs"
         assert plan.bottom < diff.y
@@ -101,7 +119,7 @@ async def test_text_is_never_wider_than_is_easy_to_read(open_apps: OpenApps, wid
     store.state.messages.append(operation("file_ops.read_file", {"path": "x" * 300}))
     async with open_apps.standing(FakeEngine(store), width, 30) as (app, _):
         composer = app.bench.composer.region
-        assert composer.width == min(width - 2, MAIN)
+        assert composer.width == min(chat_width(width, 30) - 2, MAIN)
         transcript = app.bench.talk.transcript
         assert transcript is not None
         rows = transcript.render_lines(transcript.size.region)
@@ -109,8 +127,9 @@ async def test_text_is_never_wider_than_is_easy_to_read(open_apps: OpenApps, wid
     screen = pyte.Screen(width, 30)
     drawn = first_frame.drawing(width, 30, "en", "shop", first_frame.palette_named("duck-dark"))
     pyte.Stream(screen).feed(drawn)
-    assert screen.display[composer.y].rstrip()[-1] == "╮"
-    assert len(screen.display[composer.y].rstrip()) == composer.right
+    frame = screen.display[composer.y][: chat_width(width, 30)].rstrip()
+    assert frame[-1] == "╮"
+    assert len(frame) == composer.right
 
 
 async def test_an_old_diff_leaves_where_something_newer_is_decided(open_apps: OpenApps) -> None:
@@ -120,18 +139,18 @@ async def test_an_old_diff_leaves_where_something_newer_is_decided(open_apps: Op
     async with open_apps.standing(fake) as (app, pilot):
         assert "diff" in shown(app)
         store.dispatch(GateOpened(gate=gate((), operation="shell.run")))
-        await settled(pilot, lambda: shown(app) == set(), "no diff at the command")
+        await settled(pilot, lambda: "diff" not in shown(app), "no diff at the command")
         asked = store.state.gates[0]
         store.state.gates = ()
         ran = operation("shell.run", {"command": "ls"}, gate=asked, answer=answer(GateChoice.ONCE))
         store.state.messages.append(ran)
         app.state = store.state
         await pilot.pause()
-        assert shown(app) == set()
+        assert "diff" not in shown(app)
         await pilot.press("f4")
         await settled(pilot, lambda: "diff" in shown(app), "the diff that was asked for")
         await pilot.press("escape")
-        await settled(pilot, lambda: shown(app) == set(), "the chat alone")
+        await settled(pilot, lambda: "diff" not in shown(app), "its title alone")
 
 
 def test_the_newest_change_is_found_without_going_through_all_messages_again() -> None:
@@ -156,7 +175,7 @@ def test_the_newest_change_is_found_without_going_through_all_messages_again() -
 async def test_what_an_earlier_request_needed_leaves_with_the_first_answer_to_the_next(
     open_apps: OpenApps, works: bool
 ) -> None:
-    """Until then it stays: the chat would be wrapped anew, and again for what the work shows."""
+    """The chat keeps its width all the while."""
     store = goals.at_work(objective=True)
     store.state.turn = None
     plan = running()
@@ -166,8 +185,8 @@ async def test_what_an_earlier_request_needed_leaves_with_the_first_answer_to_th
     store.state.messages[-1] = store.state.messages[-1].replace(step_id=plan.steps[-1].step_id)
     fake = FakeEngine(store)
     async with open_apps.standing(fake, 120, 40) as (app, pilot):
-        both = {"plan", "title of plan", "diff", "title of diff"}
-        await settled(pilot, lambda: shown(app) == {"goal", *both}, "all of it")
+        both = {"plan", "diff", *TITLES}
+        await settled(pilot, lambda: shown(app) == {"vitals", "goal", *both}, "all of it")
         width = app.bench.talk.region.width
         store.dispatch(UserMessageAdded(message=user("and now the receipt")))
         goals.set_objective(store, items=())
@@ -176,30 +195,52 @@ async def test_what_an_earlier_request_needed_leaves_with_the_first_answer_to_th
         store.dispatch(begun.replace(turn=begun.turn.replace(calls_before=calls)))
         app.bridge.show_now()
         await pilot.pause()
-        assert shown(app) == {"goal", *both}
         assert app.bench.talk.region.width == width
-        assert "10 % and 10 % make 19 %" in screen_text(app)
         if works:
             new = RequirementItem(requirement_id="r9", requirement="The receipt is right")
             goals.set_objective(store, items=(new,))
         store.state.usage = store.state.usage.replace(calls=calls + 1)
         store.dispatch(LoopStarted(loop=2, limit=14))
-        wanted = {"goal"} if works else set[str]()
+        wanted = {"vitals", *TITLES, *({"goal"} if works else set[str]())}
         await settled(pilot, lambda: shown(app) == wanted, "what this request needs")
-        assert ("The receipt is right" in screen_text(app)) is works
+        assert app.bench.talk.region.width == width
+        said = "The receipt is right"
+        await settled(pilot, lambda: (said in screen_text(app)) is works, "the requirement")
 
 
-async def test_the_gauges_open_for_a_key_and_for_a_consultation(open_apps: OpenApps) -> None:
+async def test_the_gauges_stay_while_the_user_types_and_is_consulted(open_apps: OpenApps) -> None:
     fake = FakeEngine(goals.falling())
     async with open_apps.standing(fake) as (app, pilot):
-        assert "vitals" not in shown(app)
-        await pilot.press("alt+4")
-        await settled(pilot, lambda: "vitals" in shown(app), "the gauges")
-        await pilot.press("escape")
-        await settled(pilot, lambda: "vitals" not in shown(app), "closed")
+        await pilot.press("alt+4", "enter")
+        await settled(pilot, lambda: app.bench.vitals.explained, "the figures")
+        await pilot.press("h", "o", "w")
+        await settled(pilot, lambda: app.bench.composer.text == "how", "the composer")
+        assert "vitals" in shown(app)
         fake.store.dispatch(CardOpened(card=consultation(Pattern.STAGNATION)))
-        await settled(pilot, lambda: "vitals" in shown(app), "what the card is about")
-        assert app.bench.talk.asks is CardKind.CONSULTATION
+        await settled(pilot, lambda: app.bench.talk.asks is CardKind.CONSULTATION, "the card")
+        assert "vitals" in shown(app)
+
+
+async def test_without_a_column_the_gauges_are_bars_on_the_status_line(open_apps: OpenApps) -> None:
+    """Where room is short the names go first, then the bars, which ``always`` keeps."""
+    fake = FakeEngine(goals.falling())
+    async with open_apps.standing(fake, 120, 40) as (app, pilot):
+        bars = re.compile(r"mood [▁-▇] focus [▁-▇] stamina [▁-▇]")
+
+        def foot() -> str:
+            return screen_text(app).splitlines()[-1]
+
+        assert not bars.search(foot())
+        await pilot.press("f6", "f6")
+        await settled(pilot, lambda: bars.search(foot()) is not None, "a hidden column")
+        await pilot.resize_terminal(80, 24)
+        await settled(pilot, lambda: "(x)> ▃ ▃ ▃  mood falling" in foot(), "no room for a column")
+        await pilot.resize_terminal(20, 24)
+        await settled(pilot, lambda: not re.search("[▁-▇]", foot()), "no room")
+        app.bench.vitals_place = "always"
+        await settled(pilot, lambda: re.search("[▁-▇] [▁-▇] [▁-▇]", foot()) is not None, "always")
+        app.bench.vitals_place = "off"
+        await settled(pilot, lambda: not re.search("[▁-▇]", foot()), "off")
 
 
 async def test_one_key_makes_the_column_wide_hides_it_and_brings_it_back(

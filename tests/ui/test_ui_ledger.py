@@ -84,27 +84,27 @@ async def test_beside_plan_and_diff_all_of_it_is_read_where_six_rows_do(
     """A long one goes on below its beginning."""
     async with open_apps.standing(asked()) as (app, _):
         rows = shown(app.bench.goal.ledger).splitlines()
-        assert len(rows) == 6
-        assert rows[1:3] == [
+        assert len(rows) == 7
+        assert rows[2:4] == [
             " ◐ P2 The cause is explained in words that a",
             "      user understands",
         ]
         assert rows[-1].strip() == "– P2 The receipt is mended too"
 
 
-@pytest.mark.parametrize(("height", "rows"), [(40, 6), (30, 3), (24, 1)])
+@pytest.mark.parametrize(("height", "rows"), [(40, 7), (30, 4), (24, 1)])
 async def test_on_a_lower_screen_it_takes_less_and_counts_the_rest(
     open_apps: OpenApps, height: int, rows: int
 ) -> None:
     async with open_apps.standing(asked(), 120, height) as (app, _):
         assert app.bench.goal.ledger.size.height == rows
-        assert ("… 3 more · /requirements" in shown(app.bench.goal.ledger)) is (rows == 3)
+        assert ("… 3 more · /requirements" in shown(app.bench.goal.ledger)) is (rows == 4)
 
 
 async def test_while_a_gate_is_open_it_is_one_line_where_the_screen_is_low(
     open_apps: OpenApps,
 ) -> None:
-    """The title above it has the figures: the line says what is open."""
+    """The line says how many are met, and what is open."""
     fake = asked()
     async with open_apps.standing(fake, 120, 30) as (app, pilot):
         fake.store.dispatch(GateOpened(gate=gate()))
@@ -113,7 +113,7 @@ async def test_while_a_gate_is_open_it_is_one_line_where_the_screen_is_low(
         assert first[:20] in shown(app.bench.goal.ledger)
         await settled(pilot, lambda: "Goal  1/4" in screen_text(app), "the figures")
         await pilot.resize_terminal(120, 40)
-        await settled(pilot, lambda: app.bench.goal.ledger.size.height == 6, "all of them")
+        await settled(pilot, lambda: app.bench.goal.ledger.size.height == 7, "all of them")
 
 
 async def test_without_requirements_it_takes_no_room(open_apps: OpenApps) -> None:

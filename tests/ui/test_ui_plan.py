@@ -375,7 +375,7 @@ async def test_what_was_meant_for_a_turn_leaves_the_screen_with_it() -> None:
         await settled(pilot, lambda: "Provisional" in screen_text(app), "what is meant")
         store.dispatch(TurnFinished(turn_id="turn_00000001", outcome="done", reply="", llm_calls=1))
         await settled(pilot, lambda: "Provisional" not in screen_text(app), "the end")
-        assert not app.bench.side.display
+        assert not app.bench.plan.is_on_screen
         await pilot.press("f3")  # nor does it where the pane is asked for
         await settled(pilot, lambda: rows(app) == [" There is no plan yet."], "no plan")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -235,30 +236,31 @@ def moved(**values: tuple[float, float, str]) -> VitalsChanged:
 async def test_the_foot_shows_at_a_glance_how_it_is_going() -> None:
     store = store_with()
     app = app_with(FakeEngine(store))
-    async with standing(app) as pilot:
+    async with standing(app, 99, 40) as pilot:
 
         async def foot(*said: str) -> None:
             app.state = store.state
             await settled(pilot, lambda: all(s in shown(app.bench.status) for s in said), said[0])
 
         await foot(DUCK["calm"])
-        assert "steady" not in shown(app.bench.status)
+        bars = " mood ▅ focus {} stamina {}"
+        await foot(DUCK["calm"] + bars.format("▆", "▇"))
         store.dispatch(turn_started())
         store.dispatch(moved(stamina=(1.0, 0.6, "loop")))
-        await foot(DUCK["working"] + " steady")
+        await foot(DUCK["working"] + bars.format("▆", "▅"))
         store.dispatch(moved(focus=(0.75, 0.65, "repeat")))
-        await foot(DUCK["unsure"] + " focus falling: one repeat (why: Alt+4)")
+        await foot(DUCK["unsure"] + bars.format("▅", "▅") + "  focus falling: one repeat")
         store.dispatch(moved(focus=(0.65, 0.45, "repeat")))
-        await foot(DUCK["stuck"] + " focus falling: 2 repeats")
+        await foot(DUCK["stuck"] + bars.format("▄", "▅") + "  focus falling: 2 repeats")
         store.dispatch(moved(focus=(0.45, 0.55, "progress")))
-        await foot(DUCK["unsure"] + " focus drifting: 2 repeats")  # not by what raised it
+        await foot(DUCK["unsure"], "focus drifting: 2 repeats")  # not by what raised it
         store.dispatch(TurnFinished(turn_id="turn_00000001", outcome="done"))
         await foot(DUCK["calm"])
-        assert "focus" not in shown(app.bench.status)
+        assert "drifting" not in shown(app.bench.status)
         store.dispatch(turn_started())
         store.dispatch(moved(focus=(0.55, 0.45, "repeat")))
         store.dispatch(TurnFinished(turn_id="turn_00000001", outcome="partial"))
-        await foot(DUCK["stuck"] + " focus falling: one repeat")
+        await foot(DUCK["stuck"], "focus falling: one repeat")
         await pilot.press("alt+4")
         await settled(pilot, lambda: "focus" not in shown(app.bench.status), "told once")
         await foot(DUCK["stuck"])
@@ -267,7 +269,7 @@ async def test_the_foot_shows_at_a_glance_how_it_is_going() -> None:
         await foot(DUCK["asking"])
         app.status.duck = False
         await settled(pilot, lambda: DUCK["asking"] not in shown(app.bench.status), "off")
-        app.bench.vitals_on = False
+        app.bench.vitals_place = "off"
         await settled(pilot, lambda: "focus" not in shown(app.bench.status), "no vitals")
     assert len({sign.strip() for sign in DUCK.values()}) == len(get_args(Mood))
 
@@ -311,7 +313,7 @@ async def test_vitals_start_without_evidence_and_tell_why() -> None:
     app = app_with(fake)
     async with standing(app, 160, 60) as pilot:
         await pilot.press("f5")
-        await settled(pilot, lambda: shown(app.bench.vitals).count("no evidence yet") == 3)
+        await settled(pilot, lambda: shown(app.bench.vitals).count("neutral") == 3)
         await settled(pilot, lambda: app.bench.focused is app.bench.vitals)
         await pilot.press("enter")
         await pilot.pause()
@@ -321,6 +323,9 @@ async def test_vitals_start_without_evidence_and_tell_why() -> None:
         fake.store.dispatch(VitalsChanged(change=change))
         await settled(pilot, lambda: "0.75 → 0.65  one repeat" in shown(app.bench.vitals))
         assert "one repeat · drifting" in shown(app.bench.vitals)
+        await pilot.press("enter")
+        await settled(pilot, lambda: "0.65" not in shown(app.bench.vitals), "words alone")
+        assert re.search(r"focus +━+─+ drifting\n +▆▅ one repeat", shown(app.bench.vitals))
 
 
 RUNS = PlanStatus.IN_PROGRESS

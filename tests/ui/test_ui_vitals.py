@@ -211,7 +211,7 @@ async def test_a_gauge_says_a_word_and_the_newest_cause(open_apps: OpenApps) -> 
         await settled(pilot, lambda: app.bench.vitals.is_on_screen, "the gauges")
         text = shown(app.bench.vitals)
     assert re.search(r"mood .*confident", text)
-    assert re.search(r"focus .*2 repeats", text)
+    assert re.search(r"focus .*drifting\n .* 2 repeats", text)
     assert re.search(r"stamina .*fresh", text)
 
 
@@ -317,9 +317,9 @@ async def test_the_explanation_moves_with_the_work_and_ends_with_the_key_that_as
         fake.store.dispatch(VitalsChanged(change=change))
         await settled(pilot, lambda: "0.65 − 0.10 = 0.55" in shown(app.bench.vitals), "the move")
         await pilot.press("escape")
-        await settled(pilot, lambda: not app.bench.vitals.is_on_screen, "the end")
+        await settled(pilot, lambda: not app.bench.vitals.explained, "the end")
         await pilot.press("f5")
-        await settled(pilot, lambda: app.bench.vitals.is_on_screen, "the gauges")
+        await settled(pilot, lambda: app.bench.focused is app.bench.vitals, "the gauges")
         assert not app.bench.vitals.explained
 
 
@@ -376,7 +376,7 @@ async def test_a_wrong_kind_of_request_is_refused_with_what_there_is(open_apps: 
 
 
 async def test_without_gauges_none_is_anywhere_and_the_ledger_stays() -> None:
-    app = app_with(FakeEngine(goals.at_work(objective=True)), vitals=False)
+    app = app_with(FakeEngine(goals.at_work(objective=True)), vitals="off")
     async with standing(app) as pilot:
         assert not app.bench.vitals.is_on_screen
         assert shown(app.bench.query_one("#vitals-title")).strip() == "Goal  1/4"
@@ -395,11 +395,11 @@ async def test_the_gauges_are_switched_by_a_command(open_apps: OpenApps) -> None
         await settled(pilot, lambda: app.bench.vitals.is_on_screen, "the gauges")
         await pilot.press("escape", *"/vitals off", "enter")
         await settled(pilot, lambda: not app.bench.vitals.is_on_screen, "off")
-        assert "/vitals on" in app.bench.status.said
+        assert "/vitals auto" in app.bench.status.said
         await pilot.press("f5")
         await pilot.pause()
         assert not app.bench.vitals.is_on_screen
-        await pilot.press("escape", *"/vitals on", "enter")
+        await pilot.press("escape", *"/vitals auto", "enter")
         await commanded(pilot, "/vitals")
         await settled(pilot, lambda: app.bench.focused is app.bench.vitals, "the pane")
 

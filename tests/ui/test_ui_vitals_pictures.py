@@ -16,6 +16,7 @@ from duckflow_tui.state.pace import Pace
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.status import VitalsPlace
 from duckflow_tui.ui.panes.transcript import Transcript
 
 LANGUAGES = ["en", "ja"]
@@ -61,15 +62,18 @@ def pressing(keys: Keys) -> Callable[[Pilot[int]], Any]:
     return press
 
 
-CASES: dict[str, tuple[Callable[[str], Store], Keys, bool]] = {
-    "neutral": (neutral, ("f5", "enter"), True),
-    "after_work": (after_work, ("f5",), True),
-    "explained": (after_work, ("f5", "enter"), True),
-    "falling_focus": (falling_focus, ("f5", "enter", *("down",) * 5), True),
-    "limit": (falling_focus, ("f5", "enter", *("pagedown",) * 12), True),
-    "fallback_limit": (fallback_limit, ("f5", "enter", *("pagedown",) * 12), True),
-    "ledger_screen": (after_work, ("/requirements",), True),
-    "switched_off": (after_work, ("f5",), False),
+CASES: dict[str, tuple[Callable[[str], Store], Keys, VitalsPlace]] = {
+    "launch": (neutral, (), "auto"),
+    "running": (after_work, (), "auto"),
+    "falling": (falling_focus, (), "auto"),
+    "neutral": (neutral, ("f5", "enter"), "auto"),
+    "after_work": (after_work, ("f5",), "auto"),
+    "explained": (after_work, ("f5", "enter"), "auto"),
+    "falling_focus": (falling_focus, ("f5", "enter", *("down",) * 5), "auto"),
+    "limit": (falling_focus, ("f5", "enter", *("pagedown",) * 12), "auto"),
+    "fallback_limit": (fallback_limit, ("f5", "enter", *("pagedown",) * 12), "auto"),
+    "ledger_screen": (after_work, ("/requirements",), "auto"),
+    "switched_off": (after_work, ("f5",), "off"),
 }
 
 

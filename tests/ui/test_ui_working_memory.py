@@ -219,7 +219,7 @@ async def test_a_key_beside_the_goal_opens_it(open_apps: OpenApps, place: str) -
     """Covers S4-104."""
     async with open_apps.standing(FakeEngine(carrying()), 120) as (app, pilot):
         pane = app.bench.goal.vitals if place == "vitals" else app.bench.goal.ledger
-        app.bench.vitals_on = place == "vitals"
+        app.bench.vitals_place = "auto" if place == "vitals" else "off"
         await pilot.press("f5")
         await settled(pilot, lambda: app.focused is pane)
         await pilot.press("m")

@@ -13,7 +13,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Hunk
 from duckflow_tui.state.goal import RequirementItem, RequirementState, TaskObjective
-from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
+from duckflow_tui.state.operations import Effect, FileChange, OperationResult, Outcome
 from duckflow_tui.state.pace import Pattern, Reason
 from duckflow_tui.state.plan import Plan, Step, WorkStatus
 
@@ -27,11 +27,17 @@ REFUSALS = (
 )
 
 
+def effect_of(operation: str) -> Effect | None:
+    if operation.startswith("plan_tool."):
+        return Effect.STATE
+    return Effect.READ if operation in READS else None
+
+
 class Work:
     """Calls with running ids, one loop after the other."""
 
     def __init__(self) -> None:
-        self.watch = ProgressWatch(lambda operation: operation in READS)
+        self.watch = ProgressWatch(effect_of)
         self.log: list[OperationMessage] = []
 
     def loop(self, *calls: OperationMessage, steps_done: int = 0) -> LoopSigns:
@@ -619,3 +625,11 @@ def test_a_file_is_the_same_however_it_is_spelled() -> None:
     again = work.loop(read("./src/../a.py", "x")).repeat
     assert again is not None
     assert again.what.endswith("a.py")
+
+
+def test_keeping_a_plan_up_to_date_is_no_outcome_of_the_work() -> None:
+    """Covers S0-3."""
+    work = Work()
+    signs = work.loop(*(call("plan_tool.update_step", f"step {n} is done") for n in range(6)))
+    assert signs.outcomes == ()
+    assert not signs.progress

@@ -26,11 +26,11 @@ from duckflow_tui.ui.panes.blocks import is_long
 from duckflow_tui.ui.panes.completion import Candidate, CompletionList, Token, token_at
 from duckflow_tui.ui.panes.key_guard import InOrder
 from duckflow_tui.ui.panes.strips import fit
-from duckflow_tui.ui.terminal_sequences import WRITTEN
 from duckflow_tui.ui.textual_private import bindings_of, theme_of
 from duckflow_tui.words.catalogue import Catalogue
 
 NEWLINES: Final = ("ctrl+j", "alt+enter", "shift+enter")  # keys
+WIDE_SPACE: Final = "\u3000"  # written as any character is, though Python has it for unprintable
 CHIP: Final = re.compile(r"\[Pasted \d+ lines? · [0-9a-f]{6}\]")
 
 
@@ -289,7 +289,7 @@ class Composer(TextArea, inherit_bindings=False):
             event.prevent_default()
             self._enter()
         elif (written := event.character) is not None and (
-            written in WRITTEN or written != self._as_meant(written)
+            written == WIDE_SPACE or written != self._as_meant(written)
         ):
             event.stop()
             event.prevent_default()
@@ -322,8 +322,7 @@ class Composer(TextArea, inherit_bindings=False):
         before = self.document.get_line(row)[:column] if narrow != character else ""
         token = token_at(before + narrow, column + 1, first_line=row == 0)
         named = token is not None and (token.kind == "command" or narrow == "@")
-        own = narrow == "!" and row == 0 and before in ("", "!")
-        return narrow if named or own else character
+        return narrow if named or (narrow == "!" and (row, column) == (0, 0)) else character
 
     def on_text_area_changed(self) -> None:
         text = self.text

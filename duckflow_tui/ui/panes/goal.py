@@ -101,8 +101,8 @@ def foremost(items: Sequence[RequirementItem], count: int) -> list[RequirementIt
     return [item for item in items if item.requirement_id in chosen]
 
 
-LEDGER_ROWS: Final = 6  # beside plan and diff, the heading included
-MOST_ROWS: Final = 12  # of it where the screen has room for all
+LEDGER_ROWS: Final = 7  # beside plan and diff, the heading included
+MOST_ROWS: Final = 13  # of it where the screen has room for all
 TOWERING: Final = 48  # rows of the screen from which it has that many
 TALL: Final = 36  # rows of the screen from which the ledger keeps its rows beside a gate
 MIDDLING: Final = 28  # below this it is one line
@@ -123,23 +123,16 @@ class LedgerPane(Rows, can_focus=True):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._session = ""  # whose requirements these are
         self._items: tuple[RequirementItem, ...] = ()
         self._met = (0, 0)
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
-        return state.objective, state.turn_begins
+        return (state.objective,)
 
     def show(self, state: AgentState) -> None:
-        """Take over what the state says now; while a turn begins, which has no requirements yet,
-        what stands goes on standing.
-        """
+        """Take over the requirements of the request in hand."""
         objective = state.objective
-        before, self._session = self._session, state.session.session_id
-        waits = state.turn_begins and before == self._session
-        if waits and not (objective and objective.extracted_requirements):
-            return
         items = objective.extracted_requirements if objective else ()
         changed = len(items) != len(self._items)
         self._items, self._met = items, objective.met if objective else (0, 0)
@@ -148,9 +141,8 @@ class LedgerPane(Rows, can_focus=True):
 
     @property
     def progress(self) -> str:
-        """``2/3``; empty without requirements, and where one line says so itself."""
-        said = self.titled and (self.folded or self.room == 1)
-        return f"{self._met[0]}/{self._met[1]}" if self._items and not said else ""
+        """``2/3``; empty without requirements."""
+        return f"{self._met[0]}/{self._met[1]}" if self._items else ""
 
     def watch_has_focus(self, has_focus: bool) -> None:
         self.invalidate()
@@ -172,23 +164,19 @@ class LedgerPane(Rows, can_focus=True):
         if not self._items:
             text = [(str(words("ledger.none")), ink(palette.faint))]
             return [[Segment(" ", ink(None)), *row] for row in rows_of(text, max(8, width - 2))]
-        if self.folded or room <= 1:
-            if not self.titled:  # how many there are is in the title
-                first = foremost(self._items, 1)[0]
-                return [[Segment(" ", ink(None)), *requirement_row(first, palette, width - 2)]]
-            met, total = self._met
-            said = words("ledger.folded", met=met, total=total)
-            colour = palette.good if total and met == total else palette.quiet
-            return [[Segment(fit(f" {said}", width), ink(self._lit(colour)))]]
-        rows: list[Row] = []
+        title: Row = []
         if self.titled:
-            title = f" {words('pane.goal')}"
-            rows.append(
-                [
-                    Segment(title, ink(palette.accent, bold=True)),
-                    Segment(f"  {self.progress}", ink(palette.quiet)),
-                ]
-            )
+            name = ink(palette.accent, bold=True, underline=self.has_focus)
+            title = [
+                Segment(f" {words('pane.goal')}", name),
+                Segment(f"  {self.progress}", ink(palette.quiet)),
+            ]
+        if self.folded or room <= 1:
+            first = foremost(self._items, 1)[0]
+            used = sum(cell_len(segment.text) for segment in title) + 2
+            shown = requirement_row(first, palette, max(0, width - used - 2))
+            return [[*title, Segment("  " if title else " ", ink(None)), *shown]]
+        rows: list[Row] = [title] if title else []
         left = room - len(rows)
         whole = [requirement_rows(item, palette, width - 2) for item in self._items]
         if sum(map(len, whole)) <= left:
@@ -217,7 +205,7 @@ class GoalPane(Vertical):
         super().__init__(id=id)
         self.vitals = VitalsPane(id="vitals")
         self.ledger = LedgerPane(id="ledger")
-        self._wanted = False  # the gauges: asked for, or what a card is about
+        self._room_for_gauges = False  # beside the chat, or as the pane that is shown alone
 
     def compose(self) -> ComposeResult:
         yield self.vitals
@@ -231,21 +219,21 @@ class GoalPane(Vertical):
     @property
     def shows_vitals(self) -> bool:
         """Whether the gauges are shown."""
-        return self.vitals_on and self._wanted
+        return self.vitals_on and self._room_for_gauges
 
     @property
     def target(self) -> Widget:
         """What takes the focus."""
         return self.vitals if self.vitals_on else self.ledger
 
-    def lay_out(self, height: int, *, wide: bool, squeezed: bool, vitals: bool) -> None:
-        """For a screen of so many rows; ``squeezed`` while a gate needs the room, ``vitals``
-        while the gauges are wanted.
+    def lay_out(self, height: int, *, wide: bool, squeezed: bool, opened: bool) -> None:
+        """Fit a screen of so many rows; ``squeezed`` while a gate needs the room, ``opened``
+        while the user is in this pane.
         """
-        self._wanted = vitals
-        if not vitals:
+        self._room_for_gauges = wide or opened
+        if not opened:
             self.vitals.explained = False
-        room = LEDGER_ROWS if height >= TALL else 3 if height >= MIDDLING else 1
+        room = LEDGER_ROWS if height >= TALL else 4 if height >= MIDDLING else 1
         room = MOST_ROWS if height >= TOWERING else room
         self.ledger.room = room if wide else 0
         self.ledger.titled = self.shows_vitals or not wide

@@ -140,7 +140,7 @@ class PaneTitle(Rows):
         palette = self.palette
         on = palette.bars if self.lit else palette.raised
         fill = ink(palette.text, on=on)
-        if self._maker is not None:
+        if self._maker is not None and not self.more:
             text = self._maker(width - 2)
             base = text.style if isinstance(text.style, Style) else Style.parse(text.style)
             made = [

@@ -1,4 +1,4 @@
-"""The column beside the chat: goal, plan and diff, each under its title, while there is any."""
+"""The column beside the chat: vitals and goal, plan and diff, each under its title."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.message import Message
 from textual.reactive import var
+from textual.widget import Widget
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock
@@ -55,16 +56,21 @@ class Side(Vertical):
         self.plan = PlanPane(clock, id="plan")
         self.plan.animation = animation
         self.diff = DiffPane(id="diff")
-        self._panes = {"vitals": self.goal, "plan": self.plan, "diff": self.diff}
-        self._titles = {
+        self._panes: dict[PaneName, Widget] = {
+            "vitals": self.goal,
+            "plan": self.plan,
+            "diff": self.diff,
+        }
+        self._titles: dict[PaneName, PaneTitle] = {
             "vitals": PaneTitle("vitals", id="vitals-title"),
             "plan": PaneTitle("plan", self.plan.title, id="plan-title"),
             "diff": PaneTitle("diff", self.diff.title, id="diff-title"),
         }
         self.diff.view.on_change(self._titles["diff"].invalidate)
-        self._session = ""  # whose panes these are
+        self.is_narrow = True  # only the gauges have been shown in this session
         self._plan_title = Text()  # as it was drawn, empty without a plan
         self._shown: Collection[str] = ()
+        self._opened = ""  # the pane that the user went to
         self._wide = True
         self._drags = False  # the user has the border under the pointer
         self._kept_in = kept_in / "side.json" if kept_in is not None else None
@@ -77,8 +83,8 @@ class Side(Vertical):
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
-        diff = (*self.diff.slices(state), state.cards, state.running, state.turn_begins)
-        return *self.plan.slices(state), *self.goal.ledger.slices(state), *diff
+        diff = (*self.diff.slices(state), state.cards, state.running)
+        return *self.plan.slices(state), *self.goal.ledger.slices(state), state.turns, *diff
 
     def show(self, state: AgentState) -> None:
         """Write the titles, and see what there is to show; the panes show it by themselves."""
@@ -87,7 +93,7 @@ class Side(Vertical):
         if title != self._plan_title:
             self._plan_title = title
             self._titles["plan"].invalidate()
-            self.show_panes(self._shown)
+            self.show_panes(self._shown, self._opened)
         found: set[PaneName] = set()
         brief = state.turn is not None and bool(state.memory.plan_brief)  # holds until its end
         plan, changed = state.active_plan, self._has_change(state)
@@ -99,9 +105,9 @@ class Side(Vertical):
             found.add("vitals")
         if changed:
             found.add("diff")
-        if state.turn_begins and state.session.session_id == self._session:
-            found |= self.holding  # the chat would be wrapped now, and again for what comes
-        self._session = state.session.session_id
+        was_reviewed = any(turn.satisfaction is not None for turn in state.turns)
+        had_change = self.diff.newest.look(state.messages) is not None
+        self.is_narrow = not (found or state.plans or was_reviewed or had_change)
         self.holding = frozenset(found)
 
     def _has_change(self, state: AgentState) -> bool:
@@ -118,26 +124,35 @@ class Side(Vertical):
             return bool(self.diff.view.document.previews)
         return last is not None and not newest.overtaken
 
-    def lay_out(self, height: int, *, wide: bool, squeezed: bool, vitals: bool) -> None:
-        """For a screen of so many rows; ``squeezed`` while a gate needs the room, ``vitals``
-        while the gauges are wanted.
+    def lay_out(self, height: int, *, wide: bool, squeezed: bool, opened: bool) -> None:
+        """Fit the goal to a screen of so many rows; ``squeezed`` while a gate needs the room,
+        ``opened`` while the user is in the vitals.
         """
         self._wide = wide
-        self.goal.lay_out(height, wide=wide, squeezed=squeezed, vitals=vitals)
+        self.goal.lay_out(height, wide=wide, squeezed=squeezed, opened=opened)
         self._name_goal()
 
-    def show_panes(self, names: Collection[str]) -> None:
-        """Show these, and their titles where the tabs do not say as much. The last of them takes
-        the rows that the others leave.
+    def show_panes(self, names: Collection[str], opened: str = "") -> None:
+        """Show these, and their titles where the tabs do not say as much. One that holds nothing
+        and is not the ``opened`` one is its title alone. The last with content takes the rows
+        that the others leave.
         """
-        self._shown = names
-        shown = [name for name in self._panes if name in names]
-        self.display = bool(shown)
+        self._shown, self._opened = names, opened
+        self.display = any(name in names for name in self._panes)
+        full = [name for name in self._panes if name in names and self._has_content(name)]
         for name, pane in self._panes.items():
-            pane.display = name in names
-            pane.set_class(name == shown[-1] if shown else False, "-last")
+            pane.display = name in full
+            stretches = name != "vitals" or self.goal.explained or not self._wide
+            pane.set_class(name in full[-1:] and stretches, "-last")
             says_more = name == "diff" or (name == "plan" and self._plan_title.plain != "")
-            self._titles[name].display = pane.display and (self._wide or says_more)
+            title = self._titles[name]
+            title.display = name in names and (self._wide or says_more)
+            if name != "vitals":
+                title.more = "" if pane.display else self.words(f"pane.no_{name}")
+
+    def _has_content(self, name: PaneName) -> bool:
+        opened = name == self._opened or not self._wide
+        return name in self.holding or opened or (name == "vitals" and self.vitals_on)
 
     def _name_goal(self) -> None:
         self._titles["vitals"].vitals_on = self.goal.shows_vitals

@@ -21,10 +21,15 @@ from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.composer import Written
 from duckflow_tui.ui.panes.rows import BarPart, Rows, arranged
 from duckflow_tui.ui.panes.strips import Row, ink
-from duckflow_tui.ui.panes.vitals_words import Moved, moved_words
+from duckflow_tui.ui.panes.vitals import level_colour, spark
+from duckflow_tui.ui.panes.vitals_words import NAMES, Moved, changes_of, moved_words
 
 MESSAGE_FOR = 6.0  # seconds that a word of the app stays, unless a key comes first
 
+
+#: Where the gauges are shown: ``auto`` in the side column, and where there is none as bars on the
+#: status line if it has room; ``always`` there before anything else; ``off`` nowhere.
+VitalsPlace = Literal["auto", "always", "off"]
 
 Mood = Literal["calm", "working", "unsure", "stuck", "asking"]
 #: A duck's head; each sign can be told without its colour.
@@ -51,8 +56,8 @@ class StatusLine(Rows):
     #: Whether the composer has no border that could say what its keys do.
     tight: reactive[bool] = reactive(False)
     written: var[Written] = var[Written]("nothing")  # in the composer
-    #: Whether the vitals are told here, as no pane tells them.
-    tells_vitals: reactive[bool] = reactive(True)
+    #: Whether the vitals are shown here: ``off`` while a pane shows them.
+    vitals_place: reactive[VitalsPlace] = reactive[VitalsPlace]("auto")
     duck: reactive[bool] = reactive(True)  # whether the mark is shown
     #: Whether it shows a session that is over: no key pauses or stops anything.
     over = False
@@ -145,7 +150,7 @@ class StatusLine(Rows):
         return [arranged(self._left(palette), right, width, fill)]
 
     def _how(self, palette: Palette) -> list[BarPart]:
-        """``(o)> steady``: how it is going, at a glance and in words."""
+        """``(o)> mood ▆ focus ▅ stamina ▇``: how it is going, at a glance and in words."""
         if not self._session.session_id:
             return []
         moved = moved_words(self._vitals, self.words)
@@ -155,12 +160,24 @@ class StatusLine(Rows):
         if self.duck:
             mood = self._mood(moved.level)
             parts.append(BarPart(DUCK[mood], ink(_duck_colour(mood, palette)), weight=6))
-        if self.tells_vitals and moved.said:
-            colour = palette.quiet if moved.level == "high" else palette.text
-            gap = 1 if parts else 3
-            parts.append(BarPart(moved.said, ink(colour), weight=5, gap=gap))
+        if self.vitals_place != "off":
+            parts += self._bars(palette)
             if moved.level != "high":
-                parts.append(BarPart(self.words("status.why"), ink(palette.quiet), weight=1, gap=0))
+                parts.append(BarPart(moved.said, ink(palette.text), weight=5, gap=2))
+                parts.append(BarPart(self.words("status.why"), ink(palette.quiet), weight=0, gap=0))
+        return parts
+
+    def _bars(self, palette: Palette) -> list[BarPart]:
+        """A bar of one cell for each vital, behind its name where there is room for the names."""
+        weight = 8 if self.vitals_place == "always" else 5
+        parts: list[BarPart] = []
+        for name in NAMES:
+            value: float = getattr(self._vitals, name)
+            has_moved = bool(changes_of(name, self._vitals))
+            colour = level_colour(name, value, palette) if has_moved else palette.quiet
+            title = self.words(f"vitals.{name}")
+            parts.append(BarPart(title, ink(palette.quiet), weight=1, gap=1))
+            parts.append(BarPart(spark(value), ink(colour), weight=weight, gap=1))
         return parts
 
     def _mood(self, level: str) -> Mood:

@@ -30,11 +30,14 @@ from duckflow_tui.ui.panes.vitals_words import (
     cause_words,
     changes_of,
     consulted_words,
+    fallen,
     gauge_words,
     given_words,
     level,
+    level_word,
     limit_blocks,
     limit_summary,
+    lowering_cause,
 )
 
 SPARKS: Final = "▁▂▃▄▅▆▇"  # no whole block: the curve in the row below would touch it
@@ -228,12 +231,23 @@ class VitalsPane(LineView, can_focus=True):
             lines.append(_Line(self._gauge_row(name, names, width), name))
             if self.explained:
                 lines += self._why(name, width)
+            elif name in fallen(self._vitals):
+                lines += self._fall(name, width)
         if self._turn is not None or self._ended:
-            said = rows_of([(self._where(), ink(palette_of(self).quiet))], max(8, width - 2))
-            lines += [_Line(row) for row in prefixed(said, (" ", ink(None)))]
+            stands = rows_of([(self._where(), ink(palette_of(self).quiet))], max(8, width - 2))
+            lines += [_Line(row) for row in prefixed(stands, (" ", ink(None)))]
         if self.explained:
             lines += self._limit(width)
         return lines
+
+    def _fall(self, name: str, width: int) -> list[_Line]:
+        """The curve of a vital that is low, and what lowered it last."""
+        palette = palette_of(self)
+        colour = ink(level_colour(name, getattr(self._vitals, name), palette))
+        curve = [Segment(f"   {sparkline(name, self._vitals)} ", colour)]
+        room = width - 1 - sum(cell_len(segment.text) for segment in curve)
+        cause = lowering_cause(name, self._vitals, self.words)
+        return [_Line([*curve, Segment(fit(cause, max(0, room)), ink(palette.text))], name)]
 
     def _where(self) -> str:
         """``in progress · attempt 1 of 3 · loop 4 of 14``; how the last turn ended, without one."""
@@ -248,10 +262,21 @@ class VitalsPane(LineView, can_focus=True):
         return " · ".join(said)
 
     def _gauge_row(self, name: str, names: int, width: int) -> Row:
+        """Name, bar and word; while explained, the value, the curve and the newest cause too."""
         palette = palette_of(self)
         value: float = getattr(self._vitals, name)
         sparks = sparkline(name, self._vitals)
         colour = ink(level_colour(name, value, palette) if sparks else palette.quiet)
+        if not self.explained:
+            word = level_word(name, self._vitals, self.words)
+            widest = max(cell_len(level_word(each, self._vitals, self.words)) for each in NAMES)
+            full, empty = gauge(value, min(10, max(_LEAST_BAR, width - names - widest - 4)))
+            return [
+                Segment(" " + pad(self.words(f"vitals.{name}"), names) + " ", ink(palette.quiet)),
+                Segment(full, colour),
+                Segment(empty, ink(palette.bars)),
+                Segment(f" {fit(word, max(0, width - names - 3))}", ink(palette.quiet)),
+            ]
         said, more = gauge_words(name, self._vitals, self.words)
         bar, points = self._shares(width - names)
         full, empty = gauge(value, bar)

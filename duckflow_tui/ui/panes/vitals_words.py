@@ -87,6 +87,31 @@ def gauge_words(name: str, vitals: Vitals, words: Catalogue) -> tuple[str, str]:
     return state, cause
 
 
+def level_word(name: str, vitals: Vitals, words: Catalogue) -> str:
+    """How a vital stands, in a word; ``neutral`` before anything has moved it."""
+    if not changes_of(name, vitals):
+        return words("vitals.neutral")
+    return words(f"vitals.word.{name}.{level(getattr(vitals, name), name)}")
+
+
+def fallen(vitals: Vitals) -> list[str]:
+    """The vitals that are not fine. Stamina only falls, so half used is fine."""
+    fine = {"stamina": ("high", "middle")}
+    return [
+        name
+        for name in NAMES
+        if changes_of(name, vitals)
+        and level(getattr(vitals, name), name) not in fine.get(name, ("high",))
+    ]
+
+
+def lowering_cause(name: str, vitals: Vitals, words: Catalogue) -> str:
+    """The newest thing that lowered the vital, in a few words; empty without any."""
+    changes = changes_of(name, vitals)
+    lowered = [at for at, change in enumerate(changes, 1) if change.new < change.old]
+    return _short(changes[: lowered[-1]], words) if lowered else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
     """How the vitals stand in a few words, and the ``level`` of what stands worst."""
@@ -96,24 +121,19 @@ class Moved:
 
 
 def moved_words(vitals: Vitals, words: Catalogue) -> Moved:
-    """``steady``; or ``focus falling: 2 repeats``, of the vital that is lowest of those that are
-    not fine, and what lowered it last. Stamina only falls: half used is fine. Empty before there
-    is any evidence.
+    """``focus falling: 2 repeats``, of the lowest vital that is not fine, with what lowered it
+    last; empty while all are fine.
     """
-    known = [name for name in NAMES if changes_of(name, vitals)]
-    levels = {name: level(getattr(vitals, name), name) for name in known}
-    fine = {"stamina": ("high", "middle")}
-    worse = [name for name in known if levels[name] not in fine.get(name, ("high",))]
+    worse = fallen(vitals)
     if not worse:
-        return Moved(words("vitals.steady") if known else "", "high")
+        return Moved("", "high")
     name = min(worse, key=lambda worst: float(getattr(vitals, worst)))
-    changes = changes_of(name, vitals)
-    falls = changes[-1].new < changes[-1].old
-    how = words("vitals.falling" if falls else f"vitals.word.{name}.{levels[name]}")
-    lowered = [at for at, change in enumerate(changes, 1) if change.new < change.old]
-    cause = _short(changes[: lowered[-1]], words) if lowered else ""
+    newest = changes_of(name, vitals)[-1]
+    how = words("vitals.falling") if newest.new < newest.old else level_word(name, vitals, words)
+    cause = lowering_cause(name, vitals, words)
     said = f"{words(f'vitals.{name}')} {how}"
-    return Moved(words("vitals.moved", said=said, cause=cause) if cause else said, levels[name])
+    said = words("vitals.moved", said=said, cause=cause) if cause else said
+    return Moved(said, level(getattr(vitals, name), name))
 
 
 def _short(changes: Sequence[VitalChange], words: Catalogue) -> str:
@@ -127,6 +147,10 @@ def _short(changes: Sequence[VitalChange], words: Catalogue) -> str:
                 break
             count += 1
         return words("vitals.short.repeat" if count == 1 else "vitals.short.repeats", count=count)
+    if newest.cause == "decision":
+        share = newest.inputs.get("share", 1.0)
+        is_unsure = newest.inputs.get("confidence", 1.0) < share
+        return words("vitals.short.unsure" if is_unsure else "vitals.short.outcomes")
     if newest.cause == "loop":
         return words("vitals.short.loop", **_whole(newest, "loops", "limit"))
     key = f"vitals.short.{newest.cause}"
