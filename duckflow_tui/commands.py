@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from duckflow_tui.glance import LANGUAGES, MODES, THEMES
@@ -287,8 +289,8 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("new", "new_session", when=with_endpoint, also=("clear", "reset")),
     Command("settings", "settings", when=always, reads=True, also=("config",)),
     Command("sessions", "sessions", when=always, also=("resume", "continue")),
-    Command("stats", "stats", when=always),
-    Command("doctor", "doctor", when=always),
+    Command("stats", "stats", when=always, also=("cost", "usage")),
+    Command("doctor", "doctor", when=always, also=("status",)),
     Command("rename", "rename", rename, takes="text"),
     Command("export", "export", takes="text", when=always),
     Command("lang", "language", takes="language", when=always, early=True, reads=True),
@@ -309,7 +311,16 @@ _BY_NAME: Final = {name: command for command in COMMANDS for name in (command.na
 
 #: A message that begins so is a command; ``/etc/hosts is wrong`` is a message. An input method
 #: may have written it in full width.
-_TYPED: Final = re.compile(r"[/／]([A-Za-zＡ-Ｚａ-ｚ]+)(?:[ \t\u3000]+(.*))?", re.DOTALL)
+_TYPED: Final = re.compile(r"[/／]([A-Za-zＡ-Ｚａ-ｚ][^\s/]*)(?:\s+(.*))?", re.DOTALL)
+
+#: Commands of other programs that are none here, for each of which the catalogue has an answer.
+ELSEWHERE: Final = frozenset(
+    {"add-dir", "agents", "bug", "hooks", "ide", "init", "logout", "mention", "output-style"}
+    | {"plugin", "pr-comments", "review", "statusline", "terminal-setup", "vim"}
+)
+
+#: What people write alone to leave a program.
+_LEAVES: Final = frozenset({"exit", "quit", ":q", ":q!", ":wq"})
 
 
 class Invocation(NamedTuple):
@@ -327,9 +338,35 @@ def parse(text: str) -> Invocation | None:
         return None
     name, argument = half_width(match.group(1)), (match.group(2) or "").strip()
     command = _BY_NAME.get(name.lower())
+    if command is None and ("." in name or Path(f"/{name}").exists()):
+        return None  # a path
     if command is not None and command.takes in CHOICES:
         argument = half_width(argument)
     return Invocation(name, command, argument)
+
+
+def unknown(name: str) -> Told:
+    """Which command of ours does what was meant by a name that is none of them."""
+    name = name.lower().rstrip(":,;!?")
+    if name in ELSEWHERE:
+        return Told(key=f"elsewhere.{name}")
+    near = get_close_matches(name, _BY_NAME, n=1)
+    if not near:
+        return Told(key="shell.no_command", params={"name": name})
+    return Told(key="shell.nearest_command", params={"name": name, "near": near[0]})
+
+
+def meant_by(text: str) -> tuple[str, str] | None:
+    """The command that a message was meant for, and the notice that says so; None for a message.
+
+    ``exit`` and the like alone, and one line that begins as a note does elsewhere: ``# ``.
+    """
+    text = text.strip()
+    if text.lower() in _LEAVES:
+        return "/quit", "shell.meant_quit"
+    if re.fullmatch(r"[#＃]\s+\S.*", text):
+        return f"/remember {text[1:].strip()}", "shell.meant_note"
+    return None
 
 
 def starting_with(prefix: str) -> tuple[tuple[str, Command], ...]:

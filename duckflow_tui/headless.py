@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, NamedTuple, TextIO
 
-from duckflow_tui.commands import Invocation, parse
+from duckflow_tui.commands import Invocation, parse, unknown
 from duckflow_tui.engine import Engine
 from duckflow_tui.safety.allow_rules import as_flags, rules_for
 from duckflow_tui.safety.safe_text import visible
@@ -320,7 +320,7 @@ class _Turn:
 def _why_not_now(typed: Invocation, state: AgentState) -> Told | None:
     """Why a command does not run here."""
     if typed.command is None:
-        return Told(key="headless.no_command", params={"name": typed.name})
+        return unknown(typed.name)
     problem = typed.command.problem(typed.argument, state)
     if problem is None and not (typed.command.acts_with(typed.argument) or _prints(typed)):
         return Told(key="headless.needs_screen", params={"name": typed.name})

@@ -27,6 +27,7 @@ from support import drawing
 from support.open_apps import OpenApps
 from support.pictures import ScreenText, text_of
 from support.pilots import caught_up
+from support.pinned import KEY_DELAY
 from support.prepared import UNTOUCHED
 from support.whole import WHOLE, rounds, some_of
 from textual._compositor import Compositor
@@ -38,6 +39,7 @@ from textual.css.types import CSSLocation
 from textual.pilot import Pilot
 
 from duckflow_tui.llm.endpoints import LOOPBACK_PORTS, is_loopback
+from duckflow_tui.ui.panes import key_guard
 
 # Compiled modules are kept, so that no worker and no program that a test starts need compile all of
 # them anew.
@@ -52,6 +54,7 @@ setattr(textual.screen, "UPDATE_PERIOD", 1 / 15)  # noqa: B010  # Textual names 
 
 
 drawing.install()
+key_guard.DELAY = KEY_DELAY
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final, Literal, overload
+from typing import Any, Literal, overload
 
 from duckflow_tui.safety.policy import grant_for
 from duckflow_tui.state.agent import AgentState
@@ -15,6 +15,7 @@ from duckflow_tui.state.gates import (
     LOOK,
     RUN_ALL,
     STOP,
+    WIDENS,
     Card,
     CardAnswer,
     CardAnswered,
@@ -32,10 +33,6 @@ from duckflow_tui.state.gates import (
 )
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.store import Record, Store
-
-_LASTING: Final = frozenset(
-    {GateChoice.SESSION, GateChoice.STEP, GateChoice.ONLY, GateChoice.PROJECT, GateChoice.ROUTINE}
-)
 
 
 class Unanswered(Exception):
@@ -112,7 +109,7 @@ class Desk:
         gate = next((gate for gate in gates if gate.gate_id == answer.gate_id), None)
         if gate is not None:
             _check(gate, answer)
-        if gate is None or answer.choice not in _LASTING:
+        if gate is None or answer.choice not in WIDENS:
             await self._store.commit(GateAnswered(answer=answer, at=now))
             return
         # The grant is there before who asked wakes up.
@@ -202,7 +199,7 @@ class UnattendedDesk(Desk):
 def _check(gate: Gate, answer: GateAnswer) -> None:
     if answer.choice is GateChoice.EDIT and (not gate.can_edit or answer.edited is None):
         raise StateError("this proposal cannot be edited")
-    if answer.choice in _LASTING:
+    if answer.choice in WIDENS:
         try:
             grant_for(gate, "", answer.choice)
         except ValueError as error:

@@ -107,6 +107,12 @@ class GateChoice(StrEnum):
     ALTERNATIVE = "alternative"  # 1…9
 
 
+#: Answers that allow more than the one call that is asked about.
+WIDENS: Final = frozenset(
+    {GateChoice.SESSION, GateChoice.STEP, GateChoice.ONLY, GateChoice.ROUTINE, GateChoice.PROJECT}
+)
+
+
 class Gate(Frozen):
     """A question to the user. What it shows is frozen; a change outside opens another."""
 
@@ -136,6 +142,20 @@ class Gate(Frozen):
     checks: str = ""  # the requirement whose check this is: the app asks, in a review
     renewed: bool = False  # the file changed outside since the last preview
     opened_at: float  # seconds since the epoch
+
+    def can_grant(self, choice: GateChoice) -> bool:
+        """Whether this answer, one of ``WIDENS``, may be given here."""
+        match choice:
+            case GateChoice.SESSION:
+                return self.can_grant_session
+            case GateChoice.STEP:
+                return self.can_grant_step
+            case GateChoice.ONLY:
+                return bool(self.grant_only)
+            case GateChoice.PROJECT:
+                return self.can_grant_project
+            case _:
+                return choice is GateChoice.ROUTINE and self.can_grant_routine
 
 
 class Remark(Frozen):
@@ -453,14 +473,7 @@ class GateAnswered(Event, kind="gate_answered"):
             self.answer.alternative is None or self.answer.alternative > len(gate.alternatives)
         ):
             raise StateError("there is no such alternative")
-        can = {
-            GateChoice.SESSION: gate.can_grant_session,
-            GateChoice.STEP: gate.can_grant_step,
-            GateChoice.ONLY: bool(gate.grant_only),
-            GateChoice.PROJECT: gate.can_grant_project,
-            GateChoice.ROUTINE: gate.can_grant_routine,
-        }
-        if not can.get(self.answer.choice, True):
+        if self.answer.choice in WIDENS and not gate.can_grant(self.answer.choice):
             raise StateError("this call can only be allowed once")
         if gate.needs_word and self.answer.approves:
             if self.answer.word.strip() != gate.needs_word:

@@ -367,7 +367,6 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         if wanted is not ApprovalMode.TRUSTED or engine.store.state.mode is wanted:
             engine.set_mode(wanted)
             return
-        screen = Confirm(self.words, self.clock, "trusted")
 
         def answered(answer: Answer | None) -> None:
             engine = self.session.acting()
@@ -375,10 +374,8 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
                 engine.set_mode(ApprovalMode.TRUSTED)
             elif engine is not None and answer == "past":
                 engine.set_mode(ApprovalMode.PLAN)
-            for typed in screen.typed:
-                self.bench.composer.take_typed(typed)
 
-        self.push_screen(screen, answered)
+        self.push_screen(Confirm(self.words, self.clock, "trusted"), answered)
 
     # --- pages ------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from duckflow_tui.ui.panes.card import CardPane
 from duckflow_tui.ui.panes.diff_document import DiffDocument
 from duckflow_tui.ui.panes.diff_pane import document_of, ending_of
 from duckflow_tui.ui.panes.gate import GatePane
+from duckflow_tui.ui.panes.key_guard import Typed
 from duckflow_tui.ui.panes.plan import PlanPane
 from duckflow_tui.ui.panes.replay_bar import Reel, ReplayBar
 from duckflow_tui.ui.replay_player import Player
@@ -81,7 +82,7 @@ class ReplayBench(Workbench):
             widget = self.bar
         super().set_focus(widget, scroll_visible, from_app_focus)
 
-    def to_composer(self, typed: events.Key | events.Paste | None = None) -> None:
+    def to_composer(self, *typed: Typed) -> None:
         self.shown = "chat"
         self.set_focus(self.bar)
 

@@ -28,6 +28,7 @@ from duckflow_tui.ui.panes.completion import CompletionList
 from duckflow_tui.ui.panes.composer import NEWLINES, Composer
 from duckflow_tui.ui.panes.gate import GatePane
 from duckflow_tui.ui.panes.header import Header, PaneName, Tabs
+from duckflow_tui.ui.panes.key_guard import Typed
 from duckflow_tui.ui.panes.plan import PlanPill
 from duckflow_tui.ui.panes.queue import QueueChips
 from duckflow_tui.ui.panes.rows import Rows
@@ -185,7 +186,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.show_pane("chat")
         return True
 
-    def to_composer(self, typed: events.Key | events.Paste | None = None) -> None:
+    def to_composer(self, *typed: Typed) -> None:
         """The focus and, where one pane is shown at a time, the chat come back.
 
         ``typed`` is what was typed elsewhere and meant for the composer.
@@ -196,8 +197,8 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.set_focus(self.composer)
         if before is not None and before is not self.composer:
             self.composer.behind(before)
-        if typed is not None:
-            self.composer.take_typed(typed)
+        for event in typed:
+            self.composer.take_typed(event)
 
     def invalidate(self) -> None:
         """Draw everything anew: another language or theme."""
@@ -257,12 +258,16 @@ class Workbench(Screen[None], inherit_bindings=False):
             return
         typed = None if event.own else commands.parse(event.text)
         command = typed.command if typed is not None else None
+        meant = commands.meant_by(event.text) if typed is None and not event.own else None
         if event.own and event.text in ("!", "!!"):
             self.status.show_notice("composer.no_command")
             composer.give_back(event.text)
         elif typed is not None and command is None:
-            self.status.show_notice("shell.no_command", name=typed.name)
+            self.status.show_message(self.words.told(commands.unknown(typed.name)))
             composer.give_back(event.text)
+        elif meant is not None:
+            composer.give_back(meant[0])
+            self.status.show_notice(meant[1], stays=True)
         elif typed is None and session.engine is None and not session.opening:
             composer.give_back(event.text)
             session.sends_draft = True
@@ -303,7 +308,6 @@ class Workbench(Screen[None], inherit_bindings=False):
         elif state.gates or state.cards:
             if self.talk.open_question is not None:
                 self.set_focus(self.talk.open_question)
-                self.talk.open_question.missed(self.composer.text)
         elif engine and ((state.turn and state.turn.pause != "running") or state.queue):
             engine.resume()
         elif engine and state.turn:
@@ -312,8 +316,6 @@ class Workbench(Screen[None], inherit_bindings=False):
     def on_text_area_changed(self) -> None:
         """Keep what is being written, a moment later: a key waits for nothing."""
         self.status.written = self.composer.written
-        if self.talk.open_question is not None and self.focused is self.talk.open_question:
-            self.talk.open_question.missed(self.composer.text)
         self.talk.typed(self.composer.text)
         if self._drafting is None:
             self._drafting = self.set_timer(DRAFT_AFTER, self._keep_draft)
@@ -323,12 +325,12 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.host.session.keep_draft()
 
     def on_gate_pane_left(self, event: GatePane.Left) -> None:
-        if event.typed is not None or self.focused is not self.card:
-            self.to_composer(event.typed)
+        if event.typed or self.focused is not self.card:
+            self.to_composer(*event.typed)
 
     def on_card_pane_left(self, event: CardPane.Left) -> None:
-        if event.typed is not None or self.focused is not self.gate:
-            self.to_composer(event.typed)
+        if event.typed or self.focused is not self.gate:
+            self.to_composer(*event.typed)
         if event.pending:
             self.status.show_notice("card.left_pending")
 

@@ -333,7 +333,7 @@ async def test_what_a_compaction_came_to_is_said(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("/nothing here", "There is no command /nothing."),
+        ("/nothing here", "There is no command /nothing. /keys lists them."),
         ("/theme", "/theme needs the screen; start without -p."),
         ("/profile bold", "bold is none of"),
         ("/more", "Nothing is running"),

@@ -456,8 +456,8 @@ SWITCHES: Final = (
         (
             (
                 "ui/panes/gate.py",
-                "bool(missed or self.unseen() or",
-                "bool(missed or",
+                "bool(self.unseen() or",
+                "bool(",
             ),
         ),
         (f"{_PAGES}::test_y_asks_once_before_what_was_not_on_screen",),

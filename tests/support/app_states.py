@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from support.pinned import CountingIds, ManualClock
+from support.screens import key_waits
 from textual.pilot import Pilot
 
 from duckflow_tui.agent.compaction import Undo
@@ -618,6 +619,13 @@ async def at_question(pilot: Pilot[int]) -> DuckflowApp:
     assert isinstance(app.clock, ManualClock)
     app.clock.advance(SETTLE)
     return app
+
+
+async def press_alone(pilot: Pilot[int], *keys: str) -> None:
+    """Press each key by itself, so that it has acted before the next."""
+    for key in keys:
+        await pilot.press(key)
+        await settled(pilot, lambda: not key_waits(pilot.app), f"what {key} does")
 
 
 @asynccontextmanager

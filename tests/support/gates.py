@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from difflib import unified_diff
 from typing import Any, ClassVar, cast
 
-from support.pinned import ManualClock
-from support.screens import screen_text, stands
+from support.pinned import KEY_DELAY, ManualClock
+from support.screens import key_waits, screen_text, stands
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.pilot import Pilot
@@ -19,7 +19,7 @@ from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate import Alike, GatePane
-from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.themes import themes
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -127,7 +127,7 @@ def gate(previews: Iterable[FilePreview] | None = None, **fields: Any) -> Gate:
         "previews": shown,
         "can_grant_session": True,
         "can_edit": True,
-        "grant_pattern": "edit src/shop/pricing.py",
+        "grant_pattern": "file_ops.edit_file src/shop/pricing.py",
         "opened_at": 1_750_000_000.0,
     }
     return Gate(**(values | fields))
@@ -249,8 +249,8 @@ class GateApp(App[None]):
 
     def on_gate_pane_left(self, event: GatePane.Left) -> None:
         self.composer.focus()
-        if event.typed is not None:
-            self.composer.post_message(event.typed)
+        for typed in event.typed:
+            self.composer.post_message(typed)
 
     def text(self) -> str:
         """All that is on the screen, as lines."""
@@ -265,8 +265,8 @@ async def drawn(pilot: Pilot[None]) -> None:
     """
     app = cast("GateApp", pilot.app)
     for _ in range(200):
-        await pilot.pause(HOLD / 4 if app.card.holding else None)
-        if not app.card.holding and stands(app.screen):
+        await pilot.pause(KEY_DELAY / 4 if key_waits(app) else None)
+        if not key_waits(app) and stands(app.screen):
             return
     raise TimeoutError("the screen does not come to rest")
 

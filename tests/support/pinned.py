@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from duckflow_tui.state.base import IdKind
 
+#: Seconds that a key waits before it acts, in tests: the program's own would be most of their time.
+KEY_DELAY = 0.03
+
 
 class ManualClock:
     """A clock that moves only when it is told to."""

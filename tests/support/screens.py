@@ -7,6 +7,14 @@ from typing import Any
 from textual.app import App
 from textual.widget import Widget
 
+from duckflow_tui.ui.panes.key_guard import KeyGuard
+
+
+def key_waits(app: App[Any]) -> bool:
+    """Whether a key waits for the next one, at a question or on a page."""
+    guards = (vars(node).get("_guard") for node in (app.screen, *app.screen.walk_children()))
+    return any(isinstance(guard, KeyGuard) and guard.holding for guard in guards)
+
 
 def shown(widget: Widget) -> str:
     """The rows of the widget that are in sight, without the spaces at their ends."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.app_states import app_with, at_question, commanded, settled, store_with
+from support.app_states import app_with, at_question, commanded, press_alone, settled, store_with
 from support.decision_states import GIVEN, KEPT, RuledEngine, decided
 from support.gates import gate
 from support.journal_events import started
@@ -207,7 +207,9 @@ async def test_the_second_d_revokes_the_rule_at_the_cursor(open_apps: OpenApps) 
         await pilot.press("down", "d")
         await settled(pilot, lambda: "Press d again to revoke" in text(app))
         await pilot.press("down", "up")
-        await pilot.press("d")
+        assert isinstance(app.clock, ManualClock)
+        app.clock.advance(SETTLE)
+        await press_alone(pilot, "d")
         assert GIVEN in engine.store.state.grants
         assert isinstance(app.clock, ManualClock)
         app.clock.advance(SETTLE)

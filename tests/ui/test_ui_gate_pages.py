@@ -21,11 +21,11 @@ from duckflow_tui.ui.panes.gate_words import (
     argument_rows,
     key_hints,
     point_rows,
-    rule_rows,
+    scope_rows,
     sentence_rows,
     subject,
 )
-from duckflow_tui.ui.panes.key_guard import SETTLE, SETTLE_UNASKED
+from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.words.catalogue import Catalogue
 
 HOSTILE = "[@click=app.quit]x[/] \x1b]8;;http://evil\x07link\x1b]8;;\x07 \x1b[2J \u202eabc\u200b"
@@ -82,12 +82,12 @@ async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing(
 ) -> None:
     async with open_apps.asking(gate([many_lines(200)])) as (app, pilot):
         await at_gate(pilot)
-        for key in "ysy":
+        for number, key in enumerate("yssy"):  # the first s shows what it would allow
             await press(pilot, key)
             app.clock.advance(SETTLE)
             assert app.answers == []
             said = " ".join(app.text().replace("│", " ").split())
-            assert ("this session, all the same" in said) is (key == "s")
+            assert ("this session, all the same" in said) is (number == 2)
         await press(pilot, "n", "enter")
         assert app.answers[0].choice is GateChoice.REJECT
 
@@ -165,6 +165,7 @@ async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen(
         assert "rm -rf" not in app.text()
         await press(pilot, "y")
         assert "You have not seen 1 of 1 line of" in app.text()
+        app.clock.advance(SETTLE)
         await press(pilot, "w")
         assert "rm -rf" in app.text()
         assert app.card.unseen() == 0
@@ -184,7 +185,7 @@ async def test_every_size_can_be_read_to_its_end_and_answered(
             for _ in range(2):
                 if len(app.answers) == number:
                     await press(pilot, "y")
-                    app.clock.advance(SETTLE_UNASKED)
+                    app.clock.advance(SETTLE)
             assert len(app.answers) == number + 1
 
 
@@ -357,7 +358,7 @@ def test_the_hosts_that_a_command_would_reach_are_said_and_what_a_key_allows_of_
     assert sum(names in row.text for row in argument_rows(given, words)) == 1
     (session,) = [h.text for h in key_hints(given, words, width=80) if h.letter == "s"]
     assert "example.org:8080, pypi.org" in session
-    first, *_ = rule_rows(given, [], words)
+    first, *_ = scope_rows(given, GateChoice.PROJECT, [], words)
     assert first.text == words("rules.on_network", hosts="example.org:8080, pypi.org")
     free = given.replace(facts={"sandbox": "partial", "hosts_open": names}, grant_pattern="")
     for rows in (
@@ -412,6 +413,7 @@ async def test_lines_that_the_view_begins_behind_are_neither_seen_nor_asked_abou
         await press(pilot, "home")
         assert "# prices" in app.text()
         assert app.card.unseen() == left
+        app.clock.advance(SETTLE)
         await press(pilot, "end", "y")
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.app_states import FakeEngine, app_with, commanded, settled, standing, store_with
+from support.app_states import (
+    FakeEngine,
+    app_with,
+    commanded,
+    press_alone,
+    settled,
+    standing,
+    store_with,
+)
 from support.pinned import ManualClock
 from support.screens import shown
 from textual.pilot import Pilot
@@ -84,8 +92,9 @@ async def test_a_line_is_deleted_by_the_second_key() -> None:
         await pilot.press("down", "d")
         await settled(pilot, lambda: "Press d again" in page(app))
         await pilot.press("down", "up")  # another line was looked at: the first key counts no more
-        await pilot.press("d")
-        await pilot.pause()
+        assert isinstance(app.clock, ManualClock)
+        app.clock.advance(SETTLE)
+        await press_alone(pilot, "d")
         assert len(fake.memory.noted) == len(EN)
         assert isinstance(app.clock, ManualClock)
         app.clock.advance(SETTLE)

@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.app_states import FakeEngine, app_with, asked, at_question, settled, standing
+from support.app_states import (
+    FakeEngine,
+    app_with,
+    asked,
+    at_question,
+    press_alone,
+    settled,
+    standing,
+)
 from support.conversations import START
 from support.gates import gate
 from support.open_apps import OpenApps
-from support.pinned import ManualClock
+from support.pinned import KEY_DELAY, ManualClock
 from support.plans import (
     FIX,
     PLAN,
@@ -43,7 +51,7 @@ from duckflow_tui.state.plan_events import ReportAdded
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.card_words import card_rows
-from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE, SETTLE_UNASKED
+from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.screens.keys_help import KeysHelp
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -204,7 +212,7 @@ async def test_what_was_not_on_screen_is_asked_about_before_a_yes(
         assert f"You have not seen {card.unseen()} lines of this." in screen_text(app)
         assert card.unseen() >= before - 2  # no page was shown
         await pilot.press(key)  # nobody has read that yet
-        await pilot.pause(2 * HOLD)
+        await pilot.pause(2 * KEY_DELAY)
         assert fake.card_answers == []
         if key == "o":
             for _ in range(12):
@@ -259,7 +267,7 @@ async def test_a_remark_on_a_changed_step_stays_when_the_card_is_shown_anew(
         await settled(
             pilot, lambda: (c := app.bench.card.card) is not None and c.card_id == "card_again"
         )
-        wait(app, SETTLE_UNASKED)
+        wait(app, SETTLE)
         assert "› why?" in screen_text(app)
         await pilot.press("c", *" x", "escape")
         wait(app)
@@ -398,6 +406,9 @@ async def test_t_allows_until_the_step_ends(open_apps: OpenApps) -> None:
     async with open_apps.standing(fake) as (app, pilot):
         assert "step 2" in str(app.bench.gate.border_title)
         await at_question(pilot)
+        await press_alone(pilot, "t")
+        assert "until this step of the plan ends" in screen_text(app)
+        wait(app, SETTLE)
         await pilot.press("t")
         await settled(pilot, lambda: bool(fake.answers))
         assert fake.answers[0].choice is GateChoice.STEP
@@ -475,6 +486,8 @@ async def test_the_consent_for_the_sandbox_is_named_and_stays_in_sight(
         await pilot.press("i")
         await settled(pilot, lambda: means in screen_text(app), "what it means")
         choice = GateChoice.SESSION if language == "en" else GateChoice.ONLY
+        await press_alone(pilot, "s" if language == "en" else "x")
+        wait(app, SETTLE)
         await pilot.press("s" if language == "en" else "x")
         await settled(pilot, lambda: bool(fake.answers))
         assert fake.answers[0].choice is choice
@@ -590,7 +603,8 @@ async def test_what_comes_right_behind_an_option_is_its_text(key: str, open_apps
     fake = FakeEngine(store)
     async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
-        for character in f"{key}yes okn\rand on":
+        await press_alone(pilot, key)
+        for character in "yes okn\rand on":
             app.post_message(events.Key({"\r": "enter"}.get(character, character), character))
         assert (await answered(fake, pilot))[1] == "yes okn"
         assert len(fake.card_answers) == 1
@@ -625,7 +639,7 @@ async def test_a_text_that_begins_with_an_answer_chooses_nothing(
         for character in text:
             app.post_message(events.Key("space" if character == " " else character, character))
         await settled(pilot, lambda: app.bench.composer.text == text, "what was typed")
-        await pilot.pause(2 * HOLD)
+        await pilot.pause(2 * KEY_DELAY)
         assert fake.card_answers == []
         assert app.bench.focused is app.bench.composer
 

@@ -10,6 +10,7 @@ from support.app_states import (
     app_with,
     at_question,
     commanded,
+    press_alone,
     settled,
     standing,
     store_with,
@@ -89,8 +90,9 @@ async def test_keys_take_a_plan_in_hand_close_it_and_delete_it_by_the_second_key
         app.clock.advance(SETTLE)
         await pilot.press("d")
         await settled(pilot, lambda: any("Press d again" in line for line in page(app)))
-        await pilot.press("up", "down", "d")  # another was looked at: the first key counts no more
-        await pilot.pause()
+        app.clock.advance(SETTLE)
+        await pilot.press("up", "down")  # another was looked at: the first key counts no more
+        await press_alone(pilot, "d")
         assert len(fake.plan.asked) == 2
         app.clock.advance(SETTLE)
         await pilot.press("d")

@@ -138,7 +138,9 @@ async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen(
         app.card.focus()
         await drawn(pilot)
         app.clock.advance(SETTLE)
-        await press(pilot, "z", "j", "c", *"from the whole", "enter")
+        await press(pilot, "z")
+        app.clock.advance(SETTLE)
+        await press(pilot, "j", "c", *"from the whole", "enter")
         whole = app.screen.query_one(DiffView)
         assert app.focused is whole
         await press(pilot, "v")

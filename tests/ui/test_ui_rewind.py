@@ -5,9 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.app_states import FakeEngine, FakeSessions, app_with, settled, standing, store_with
+from support.app_states import (
+    FakeEngine,
+    FakeSessions,
+    app_with,
+    press_alone,
+    settled,
+    standing,
+    store_with,
+)
 from support.conversations import user
-from support.pinned import ManualClock
+from support.pinned import KEY_DELAY, ManualClock
 from support.rewind_states import asked
 from support.screens import screen_text, shown
 from textual import events
@@ -21,9 +29,9 @@ from duckflow_tui.state.session import DraftSaved
 from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import HOLD, SETTLE, SILENCE
+from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.screens.board import Page
-from duckflow_tui.ui.screens.rewind import ForkBoard, RewindBoard
+from duckflow_tui.ui.screens.rewind import ForkBoard
 
 LAST = "what does round_half_even do here"
 
@@ -106,11 +114,12 @@ async def test_only_a_second_b_undoes_files() -> None:
         await pilot.press("down")
         assert "Enter leaves them as they are; b b and o o undo" in page(app)
         assert "This message leaves the conversation, with all" in page(app)
-        await pilot.press("b")
+        await press_alone(pilot, "b")
         assert "Press b again to go back" in page(app)
         assert "leaves them as they are" not in page(app)  # said in one way
         await pilot.press("down")  # another message: the key has to be meant for it
-        await pilot.press("b")
+        app.clock.advance(SETTLE)
+        await press_alone(pilot, "b")
         assert engine.rewind.asked == []
         app.clock.advance(SETTLE)
         await pilot.press("b")
@@ -119,8 +128,7 @@ async def test_only_a_second_b_undoes_files() -> None:
 
 
 @pytest.mark.parametrize("word", ["look", "book", "rabbit", "oops", "bbob"])
-async def test_a_word_typed_on_the_list_does_nothing(word: str) -> None:
-    """At the speed of fingers, and as a terminal sends what it has read in one piece."""
+async def test_a_word_typed_on_the_list_goes_to_the_composer(word: str) -> None:
     engine = asked()
     app = app_with(engine)
     async with standing(app) as pilot:
@@ -128,35 +136,18 @@ async def test_a_word_typed_on_the_list_does_nothing(word: str) -> None:
         assert isinstance(app.clock, ManualClock)
         await pilot.press("down")
         for letter in word:
-            await pilot.press(letter)
-            app.clock.advance(1 / 7)
-        app.clock.advance(SILENCE)
-        for letter in word:
             app.post_message(events.Key(letter, letter))
-        await pilot.pause()
-        await pilot.pause(2 * HOLD)
+        await settled(pilot, lambda: app.screen is app.bench, "the chat")
+        await settled(pilot, lambda: app.bench.composer.text == word, "the word")
         assert engine.rewind.asked == []
-        assert isinstance(app.screen, RewindBoard)
-        assert "typed in one go" in screen_text(app)
-        app.clock.advance(SILENCE)
-        await pilot.press("o")
+        app.bench.composer.write("")
+        await opened(app, pilot)
+        await pilot.press("down")
+        await press_alone(pilot, "o")
         app.clock.advance(SETTLE)
         await pilot.press("o")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert engine.rewind.asked == ["files msg_2"]
-
-
-async def test_a_letter_that_acts_at_once_does_nothing_at_the_head_of_a_text() -> None:
-    engine = asked()
-    app = app_with(engine)
-    async with standing(app) as pilot:
-        await opened(app, pilot)
-        for letter in "fine":
-            app.post_message(events.Key(letter, letter))
-        await pilot.pause()
-        await pilot.pause(2 * HOLD)
-        assert engine.rewind.asked == []
-        assert "typed in one go" in screen_text(app)
 
 
 async def test_the_second_of_two_keys_counts_once_the_first_could_be_read() -> None:
@@ -167,14 +158,15 @@ async def test_the_second_of_two_keys_counts_once_the_first_could_be_read() -> N
         await opened(app, pilot)
         assert isinstance(app.clock, ManualClock)
         await pilot.press("down")
-        for _ in range(4):
-            await pilot.press("b")
+        for _ in range(2):
+            await press_alone(pilot, "b")
             app.clock.advance(0.9 * SETTLE)
         assert engine.rewind.asked == []
         assert "b came too soon" in screen_text(app)
         assert "Press b again to go back" in page(app)
         app.clock.advance(SETTLE)
-        await pilot.press("pagedown", "b")
+        await pilot.press("pagedown")
+        await press_alone(pilot, "b")
         assert engine.rewind.asked == []
         app.clock.advance(SETTLE)
         await pilot.press("b")
@@ -316,7 +308,7 @@ async def test_the_page_of_forks_names_the_keys_that_work_there_and_no_other_doe
         for key in "bboo":
             app.clock.advance(SETTLE)
             await pilot.press(key)
-        await pilot.pause(2 * HOLD)
+        await pilot.pause(2 * KEY_DELAY)
         assert engine.rewind.asked == []
         assert "undo" not in page(app)
 

@@ -8,7 +8,6 @@ from typing import ClassVar, Final, cast
 
 from rich.cells import cell_len
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import ScrollableContainer
@@ -66,7 +65,6 @@ REMARKED: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE)
 REFUSES: Final = "n"  # on every card
 REMARK: Final = next(key.label for key in keys_of("card") if key.action == "remark")
 _MORE: Final = "plus"  # a second key for more loops, wherever those are offered
-_NO_ANSWERS: Final = frozenset({EDIT_PLAN.action, LOOK.action})
 _MAY_BE_EMPTY: Final = frozenset({REJECT.action, RETRY.action})  # words may follow, or none
 
 
@@ -106,7 +104,6 @@ class CardPane(QuestionWidget):
     )
     LETTERS = _OPTIONS | {k for key in keys_of("card") for k in key.keys}
     BINDINGS: ClassVar[list[BindingType]] = card_bindings(_OPTIONS)
-    IN_BURSTS = frozenset({REFUSES})
 
     class Answered(Message):
         """The user pressed the key of an option."""
@@ -177,7 +174,7 @@ class CardPane(QuestionWidget):
         self.display = card is not None
         self._refresh_rows(fresh=other)
         if other and had_focus and card is None:
-            self.post_message(self.Left())
+            self._leave(self._guard.release())
         elif other and had_focus:
             self.take_focus()
 
@@ -300,13 +297,9 @@ class CardPane(QuestionWidget):
             return False
         return option_at(card, letter) is not None or (letter == REMARK and card.kind in REMARKED)
 
-    def _consents(self, key: str) -> bool:
-        option = option_at(self._card, key) if self._card else None
-        if option == REJECT and self._remarks:
-            return True  # it sends them, and asks no more
-        if option is None or option.takes_text or option.action in _NO_ANSWERS:
-            return False
-        return key != REFUSES
+    def _waiting_words(self, key: str) -> str:
+        option = option_at(self._card, key) if self._card is not None else None
+        return option_words(self._card, option, self.words) if self._card and option else key
 
     def action_option(self, key: str) -> None:
         card = self._card
@@ -315,8 +308,8 @@ class CardPane(QuestionWidget):
         option = option_at(card, key)
         doubt = self.unseen() > 0 or bool(self._remarks)  # which only a no sends
         if option is None:
-            self._no_such_key("+" if key == "plus" else key)
-        elif option.action == EDIT_PLAN.action:
+            return
+        if option.action == EDIT_PLAN.action:
             self._guard.end()  # what comes until the plan has the focus answers nothing
             self.post_message(self.PlanWanted())
         elif option.action == LOOK.action:
@@ -352,7 +345,6 @@ class CardPane(QuestionWidget):
             return
         plan = card.change.result if card.change is not None else self._plan
         if card.kind not in REMARKED or plan is None:
-            self._no_such_key(REMARK)
             return
         if self._rows.chosen or self._rows.step(1):
             self._remarked = self._rows.chosen
@@ -406,13 +398,10 @@ class CardPane(QuestionWidget):
         if event.again:
             self.action_go_to()
 
-    def _other_key(self, event: events.Key) -> None:
-        self._no_such_key(event.character or event.key)
-
-    def _no_such_key(self, key: str) -> None:
+    def _unknown_words(self, key: str) -> str:
         """The key is none of this card (S0-43)."""
         keys = " ".join(o.key for o in self._card.options) if self._card else ""
-        self._show_hint("card.no_such_key", key=key, keys=keys)
+        return self.words("card.no_such_key", key=key, keys=keys)
 
     async def action_scroll_rows(self, action: str) -> None:
         self._rows.unfold()
@@ -443,6 +432,7 @@ class CardPane(QuestionWidget):
 
     def _answer(self, card: Card, option: CardOption, text: str) -> None:
         self._sent = True
+        self._guard.forget()
         self._close_field()
         remarks = self._remarked_steps() if option == REJECT else ()
         self._remarks = {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from contextlib import suppress
 from functools import partial
 from typing import ClassVar, Final, Literal
 
@@ -16,7 +18,7 @@ from textual.reactive import var
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import TextArea
-from textual.worker import Worker
+from textual.worker import Worker, WorkerError
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import digest, half_width
@@ -31,6 +33,7 @@ from duckflow_tui.words.catalogue import Catalogue
 
 NEWLINES: Final = ("ctrl+j", "alt+enter", "shift+enter")  # keys
 WIDE_SPACE: Final = "\u3000"  # written as any character is, though Python has it for unprintable
+LISTED_WITHIN: Final = 0.5  # seconds that Enter waits for the files that ``@`` names
 CHIP: Final = re.compile(r"\[Pasted \d+ lines? · [0-9a-f]{6}\]")
 
 
@@ -287,6 +290,7 @@ class Composer(TextArea, inherit_bindings=False):
         if event.key == "enter":
             event.stop()
             event.prevent_default()
+            await self._list_files()
             self._enter()
         elif (written := event.character) is not None and (
             written == WIDE_SPACE or written != self._as_meant(written)
@@ -416,6 +420,18 @@ class Composer(TextArea, inherit_bindings=False):
             return None
         return self._completions.chosen if self._token() == self._asked else None
 
+    async def _list_files(self) -> None:
+        """Wait a moment for the files that are named at the cursor, however fast they were."""
+        token = self._token()
+        if token is None or token.kind != "file":
+            return
+        if token != self._asked:
+            self._complete()
+        if self._completing is not None and token == self._asked:
+            with suppress(TimeoutError, WorkerError):
+                async with asyncio.timeout(LISTED_WITHIN):
+                    await self._completing.wait()
+
     def _token(self) -> Token | None:
         row, column = self.cursor_location
         return token_at(self.document.get_line(row), column, first_line=row == 0)
@@ -493,9 +509,11 @@ class Composer(TextArea, inherit_bindings=False):
             result = self.replace("\n", (row, column - 1), (row, column))
             self.move_cursor(result.end_location)
             return
-        token = self._token()
-        if token is not None and token.kind == "command":
-            self.take(self._chosen())
+        chosen, token = self._chosen(), self._token()
+        if chosen is not None and token is not None:
+            self.take(chosen)
+            if token.kind == "file" and token.query != chosen.value:
+                return  # the message may go on behind the name
         self.submit()
 
     def _delete_chip(self, key: str) -> bool:

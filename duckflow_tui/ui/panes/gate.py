@@ -18,8 +18,10 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.ui.bindings import KEYS, keys_of
 from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.panes.diff_document import shown_line
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_view import GateView
+from duckflow_tui.ui.panes.key_guard import Typed
 from duckflow_tui.ui.panes.question import QuestionWidget
 
 if TYPE_CHECKING:
@@ -43,13 +45,6 @@ def gate_bindings() -> list[BindingType]:
     return found
 
 
-_FREE: Final = frozenset(
-    name
-    for key in KEYS
-    if key.surface == "diff" or (key.surface == "gate" and key.action in ("details", "whole_diff"))
-    for name in key.keys
-) | {binding.key for binding in cast("list[Binding]", ScrollableContainer.BINDINGS)}
-
 #: Seconds that an answered gate keeps the focus at most while its reply may ask again.
 STAY: Final = 2.0
 
@@ -64,9 +59,9 @@ Alike = Callable[[Gate], Sequence[OperationMessage]]
 class GatePane(GateView):
     """The oldest open gate: what, why, with what consequences, and the keys (S4-60…62, S4-65).
 
-    While part of the request was not on screen, keys did nothing, or remarks would be lost, a key
-    that consents asks once, naming what, and the same key then decides (R14). An answer carries
-    the hashes of exactly what was shown.
+    While part of the request was not on screen, or remarks would be lost, a key that consents asks
+    once, naming what, and the same key then decides (R14). One that allows more than this call
+    shows first exactly what. An answer carries the hashes of exactly what was shown.
 
     Once answered by a key it keeps the focus, and says so, while the same reply may ask again:
     the focus stays for that gate and never comes to it. Whatever is typed meanwhile goes to the
@@ -75,10 +70,9 @@ class GatePane(GateView):
 
     BINDINGS: ClassVar[list[BindingType]] = gate_bindings()
     LETTERS = frozenset(key for keys in keys_of("gate", "diff") for key in keys.keys)
-    #: All but those that answer, or lead to an answer; those that scroll too.
-    FREE = _FREE
-    #: To refuse is always possible.
-    IN_BURSTS = FREE | {"n"}
+    WALKS = frozenset(
+        {"left_square_bracket", "right_square_bracket", "j", "k", "space", "up", "down"}
+    )
 
     class Answered(Message):
         """The user pressed a key of the gate."""
@@ -110,7 +104,6 @@ class GatePane(GateView):
         self._proposed = proposed
         self._alike = alike
         self._whole: WholeDiff | None = None  # it shows the diff of the gate at hand
-        self._asked_missed = 0  # keys that had done nothing when it was last asked about them
         self._stayed_until = float("-inf")  # keys from before were typed between two gates
         self._stay_timer: Timer | None = None
 
@@ -138,11 +131,10 @@ class GatePane(GateView):
         typing = self._line is not None and self._line.has_focus
         had_focus = self.has_focus or typing
         self._sent = False
-        self._guard.forget()
         self._close_field()
         self.show_gate(gate)
         if had_focus and gate is None:
-            self.post_message(self.Left())
+            self._leave(self._guard.release())
         elif had_focus and other:
             self.take_focus()
         elif had_focus:  # the same, shown anew
@@ -177,9 +169,7 @@ class GatePane(GateView):
             self._stay_timer.stop()
             self._stay_timer = None
 
-    def _leave(
-        self, typed: events.Key | events.Paste | None = None, *, pending: bool = False
-    ) -> None:
+    def _leave(self, typed: Sequence[Typed] = (), *, pending: bool = False) -> None:
         self._end_stay()
         super()._leave(typed, pending=pending)
 
@@ -195,27 +185,24 @@ class GatePane(GateView):
 
     # --- keys ------------------------------------------------------------------------------
 
-    def _consents(self, key: str) -> bool:
+    def _can_do(self, key: str) -> bool:
         gate = self._gate
         match _ACTIONS.get(key):
-            case "once":
-                return True
-            case "session":
-                return gate is not None and gate.can_grant_session
-            case "step":
-                return gate is not None and gate.can_grant_step
-            case "only":
-                return gate is not None and bool(gate.grant_only)
-            case "project":
-                return gate is not None and gate.can_grant_project
-            case "routine":
-                return gate is not None and gate.can_grant_routine
-            case "reject":
-                return bool(self._document.remarks)  # which it sends, and asks no more
             case "alternative":
                 return gate is not None and int(key) <= len(gate.alternatives)
+            case "session" | "step" | "only" | "routine" | "project" as choice:
+                return gate is not None and gate.can_grant(GateChoice(choice))
+            case "edit":
+                return gate is not None and gate.can_edit and bool(gate.previews)
             case _:
-                return False
+                return key in self.LETTERS
+
+    def _waiting_words(self, key: str) -> str:
+        if _ACTIONS.get(key) == "once":
+            return self.words("gate.allowing")
+        if _ACTIONS.get(key) == "alternative" and self._gate is not None:
+            return shown_line(self._gate.alternatives[int(key) - 1])
+        return super()._waiting_words(key)
 
     def _open_gate(self) -> Gate | None:
         """The gate, if a key may answer it now."""
@@ -225,37 +212,40 @@ class GatePane(GateView):
         self._approve(GateChoice.ONCE)
 
     def action_session(self) -> None:
-        if self._gate is not None and self._gate.can_grant_session:
-            self._approve(GateChoice.SESSION)
+        self._widen(GateChoice.SESSION)
 
     def action_step(self) -> None:
-        if self._gate is not None and self._gate.can_grant_step:
-            self._approve(GateChoice.STEP)
+        self._widen(GateChoice.STEP)
 
     def action_only(self) -> None:
-        if self._gate is not None and self._gate.grant_only:
-            self._approve(GateChoice.ONLY)
+        self._widen(GateChoice.ONLY)
 
     def action_routine(self) -> None:
-        if self._gate is not None and self._gate.can_grant_routine:
-            self._approve(GateChoice.ROUTINE)
+        self._widen(GateChoice.ROUTINE)
 
     def action_project(self) -> None:
-        """The first time show the rule, with what it would have allowed; then keep it."""
+        self._widen(GateChoice.PROJECT)
+
+    def _widen(self, choice: GateChoice) -> None:
+        """Allow more than this call: the first time show exactly what, then do it."""
         gate = self._open_gate()
-        if gate is None or not gate.can_grant_project:
+        if gate is None or not gate.can_grant(choice):
             return
-        if self._rule.display:
-            self._approve(GateChoice.PROJECT)
+        if self._scope is choice:
+            self._approve(choice)
         elif self._document.takes_nothing:
             self._show_hint("gate.takes_nothing")
         else:
-            self.show_rule(self._alike(gate) if self._alike else ())
-            self._guard.begin(twice=True)  # nobody has read it yet
+            try:
+                self.show_scope(choice, self._alike(gate) if self._alike else ())
+            except ValueError:  # it can be allowed once only
+                self.show_scope(None)
+                self._show_hint("shell.answer_refused")
+            self._guard.begin()  # nobody has read it yet
 
     def action_escape(self) -> None:
-        if self._rule.display and self._line is None:
-            self.show_rule(None)
+        if self._scope is not None and self._line is None:
+            self.show_scope(None)
         elif self._details.display and self._line is None:
             self.show_details(shown=False)
         else:
@@ -263,13 +253,13 @@ class GatePane(GateView):
 
     def action_details(self) -> None:
         """Everything about it, or no more than what decides."""
-        if self._is_here:
+        if self._ready:
             self.show_details(shown=not self._details.display)
 
     def action_whole_diff(self) -> None:
         """The diff on the whole screen, with the keys of the gate."""
         gate = self._gate
-        if self._is_here and gate is not None and gate.previews:
+        if self._ready and gate is not None and gate.previews:
             from duckflow_tui.ui.screens.whole_diff import WholeDiff
 
             self._guard.end()  # what comes until the screen has the keys answers nothing
@@ -281,14 +271,13 @@ class GatePane(GateView):
         that was pressed there, which was guarded there.
         """
         whole, self._whole = self._whole, None
-        self._guard.begin(settled=key is not None)
+        if self.has_focus:
+            self._guard.begin()
         if whole is None or gate != self._gate:
             return
         self._view.go_on_at(whole.at)
         if key is not None:
             await self._act(key)
-            if self._guard.on:
-                self._guard.begin(twice=True)  # nobody has read what it came to
 
     def action_reject(self) -> None:
         """With remarks at once: they are the reason. Else ask for one."""
@@ -340,7 +329,7 @@ class GatePane(GateView):
     def action_remark(self) -> None:
         """Write on the line at the cursor."""
         gate = self._gate
-        if not self._is_here or gate is None:
+        if not self._ready or gate is None:
             return
         if gate.previews and self._over is None:
             self._pane.write(self)
@@ -361,7 +350,7 @@ class GatePane(GateView):
         self._choose(self._view.action_only_hunk)
 
     def _choose(self, change: Callable[[], None]) -> None:
-        if not self._is_here:
+        if not self._ready:
             return
         whole = self._view.whole
         if whole is None:
@@ -388,17 +377,14 @@ class GatePane(GateView):
 
     def _approve(self, choice: GateChoice) -> None:
         gate = self._open_gate()
-        if self._rule.display and choice is not GateChoice.PROJECT:
-            self.show_rule(None)
         if gate is None:
             return
+        if self._scope not in (None, choice):
+            self.show_scope(None)
         if self._document.takes_nothing:
             self._show_hint("gate.takes_nothing")
             return
-        missed = len(self._guard.missed)
-        if missed != self._asked_missed:  # more of them than were named
-            self._asked_missed, self._unread_for = missed, ""
-        why = bool(missed or self.unseen() or self._document.remarks)  # these would be lost
+        why = bool(self.unseen() or self._document.remarks)  # these would be lost
         if self._asks_first(choice, why=why):
             return
         left_out = tuple(sorted(self._document.left_out))
@@ -414,6 +400,7 @@ class GatePane(GateView):
             **fields,
         )
         self._sent = True
+        self._guard.forget()
         self._close_field()
         self.post_message(self.Answered(answer))
         if len(self.gates) > 1:

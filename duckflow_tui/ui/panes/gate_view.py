@@ -26,8 +26,9 @@ from duckflow_tui.ui.panes.gate_words import (
     figures_of,
     headline,
     key_hints,
+    letter_of,
     point_rows,
-    rule_rows,
+    scope_rows,
     sentence_rows,
     title_of,
     unread_hints,
@@ -116,6 +117,7 @@ class GateView(QuestionWidget):
         self._beside = beside
         self._document = DiffDocument()
         self._gate: Gate | None = None
+        self._scope: GateChoice | None = None  # the answer whose scope is shown
         self._call_id = ""  # of the gate that is shown, or was last
         self._points = RequestView(lambda size: self._shares(size).points, id="gate-points")
         self._arguments = RequestView(lambda size: self._shares(size).arguments, id="gate-args")
@@ -172,6 +174,7 @@ class GateView(QuestionWidget):
         """
         self._gate = gate
         self._hint, self._unread_for = "", ""
+        self._scope = None
         self._rule.display, self._details.display, self._points.display = False, False, True
         self._details.show((), fresh=True)
         self._pane.stop_writing()
@@ -194,14 +197,15 @@ class GateView(QuestionWidget):
         self._place_diff()
         self._refresh_rows(fresh=True)
 
-    def show_rule(self, alike: Sequence[OperationMessage] | None) -> None:
-        """Show the rule that ``p`` would keep in place of the request, beside calls that asked for
-        the same; None: the request again.
+    def show_scope(self, choice: GateChoice | None, alike: Sequence[OperationMessage] = ()) -> None:
+        """Show what this answer would allow in place of the request, and of a rule for the project
+        the calls that asked for the same; None: the request again.
         """
-        self._rule.display, self._points.display = alike is not None, alike is None
+        self._scope = choice
+        self._rule.display, self._points.display = choice is not None, choice is None
         self._details.display = False
-        if self._gate is not None and alike is not None:
-            self._rule.show(rule_rows(self._gate, alike, self.words), fresh=True)
+        if self._gate is not None and choice is not None:
+            self._rule.show(scope_rows(self._gate, choice, alike, self.words), fresh=True)
         self._hint, self._unread_for = "", ""
         self._place_diff()
         self._refresh_rows(fresh=False)
@@ -209,7 +213,7 @@ class GateView(QuestionWidget):
     def show_details(self, *, shown: bool) -> None:
         """Everything about the gate in place of the sentence and the diff, or those again."""
         self._details.display, self._points.display = shown, not shown
-        self._rule.display = False
+        self._rule.display, self._scope = False, None
         if shown:
             self._details.scroll_to(0, 0, animate=False)
         self._hint = ""
@@ -293,8 +297,9 @@ class GateView(QuestionWidget):
         if self._line is not None:
             writes = "gate.hint_reason" if self._line is self._field else "gate.hint_remark"
             hint = self._hint or self.words(writes)
-        elif self._rule.display:
-            hint = self._hint or self.words("gate.rule.hint")
+        elif self._scope is not None:
+            letter = letter_of(self._scope)
+            hint = self._hint or self.words("gate.rule.hint", key=letter)
         self.border_title = self._title().text
         room = max(0, self.size.width - 2)
         self.border_subtitle = Text(fit(hint, room), style=palette.accent, no_wrap=True)
@@ -303,18 +308,16 @@ class GateView(QuestionWidget):
             hints = (KeyHint("✓", self.words("gate.answered_hint")),)
         else:
             unread = self._unread() if self._unread_for else ""
-            remarks, missed = len(self._document.remarks), self._guard.missed
-            if (unread or remarks or missed) and self._unread_for:
+            remarks = len(self._document.remarks)
+            if (unread or remarks) and self._unread_for:
                 choice = GateChoice(self._unread_for)
-                hints = unread_hints(
-                    gate, self.words, choice, self._document, unread, self._way(), missed
-                )
+                hints = unread_hints(gate, self.words, choice, remarks, unread, self._way())
             else:
                 hints = key_hints(
                     gate,
                     self.words,
                     width=self.size.width,
-                    rule=self._rule.display,
+                    scope=self._scope,
                     whole=self._details.display,
                     remarks=remarks,
                 )

@@ -15,11 +15,12 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from duckflow_tui.safety.hosts import ON_NETWORK
+from duckflow_tui.safety.policy import grant_for
 from duckflow_tui.safety.safe_text import SafeText, visible_line
-from duckflow_tui.session.decisions import granted_words
+from duckflow_tui.session.decisions import rule_words
 from duckflow_tui.state.base import calendar
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import IN_SANDBOX, Gate, GateChoice
+from duckflow_tui.state.gates import IN_SANDBOX, WIDENS, Gate, GateChoice
 from duckflow_tui.state.operations import Effect, Risk, Zone
 from duckflow_tui.state.session import HOLDS
 from duckflow_tui.ui.bindings import keys_of
@@ -252,21 +253,22 @@ def _real_places(gate: Gate, words: Catalogue) -> list[SafeText]:
     return [words("gate.leads_to", path=p) for p in gate.impact.places if p not in named]
 
 
-def rule_rows(gate: Gate, alike: Sequence[OperationMessage], words: Catalogue) -> list[QuestionRow]:
-    """The rule that a second ``p`` keeps for the project: its exact pattern, how long it holds, and
-    what it would have allowed in this session.
+def scope_rows(
+    gate: Gate, choice: GateChoice, alike: Sequence[OperationMessage], words: Catalogue
+) -> list[QuestionRow]:
+    """Exactly what an answer allows that allows more than this call, and for how long; of a rule
+    for the project what it would have allowed in this session too.
     """
-    runs = gate.effect is Effect.EXECUTE
-    operation, space, what = gate.grant_pattern.partition(" ")
-    asks = "gate.rule.asks_still_run" if runs else "gate.rule.asks_still"
-    pattern = visible_line(f"{words.plain(operation)}{space}{what}")
-    if said := granted_words(what, words):
-        pattern, asks = SafeText(said), "gate.rule.asks_still_hosts"
+    grant = grant_for(gate, "", choice)
     rows = [
-        QuestionRow(words("gate.rule.pattern"), pattern, tone="notice"),
-        QuestionRow(words("gate.rule.holds"), words("gate.rule.holds_how")),
-        QuestionRow(words("gate.rule.asks"), words(asks)),
+        QuestionRow(words("gate.rule.pattern"), SafeText(rule_words(grant, words)), tone="notice"),
+        QuestionRow(words("gate.rule.holds"), words(f"gate.rule.holds_{choice}")),
     ]
+    if choice is not GateChoice.PROJECT:
+        return rows
+    asks = "asks_still_run" if gate.effect is Effect.EXECUTE else "asks_still"
+    asks = "asks_still_hosts" if grant.path.startswith(ON_NETWORK) else asks
+    rows.append(QuestionRow(words("gate.rule.asks"), words(f"gate.rule.{asks}")))
     refused = sum(m.answer is not None and not m.answer.approves for m in alike)
     said = words("gate.rule.none_before")
     if alike:
@@ -278,8 +280,8 @@ def rule_rows(gate: Gate, alike: Sequence[OperationMessage], words: Catalogue) -
     for message in reversed(alike):
         then = calendar(message.at)
         at = f"{then:%H:%M}  " if then else ""
-        choice = message.answer.choice if message.answer is not None else "none"
-        answered = words(f"gate.rule.was.{choice}")
+        then_chosen = message.answer.choice if message.answer is not None else "none"
+        answered = words(f"gate.rule.was.{then_chosen}")
         why = shown_line(message.reasoning.strip())
         rows.append(QuestionRow("", SafeText(f"{at}{answered}  {why}".rstrip()), tone="quiet"))
     return rows
@@ -397,7 +399,14 @@ def _argument(name: str, value: Any, words: Catalogue) -> Iterator[tuple[str, bo
 
 
 _LETTERS: Final = {key.action: key.label for key in keys_of("gate")}
-_MISSED: Final = 6  # keys that did nothing and are named
+#: Answers that allow more than this call, in the order of the keys.
+_SCOPES: Final = (
+    GateChoice.SESSION,
+    GateChoice.ONLY,
+    GateChoice.STEP,
+    GateChoice.PROJECT,
+    GateChoice.ROUTINE,
+)
 _REMARK: Final = next(key.label for key in keys_of("diff") if key.action == "remark")
 
 
@@ -459,18 +468,16 @@ def key_hints(
     words: Catalogue,
     *,
     width: int,
-    rule: bool = False,
+    scope: GateChoice | None = None,
     whole: bool = False,
     remarks: int = 0,
 ) -> tuple[KeyHint, ...]:
-    """The letters that this gate answers to; ``rule``: a rule for the project is shown,
+    """The letters that this gate answers to; ``scope``: what this answer allows is shown,
     ``whole``: everything about it is; ``remarks``: so many were written.
     """
     once = KeyHint(_LETTERS["once"], words("gate.key.once"))
-    keep = _LETTERS["project"][:1]  # the second press is of the same key
-    if rule:
-        back = KeyHint("Esc", words("gate.key.back"))
-        return KeyHint(keep, words("gate.key.keep_rule")), back, once
+    if scope is not None:
+        return _scope_hint(gate, words, scope), KeyHint("Esc", words("gate.key.back")), once
     hints = [once, _reject_hint(words, remarks)]
     if gate.can_edit:
         hints.append(KeyHint(_LETTERS["edit"], words("gate.key.edit")))
@@ -480,17 +487,8 @@ def key_hints(
         remark = KeyHint(_REMARK, words("gate.key.remark"))
         if _cells((*hints, remark, *looks)) <= width:  # it may not cost the diff a line
             hints.append(remark)
-    scopes: list[KeyHint] = []
-    if gate.can_grant_session:
-        scopes.append(_session_hint(gate, words))
-    if gate.grant_only:
-        scopes.append(_only_hint(gate, words))
-    if gate.can_grant_step:
-        scopes.append(KeyHint(_LETTERS["step"], words("gate.key.step")))
-    if gate.can_grant_project:
-        scopes.append(KeyHint(keep, words("gate.key.project")))
-    if gate.can_grant_routine:
-        scopes.append(_routine_hint(words))
+    wide = (c for c in _SCOPES if gate.can_grant(c))
+    scopes = [_scope_hint(gate, words, choice, first=True) for choice in wide]
     if _cells((*hints, *scopes, *looks)) > width:
         return *hints, *looks, *scopes  # what says the most comes last, on lines of its own
     return *hints, *scopes, *looks
@@ -507,35 +505,41 @@ def _reject_hint(words: Catalogue, remarks: int) -> KeyHint:
     return KeyHint(_LETTERS["reject"], words("gate.key.reject_with", count=remarks))
 
 
-def _session_hint(gate: Gate, words: Catalogue) -> KeyHint:
+def letter_of(choice: GateChoice) -> str:
+    """The key that gives this answer; one that widens rights is pressed twice."""
+    return _LETTERS[choice][:1]
+
+
+def _scope_hint(
+    gate: Gate, words: Catalogue, choice: GateChoice, *, first: bool = False
+) -> KeyHint:
+    """What an answer would allow that allows more than this call; ``first``: it is shown next."""
+    text = words(f"gate.key.{choice}") if choice in (GateChoice.STEP, GateChoice.ROUTINE) else ""
+    if choice is GateChoice.PROJECT:
+        text = words("gate.key.project" if first else "gate.key.keep_rule")
+    elif choice is GateChoice.ONLY:
+        what = gate.grant_only.partition(f" {IN_SANDBOX} ")[2]
+        text = words("gate.key.only", what=visible_line(what))
+    elif choice is GateChoice.SESSION:
+        text = _session_words(gate, words)
+    return KeyHint(letter_of(choice), text)
+
+
+def _session_words(gate: Gate, words: Catalogue) -> SafeText:
     """What ``s`` would allow; the whole place where the title does not show it."""
-    letter = _LETTERS["session"]
     if _is_for_all_held(gate):
-        return KeyHint(letter, words("gate.key.sandbox"))
+        return words("gate.key.sandbox")
     operation, _, what = gate.grant_pattern.partition(" ")
     if what.startswith(ON_NETWORK):
         hosts = ", ".join(what.removeprefix(ON_NETWORK).split())
-        return KeyHint(letter, words("gate.key.session_hosts", hosts=visible_line(hosts)))
+        return words("gate.key.session_hosts", hosts=visible_line(hosts))
     if gate.operation.startswith("mcp."):  # behind a # stands what its server says of it
         what = gate.grant_pattern.partition("#")[0]
     elif gate.effect is Effect.WRITE and gate.previews:
         if what == gate.previews[0].path:
             what = what.rpartition("/")[2]
-        return KeyHint(letter, words("gate.key.session_edits", what=visible_line(what)))
-    return KeyHint(
-        letter, words("gate.key.session", what=visible_line(what or words.plain(operation)))
-    )
-
-
-def _only_hint(gate: Gate, words: Catalogue) -> KeyHint:
-    """The command that ``x`` would allow."""
-    what = gate.grant_only.partition(f" {IN_SANDBOX} ")[2]
-    return KeyHint(_LETTERS["only"], words("gate.key.only", what=visible_line(what)))
-
-
-def _routine_hint(words: Catalogue) -> KeyHint:
-    """All the work that ``a`` would allow."""
-    return KeyHint(_LETTERS["routine"], words("gate.key.routine"))
+        return words("gate.key.session_edits", what=visible_line(what))
+    return words("gate.key.session", what=visible_line(what or words.plain(operation)))
 
 
 UnreadWay = Literal["up", "down", "both"]
@@ -545,27 +549,18 @@ def unread_hints(
     gate: Gate,
     words: Catalogue,
     choice: GateChoice,
-    document: DiffDocument,
+    remarks: int,
     unread: str,
     way: UnreadWay,
-    missed: Sequence[str],
 ) -> tuple[KeyHint, ...]:
-    """The question before this answer to a gate where keys did nothing, part was not on screen
-    (R14), or remarks would be lost. The same key then decides; ``way`` is where the rest lies.
+    """The question before this answer to a gate where part of it was not on screen (R14), or
+    remarks would be lost. The same key then decides; ``way`` is where the rest lies.
     """
-    scope = _session_hint(gate, words).text if choice is GateChoice.SESSION else ""
-    scope = _only_hint(gate, words).text if choice is GateChoice.ONLY else scope
-    scope = _routine_hint(words).text if choice is GateChoice.ROUTINE else scope
-    remarks, asks = len(document.remarks), list[str]()
-    allow = words("gate.unread.allow_scope", what=scope) if scope else words("gate.unread.allow")
-    if missed:
-        some = " ".join(missed[:_MISSED]) + (" …" if len(missed) > _MISSED else "")
-        asks.append(words("gate.unread.missed", count=len(missed), keys=some))
-        total, out = len(document.hunks), len(document.left_out)
-        if total > 1:
-            key = "gate.unread.allow_some" if out else "gate.unread.allow_all"
-            allow = words(key, count=total - out, total=total)
-            allow = SafeText(f"{allow} · {scope}") if scope else allow
+    asks: list[str] = []
+    allow = words("gate.unread.allow")
+    if choice in WIDENS:
+        scope = _scope_hint(gate, words, choice)
+        allow = words("gate.unread.allow_scope", what=scope.text)
     if unread:
         asks.append(words("gate.unread.asks", what=unread))
     if remarks:
@@ -573,7 +568,7 @@ def unread_hints(
     show = KeyHint(words(f"gate.unread.scroll.{way}"), words("gate.unread.show"))
     return (
         KeyHint("", words("gate.unread.joint").join(asks), asks=True),
-        KeyHint(_LETTERS[choice][:1], allow),
+        KeyHint(letter_of(choice), allow),
         _reject_hint(words, remarks),
         *((show,) if unread else ()),
     )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from textual import events
 from textual.message_pump import MessagePump
@@ -18,12 +17,10 @@ from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.base import Clock
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.textual_private import bindings_of, pump_above
+from duckflow_tui.words.catalogue import Catalogue
 
 #: Keys beside characters that a message is written with; they follow what was typed before them.
 COMPOSED: Final = frozenset({"enter", "backspace"})
-
-#: What is printed on keys that write nothing to be seen.
-_PRINTED: Final = {"escape": "Esc", "enter": "Enter", "backspace": "Backspace"}
 
 #: Seconds that keys are held back at most, should what they wait for never come.
 _LONGEST: Final = 0.5
@@ -106,12 +103,15 @@ class InlineField(Input):
         if await self.take(event):
             event.stop()
             event.prevent_default()
+        elif not self.display:  # what is behind Enter is for the widget it stands in to hand on
+            event.prevent_default()
 
     async def on_paste(self, event: events.Paste) -> None:
         await self._order.turn()
-        event.stop()
         event.prevent_default()
-        self.take_paste(event)
+        if self.display:
+            event.stop()
+            self.take_paste(event)
 
     async def take(self, event: events.Key) -> bool:
         """Do at once what the key does here; False for a key that does nothing here."""
@@ -142,178 +142,206 @@ class InlineField(Input):
         self._done(self.value)
 
 
-#: Seconds after the focus came in which keys are ignored: they were meant for another place.
+#: Seconds in which nothing is answered after what asks, or what it asks, came into view: a key that
+#: comes sooner was meant for another place.
 SETTLE: Final = 0.3
 
-#: The same where the focus came by itself, to a question that the user did not turn to: nobody
-#: has read it sooner, and the next key may still be meant for the one before.
-SETTLE_UNASKED: Final = 1.0
-
-#: Seconds without a key that end a text whose first keys did nothing: until then its letters
-#: were not pressed for their own sake either.
-SILENCE: Final = 0.3
-
-#: Seconds between two keys of one burst at most: nobody presses two keys so fast.
-BURST: Final = 0.005
-
-#: Seconds that a key which consents waits for the next. A text that was pasted or typed ahead
-#: brings it sooner, a finger hardly ever; nobody feels the wait.
-HOLD: Final = 0.03
-
+#: Seconds that a key waits before it acts. People who write press the next one sooner.
+DELAY = 0.4
 
 Act = Callable[[], Awaitable[object]]
+Typed = events.Key | events.Paste
 
-
-@dataclass(frozen=True, slots=True)
-class _Held:
-    event: events.Key
-    act: Act
+#: How the newest key stands: it waits and will act, came within ``SETTLE``, came again while it
+#: waited (as one that is held down does), does nothing here, or was taken back by another key.
+Standing = Literal["", "waits", "too_soon", "repeated", "unknown", "taken_back"]
 
 
 class KeyGuard:
-    """Belongs to one widget that asks. Every key and paste that comes to it goes by here first."""
+    """Decides for one widget that asks whether a key answers or belongs to a text.
 
-    def __init__(self, owner: Widget, clock: Clock) -> None:
+    Nothing acts within ``SETTLE`` of ``begin``. A printable key acts after ``DELAY``, or with
+    Enter; another one within ``DELAY`` before or behind it makes both the beginning of a text,
+    which goes to ``hand_on`` whole, and so does a paste. ``show`` is called when ``standing`` is
+    another.
+    """
+
+    def __init__(
+        self,
+        owner: Widget,
+        clock: Clock,
+        hand_on: Callable[[Sequence[Typed]], None],
+        show: Callable[[], None],
+    ) -> None:
         self._owner = owner
         self._clock = clock
+        self._hand_on = hand_on
+        self._show = show
         self._since: float | None = None
-        self._settles = SETTLE  # seconds that this takes, from then on
-        self._unasked = False  # the focus is about to come by itself
-        self._twice = False  # a key was pressed once, and is to be pressed again
-        self._idle: float | None = None  # when a key did nothing last
-        self._last = float("-inf")
-        self._held: _Held | None = None
-        self._timer: Timer | None = None
-        self._missed: list[str] = []  # keys that did nothing since the focus came
-        self._before = ""  # typed right before it came, and meant for here
+        #: Printable keys since the last pause. A single letter stays behind a pause: where a space
+        #: follows it was a word.
+        self._typed: list[events.Key] = []
+        self._walks = False  # all of them are keys that are pressed many times in a row
+        self._timer: Timer | None = None  # runs out ``DELAY`` behind the newest of them
+        self._act: Act | None = None  # what that one does then
+        self._is_seen = False  # the screen was drawn since it came
+        self.standing: Standing = ""
 
-    # --- the focus ---------------------------------------------------------------------------
-
-    def unasked(self) -> None:
-        """The focus is about to come, and not because the user wants it here."""
-        self._unasked = True
-
-    def begin(self, *, unasked: bool = False, twice: bool = False, settled: bool = False) -> None:
-        """What the user looks at is new, or the focus is: keys are ignored for ``SETTLE``, or for
-        ``SETTLE_UNASKED`` where the user did not go there, or, once ``settled`` at a page that
-        leads here, not at all. ``twice``: a key is to be pressed again.
-        """
-        self._twice = twice
-        self._settles = SETTLE_UNASKED if unasked or self._unasked else SETTLE * (not settled)
-        self._unasked = False
+    def begin(self) -> None:
+        """What is asked came into view just now."""
         self._since = self._clock.monotonic()
-        self._idle = None
-        self._drop()
+        self._act = None
+        self._stand("")
 
     def end(self) -> None:
         """No key is meant for this any more, until ``begin``."""
         self._since = None
-        self._drop()
+        self.forget()
+
+    def forget(self) -> None:
+        """What was typed here has had its effect, or shall have none."""
+        self._typed.clear()
+        self._act = None
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        self._stand("")
+
+    def release(self) -> Sequence[Typed]:
+        """Forget the keys that still wait, which are given back: what they could answer is gone."""
+        typed = [*self._typed] if self.holding else []
+        self.forget()
+        return typed
 
     @property
     def on(self) -> bool:
-        """Whether keys are meant for this; those that decide nothing act then."""
+        """Whether keys are meant for this."""
         return self._since is not None
 
     @property
     def settled(self) -> bool:
-        """Whether every key acts."""
-        return self._since is not None and self._passed(self._since) >= self._settles
-
-    @property
-    def came_by_itself(self) -> bool:
-        """Whether keys do nothing yet because the focus came without the user's doing."""
-        return self._settles > SETTLE and not self.settled
-
-    def idle(self) -> None:
-        """A key did nothing here: what follows it without a pause does nothing either."""
-        self._idle = self._clock.monotonic()
-
-    def miss(self, event: events.Key) -> None:
-        """The key did nothing, and who pressed it may believe that it did."""
-        self.idle()
-        if not self.settled and (self._twice or self.came_by_itself):
-            return  # what is to be read then says so
-        name = visible_line(event.character) if writes(event) and event.character else ""
-        self._missed.append(name if name.strip() else _PRINTED.get(event.key, event.key))
-
-    def came_before(self, text: str) -> None:
-        """All of this was typed behind the key that led here, and went to another place."""
-        self._before = visible_line(text)
-
-    @property
-    def missed(self) -> list[str]:
-        """The keys that did nothing here, as they are printed."""
-        return [*self._before.replace(" ", ""), *self._missed]
-
-    def forget(self) -> None:
-        """Count keys that do nothing anew."""
-        self._missed.clear()
-        self._before = ""
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether a key comes in the middle of a text whose keys did nothing until now."""
-        return self._idle is not None and self._passed(self._idle) < SILENCE
-
-    def _passed(self, since: float) -> float:
+        """Whether keys may act."""
         # A little more, because 0.9 - 0.6 is less than 0.3.
-        return self._clock.monotonic() - since + 1e-6
-
-    # --- bursts ------------------------------------------------------------------------------
+        return self._since is not None and self._clock.monotonic() - self._since + 1e-6 >= SETTLE
 
     @property
     def holding(self) -> bool:
-        """Whether a key waits, because the next could make it a part of a text."""
-        return self._held is not None
+        """Whether the next key may still turn the newest one into a part of a text."""
+        return self._timer is not None
 
-    def begins(self, event: events.Key) -> bool:
-        """Whether no other key came right before it. To be asked of every key."""
-        apart = event.time - self._last >= BURST
-        self._last = event.time
-        return apart
+    @property
+    def newest(self) -> str:
+        """The newest key of ``standing``, as it is printed; empty for none."""
+        return visible_line(self._typed[-1].character or "") if self._typed else ""
 
-    def hold(self, event: events.Key, act: Act) -> None:
-        """Let ``act`` follow on this key, unless another comes within ``HOLD``."""
-        self._drop()
-        self._held = _Held(event, act)
-        self._timer = self._owner.set_timer(HOLD, self._due)
+    async def take(self, event: events.Key, act: Act | None, *, walks: bool = False) -> bool:
+        """Take a key that does ``act``, or nothing here; False for one that may act as ever.
 
-    async def first_of_text(self, event: events.Key | events.Paste) -> events.Key | None:
-        """The key that was held and is the first of a text which goes on with ``event``.
-
-        A held key whose time is over acts now; one that a key of another kind came right behind
-        was no part of a text, and does nothing either.
+        ``walks``: it decides nothing and is pressed many times in a row, so it acts at once.
         """
-        held = self._held
-        if held is None:
-            return None
-        if event.time - held.event.time >= HOLD:  # the timer is late
-            await self._act(held)
-            return None
-        self._drop()
-        if writes(event) or composes(event):
-            return held.event
-        self.miss(held.event)
-        return None
+        if not writes(event):
+            return await self._take_other(event)
+        before = self._typed[-1] if self._typed else None
+        again = before is not None and before.key == event.key
+        goes_on = before is not None and _is_space(event) and not _is_space(before)
+        if self.holding and not again and (goes_on or not (walks and self._walks)):
+            self._pass_on(event)
+            return True
+        repeated = self.holding and again and not walks
+        if not goes_on and (not self.holding or (again and walks)):
+            self._typed.clear()
+        self._walks = walks and (self._walks or not self._typed)
+        self._typed.append(event)
+        self._act = None
+        self._wait()
+        if not self.settled:
+            self._stand("too_soon")
+        elif repeated:
+            self._stand("repeated")
+        elif walks and not goes_on and act is not None:
+            self._stand("")
+            await act()
+        elif act is not None:
+            self._act = act
+            self._is_seen = False
+            self._owner.call_after_refresh(self._see, self._timer)
+            self._stand("waits")
+        elif event.character is not None and not event.character.isascii():
+            self._pass_on()  # of an input method: no key of anything
+        else:
+            self._stand("unknown")
+        return True
 
-    def _due(self) -> None:
-        """Behind the keys that were read already and are on their way, through app and owner."""
-        held, owner = self._held, self._owner
-        if held is None:
-            return
-        host_of(owner).call_later(lambda: owner.call_later(self._act, held))
+    def words(self, words: Catalogue, what: str = "") -> str:
+        """How the newest key stands, where that is to be said; ``what`` it will do."""
+        if self.standing in ("", "unknown"):
+            return ""
+        return words(f"guard.{self.standing}", key=self.newest, what=what)
 
-    async def _act(self, held: _Held) -> None:
-        if self._held is held:
-            self._drop()
-            await held.act()
+    def take_paste(self, event: events.Paste) -> None:
+        """A paste is a text, with what was typed right before it."""
+        if not self.holding:
+            self._typed.clear()
+        self._pass_on(event)
 
-    def _drop(self) -> None:
-        self._held = None
+    async def _take_other(self, event: events.Key) -> bool:
+        """A key that writes nothing: Enter confirms what can be seen, any other takes it back."""
+        if event.key == "enter" and self.holding and not self._walks:
+            act = self._act
+            if act is None or not self._is_seen:
+                self._pass_on(event)
+                return True
+            self._end_wait()
+            await act()
+            return True
+        taken_back = self._act is not None
+        self.forget()
+        self._stand("taken_back" if taken_back else "")
+        return False
+
+    def _pass_on(self, event: Typed | None = None) -> None:
+        typed: list[Typed] = [*self._typed, event] if event is not None else [*self._typed]
+        self.forget()
+        self._hand_on(typed)
+
+    def _wait(self) -> None:
         if self._timer is not None:
             self._timer.stop()
+        self._timer = self._owner.set_timer(DELAY, self._run_out)
+
+    def _end_wait(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self._act = None
+        self._stand("")
+
+    def _see(self, timer: Timer | None) -> None:
+        self._is_seen |= timer is self._timer
+
+    def _run_out(self) -> None:
+        """Behind the keys that were read already and are on their way, through app and owner."""
+        owner, timer = self._owner, self._timer
+        host_of(owner).call_later(lambda: owner.call_later(self._pause, timer))
+
+    async def _pause(self, timer: Timer | None) -> None:
+        """Nothing came behind the newest key."""
+        if timer is None or timer is not self._timer:
+            return
+        if self._act is None:
             self._timer = None
+            return
+        act = self._act
+        self._end_wait()
+        await act()
+
+    def _stand(self, standing: Standing) -> None:
+        if standing or self.standing:
+            self.standing = standing
+            self._show()
+
+
+def _is_space(event: events.Key) -> bool:
+    return event.character is not None and event.character.isspace()
 
 
 def writes(event: events.Key | events.Paste) -> bool:

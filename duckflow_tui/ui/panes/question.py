@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Final
 
 from rich.cells import cell_len
@@ -19,7 +20,7 @@ from textual.widget import Widget
 from duckflow_tui.state.base import Clock
 from duckflow_tui.state.gates import Remark
 from duckflow_tui.ui.host import names_key, press_clicked
-from duckflow_tui.ui.panes.key_guard import SETTLE, InlineField, KeyGuard, anew, composes, writes
+from duckflow_tui.ui.panes.key_guard import InlineField, KeyGuard, Typed, anew, composes, writes
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit, ink, wrap
 from duckflow_tui.ui.textual_private import bindings_of, half_width_key
@@ -199,14 +200,12 @@ class OptionRows(KeyRow):
 class QuestionWidget(Vertical, can_focus=True):
     """A question that waits for the user's key: what a gate and a card have in common.
 
-    It never takes the focus by itself. Within ``SETTLE`` seconds of the focus arriving, and in a
-    text, only keys act that decide nothing. A key that consents acts alone: with others right
-    behind it, it is the beginning of a text, and all of it goes to the composer.
+    It never takes the focus by itself. Its keys pass a ``KeyGuard``; a text that is typed here goes
+    to the composer, and the focus with it.
     """
 
     LETTERS: ClassVar[frozenset[str]] = frozenset()  # keys that do something here
-    IN_BURSTS: ClassVar[frozenset[str]] = frozenset()  # those that act right behind others too
-    FREE: ClassVar[frozenset[str]] = frozenset()  # keys that decide nothing: they always act
+    WALKS: ClassVar[frozenset[str]] = frozenset()  # those pressed in a row, which decide nothing
 
     words: var[Catalogue] = var(Catalogue)
     yields: var[bool] = var(False)  # some room to the chat, where something was said
@@ -223,13 +222,11 @@ class QuestionWidget(Vertical, can_focus=True):
     class Left(Message):
         """The user is done here: the composer should have the focus.
 
-        ``typed`` is a key or a paste that was meant for the composer; ``pending`` says that the
-        user left without an answer.
+        ``typed`` is what was meant for the composer; ``pending`` says that the user left without an
+        answer.
         """
 
-        def __init__(
-            self, typed: events.Key | events.Paste | None = None, *, pending: bool = False
-        ) -> None:
+        def __init__(self, typed: Sequence[Typed] = (), *, pending: bool = False) -> None:
             super().__init__()
             self.typed = typed
             self.pending = pending
@@ -240,16 +237,13 @@ class QuestionWidget(Vertical, can_focus=True):
 
     def __init__(self, clock: Clock, keys: KeyRow, *, field_id: str, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._guard = KeyGuard(self, clock)
+        self._guard = KeyGuard(self, clock, self._leave, self._show_standing)
         self._sent = False  # it has been answered and only waits to go
         self._staying = False  # it was, and keeps the focus for what the same reply asks next
         self._leaving = False  # the composer is about to get the focus
         self._hint = ""  # why the last key did nothing
-        self._too_soon = ""  # the same, where it came too soon: it stays while a text follows
-        self._now = clock.monotonic
         #: The answer that was asked about first, as part of the question was not on screen.
         self._unread_for = ""
-        self._asked_at = 0.0  # when that was
         self._field = InlineField(self._submit, id=field_id)
         self._keys = keys
 
@@ -267,20 +261,26 @@ class QuestionWidget(Vertical, can_focus=True):
         """The user wrote this in the line of the question."""
         raise NotImplementedError
 
-    def _consents(self, key: str) -> bool:
-        """Whether the key alone answers, and is no plain no."""
-        raise NotImplementedError
-
     def answers_to(self, letter: str) -> bool:
         """Whether it is a letter or digit that does something here."""
         return letter in self.LETTERS
+
+    def _can_do(self, key: str) -> bool:
+        """Whether the key does something here now."""
+        return self.answers_to(key)
 
     def _is_over(self, event: events.Key | events.Paste) -> bool:
         """Whether what is typed now is no answer any more."""
         return self._sent or self._leaving
 
-    def _other_key(self, event: events.Key) -> None:
-        """A character was pressed that does nothing here."""
+    def _waiting_words(self, key: str) -> str:
+        """What the key is about to do."""
+        hints = (hint.text for hint in self._keys.hints if hint.letter == key)
+        return next(hints, key)
+
+    def _unknown_words(self, key: str) -> str:
+        """Which keys there are, for one that does nothing here."""
+        return ""
 
     @property
     def _line(self) -> InlineField | None:
@@ -289,25 +289,22 @@ class QuestionWidget(Vertical, can_focus=True):
 
     def _asks_first(self, answer: str, *, why: bool) -> bool:
         """Whether this answer does not stand yet: there is a reason ``why`` it should be asked
-        about, and it was not, or a moment ago, so that nobody has read what is asked.
+        about, and it was not.
         """
-        if not why:
+        if not why or self._unread_for == answer:
             return False
-        now = self._now()
-        if self._unread_for != answer:
-            self._unread_for, self._asked_at, self._hint = answer, now, ""
-            self._refresh_frame()
-            return True
-        return round(now - self._asked_at, 6) < SETTLE
+        self._unread_for, self._hint = answer, ""
+        self._guard.begin()  # nobody has read yet what is asked
+        self._refresh_frame()
+        return True
 
     # --- the focus -----------------------------------------------------------------------------
 
     def take_focus(self) -> None:
-        """Get the focus, or keep it, for a question that the user did not turn to."""
+        """Get the focus, or keep it for another question."""
         if self.has_focus:
-            self._guard.begin(unasked=True)
+            self._guard.begin()
         else:
-            self._guard.unasked()
             self.screen.set_focus(self)
 
     def on_focus(self) -> None:
@@ -320,18 +317,11 @@ class QuestionWidget(Vertical, can_focus=True):
     def on_blur(self) -> None:
         self._guard.end()
         self._hint, self._unread_for, self._leaving = "", "", False
-        self._guard.forget()
         self._refresh_frame()
 
-    def missed(self, text: str) -> None:
-        """All of this was typed right behind the key that led here, and went to the composer."""
-        self._guard.came_before(text)
-
-    def _leave(
-        self, typed: events.Key | events.Paste | None = None, *, pending: bool = False
-    ) -> None:
+    def _leave(self, typed: Sequence[Typed] = (), *, pending: bool = False) -> None:
         self._leaving = True  # what comes until the focus has moved is meant for the composer too
-        self.post_message(self.Left(typed, pending=pending))
+        self.post_message(self.Left([anew(event) for event in typed], pending=pending))
 
     def action_escape(self) -> None:
         if self._field.display:
@@ -344,98 +334,58 @@ class QuestionWidget(Vertical, can_focus=True):
 
     @property
     def holding(self) -> bool:
-        """Whether a key waits a moment, because the next could make it a part of a text."""
+        """Whether the newest key waits a moment, because the next could make it part of a text."""
         return self._guard.holding
 
     @property
-    def _is_here(self) -> bool:
-        """Whether a key that decides nothing may act now."""
+    def _ready(self) -> bool:
+        """Whether a key may act now."""
         here = self.has_focus and self._guard.on
         return here and not self._sent and self._line is None
 
-    @property
-    def _ready(self) -> bool:
-        """Whether a key may answer now."""
-        return self._is_here and self._guard.settled
-
     async def on_paste(self, event: events.Paste) -> None:
+        _stop(event)
         if self._line is not None:
-            _stop(event)
             self._line.take_paste(event)
+        elif self._is_over(event):
+            self._leave([event])
         else:
-            await self._is_text(event)
+            self._guard.take_paste(event)
 
     async def on_key(self, event: events.Key) -> None:
-        """Keys that were typed before the focus was noticed are not meant for the question.
-
-        Its own keys act at once: left to the app, they would act after the characters that came
-        right behind them. What comes right behind a key that asks for text is that text. No key
-        answers that stands in the middle of a burst: it was part of something else.
+        """Its own keys act from here: left to the app, they would act after the characters that
+        came right behind them.
         """
-        begins = self._guard.begins(event)
         if self._line is not None:
             if await self._line.take(event):
                 _stop(event)
             return
-        if await self._is_text(event) or not self.has_focus:
+        if self._is_over(event) and (writes(event) or (self._leaving and composes(event))):
+            self._leave([event])
+            _stop(event)
+            return
+        if not self.has_focus:
             return
         key = half_width_key(event).key
-        if self._does_nothing(event):
+        act = partial(self._act, key) if self._can_do(key) else None
+        if await self._guard.take(event, act, walks=key in self.WALKS):
             _stop(event)
-        elif key in self.LETTERS:
+        elif act is not None:
             _stop(event)
-            if not begins and (key not in self.IN_BURSTS or self._consents(key)):
-                self._guard.miss(event)
-            elif self._ready and self._consents(key):
-                self._guard.hold(event, lambda: self._act(key))
-            else:
-                await self._act(key)
-        elif event.is_printable:
-            _stop(event)
-            self._guard.idle()
-            if begins:
-                self._other_key(event)
-
-    async def _is_text(self, event: events.Key | events.Paste) -> bool:
-        """Whether it belongs to the composer, and is on its way there: the question is over, or
-        it goes on with a text whose first letter was taken for an answer until now.
-        """
-        first = await self._guard.first_of_text(event)
-        if first is not None:
-            self._leave(anew(first))
-        written = writes(event) or (self._leaving and composes(event))
-        if not self._is_over(event) or not written:
-            return False
-        self._leave(anew(event))
-        _stop(event)
-        return True
-
-    def _does_nothing(self, event: events.Key) -> bool:
-        """Whether it came too soon, or goes on with keys that did; so does what follows it.
-        A key that decides nothing acts all the same.
-        """
-        own = bool(bindings_of(self, event.key)) or event.key == "enter"
-        soon = not self._guard.settled and (own or event.is_printable)
-        text = self._guard.goes_on and (writes(event) or composes(event))
-        key = half_width_key(event).key
-        if self._guard.on and key in self.FREE:
-            if text:
-                self._guard.idle()
-            return False
-        if self._guard.came_by_itself and soon:
-            self._show_hint("gate.came_by_itself")
-        elif soon and not text and key in self.LETTERS:
-            self._show_hint("gate.too_soon", key=key)
-            self._too_soon = self._hint
-        elif text and not (soon or self._hint == self._too_soon != ""):
-            self._show_hint("gate.goes_on")
-        if soon or text:
-            self._guard.miss(event)
-        return soon or text
+            await act()
 
     async def _act(self, key: str) -> None:
         for binding in bindings_of(self, key):
             await self.run_action(binding.action)
+
+    def _show_standing(self) -> None:
+        """Say how the newest key stands."""
+        guard = self._guard
+        if guard.standing == "unknown":
+            self._hint = self._unknown_words(guard.newest)
+        else:
+            self._hint = guard.words(self.words, self._waiting_words(guard.newest))
+        self._refresh_frame()
 
     # --- how it looks --------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from rich.cells import cell_len
@@ -20,7 +21,7 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Key, Surface, keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.key_guard import SETTLE, SILENCE, KeyGuard, composes, writes
+from duckflow_tui.ui.panes.key_guard import KeyGuard, composes, writes
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, rows_of
 from duckflow_tui.ui.screens.dialog import Dialog
@@ -39,8 +40,8 @@ _LEAST: Final = 3  # items that are shown however little room there is
 WALKS: Final = frozenset({"walk", "scroll_rows", "leave"})
 #: Actions that open a line to write in, which takes what is typed right behind their key.
 _OPEN: Final = frozenset({"add", "edit", "rename", "search", "waive"})
-#: What a key does from the first moment on: it changes nothing but where one writes, or leaves.
-_ALWAYS: Final = frozenset({"leave", "search"})
+#: Actions whose keys are pressed many times in a row.
+_IN_A_ROW: Final = frozenset({"move", "next_priority"})
 
 
 def board_bindings(surface: Surface) -> list[BindingType]:
@@ -61,9 +62,7 @@ def board_bindings(surface: Surface) -> list[BindingType]:
 
 
 class Board(Dialog[T], Generic[T]):
-    """Its letters do nothing for ``SETTLE`` seconds, since they may have been meant for the place
-    before, and nothing in a text, which was meant for the composer.
-    """
+    """Its letters pass a ``KeyGuard``; a text that is typed here goes to the composer."""
 
     SURFACE: ClassVar[Surface]
     NEWEST_LAST: ClassVar[bool] = False  # what belongs to an item is shown from its end
@@ -72,11 +71,10 @@ class Board(Dialog[T], Generic[T]):
         super().__init__()
         self.words = words
         self.clock = clock
-        self._guard = KeyGuard(self, clock)
+        self._guard = KeyGuard(self, clock, self.hand_on, self._show_standing)
         self._guard.begin()
         self._key = ""  # the one pressed last
-        self._letter = "", float("-inf")  # the newest, and when
-        self._twice: tuple[str, str, float] | None = None  # see ``pressed_twice``
+        self._twice: tuple[str, str] | None = None  # see ``pressed_twice``
         self._said = ""  # what came of the last key
         self._chosen = ""
         self._at = 0  # where the chosen one stood when it was last seen
@@ -183,69 +181,63 @@ class Board(Dialog[T], Generic[T]):
     @property
     def asked(self) -> str:
         """What a second press of the key would do to the chosen item; empty for nothing."""
-        return self._twice[0] if self._twice is not None and self._twice[1] == self.chosen else ""
+        what, chosen = self._twice or ("", "")
+        return what if chosen == self.chosen else ""
 
     def pressed_twice(self, what: str) -> bool:
-        """Whether the key that does ``what`` was pressed a second time, right after the first and
-        once what the first one showed could be read. Else ``asked`` says that it was pressed.
+        """Whether the key that does ``what`` was pressed a second time, right after the first. Else
+        ``asked`` says that it was pressed.
         """
-        now, chosen = self.clock.monotonic(), self.chosen
-        before, self._twice = self._twice, (what, chosen, now)
-        if before is None or before[:2] != (what, chosen):
-            self.report("")
-            return False
-        if round(now - before[2], 6) < SETTLE:
-            self._hint("board.again_too_soon", key=self._key)
-            return False
-        self._twice = None
-        return True
+        now = what, self.chosen
+        if self._twice == now:
+            self._twice = None
+            return True
+        self._twice = now
+        self.report("")
+        self._guard.begin()  # nobody has read yet what is asked
+        return False
 
     async def on_key(self, event: events.Key) -> None:
-        """A letter acts that was pressed by itself: with others before or behind it, it is part of
-        a text.
-        """
-        begins = self._guard.begins(event)
+        """A letter that opens a line acts at once, and what is typed behind it is written there."""
         if self.writing:
             return
-        first = await self._guard.first_of_text(event)
-        key, letter = event.key, writes(event)
+        if not self.is_current:  # an earlier key of the same burst closed it
+            event.stop()
+            self.hand_on([event] if writes(event) or composes(event) else [])
+            return
+        key = event.key
         does = {binding.action.partition("(")[0] for binding in bindings_of(self, key)}
-        goes_on = self._guard.goes_on or self._is_behind(key)
-        text = first is not None or (letter and not begins)
-        text |= goes_on and (letter or composes(event))
-        soon = bool(does - _ALWAYS) and not self.settled and (letter or key == "enter")
-        if key != self._key or text:
+        if key != self._key:
             self._twice = None
             self._page.invalidate()
         self._key = key
-        self._hint("")
-        if text or soon:
+        opens = bool(does & _OPEN) and not self._guard.holding and self.settled
+        act = partial(self._act, key) if does else None
+        if opens or "search" in does:
+            self._guard.forget()
+        elif await self._guard.take(event, act, walks=bool(does & _IN_A_ROW)):
             event.stop()
-            self._guard.idle()
-            name = visible_line(event.character or "") if letter else "Enter"
-            self._hint("board.typed" if text else "board.too_soon", key=name)
-        elif letter and not does:
-            self._guard.idle()
-        elif letter and not does & _OPEN:
-            event.stop()
-            self._guard.hold(event, lambda: self._act(key))
-        if letter:
-            self._letter = key, self.clock.monotonic()
+        elif key == "enter" and does and not self.settled:
+            self._hint(self.words("guard.too_soon", key="Enter"))
 
-    def _is_behind(self, key: str) -> bool:
-        """Whether it is a key to be pressed twice, and another letter was pressed right before."""
-        letter, at = self._letter
-        twice = any(key in k.keys and k.label == f"{key} {key}" for k in keys_of(self.SURFACE))
-        return twice and letter != key and round(self.clock.monotonic() - at, 6) < SILENCE
+    def on_paste(self, event: events.Paste) -> None:
+        if not self.writing:
+            event.stop()
+            self._guard.take_paste(event)
 
     async def _act(self, key: str) -> None:
         for binding in bindings_of(self, key):
             await self.run_action(binding.action)
 
-    def _hint(self, entry: str, **params: str) -> None:
-        """Say in the frame why the last key did nothing; empty for nothing."""
-        frame = self.query_one(".board")
-        frame.border_subtitle = self.words(entry, **params) if entry else ""
+    def _show_standing(self) -> None:
+        """Say in the frame how the newest letter stands."""
+        key = self._guard.newest
+        does = next((self.words(k.text) for k in keys_of(self.SURFACE) if key in k.keys), key)
+        self._hint(self._guard.words(self.words, does))
+
+    def _hint(self, text: str) -> None:
+        if self.is_mounted:
+            self.query_one(".board").border_subtitle = text
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         own = {key.action.partition("(")[0] for key in keys_of(self.SURFACE)} - WALKS

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from textual import events
 from textual.await_complete import AwaitComplete
@@ -15,7 +15,7 @@ from textual.widgets import Input, Static, TextArea
 from textual.worker import Worker
 
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.panes.key_guard import composes, when_handled, writes
+from duckflow_tui.ui.panes.key_guard import Typed, anew, composes, when_handled, writes
 from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.panes.strips import wrap
 
@@ -38,8 +38,6 @@ class Dialog(ModalScreen[T], Generic[T]):
     below, or raise where there is none.
     """
 
-    ASKS: ClassVar[bool] = False  # it tells by itself for which place a key was meant
-
     stands = False  # its fields are there, and one has the focus
 
     class Stands(Message):
@@ -55,6 +53,14 @@ class Dialog(ModalScreen[T], Generic[T]):
     def dismiss(self, result: T | None = None) -> AwaitComplete:
         """Close the page and give back ``result``; nothing where it is not the one on top."""
         return super().dismiss(result) if host_of(self).screen is self else AwaitComplete()
+
+    def hand_on(self, typed: Sequence[Typed]) -> None:
+        """Close the page: this was typed here, and is a text for the composer."""
+        bench = host_of(self).bench
+        if bench.composer.is_attached:
+            bench.to_composer(*map(anew, typed))
+            bench.composer.behind(self)
+        self.dismiss(None)
 
 
 class Prose(Static):
@@ -109,8 +115,8 @@ class TypedAhead:
         """Whether what is typed behind this key may be meant for a place that is not there yet. A
         question looks at that by itself.
         """
-        focused, page = self._app.focused, self._app.screen
-        if not isinstance(event, events.Key) or (isinstance(page, Dialog) and page.ASKS):
+        focused = self._app.focused
+        if not isinstance(event, events.Key):
             return False
         if focused is None:
             return True
@@ -176,8 +182,8 @@ class TypedAhead:
         to_question = self._page is bench and isinstance(bench.focused, QuestionWidget)
         self._page = None
         for event in held:
-            # What was typed before a question could be seen is no answer to it.
+            # What was typed before a question could be seen is a text, and so is what follows.
             if to_question and not self.holding and (writes(event) or composes(event)):
-                bench.composer.take_typed(event)
+                bench.to_composer(event)
             else:
                 await self._app.on_event(event)

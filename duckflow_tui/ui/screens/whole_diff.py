@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import ClassVar, Final
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.message import Message
 from textual.widgets import Static
 
 from duckflow_tui.state.base import Clock
 from duckflow_tui.ui.bindings import keys_of
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.diff_document import DiffDocument
 from duckflow_tui.ui.panes.diff_pane import DiffPane
+from duckflow_tui.ui.panes.gate import GatePane
 from duckflow_tui.ui.panes.key_guard import KeyGuard
 from duckflow_tui.ui.screens.dialog import Dialog
-from duckflow_tui.ui.textual_private import half_width_key
+from duckflow_tui.ui.textual_private import bindings_of, half_width_key
 from duckflow_tui.words.catalogue import Catalogue
 
 #: The keys that act at the gate, and the one that is no answer.
 _AT_GATE: Final = {name for key in keys_of("gate") for name in key.keys}
 _BACK: Final = {name for key in keys_of("gate") if key.action == "whole_diff" for name in key.keys}
+_TEXTS: Final = {name: key.text for key in keys_of("gate", "diff") for name in key.keys}
 
 
 class WholeDiff(Dialog[str]):
     """To read, to take or leave hunks, and to decide: a key of the gate goes back and acts there.
     Esc or z only goes back.
 
-    A key that comes before the page could be seen, or with others in one go, decides nothing.
+    Its keys pass a ``KeyGuard``; a text that is typed here goes to the composer.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c,z", "leave", show=False)]
@@ -37,10 +40,11 @@ class WholeDiff(Dialog[str]):
     def __init__(self, words: Catalogue, clock: Clock, document: DiffDocument, at: int) -> None:
         """``at``: the hunk at hand, by its index."""
         super().__init__()
+        self._words = words
         self._document = document
         self._at = at
-        self._guard = KeyGuard(self, clock)
-        self._stands_since = float("inf")
+        self._does = ""  # the newest key, in words
+        self._guard = KeyGuard(self, clock, self.hand_on, self._refresh_title)
         self._title = Static(classes="whole-title", markup=False)
         self._pane = DiffPane(id="whole-diff")
         self._pane.view.on_change(self._refresh_title)
@@ -55,7 +59,6 @@ class WholeDiff(Dialog[str]):
         self._pane.open(self._document, at=self._at)
         self._pane.view.focus()
         self._guard.begin()
-        self._stands_since = Message().time  # on the clock that keys carry
 
     @property
     def at(self) -> int:
@@ -63,32 +66,32 @@ class WholeDiff(Dialog[str]):
         return self._pane.view.at
 
     def _refresh_title(self) -> None:
-        self._title.update(self._pane.title(self._title.size.width))
+        said = self._guard.words(self._words, self._does)
+        self._title.update(said or self._pane.title(self._title.size.width))
 
     async def on_key(self, event: events.Key) -> None:
-        begins, text = self._guard.begins(event), self._guard.goes_on
-        if await self._guard.first_of_text(event) is not None:
-            begins = False
-            self._refuse("gate.goes_on")
-        key = half_width_key(event).key
-        if key not in _AT_GATE - _BACK or self._pane.field.has_focus:
+        if self._pane.field.has_focus:
             return
+        key = half_width_key(event).key
+        view = self._pane.view
+        act, self._does = None, self._words(_TEXTS[key]) if key in _TEXTS else ""
+        if key in _AT_GATE - _BACK:
+            act = partial(self._decide, key)
+        elif bindings_of(view, key) or bindings_of(self, key):
+            act = partial(self._act, key)
+        if await self._guard.take(event, act, walks=key in GatePane.WALKS):
+            event.stop()
+            event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
         event.stop()
-        event.prevent_default()
-        if not self._guard.settled or event.time < self._stands_since:
-            self._refuse("diff.too_soon")
-        elif text or not begins:
-            self._refuse("gate.goes_on")
-        else:
-            self._guard.hold(event, lambda: self._decide(key))
+        self._guard.take_paste(event)
 
-    async def on_paste(self, event: events.Paste) -> None:
-        if await self._guard.first_of_text(event) is not None:
-            self._refuse("gate.goes_on")
-
-    def _refuse(self, why: str) -> None:
-        self._guard.idle()
-        self._pane.view.refuse(why)
+    async def _act(self, key: str) -> None:
+        for widget in (self, self._pane.view):
+            for binding in bindings_of(widget, key):
+                await host_of(self).run_action(binding.action, widget)
+                return
 
     async def _decide(self, key: str) -> None:
         self.dismiss(key)
