@@ -201,7 +201,7 @@ class Inbox:
         if self._turn is not None:
             self._turn.steering.resume()
         elif self._store.state.turn is not None:  # of an earlier process, not yet taken up
-            self._store.dispatch(TurnResumed())
+            self._store.dispatch(TurnResumed(at=self._store.clock.now()))
         self._hold(False)
         self._wake.set()
 

@@ -76,7 +76,7 @@ async def wait_while_paused(store: Store) -> None:
 
     forget = store.watch(hear)
     try:
-        await store.commit(TurnPaused())
+        await store.commit(TurnPaused(at=store.clock.now()))
         await resumed.wait()
     finally:
         forget()
@@ -108,7 +108,7 @@ class TurnControl:
         """Let the turn go on, or take back a pause that has not taken hold."""
         turn = self._store.state.turn
         if turn is not None and turn.pause != "running":
-            self._store.dispatch(TurnResumed())
+            self._store.dispatch(TurnResumed(at=self._store.clock.now()))
 
     def redirect(self, message: QueuedMessage) -> None:
         """Go on with something new to say: actions not yet begun are skipped."""

@@ -31,7 +31,7 @@ from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.phase_machine import RECOVERED
 from duckflow_tui.state.plan import Plan, PlanStatus, ReportMessage, ended_status
-from duckflow_tui.state.plan_events import PlanHalted
+from duckflow_tui.state.plan_events import PlanHalted, waiting_s
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnStarted
 from duckflow_tui.tools.results import changed_files
 
@@ -446,7 +446,10 @@ class TurnEnding:
         else:
             machine.set_status(status)  # the model's own question waits, where the work is
         usage, before, turn = self._store.state.usage, self.before, self._store.state.turn
-        waited = turn.waited_s if turn is not None else 0.0
+        waited = 0.0
+        if turn is not None:  # it may end out of a pause
+            since, now = self._store.state.waits_since, self._store.clock.now()
+            waited = turn.waited_s + waiting_s(since, turn.started_at, now)
         cost, reason = None, end.reason
         if usage.cost is not None:
             cost = usage.cost - (before.cost or 0.0)

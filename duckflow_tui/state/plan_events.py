@@ -385,11 +385,13 @@ def waiting_s(since: float | None, begun: float, now: float) -> float:
 
 
 def count_wait(state: AgentState, at: float, *, ends: bool = False) -> None:
-    """A gate or a card opened or closed at that time, 0 where it is not known: what is under way
-    keeps how long the user was waited for. ``ends``: none is open any more.
+    """Count how long the user is waited for in all that is under way. Called when a gate or a card
+    opens or closes, and when a pause begins or ends, ``at`` that time in seconds since the epoch;
+    ``ends``: nothing waits any more.
     """
-    since = state.waits_since
-    if state.work_waits and not ends:
+    since, turn = state.waits_since, state.turn
+    is_paused = turn is not None and turn.pause == "paused"
+    if (state.work_waits or is_paused) and not ends:
         state.waits_since = at if since is None else since
         return
     state.waits_since = None
@@ -403,7 +405,7 @@ def count_wait(state: AgentState, at: float, *, ends: bool = False) -> None:
         runs = old.status is WorkStatus.IN_PROGRESS
         return old.replace(waited_s=longer(old.waited_s, old.started_at)) if runs else old
 
-    turn, work = state.turn, state.work
+    work = state.work
     if turn is not None:
         state.turn = turn.replace(waited_s=longer(turn.waited_s, turn.started_at))
     if work is not None:

@@ -143,6 +143,7 @@ class SessionResumed(Event, kind="session_resumed"):
         away = max(self.at - self.interrupted_at, 0.0)
         pause = "running" if self.asks_again else "paused"
         state.turn = turn.replace(pause=pause, away_s=turn.away_s + away)
+        state.waits_since = self.at if pause == "paused" else None
         before = state.interrupted or Interrupted()
         drafts = (c.plan_id for c in state.cards if c.kind is CardKind.PLAN)
         reports = (c.report for c in state.cards if c.kind is CardKind.REPORT)

@@ -13,7 +13,7 @@ from duckflow_tui.state.gates import Card, CardKind
 from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import ForbiddenTransition, Transition
 from duckflow_tui.state.plan import StepReport, WorkInfo
-from duckflow_tui.state.plan_events import waiting_s
+from duckflow_tui.state.plan_events import count_wait, waiting_s
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -152,17 +152,26 @@ class PauseRequested(Event, kind="pause_requested"):
 
 
 class TurnPaused(Event, kind="turn_paused"):
-    """The safe point was reached; nothing runs until the user resumes."""
+    """The safe point was reached; nothing runs until the user resumes, and no time counts as work.
+
+    ``at``: seconds since the epoch.
+    """
+
+    at: float
 
     def apply(self, state: AgentState) -> None:
         state.turn = _turn(state).replace(pause="paused")
+        count_wait(state, self.at)
 
 
 class TurnResumed(Event, kind="turn_resumed"):
-    """The user let the work go on."""
+    """The user let the work go on; ``at``: seconds since the epoch."""
+
+    at: float
 
     def apply(self, state: AgentState) -> None:
         state.turn = _turn(state).replace(pause="running")
+        count_wait(state, self.at)
 
 
 class TurnFinished(TurnResult, Event, kind="turn_finished"):
@@ -174,6 +183,8 @@ class TurnFinished(TurnResult, Event, kind="turn_finished"):
             raise StateError(f"turn {self.turn_id} does not run")
         state.turn = None
         state.interrupted = None
+        if not state.work_waits:
+            state.waits_since = None
         if self.outcome != "done" or self.reason is not None:
             _halt_plans(state, "stopped")
         state.live = {llm_id: live for llm_id, live in state.live.items() if live.aside}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from support.plan_talk import PROPOSE, answer, card, plan_reply, report_reply
 from support.session import Session, action, decision, done, script, session
 
@@ -50,6 +51,23 @@ async def test_a_turn_leaves_out_the_time_in_which_its_gate_was_open(tmp_path: P
         end = await running.ended()
         assert 0 < end.duration_s < LONG / 2
         assert LONG <= end.waited_s < 2 * LONG
+
+
+@pytest.mark.parametrize("how", ["resume", "stop"])
+async def test_a_turn_leaves_out_its_pauses(tmp_path: Path, how: str) -> None:
+    async with session(tmp_path, script(decision("", WRITE), done())) as running:
+        clock = clock_of(running)
+        await running.engine.send("a note please")
+        await running.gate()
+        running.engine.pause()
+        await running.answer(GateChoice.ONCE)
+        await running.until(lambda state: state.turn is not None and state.turn.pause == "paused")
+        clock.ahead = LONG
+        running.engine.resume() if how == "resume" else running.engine.stop()
+        end = await running.ended()
+        assert 0 < end.duration_s < LONG / 2
+        assert LONG <= end.waited_s < 2 * LONG
+        assert running.state.waits_since is None
 
 
 async def test_a_step_and_its_report_leave_out_the_time_in_which_its_gate_was_open(

@@ -121,7 +121,7 @@ def test_a_days_loop_costs_few_keys(
                 pressed.allow(title, key)
             terminal.until(lambda: "adds up now" in terminal.text or "to decide" in terminal.text)
             weak(terminal)
-            terminal.sees("It adds up now.", " unasked, ", "sandbox on, unasked")
+            terminal.sees("It adds up now.", " unasked, ", "auto-allowed: ")
             terminal.type("\x0f")  # the rows of the work
             terminal.sees("in the sandbox, unasked")
         sent = str(server.endpoint.of("main")[-1].json)

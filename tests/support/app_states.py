@@ -427,7 +427,7 @@ class FakeEngine:
     def resume(self) -> None:
         self.asked.append("resume")
         if self._store.state.turn is not None:
-            self._store.dispatch(TurnResumed())
+            self._store.dispatch(TurnResumed(at=self._store.clock.now()))
 
     def stop(self) -> None:
         self.asked.append("stop")

@@ -236,7 +236,7 @@ async def test_a_call_that_waits_for_the_user_does_not_spin(
             ),
         )
         store.state.cards = cards
-        store.dispatch(TurnPaused())
+        store.dispatch(TurnPaused(at=store.clock.now()))
         await settled(pilot, lambda: says(app, app.words("transcript.needs_you")), "the mark")
         assert not any(sign in line for line in chat(app) for sign in (*SPINNER, STILL))
         assert "no output" not in screen_text(app)
@@ -247,7 +247,7 @@ async def test_what_enter_does_is_said_once_while_paused_before_a_question(langu
     store = working(language, at_gate=True)
     app = app_with(FakeEngine(store), language=language)
     async with standing(app, 120, 40) as pilot:
-        store.dispatch(TurnPaused())
+        store.dispatch(TurnPaused(at=store.clock.now()))
         leads = {"en": "Enter leads", "ja": "Enter で質問へ"}[language]
         await settled(pilot, lambda: says(app, leads), "the words")
         assert not says(app, "Enter goes on")
@@ -257,7 +257,7 @@ async def test_a_pause_does_not_call_halted_what_runs_to_its_end() -> None:
     store = working()
     app = app_with(FakeEngine(store))
     async with standing(app, 120, 40) as pilot:
-        store.dispatch(TurnPaused())
+        store.dispatch(TurnPaused(at=store.clock.now()))
         await settled(pilot, lambda: says(app, "what runs goes on to its end"), "the words")
         assert not says(app, "is halted")
 

@@ -451,7 +451,7 @@ async def test_a_gate_shows_the_figures_of_the_app(open_apps: OpenApps) -> None:
             "en",
             "s  allow commands in the sandbox this session",
             "x  allow only pytest … this session",
-            "sandbox on, unasked",
+            "auto-allowed: commands",
             "OUTSIDE the sandbox: nothing limits this command",
             "With s, commands run in the sandbox without asking",
         ),
@@ -459,7 +459,7 @@ async def test_a_gate_shows_the_figures_of_the_app(open_apps: OpenApps) -> None:
             "ja",
             "s  セッション中はサンドボックス内のコマンドすべて",
             "x  セッション中は pytest … だけ許可",
-            "サンドボックス 有効・確認なし",
+            "自動許可: コマンド",
             "サンドボックスの外: ",  # the rest stands on the next row
             "s を押すと、",
         ),
@@ -497,7 +497,8 @@ async def test_the_consent_for_the_sandbox_is_named_and_stays_in_sight(
         store.dispatch(ModeChanged(mode=ApprovalMode.STRICT))
         await settled(pilot, lambda: held not in screen_text(app))
         store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED))
-        await settled(pilot, lambda: held in screen_text(app))
+        both = {"en": "auto-allowed: edits, commands", "ja": "自動許可: 編集、コマンド"}[language]
+        await settled(pilot, lambda: both in screen_text(app))
     store = working()
     store.state.gates = (command().replace(facts={**once.facts, "sandbox": "outside"}),)
     app = app_with(FakeEngine(store), language=language)

@@ -111,7 +111,7 @@ async def test_escape_pauses_then_stops_and_enter_goes_on(open_apps: OpenApps) -
     async with open_apps.standing(fake) as (_, pilot):
         await pilot.press("escape")
         assert fake.asked[-1] == "pause"
-        fake.store.dispatch(TurnPaused())
+        fake.store.dispatch(TurnPaused(at=fake.store.clock.now()))
         await pilot.press("enter")
         await settled(pilot, lambda: fake.asked[-1] == "resume")
         await pilot.press("escape", "escape")

@@ -96,7 +96,7 @@ async def test_while_paused_enter_gives_the_work_another_direction(open_apps: Op
     fake = FakeEngine(store_with(turn_started()))
     async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("escape")
-        fake.store.dispatch(TurnPaused())
+        fake.store.dispatch(TurnPaused(at=fake.store.clock.now()))
         await settled(pilot, lambda: "direction" in str(app.bench.composer.border_subtitle))
         await pilot.press("n", "o", "enter")
         await settled(pilot, lambda: [q.text for q in fake.store.state.queue] == ["no"])
@@ -111,7 +111,7 @@ async def test_while_paused_one_place_says_what_enter_does_with_what_is_written(
     """
     fake = FakeEngine(store_with(turn_started()))
     fake.store.dispatch(DraftSaved(text="half a thought"))
-    fake.store.dispatch(TurnPaused())
+    fake.store.dispatch(TurnPaused(at=fake.store.clock.now()))
     app = app_with(fake)
 
     def foot() -> str:

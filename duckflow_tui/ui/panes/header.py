@@ -34,7 +34,8 @@ class Header(Rows):
         self._session = SessionInfo(title=title, demo=demo)
         self._mode = ApprovalMode.STANDARD
         self._branch = "", False  # as it is now, and whether something is not committed
-        self._unasked = False  # commands run in the sandbox without a question
+        self._auto_allowed: tuple[str, ...] = ()  # kinds of work that no approval is asked for
+        self._rules = 0  # of this session, for single things
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
@@ -45,10 +46,18 @@ class Header(Rows):
         if state.session.session_id:
             self._session = state.session
         self._mode = state.mode
-        granted = any(g.path in (IN_SANDBOX, ROUTINE) and not g.step_id for g in state.grants)
-        asks = state.mode not in (ApprovalMode.STANDARD, ApprovalMode.TRUSTED)
-        unasked = not asks and (granted or state.mode is ApprovalMode.TRUSTED)
-        self._unasked = unasked and state.session.sandbox in HOLDS
+        whole_session = [grant for grant in state.grants if not grant.step_id]
+        paths = {grant.path for grant in whole_session}
+        trusted = state.mode is ApprovalMode.TRUSTED
+        allowed: list[str] = []
+        if trusted or ROUTINE in paths:
+            allowed.append("edits")
+        if state.session.sandbox in HOLDS and (trusted or paths & {ROUTINE, IN_SANDBOX}):
+            allowed.append("commands")
+        self._rules = sum(grant.path not in (ROUTINE, IN_SANDBOX) for grant in whole_session)
+        if state.mode in (ApprovalMode.PLAN, ApprovalMode.STRICT):
+            allowed, self._rules = [], 0
+        self._auto_allowed = tuple(allowed)
         self.invalidate()
 
     def show_branch(self, name: str, uncommitted: bool) -> None:
@@ -91,10 +100,20 @@ class Header(Rows):
         level = self._session.sandbox
         held = palette.quiet if level == "untested" else palette.good
         sandbox = self.words(f"status.sandbox.{level}")
-        if self._unasked:
-            sandbox = self.words("status.unasked", sandbox=sandbox)
+        named = [self.words(f"status.auto.{kind}") for kind in self._auto_allowed]
+        if self._rules:
+            named.append(self.words("status.auto.rules", count=self._rules))
+        auto: list[BarPart] = []
+        if named:
+            listed = self.words("status.auto.join").join(named)
+            said = self.words("status.auto.allowed", what=listed)
+            auto = [
+                BarPart(said, ink(palette.text), weight=7),
+                BarPart("·", ink(palette.quiet), weight=7, gap=1),
+            ]
         return [
-            BarPart(mode, ink(palette.accent), weight=8),
+            *auto,
+            BarPart(mode, ink(palette.accent), weight=8, gap=1 if auto else 3),
             BarPart("·", ink(palette.quiet), weight=8, gap=1),
             BarPart(
                 sandbox,
