@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from duckflow_tui.agent.rest import interrupted_at
 from duckflow_tui.plans.propose import end_plan, held_back, let_go, set_step
-from duckflow_tui.plans.report import failed_task, is_independent, reported, result_line
+from duckflow_tui.plans.report import failed_task, reported, result_line
 from duckflow_tui.plans.tasks import LinkFault, call_of
 from duckflow_tui.state.base import StateError, Told, one_line
 from duckflow_tui.state.gates import (
@@ -185,17 +185,16 @@ class PlanRun:
         return report
 
     def _mode(self, step: Step) -> ExecutionMode:
-        """The setting's way; ``auto`` takes a list where there is one whose tasks need nothing
-        of each other, or where the user goes step by step and so sees it beforehand (C9).
+        """A list that was shown is the one that runs. Else the setting's way; ``auto`` takes a
+        list where the user goes step by step and so sees it beforehand (C9).
         """
         if interrupted_at(self._store.state, step.step_id) and step.mode is not None:
             return step.mode
+        if any(task.status.is_open for task in step.task_list):
+            return "tasklist"
         wanted = self._parts.settings.execution
         if wanted != "auto":
             return wanted
-        tasks = tuple(task for task in step.task_list if task.status.is_open)
-        if tasks:
-            return "tasklist" if is_independent(tasks) else "adaptive"
         return "tasklist" if self._plan.run is RunMode.STEP else "adaptive"
 
     async def _past_breakpoint(self, step: Step) -> bool:
@@ -225,9 +224,7 @@ class PlanRun:
         following = ready_steps(self._plan)  # step by step, also behind the one that was named
         if not failed and (self._plan.run is RunMode.ALL or not following):
             return True
-        options = [RETRY, SKIP, STOP] if failed else [GO_ON, STOP]
-        if failed and (report.succeeded or report.files_changed):
-            options.insert(1, TAKE)
+        options = [RETRY, TAKE, SKIP, STOP] if failed else [GO_ON, STOP]
         goes_on = not failed and _names(report.next_action, following[0])
         if report.next_action and not goes_on:
             label = one_line(report.next_action, 200)

@@ -939,10 +939,10 @@ async def test_a_list_that_breaks_is_told_as_a_fault_of_the_app(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("needs", [[], ["1"]])
-async def test_a_list_is_run_as_it_is_only_where_no_task_needs_another(
+async def test_the_list_that_was_shown_is_the_list_that_runs(
     tmp_path: Path, needs: list[str]
 ) -> None:
-    """``auto``: tasks that build on each other are decided one after the other. Covers C9."""
+    """Whether its tasks build on each other or not. Covers S2-31."""
     tasks = tasks_reply(write("a.txt"), write("b.txt", depends_on=needs))
     replies = Script(
         replies={
@@ -961,15 +961,15 @@ async def test_a_list_is_run_as_it_is_only_where_no_task_needs_another(
     async with session(tmp_path, replies, mode="trusted", headless=True) as running:
         assert (await running.turn("two notes please")).outcome == "done"
         (begun,) = [e for e in running.events(StepChanged) if e.status is WorkStatus.IN_PROGRESS]
-        assert begun.mode == ("adaptive" if needs else "tasklist")
+        assert begun.mode == "tasklist"
         listed = running.results()[1].result
         kind = "build on each other" if needs else "need nothing of each other"
         assert listed.text.startswith(f"2 tasks for step {begun.step_id} 'first note'; they {kind}")
         assert listed.summary == "2"
         progress = [(e.mode, e.loop, e.limit) for e in running.events(WorkProgressed)]
         assert progress[0] == (begun.mode, 0, 60)
-        assert needs or progress[1:] == [("tasklist", 1, 2), ("tasklist", 2, 2)]
-        assert (running.workspace / "b.txt").exists() is not bool(needs)
+        assert progress[1:] == [("tasklist", 1, 2), ("tasklist", 2, 2)]
+        assert (running.workspace / "b.txt").exists()
 
 
 @pytest.mark.parametrize("count", [SOFT_STEPS, SOFT_STEPS + 1, 300])
