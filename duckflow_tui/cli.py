@@ -32,7 +32,7 @@ USAGE_ERROR: Final = 2  # also wrong settings
 INTERRUPTED: Final = 130  # by SIGINT, before there was a turn to stop
 UNREAD: Final = 141  # what was written is read by nobody, as after SIGPIPE
 NO_TEXT: Final = ""  # -p without a text
-_NAMED: Final = (["sessions"], ["replay"], ["doctor"], ["models"])
+_NAMED: Final = (["sessions"], ["replay"], ["doctor"], ["models"], ["help"])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -108,6 +108,10 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
         from duckflow_tui import models_cli
 
         return models_cli.run(arguments[1:], places, language), False
+    if arguments[:1] == ["help"]:
+        from duckflow_tui import help_cli
+
+        return help_cli.run(arguments[1:], language), False
     args = parser(_help_words(arguments, language), language).parse_args(arguments)
     if args.context is not None and _count(args.context) is None:
         return _refuse(_words(language)("cli.bad_context", given=args.context)), False

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from duckflow_tui.glance import LANGUAGES, MODES, THEMES
+from duckflow_tui.manual import INDEX, TOPICS
 from duckflow_tui.state.base import Told, half_width
 from duckflow_tui.state.pace import MORE_LOOPS, TaskProfile
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     When = Callable[[AgentState | None], str | None]
 
 Takes = Literal[
-    "", "language", "theme", "mode", "diff", "vitals", "profile", "undo", "anyway", "redo", "text"
+    "", "language", "theme", "mode", "diff", "vitals", "profile", "undo", "anyway", "redo", "topic", "text"
 ]
 
 AUTO: Final = "auto"  # of a choice: the AI's
@@ -46,6 +47,7 @@ CHOICES: Final[dict[Takes, tuple[str, ...]]] = {
     "undo": (UNDO,),
     "anyway": (ONE, ANYWAY),
     "redo": (ONE, ALL, ANYWAY),
+    "topic": (INDEX, *TOPICS),
 }
 
 # --- when it is possible ------------------------------------------------------------------------
@@ -227,8 +229,11 @@ USER_CAN: Final[tuple[Command, ...]] = (
         keys=("f1",),
         label="F1",
         help="keys.help",
-        also=("help",),
     ),
+    Command(
+        "help", "manual", takes="topic", bare=True, when=always, early=True, reads=True,
+        also=("manual",),
+    ),  # fmt: skip
     _key("command_palette", "Ctrl+P", "keys.palette", "ctrl+p"),
     _pane("chat", "Alt+1 · F2", "alt+1", "f2"),
     _pane("plan", "Alt+2 · F3", "alt+2", "f3"),

@@ -1,7 +1,7 @@
 """Layered settings: defaults, the user's file, the environment, flags; each wins over the last.
 
 What each one means is said in ``words/en/setting.toml`` and its twin in Japanese, for the page
-``/settings`` and for the README. Behind a field stands the requirement that its default is from.
+``/settings`` and for the manual. Behind a field stands the requirement that its default is from.
 """
 
 from __future__ import annotations

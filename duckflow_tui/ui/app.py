@@ -21,6 +21,7 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from duckflow_tui.commands import CHOICES, COMMANDS, Command, parse, rename
+from duckflow_tui.manual import INDEX
 from duckflow_tui.places import asset_folder
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.state.agent import AgentState
@@ -315,6 +316,12 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         from duckflow_tui.ui.screens.keys_help import KeysHelp
 
         self.push_screen(KeysHelp(self.words))
+
+    def action_manual(self, topic: str = INDEX) -> None:
+        """Open the manual at a page."""
+        from duckflow_tui.ui.screens.manual import Manual
+
+        self.push_screen(Manual(self.words, topic))
 
     def action_quit_now(self) -> None:
         self.exit(0)

@@ -1,4 +1,4 @@
-"""The keys of every place on the screen: footer, F1, the README's table and tests read them."""
+"""The keys of every place on the screen: footer, F1, the manual and tests read them."""
 
 from __future__ import annotations
 
@@ -51,6 +51,8 @@ Surface = Literal[
     "connect_form",
     "models",
     "first_model",
+    "help",
+    "manual",
 ]
 
 
@@ -304,6 +306,10 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("models", ("escape",), "Esc", "leave", "keys.close"),
     Key("first_model", ("enter",), "Enter", "take", "keys.models_take"),
     Key("first_model", ("escape",), "Esc", "leave", "keys.models_back"),
+    Key("help", ("tab",), "Tab", "manual", "keys.manual_open"),
+    Key("manual", ("left", "right"), "← →", "turn", "keys.manual_turn"),
+    Key("manual", ("f1",), "F1", "keys", "keys.help"),
+    Key("manual", ("escape",), "Esc", "leave", "keys.close"),
     Key("compaction", ("u",), "u", "undo_compaction", "keys.undo_compaction"),
     Key("result", ("o",), "o", "open_whole", "keys.open_whole"),
 )

@@ -55,6 +55,14 @@ def _parser() -> MarkdownIt:
     return _Parser()
 
 
+def page_rows(text: str, palette: Palette, width: int) -> list[Row]:
+    """A whole Markdown text as rows without a frame. The text may be untrusted."""
+    shown = visible(text)
+    tokens = _parser().parse(shown)
+    _mark_gaps(tokens, shown.split("\n"))
+    return block_rows(tokens, palette, width)
+
+
 @dataclass(frozen=True, slots=True)
 class _Chunk:
     """A finished piece of the text and how to draw it."""

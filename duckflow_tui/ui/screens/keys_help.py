@@ -14,6 +14,7 @@ from textual.widgets import Input
 
 from duckflow_tui.state.base import half_width
 from duckflow_tui.ui.bindings import KEYS, Key, Surface, keys_of, label_here
+from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, ink, pad, wrap
 from duckflow_tui.ui.screens.dialog import Dialog
@@ -28,6 +29,7 @@ class KeysHelp(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+c,f1,enter", "leave", show=False),
+        Binding("tab", "manual", show=False, priority=True),
         Binding("down", "scroll(1)", show=False),
         Binding("up", "scroll(-1)", show=False),
         Binding("pagedown", "scroll(10)", show=False),
@@ -61,6 +63,10 @@ class KeysHelp(Dialog[None]):
 
     def action_scroll(self, by: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+
+    def action_manual(self) -> None:
+        self.dismiss(None)
+        host_of(self).action_manual()
 
     def action_leave(self) -> None:
         self.dismiss(None)

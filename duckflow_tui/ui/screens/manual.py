@@ -1,0 +1,102 @@
+"""``/help``: the pages of the manual, read inside the program."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar, Final
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from duckflow_tui.manual import INDEX, TOPICS, read_page
+from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.panes.markdown import page_rows
+from duckflow_tui.ui.panes.rows import Rows
+from duckflow_tui.ui.panes.strips import Row
+from duckflow_tui.ui.screens.dialog import Dialog, Prose
+from duckflow_tui.words.catalogue import Catalogue
+
+PAGES: Final = (INDEX, *TOPICS)
+
+#: A link to another page. The list of pages leads there, so its target is left out.
+_PAGE_LINK: Final = re.compile(r"\[([^\]]+)\]\([a-z]+\.md(?:#[^)]*)?\)")
+
+
+class Manual(Dialog[None]):
+    """All pages in a list, one of them beside it; without the list under 80 columns."""
+
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-wide")]
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+c,q", "leave", show=False),
+        Binding("down", "scroll(1)", show=False),
+        Binding("up", "scroll(-1)", show=False),
+        Binding("pagedown,space", "scroll(10)", show=False),
+        Binding("pageup", "scroll(-10)", show=False),
+        Binding("home", "edge(-1)", show=False),
+        Binding("end", "edge(1)", show=False),
+        Binding("right", "turn(1)", show=False),
+        Binding("left", "turn(-1)", show=False),
+        Binding("f1", "keys", show=False),
+    ]
+
+    def __init__(self, words: Catalogue, topic: str = INDEX) -> None:
+        super().__init__()
+        self._words = words
+        self.topic = topic
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card card-page manual"):
+            yield Prose(self._words("manual.keys"), classes="manual-keys")
+            with Horizontal():
+                names = [Option(self._words(f"choice.topic.{name}"), id=name) for name in PAGES]
+                topics = OptionList(*names, markup=False, compact=True, classes="manual-topics")
+                topics.can_focus = False
+                yield topics
+                with VerticalScroll(can_focus=False):
+                    yield ManualPage()
+
+    def on_mount(self) -> None:
+        self.open_page(self.topic)
+        super().on_mount()
+
+    def open_page(self, topic: str) -> None:
+        """Show a page from its beginning."""
+        self.topic = topic
+        page = self.query_one(ManualPage)
+        page.text = _PAGE_LINK.sub(r"\1", read_page(topic, self._words.language))
+        page.invalidate(layout=True)
+        self.query_one(OptionList).highlighted = PAGES.index(topic)
+        self.query_one(VerticalScroll).scroll_home(animate=False)
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        self.open_page(PAGES[event.option_index])
+
+    def action_turn(self, by: int) -> None:
+        self.open_page(PAGES[(PAGES.index(self.topic) + by) % len(PAGES)])
+
+    def action_scroll(self, by: int) -> None:
+        self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
+
+    def action_edge(self, side: int) -> None:
+        scroll = self.query_one(VerticalScroll)
+        scroll.scroll_to(y=0 if side < 0 else scroll.max_scroll_y, animate=False)
+
+    def action_keys(self) -> None:
+        self.dismiss(None)
+        host_of(self).action_keys()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+class ManualPage(Rows):
+    """The text of a page, drawn as replies in the chat are."""
+
+    text = ""
+
+    def lines(self, width: int) -> list[Row]:
+        return page_rows(self.text, self.palette, width)

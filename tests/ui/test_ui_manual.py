@@ -1,0 +1,57 @@
+"""``/help``, and F1 beside it: the manual inside the program."""
+
+from __future__ import annotations
+
+import pytest
+from support.app_states import FakeEngine, commanded, settled, store_with
+from support.open_apps import OpenApps
+from support.screens import screen_text
+
+from duckflow_tui.glance import LANGUAGES
+from duckflow_tui.manual import TOPICS
+from duckflow_tui.ui.screens.keys_help import KeysHelp
+from duckflow_tui.ui.screens.manual import Manual, ManualPage
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_help_opens_a_page_and_turns_to_the_others(
+    open_apps: OpenApps, language: str
+) -> None:
+    async with open_apps.standing(FakeEngine(store_with()), language=language) as (app, pilot):
+        await commanded(pilot, "/help glossary")
+        await settled(pilot, lambda: isinstance(app.screen, Manual), "the manual")
+        manual = app.screen
+        assert isinstance(manual, Manual)
+        title = app.words("choice.topic.glossary")
+        await settled(pilot, lambda: screen_text(app).count(title) >= 2, "its name and its heading")
+        for _ in TOPICS:  # round, and behind the last page the first
+            await pilot.press("right")
+            await pilot.pause()
+            assert app.words(f"choice.topic.{manual.topic}") in screen_text(app)
+            assert "](" not in manual.query_one(ManualPage).text
+        await pilot.press("left", "escape")
+        await settled(pilot, lambda: app.screen is app.bench)
+
+
+async def test_one_key_leads_from_the_keys_to_the_manual_and_back(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
+        await pilot.press("f1")
+        await settled(pilot, lambda: isinstance(app.screen, KeysHelp), "the keys")
+        await pilot.press("tab")
+        await settled(pilot, lambda: isinstance(app.screen, Manual), "the manual")
+        await pilot.press("f1")
+        await settled(pilot, lambda: isinstance(app.screen, KeysHelp), "the keys again")
+        assert len(app.screen_stack) == 2
+        await pilot.press("escape")
+        await settled(pilot, lambda: app.screen is app.bench)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20), (20, 5)])
+async def test_a_page_is_read_to_its_end_at_every_size(
+    open_apps: OpenApps, size: tuple[int, int]
+) -> None:
+    async with open_apps.standing(FakeEngine(store_with()), *size) as (app, pilot):
+        await commanded(pilot, "/help start")
+        await settled(pilot, lambda: isinstance(app.screen, Manual), "the manual")
+        await pilot.press("end")
+        await settled(pilot, lambda: "folder." in screen_text(app), "the end")

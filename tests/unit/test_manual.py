@@ -1,0 +1,90 @@
+"""The manual: every page in both languages, true of flags, commands, keys and settings."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.manual_tables import LISTS, with_list
+
+from duckflow_tui import cli, help_cli, models_cli, replay_cli, sessions_cli
+from duckflow_tui.cli import USAGE_ERROR
+from duckflow_tui.commands import COMMANDS
+from duckflow_tui.glance import LANGUAGES
+from duckflow_tui.headless import EXIT_STATUS, WAITS
+from duckflow_tui.manual import INDEX, TOPICS, page_path, read_page
+from duckflow_tui.words.catalogue import Catalogue
+
+ROOT = Path(__file__).resolve().parents[2]
+READMES = [ROOT / "README.md", ROOT / "README.ja.md"]
+PAGES = [page_path(topic, lang) for lang in LANGUAGES for topic in (INDEX, *TOPICS)]
+DOCUMENTS = [*READMES, *PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("topic", LISTS)
+def test_keys_and_settings_are_those_of_the_program(topic: str, language: str) -> None:
+    written = read_page(topic, language)
+    assert written == with_list(topic, language), "python tests/support/manual_tables.py"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_page_names_only_what_exists(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    parsers = (m.parser(Catalogue()) for m in (cli, sessions_cli, replay_cli, models_cli, help_cli))
+    flags = {
+        option
+        for made in parsers
+        for action in made._actions  # pyright: ignore[reportPrivateUsage]  # argparse has no other list
+        for option in action.option_strings
+    }
+    calls = re.findall(r"duckflow-tui[^\n|`#]*", text)
+    assert {flag for call in calls for flag in re.findall(r"(?<!\S)--?[a-z][a-z-]*", call)} <= flags
+    names = {name for command in COMMANDS for name in (command.name, *command.also)}
+    assert set(re.findall(r"`/([a-z]+)[`\s]", text)) <= names
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_first_page_leads_to_every_other(language: str) -> None:
+    links = re.findall(r"\]\(([a-z]+)\.md\)", read_page(INDEX, language))
+    assert links == list(TOPICS)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_exit_statuses_are_those_of_a_run_without_a_screen(language: str) -> None:
+    rows = {int(number) for number in re.findall(r"^\| (\d+) \|", read_page("headless", language), re.M)}
+    assert rows == {*EXIT_STATUS.values(), USAGE_ERROR, WAITS, cli.UNREAD}
+
+
+@pytest.mark.parametrize("path", READMES, ids=lambda path: path.name)
+def test_the_readme_is_short_and_starts_with_commands_that_work(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 200
+    assert len(text.encode()) <= (14_336 if path.name == "README.md" else 18_432)
+    begin = "python3 -m venv .venv && .venv/bin/pip install "
+    assert f"    {begin}. && .venv/bin/duckflow-tui --demo" in text
+    assert f"    {begin}-e '.[dev]' && .venv/bin/pytest\n" in text
+
+
+def help_command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "duckflow_tui", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_page_is_printed_in_the_language_asked_for() -> None:
+    printed = help_command("--lang", "ja", "help", "models")
+    assert (printed.returncode, printed.stderr) == (0, "")
+    assert printed.stdout == read_page("models", "ja")
+    assert help_command("help", "--lang", "en").stdout == read_page(INDEX, "en")
+
+
+def test_an_unknown_page_names_the_nearest_and_all_there_are() -> None:
+    refused = help_command("--lang", "en", "help", "setings\x1b[31m")
+    assert (refused.returncode, refused.stdout) == (USAGE_ERROR, "")
+    assert "Nearest: settings. Pages: start, models" in refused.stderr
+    assert "\x1b" not in refused.stderr
