@@ -28,7 +28,18 @@ if TYPE_CHECKING:
     When = Callable[[AgentState | None], str | None]
 
 Takes = Literal[
-    "", "language", "theme", "mode", "diff", "vitals", "profile", "undo", "anyway", "redo", "topic", "text"
+    "",
+    "language",
+    "theme",
+    "mode",
+    "diff",
+    "vitals",
+    "profile",
+    "undo",
+    "anyway",
+    "redo",
+    "topic",
+    "text",
 ]
 
 AUTO: Final = "auto"  # of a choice: the AI's
@@ -231,9 +242,15 @@ USER_CAN: Final[tuple[Command, ...]] = (
         help="keys.help",
     ),
     Command(
-        "help", "manual", takes="topic", bare=True, when=always, early=True, reads=True,
+        "help",
+        "manual",
+        takes="topic",
+        bare=True,
+        when=always,
+        early=True,
+        reads=True,
         also=("manual",),
-    ),  # fmt: skip
+    ),
     _key("command_palette", "Ctrl+P", "keys.palette", "ctrl+p"),
     _pane("chat", "Alt+1 · F2", "alt+1", "f2"),
     _pane("plan", "Alt+2 · F3", "alt+2", "f3"),

@@ -308,7 +308,6 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("first_model", ("escape",), "Esc", "leave", "keys.models_back"),
     Key("help", ("tab",), "Tab", "manual", "keys.manual_open"),
     Key("manual", ("left", "right"), "← →", "turn", "keys.manual_turn"),
-    Key("manual", ("f1",), "F1", "keys", "keys.help"),
     Key("manual", ("escape",), "Esc", "leave", "keys.close"),
     Key("compaction", ("u",), "u", "undo_compaction", "keys.undo_compaction"),
     Key("result", ("o",), "o", "open_whole", "keys.open_whole"),

@@ -220,7 +220,7 @@ async def test_a_key_of_the_open_card_is_not_sent() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "name"),
-    [("/clear", "new"), ("/help", "keys"), ("/exit", "quit"), ("／ＨＥＬＰ", "keys")],
+    [("/clear", "new"), ("/help", "help"), ("/exit", "quit"), ("／ＨＥＬＰ", "help")],
 )
 def test_commands_have_the_names_they_have_elsewhere(typed: str, name: str) -> None:
     found = parse(typed)
@@ -231,10 +231,10 @@ def test_commands_have_the_names_they_have_elsewhere(typed: str, name: str) -> N
 async def test_a_name_from_elsewhere_completes_and_runs() -> None:
     app = app_with(FakeEngine(store_with()))
     async with standing(app) as pilot:
-        await pilot.press(*"/hel")
-        words = app.words("commands.keys")
+        await pilot.press(*"/permi")
+        words = app.words("commands.rules")
         await settled(
-            pilot, lambda: app.bench.completions.candidates == (Candidate("/help", words),)
+            pilot, lambda: app.bench.completions.candidates == (Candidate("/permissions", words),)
         )
         await pilot.press("enter")
         await settled(pilot, lambda: app.screen is not app.bench)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from support.app_states import FakeEngine, commanded, settled, store_with
+from support.app_states import FakeEngine, app_with, commanded, settled, store_with
 from support.open_apps import OpenApps
 from support.screens import screen_text
+from textual.pilot import Pilot
 
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.manual import TOPICS
@@ -54,4 +57,20 @@ async def test_a_page_is_read_to_its_end_at_every_size(
         await commanded(pilot, "/help start")
         await settled(pilot, lambda: isinstance(app.screen, Manual), "the manual")
         await pilot.press("end")
-        await settled(pilot, lambda: "folder." in screen_text(app), "the end")
+        await settled(pilot, lambda: "session." in screen_text(app), "the end")
+
+
+@pytest.mark.parametrize(
+    ("language", "topic", "size"),
+    [("en", "mcp", (120, 40)), ("ja", "vitals", (80, 24)), ("ja", "mcp", (60, 20))],
+)
+def test_how_it_looks(snap_compare: Any, language: str, topic: str, size: tuple[int, int]) -> None:
+    app = app_with(FakeEngine(store_with()), language=language)
+
+    async def open_it(pilot: Pilot[int]) -> None:
+        await settled(pilot, lambda: not app.session.opening, "the session")
+        await commanded(pilot, f"/help {topic}")
+        await settled(pilot, lambda: isinstance(app.screen, Manual), "the manual")
+        await pilot.pause(0.1)
+
+    assert snap_compare(app, terminal_size=size, run_before=open_it)

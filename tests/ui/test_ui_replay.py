@@ -156,7 +156,7 @@ async def test_a_paste_and_what_is_typed_on_the_plan_change_nothing() -> None:
         assert app.bench.composer.text == ""
 
 
-LOOKS = {"keys", "chat", "plan", "diff", "vitals", "requirements", "queue", "ps", "mcp"} | {
+LOOKS = {"keys", "help", "chat", "plan", "diff", "vitals", "requirements", "queue", "ps", "mcp"} | {
     "working",
     "rules",
     "decisions",

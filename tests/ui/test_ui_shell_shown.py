@@ -200,7 +200,8 @@ PLACES: Final = {
     "servers": Place("↑ ↓ s x r Esc", background, ("/mcp",)),
     "queue": Place("↑ ↓ Enter J K t Esc", waiting, ("/queue",)),
     "sessions": Place("↑ ↓ Enter / r p x w d t a Esc", talked, ("/sessions",)),
-    "help": Place("↑ ↓ Esc", talked, ("f1",)),
+    "help": Place("↑ ↓ Tab Esc", talked, ("f1",)),
+    "manual": Place("↑ ↓ ← → F1 Esc", talked, ("/help vitals",)),
     "palette": Place("Enter Esc", talked, ("ctrl+p",)),
 }  # fmt: skip
 #: Places that lie far from each other, for one app: a tour is a case, of which a sample runs. What

@@ -54,7 +54,7 @@ def test_without_a_session_only_some_commands_run() -> None:
     always = set(BY_NAME) - {*silent, "rewind", "fork", "probe", "compact", "new", "more", "queue"}
     assert always == {
         "keys", "chat", "plan", "diff", "vitals", "remember", "copy", "settings", "sessions",
-        "model", "connect", "doctor", "stats", "export", "lang", "theme", "quit",
+        "model", "connect", "doctor", "stats", "export", "help", "lang", "theme", "quit",
     }  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def test_in_a_session_a_queue_and_a_running_attempt_are_wanted_for_what_changes_
 
 def test_what_runs_early_or_in_a_replay_changes_no_session() -> None:
     early = {can.name for can in USER_CAN if can.early}
-    assert early == {"keys", "lang", "theme", "quit"}
+    assert early == {"keys", "help", "lang", "theme", "quit"}
     assert {can.name for can in COMMANDS if can.reads} == early | {
         "chat", "plan", "diff", "vitals", "requirements", "working", "queue", "ps", "mcp", "copy",
         "settings", "rules", "decisions", "network",
@@ -132,7 +132,7 @@ def test_commands_are_completed_in_the_order_of_the_table() -> None:
     ("typed", "name"),
     [
         ("/clear /reset /new", "new"),
-        ("/help /keys", "keys"),
+        ("/help /manual", "help"),
         ("/exit /q /quit", "quit"),
         ("/resume /continue /sessions", "sessions"),
         ("/model /models", "model"),

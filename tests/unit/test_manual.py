@@ -21,7 +21,13 @@ from duckflow_tui.words.catalogue import Catalogue
 ROOT = Path(__file__).resolve().parents[2]
 READMES = [ROOT / "README.md", ROOT / "README.ja.md"]
 PAGES = [page_path(topic, lang) for lang in LANGUAGES for topic in (INDEX, *TOPICS)]
-DOCUMENTS = [*READMES, *PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
+DOCUMENTS = [
+    *READMES,
+    *PAGES,
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "SECURITY.md",
+]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -57,7 +63,9 @@ def test_the_first_page_leads_to_every_other(language: str) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_exit_statuses_are_those_of_a_run_without_a_screen(language: str) -> None:
-    rows = {int(number) for number in re.findall(r"^\| (\d+) \|", read_page("headless", language), re.M)}
+    rows = {
+        int(number) for number in re.findall(r"^\| (\d+) \|", read_page("headless", language), re.M)
+    }
     assert rows == {*EXIT_STATUS.values(), USAGE_ERROR, WAITS, cli.UNREAD}
 
 

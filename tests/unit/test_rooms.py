@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "agent": {"state", "llm", "prompting", "safety", "tools", "goals", "plans"},
     "session": {"state", "llm", "prompting", "safety", "words", "tools", "goals", "plans", "agent"},
     "demo": {"state", "llm"},
+    "manual": set(),
     "ui": {
         "state",
         "llm",
@@ -42,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "session",
         "engine",
         "commands",
+        "manual",
         "settings",
     },
 }

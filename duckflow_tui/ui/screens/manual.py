@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import ClassVar, Final
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
@@ -20,15 +21,15 @@ from duckflow_tui.ui.screens.dialog import Dialog, Prose
 from duckflow_tui.words.catalogue import Catalogue
 
 PAGES: Final = (INDEX, *TOPICS)
+WIDE: Final = 80  # columns from which on the list of pages is shown
+HIGH: Final = 12  # rows from which on the keys are shown
 
 #: A link to another page. The list of pages leads there, so its target is left out.
 _PAGE_LINK: Final = re.compile(r"\[([^\]]+)\]\([a-z]+\.md(?:#[^)]*)?\)")
 
 
 class Manual(Dialog[None]):
-    """All pages in a list, one of them beside it; without the list under 80 columns."""
-
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (80, "-wide")]
+    """All pages in a list, one of them beside it. A small screen shows the page alone."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,ctrl+c,q", "leave", show=False),
@@ -62,6 +63,10 @@ class Manual(Dialog[None]):
     def on_mount(self) -> None:
         self.open_page(self.topic)
         super().on_mount()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width < WIDE, "narrow")
+        self.set_class(event.size.height < HIGH, "low")
 
     def open_page(self, topic: str) -> None:
         """Show a page from its beginning."""
