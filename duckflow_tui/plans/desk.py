@@ -319,7 +319,7 @@ class PlanDesk:
         except WorkFault:
             self._halt(plan.plan_id, "stopped")
             raise
-        if result.outcome != "completed":
+        if result.outcome != "completed" and not result.suggested:
             self._halt(plan.plan_id, "wish" if result.wish else "stopped")
         return result
 

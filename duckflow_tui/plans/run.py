@@ -66,6 +66,7 @@ class PlanResult:
     outcome: WorkEnd = "completed"
     reports: list[StepReport] = field(default_factory=list[StepReport])
     wish: str = ""  # the user's words, or the suggestion the user took
+    suggested: bool = False  # it is the suggestion: behind it the plan goes on
 
 
 class PlanRun:
@@ -256,7 +257,7 @@ class PlanRun:
                 self._move(report.step_id, WorkStatus.SKIPPED)
             case _:
                 if answer.action == SUGGESTED.action:
-                    result.wish = report.next_action
+                    result.wish, result.suggested = report.next_action, True
                 elif answer.action == TELL.action:
                     result.wish = answer.text
                 if result.outcome == "completed" or result.wish:
