@@ -13,7 +13,7 @@ from duckflow_tui.plans.propose import (
     check_not_rejected,
     end_idle_plan,
     held_back,
-    made_plan,
+    make_plan,
     plan_words,
     tasks_words,
     was_told_of,
@@ -61,7 +61,7 @@ from duckflow_tui.tools.operation import Output, ToolFault
 if TYPE_CHECKING:
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.agent.steering import TurnControl
-    from duckflow_tui.tools.plan_operations import ListedTask, StepEdit
+    from duckflow_tui.tools.plan_operations import ListedTask, PlannedStep, StepEdit
 
 T = TypeVar("T")
 
@@ -102,15 +102,17 @@ class PlanDesk:
 
     # --- what the model calls -------------------------------------------------------------------
 
-    async def propose(self, goal: str) -> Output:
-        """Have a plan made, show it, wait for the user's answer (S2-8, S2-22)."""
+    async def propose(self, goal: str, steps: Sequence[PlannedStep] = ()) -> Output:
+        """Show a plan, of the model's own steps or made by another, and wait for the user's answer
+        (S2-8, S2-22).
+        """
         state = self._parts.store.state
         if state.work is not None and state.work.plan_id:
             raise ToolFault("A plan is being worked on; propose changes of it instead.")
         shown = self._shown_before()
         if shown is not None:  # the app ended while the user looked at it
             return await self.approvals.approval(shown.plan_id)
-        plan = await made_plan(self._parts, goal)
+        plan = await make_plan(self._parts, goal, steps)
         check_not_rejected(state, plan)
         await self._parts.store.commit(PlanProposed(plan=plan))
         if len(plan.steps) > SOFT_STEPS:

@@ -9,7 +9,7 @@ from duckflow_tui.agent.budget import BudgetEnd
 from duckflow_tui.goals.requirements import comparable
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.questions import plan_question
-from duckflow_tui.prompting.replies import PlanReply
+from duckflow_tui.prompting.replies import PlanReply, PlanStep
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import StateError, brief, canonical_json, one_line
 from duckflow_tui.state.conversation import UserMessage
@@ -51,18 +51,37 @@ from duckflow_tui.state.plan_events import (
 from duckflow_tui.tools.operation import Output, ToolFault
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.plans.run import TaskLoop
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Store
+    from duckflow_tui.tools.plan_operations import PlannedStep
 
 NOT_SENT: Final = "The user's limit of calls to models was reached; nothing was made."
 
 
-async def made_plan(parts: TurnParts, goal: str) -> Plan:
-    """A draft for this goal: no circle, no unknown step, at least one step. Raises ToolFault when
-    none could be had.
+async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = ()) -> Plan:
+    """A draft for this goal: no circle, no unknown step, at least one step. It is made of the
+    model's own ``steps``; the role ``creative`` makes it where there are none, or where that role
+    has a model of its own. Raises ToolFault when none could be had.
     """
+    if steps and not parts.models.service.roles.creative:
+        given = [
+            PlanStep(
+                id=step.id.strip() or str(number),
+                name=step.name,
+                description=step.description,
+                depends_on=[str(need) for need in step.depends_on],
+            )
+            for number, step in enumerate(steps, start=1)
+        ]
+        reply = PlanReply(name="", goal=goal, steps=given, risk="low", success_criteria=[])
+        try:
+            return _from_reply(parts, reply, goal)
+        except PlanProblem as problem:
+            raise ToolFault(str(problem), Outcome.INVALID) from problem
 
     def read(reply: PlanReply) -> Plan:
         return _from_reply(parts, reply, goal)

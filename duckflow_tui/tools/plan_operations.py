@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, WithJsonSchema
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.state.base import JsonObject, StateError
@@ -28,8 +28,21 @@ if TYPE_CHECKING:
 MAX_TASKS: Final = 50  # tasks of one list
 
 
+class PlannedStep(Arguments):
+    id: str = ""
+    name: str
+    description: str = ""
+    depends_on: list[str | int] = Field(default_factory=list[str | int])  # ids or numbers
+
+
 class Propose(Arguments):
-    goal: str = Field(description="What the user will have in the end.")
+    goal: str
+    # Every request carries its schema: a line says what a step is made of.
+    steps: Annotated[list[PlannedStep], WithJsonSchema({"type": "array"})] = Field(
+        default_factory=list[PlannedStep],
+        max_length=MAX_STEPS,
+        description="{name, description, depends_on}",
+    )
 
 
 class StepEdit(Arguments):
@@ -111,10 +124,9 @@ def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
     return (
         _operation(
             "plan_tool.propose",
-            "Have a plan made for work of several steps, for the user to approve; read first "
-            "what it rests on.",
+            "Propose a plan of several steps; read first what it rests on.",
             Propose,
-            lambda args: desk.propose(args.goal),
+            lambda args: desk.propose(args.goal, args.steps),
             needs=(Need.CONVERSATION,),
         ),
         _operation(
@@ -172,7 +184,7 @@ def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
 
 
 #: What is written for people, and the calls of a list, which are checked when they are made.
-_WORDS: Final = frozenset({"goal", "name", "description", "note", "task_list"})
+_WORDS: Final = frozenset({"goal", "steps", "name", "description", "note", "task_list"})
 
 
 def _operation(

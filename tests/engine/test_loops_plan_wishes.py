@@ -145,3 +145,32 @@ async def test_what_the_user_refused_is_counted_as_refused_and_to_read_is_no_par
         assert report.cause == "What instead?"
         await answer(running, "stop")
         await running.ended()
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["one model", "a role of its own"])
+async def test_the_models_own_steps_are_the_plan_but_for_a_role_that_makes_them(
+    own: bool, tmp_path: Path
+) -> None:
+    """A circle among them is refused with the reason, and no other model is asked."""
+    steps = [{"name": "write"}, {"name": "check", "depends_on": [1]}]
+    circle = [{"name": "a", "depends_on": [2]}, {"name": "b", "depends_on": [1]}]
+    calls = (circle, steps) if not own else (steps,)
+    proposals = (
+        decision("I plan.", action("plan_tool.propose", goal="two notes", steps=given))
+        for given in calls
+    )
+    replies = Script(
+        replies={"main": (*proposals, done("No.")), "plan": (plan_reply("first", "second"),)}
+    )
+    roles = {"creative": "cli/other"} if own else None
+    async with session(tmp_path, replies, roles=roles) as running:
+        await running.engine.send("two notes please")
+        await answer(running, "reject")
+        await running.ended()
+        (plan,) = running.state.plans
+        assert [step.name for step in plan.steps] == (
+            ["first", "second"] if own else ["write", "check"]
+        )
+        assert plan.steps[1].depends_on == (plan.steps[0].step_id,)
+        assert len(running.server.of("plan")) == own
+        assert own or "circle" in running.results()[0].result.text
