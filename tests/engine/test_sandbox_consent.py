@@ -842,7 +842,9 @@ async def test_a_file_that_is_one_elsewhere_too_is_said_once_and_changed_by_comm
         said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
         assert [(m.key, m.params["count"]) for m in said] == [("processes.linked", "2")]
         edit = [{"old": "as it was", "new": "edited"}]
-        await bench.call("file_ops.edit_file", path="one", edits=edit)
+        edits = asyncio.create_task(bench.call("file_ops.edit_file", path="one", edits=edit))
+        await bench.answer(await bench.gate(), GateChoice.ONCE)
+        await edits
         assert (root / "one").read_text() == "edited\n"
         assert (tmp_path / "one").read_text() == "as it was\n"
         await bench.call(RUN, command="echo changed >> two")
