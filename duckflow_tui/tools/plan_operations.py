@@ -159,8 +159,7 @@ def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
         ),
         _operation(
             "task_loop.run",
-            "Carry out the approved plan, one step of it, or a list of operations; the result "
-            "is a report.",
+            "Carry out the approved plan, one step of it, or a list of operations.",
             RunWork,
             lambda args: desk.run(args.step_id, args.task_list),
             needs=(Need.PLAN, Need.CONVERSATION),
