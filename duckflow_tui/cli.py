@@ -32,7 +32,7 @@ USAGE_ERROR: Final = 2  # also wrong settings
 INTERRUPTED: Final = 130  # by SIGINT, before there was a turn to stop
 UNREAD: Final = 141  # what was written is read by nobody, as after SIGPIPE
 NO_TEXT: Final = ""  # -p without a text
-_NAMED: Final = (["sessions"], ["replay"], ["doctor"], ["models"], ["help"])
+NAMED: Final = (["sessions"], ["replay"], ["doctor"], ["models"], ["help"])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -147,6 +147,7 @@ def parser(say: Callable[[str], str], language: str = "en") -> CommandParser:
     from duckflow_tui.command_line import CommandParser
 
     made = CommandParser("duckflow-tui", "cli.description", language, say)
+    made.epilog = say("cli.others")
     add = made.add_argument
     version = f"duckflow-tui {__version__}"
     add("--version", action="version", version=version, help=say("cli.help.version"))
@@ -202,7 +203,7 @@ def _from_command(arguments: Sequence[str]) -> Sequence[str]:
         said = 2
     elif arguments and arguments[0].startswith("--lang="):
         said = 1
-    return arguments[said:] if arguments[said : said + 1] in _NAMED else arguments
+    return arguments[said:] if arguments[said : said + 1] in NAMED else arguments
 
 
 def _help_words(arguments: Sequence[str], language: str) -> Callable[[str], str]:

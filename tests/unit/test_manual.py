@@ -84,6 +84,12 @@ def help_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+def test_the_help_names_every_other_command() -> None:
+    printed = help_command("--lang", "en", "--help").stdout
+    (others,) = re.findall(r"Other commands: ([^;]+);", printed)
+    assert others.split(", ") == [name for (name,) in cli.NAMED]
+
+
 def test_a_page_is_printed_in_the_language_asked_for() -> None:
     printed = help_command("--lang", "ja", "help", "models")
     assert (printed.returncode, printed.stderr) == (0, "")
