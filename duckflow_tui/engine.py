@@ -296,7 +296,7 @@ class Engine:
             if one
             else await undoing.undo_allowed(anyway=anyway)
         )
-        await self._checks.look_again()
+        await self._look_again()
 
     async def redo(self, *, anyway: bool = False, one: bool = False, whole: bool = False) -> None:
         """Make again what was undone last; says what it did or why it did not. ``anyway``: also
@@ -316,7 +316,17 @@ class Engine:
             self._tell(reports)
             complete = all(report.complete for report in reports)
             goes_on = whole and complete and bool(self.store.state.undone_calls)
+        await self._look_again()
+
+    async def _look_again(self) -> None:
+        """What files show of the requirements by now; where a verdict stands in the chat, how many
+        are met as the files are now, as the verdict is of before.
+        """
         await self._checks.look_again()
+        state = self.store.state
+        if state.objective is not None and state.last_review is not None:
+            met, counted = state.objective.met
+            self.notices.say("judging.now", met=str(met), counted=str(counted))
 
     def redact(self, text: str) -> str:
         """The text without the keys that the app knows."""

@@ -51,6 +51,7 @@ from duckflow_tui.words.figures import (
 
 EXIT_STATUS: Final[dict[TurnOutcome, int]] = {
     "done": 0,
+    "answered": 0,
     "failed": 1,
     "partial": 1,
     "denied": 3,
@@ -439,7 +440,7 @@ class _Words:
                 self._tell(f"{sign} {visible(report.step_name)}: {words}")
             case ObjectiveReviewed(message=message):
                 review = message.review
-                if not review.done and review.attempt < review.max_attempts:
+                if review.follows:
                     self._narrate()  # a further attempt has the last word
                 self._tell(self._reviewed(review))
             case AttemptStarted(message=message):

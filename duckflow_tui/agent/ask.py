@@ -388,9 +388,11 @@ class ModelAccess:
         """
         purpose, role, shape = question.kind.purpose, question.kind.role, question.kind.reply
         problems: tuple[str, ...] = ()
+        refused = ""  # the answer that has them
         tries = 0
         while tries <= REASKED:
-            asked = self.questions.messages(question, problems, self.service.window(role))
+            window = self.service.window(role)
+            asked = self.questions.messages(question, problems, window, refused)
             await self.budget.permit(purpose, step_id=step_id, size=partial(_tokens, asked))
             llm_id = self.ids("llm")
             started = LlmCallStarted(
@@ -409,7 +411,7 @@ class ModelAccess:
                 await wait_while_paused(self.store)
                 continue
             tries += 1
-            problems = reply.problems
+            problems, refused = reply.problems, reply.text
             if reply.value is not None and not problems:
                 try:
                     return read(reply.value)

@@ -24,7 +24,7 @@ from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
 from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.decision import NextStep, Question, TurnDecision
 from duckflow_tui.state.gates import Card, CardKind, CardMessage
-from duckflow_tui.state.goal import RequirementState
+from duckflow_tui.state.goal import ENDED_WELL, RequirementState, Review
 from duckflow_tui.state.memory import OwnField, WorkingMemory, WorkingMemoryChanged, updated
 from duckflow_tui.state.operations import Outcome, target
 from duckflow_tui.state.pace import Reason
@@ -191,6 +191,7 @@ class Turn(Thread):
 
     async def after(self, decision: TurnDecision) -> bool:
         """Never True: a turn ends by TurnEnd."""
+        await self._reviewer.tick(self.ran)
         if self.changes_course:
             return False
         asks = decision.step is Phase.AWAITING_APPROVAL and not decision.actions
@@ -357,8 +358,7 @@ class Turn(Thread):
         if running is None or running.turn_id != self.turn_id:
             return  # it broke before it had begun
         self._paced.ended(end.outcome, end.reason)
-        reply, satisfaction = self.asker.last_reply, self._reviewer.satisfaction
-        await self._ending.finish(end, reply, satisfaction)
+        await self._ending.finish(end, self.asker.last_reply, self._reviewer.newest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,15 +429,17 @@ class TurnEnding:
                     pass
         return False
 
-    async def finish(self, end: TurnEnd, reply: str, satisfaction: float | None) -> None:
+    async def finish(self, end: TurnEnd, reply: str, review: Review | None) -> None:
         """Lay down what still runs, walk to the end, and commit ``TurnFinished``."""
         machine, status = self._parts.machine, end.status
+        if end.outcome == "answered":
+            self._parts.notices.say("turn.answered")
         for plan in self._store.state.plans:
             end_steps(self._store, plan, "the turn ended before it was done")
             # Its work may have been stopped before it could say that nothing of it is left.
             if ended_status(plan) is PlanStatus.COMPLETED:
                 end_plan(self._store, plan.plan_id)
-        if end.outcome in ("done", "denied"):
+        if end.outcome in ("done", "answered", "denied"):
             self._walk_to_done()
         elif end.laid_down or status is not Status.REQUIRES_USER_INPUT:
             detail = self._store.state.status_detail if status is Status.ERROR else ""
@@ -453,14 +455,16 @@ class TurnEnding:
         cost, reason = None, end.reason
         if usage.cost is not None:
             cost = usage.cost - (before.cost or 0.0)
-        if end.outcome == "denied" or (reason is None and end.outcome != "done"):
+        if end.outcome == "denied" or (reason is None and end.outcome not in ENDED_WELL):
             reason = self._why(end.outcome)
         await self._store.commit(
             TurnFinished(
                 turn_id=self._turn_id,
                 outcome=end.outcome,
                 reply=reply,
-                satisfaction=satisfaction,
+                satisfaction=review.score if review is not None else None,
+                proven=review.proven if review is not None else None,
+                remarks=review.remarks if review is not None else (),
                 llm_calls=usage.calls - before.calls,
                 tokens=usage.tokens_in + usage.tokens_out - before.tokens,
                 cost=cost,

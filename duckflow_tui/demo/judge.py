@@ -13,7 +13,7 @@ from typing import Any, Final
 from duckflow_tui.demo.loyalty import SMALL, STEP_WORDS, drops
 from duckflow_tui.demo.savings import ABOUT as SAVINGS
 from duckflow_tui.demo.tax import ABOUT as TAX
-from duckflow_tui.demo.wording import filled, language_of, texts
+from duckflow_tui.demo.wording import language_of, texts
 from duckflow_tui.state.base import JsonObject
 
 _WANTED: Final = re.compile(
@@ -24,9 +24,11 @@ _JUDGED: Final = re.compile(r"^- (r\d+) P([123]) (open|met|partly|refuted|waived
 _CHECK: Final = re.compile(r" \((?:command|file_exists|file_contains): .*\)$")
 _SAID: Final = re.compile(r"^- said: (.+)$", re.M)
 _MISSING: Final = re.compile(r"^- P[123] (.+)$", re.M)
-_CHECKED: Final = re.compile(r"^- (r\d+) .+ — (met|refuted|unchecked): ", re.M)
-_READ: Final = re.compile(r'^(\d+)\. file_ops\.read_file\(path: "([^"]+)"', re.M)
-_ENTRY: Final = re.compile(r"^(\d+)\. ([\w.]+)\(.*?\) -> \[([^\]]+)\] ?(.*)", re.M)
+_CHECKED: Final = re.compile(r"^(K\d+) .+? check of (r\d+), (met|refuted|unchecked): ", re.M)
+_READ: Final = re.compile(r'^(S\d+) file_ops\.read_file\(path: "([^"]+)"', re.M)
+_RAN: Final = re.compile(r"^(R\d+) .+ -> (exit \d+|\w+)", re.M)
+_SHOWS: Final = re.compile(r"^([CRSK]\d+) ", re.M)
+_SAYS: Final = re.compile(r"^(P\d+) .*\n((?:    .*\n?)+)", re.M)
 _WELL: Final = ("ok", "exit 0")
 _TOLD: Final = re.compile(r"\badd(?:s|ed)\b|one after the other|足し|順に")
 _WEIGHTS: Final = {"1": 3, "2": 2, "3": 1}
@@ -91,20 +93,24 @@ def _satisfaction(text: str, words: dict[str, Any]) -> JsonObject:
     why = texts("", language_of(_frame("request", text)))["requirements"][0]
     scores: dict[str, float] = {}
     evidence: dict[str, list[str]] = {}
-    for key in wanted:
-        if key not in items:
-            continue
-        known = items[key][1].partition(" — ")[0] == why
-        scores[key], evidence[key] = _explained(text, words) if known else _answered(text)
-    levels = {key: float(found == "met") for key, found in _CHECKED.findall(text)} | scores
-    total = sum(_WEIGHTS[items[key][0]] for key in levels) or 1
-    overall = sum(_WEIGHTS[items[key][0]] * level for key, level in levels.items()) / total
+    facts = _frame("facts", text)
+    checked = {key: (name, outcome) for name, key, outcome in _CHECKED.findall(facts)}
+    for key in filter(items.__contains__, wanted):
+        name, outcome = checked.get(key, ("", "unchecked"))
+        if outcome != "unchecked":
+            scores[key], evidence[key] = float(outcome == "met"), [name]
+        elif items[key][1] == why:
+            scores[key], evidence[key] = _explained(facts)
+        else:
+            scores[key], evidence[key] = _answered(facts)
+    total = sum(_WEIGHTS[items[key][0]] for key in scores) or 1
+    overall = sum(_WEIGHTS[items[key][0]] * level for key, level in scores.items()) / total
     good = overall >= 0.8
     return {
         "overall_score": round(overall, 2),
         "requirement_scores": scores,
         "evidence": evidence,
-        "missing_aspects": [items[key][1] for key, level in levels.items() if level < 0.8],
+        "missing_aspects": [items[key][1] for key, level in scores.items() if level < 0.8],
         "grade": "good" if good else "needs_work",
         "quality_assessment": words["good" if good else "needs_work"],
         "suggestions": [],
@@ -113,30 +119,26 @@ def _satisfaction(text: str, words: dict[str, Any]) -> JsonObject:
     }
 
 
-def _explained(text: str, words: dict[str, Any]) -> tuple[float, list[str]]:
+def _explained(facts: str) -> tuple[float, list[str]]:
     """Whether the cause was told, and rests on a file that was read."""
-    read = _READ.search(_frame("log", text))
-    said = next((line for line in _frame("reply", text).split("\n") if _TOLD.search(line)), "")
+    said = next((name for name, words in _SAYS.findall(facts) if _TOLD.search(words)), "")
     if not said:
         return 0.2, []
-    told = filled(words["told"], quote=said.strip())
-    if read is None:
-        return 0.5, [told]
-    return 1.0, [told, filled(words["read"], number=read[1], path=read[2])]
+    read = _READ.search(facts)
+    return (0.5, [said]) if read is None else (1.0, [said, read[1]])
 
 
-def _answered(text: str) -> tuple[float, list[str]]:
+def _answered(facts: str) -> tuple[float, list[str]]:
     """Whether there is an answer that rests on results, none of which went wrong."""
-    entries = _ENTRY.findall(_frame("log", text))
-    if not entries or not _frame("reply", text) or any(e[2] not in _WELL for e in entries):
+    shown, said = _SHOWS.findall(facts), _SAYS.findall(facts)
+    if not (shown and said) or any(end not in _WELL for _, end in _RAN.findall(facts)):
         return 0.2, []
-    last = entries[-1:]
-    return 1.0, [f"{number}: {result[:60] or operation}" for number, operation, _, result in last]
+    return 1.0, [shown[-1], said[-1][0]]
 
 
 def _missing(text: str, words: dict[str, Any], way: dict[str, str]) -> JsonObject:
     lacks = [
-        {"what": _CHECK.sub("", said.partition(" — ")[0]), "priority": int(priority)}
+        {"what": _CHECK.sub("", said), "priority": int(priority)}
         for _, priority, state, said in _JUDGED.findall(_frame("requirements", text))
         if state != "met"
     ]

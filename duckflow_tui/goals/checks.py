@@ -1,30 +1,31 @@
 """What shows that a requirement is met without judgement: its check (C15).
 
-A check is a command, a file or a text in a file. It comes before the evaluator and overrules it.
+A check is a command, a file or a text in a file. One that the user wrote decides; one that the
+model wrote is a fact that the evaluator weighs.
 A command goes the way of every call, through the policy and its gate; a file is looked at where
 it lies and only inside the workspace.
 """
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 
-from duckflow_tui.goals.judging import judged, weighted
+from duckflow_tui.goals.judging import weighted
 from duckflow_tui.safety.command_risk import assess_command
 from duckflow_tui.safety.commands import read_command
-from duckflow_tui.safety.paths import FileKind, Place, WorkspaceError
+from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.state.base import IdSource, brief, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, NoticeMessage
 from duckflow_tui.state.decision import Action
-from duckflow_tui.state.goal import Evidence, ObjectiveChanged, RequirementItem
+from duckflow_tui.state.goal import Evidence, ObjectiveChanged, RequirementItem, RequirementState
 from duckflow_tui.state.lines import line_at, split_lines
 from duckflow_tui.state.operations import SIDE_EFFECTS, Outcome, Risk, Zone
-from duckflow_tui.tools.listing import walk
 from duckflow_tui.tools.operation import RUN
 
 if TYPE_CHECKING:
@@ -51,6 +52,16 @@ _LEFT_BEHIND: Final = re.compile(
     r"(?:^|/)(?:build|dist|target|out|coverage|htmlcov|[^/]*\.egg-info)/"
     r"|(?:^|/)\.coverage[^/]*$|\.(?:pyc|o|obj|class|log|tmp)$"
 )
+
+#: Ways to start the same program.
+_RUNNERS: Final = (
+    ("uv", "run"),
+    ("poetry", "run"),
+    ("npx",),
+    ("python", "-m"),
+    ("python3", "-m"),
+)
+_HOW_LOUD: Final = frozenset({"-q", "-v", "-vv", "-qq", "--quiet", "--verbose"})
 
 _RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
 
@@ -106,8 +117,7 @@ class RequirementChecks:
             return
         for item, finding in seen:
             if now.requirement(item.requirement_id) == item:  # not changed meanwhile
-                at = self._store.clock.now()
-                now = now.with_requirement(judged(item, finding, None, (), at))
+                now = now.with_requirement(_as_found(item, finding))
         calls = {
             m.call_id for m in state.messages if m.kind == "operation" and m.at >= now.created_at
         }
@@ -118,6 +128,26 @@ class RequirementChecks:
         if now != state.objective:
             self._store.dispatch(ObjectiveChanged(objective=now))
 
+    async def look_at_work(
+        self, item: RequirementItem, ran: Sequence[OperationMessage]
+    ) -> Finding | None:
+        """What the work's own calls ``ran`` show of the requirement: a run of its very command
+        behind a change, or the file as it is now. None where they say nothing new.
+        """
+        objective = self._store.state.objective
+        assert objective is not None  # whoever calls has looked
+        if item.check.kind == "command" and can_fail(item.check.value):
+            changed = False
+            for message in self._store.state.messages:
+                if isinstance(message, OperationMessage) and message.at >= objective.created_at:
+                    changed = changed or bool(message.result.changes)
+                    if changed and message in ran and _is_run(message, item.check.value):
+                        return _of_command(item.check.value.strip(), message)
+            return None
+        if item.check.kind in ("file_exists", "file_contains"):
+            return await self._file(item) if any(m.result.changes for m in ran) else None
+        return None
+
     # --- commands ----------------------------------------------------------------------------
 
     async def _command(self, item: RequirementItem) -> Finding | None:
@@ -126,7 +156,6 @@ class RequirementChecks:
             return Finding("unchecked", "the check names no command")
         message = await self._known(command)
         if message is None:
-            before = await self._stamps()
             words = one_line(item.requirement, 200)
             message = await self._router.call(
                 Action(
@@ -138,7 +167,7 @@ class RequirementChecks:
                 ),
                 for_requirement=item.requirement_id,
             )
-            if message.result.exit_code == 0 and await self._stamps() != before:
+            if message.result.exit_code == 0 and _writes_work(message):
                 return None  # it made what it looks for, or may have
         return _of_command(command, message)
 
@@ -155,7 +184,7 @@ class RequirementChecks:
                 Outcome.SKIPPED,
                 Outcome.STOPPED,
             ):
-                return None if await self._is_older_than_files(message) else message
+                return None if await self._is_older_than_files() else message
             if self.may_have_changed(message):
                 return None
         return None
@@ -178,34 +207,18 @@ class RequirementChecks:
             return assess_command(line, root, root).risk is not Risk.LOW
         return message.operation.startswith("mcp.")  # of a file, ``changes`` tells
 
-    async def _stamps(self) -> dict[str, tuple[int, int]]:
-        """Each file of the workspace with the time of its last change, in ns, and its size; what
-        is ignored, or what builds and tests leave, is none of them.
+    async def _is_older_than_files(self) -> bool:
+        """Whether a file that was read or written in this session holds something else by now,
+        whoever changed it: the watcher may not have seen it yet.
         """
-        listing = await walk(self._workspace, self._workspace.locate("."), depth=None)
-        found: dict[str, tuple[int, int]] = {}
-        for entry in listing.entries:
-            if entry.kind is FileKind.FILE and not _LEFT_BEHIND.search(entry.path):
-                with contextlib.suppress(OSError):
-                    stat = os.stat(self._workspace.root / entry.path)
-                    found[entry.path] = (stat.st_mtime_ns, stat.st_size)
-        return found
-
-    async def _is_older_than_files(self, message: OperationMessage) -> bool:
-        """Whether a file of the workspace, or one that was read or written in this session,
-        changed since the run began, whoever did it: the watcher may not have seen it yet, and the
-        run itself may have.
-        """
-        begun = message.at - message.result.duration_s
-        for changed_at, _ in (await self._stamps()).values():
-            if changed_at > begun * 1e9:
-                return True
-        for path in self._store.state.files_read:
+        for path, sha in self._store.state.files_read.items():
             try:
-                changed_at = os.stat(self._workspace.locate(path).real).st_mtime
+                place = self._workspace.locate(path)
+                if place.zone is Zone.INSIDE and place.size <= MAX_FILE:
+                    data = await self._workspace.read_bytes(place)
+                    if hashlib.sha256(data).hexdigest() != sha:
+                        return True
             except (WorkspaceError, OSError):
-                return True
-            if changed_at > begun:
                 return True
         return False
 
@@ -302,13 +315,45 @@ def can_fail(command: str) -> bool:
     return can
 
 
+def _as_found(item: RequirementItem, finding: Finding) -> RequirementItem:
+    """The requirement as its check alone shows it."""
+    met = finding.outcome == "met"
+    return item.replace(
+        state=RequirementState.MET if met else RequirementState.REFUTED,
+        satisfaction_level=1.0 if met else 0.0,
+        evidence=(finding.evidence,) if finding.evidence is not None else (),
+    )
+
+
+def _writes_work(message: OperationMessage) -> bool:
+    """Whether a command changed files, but for what builds and tests leave behind."""
+    result = message.result
+    return any(
+        not _LEFT_BEHIND.search(change.target or change.path)
+        for change in (result.changes or result.touched)
+    )
+
+
+def _command_name(command: str) -> tuple[str, ...]:
+    """A command without what makes it no other: how Python finds the module, how much is said."""
+    words = [word for part in read_command(command).parts for word in (*part.argv, part.joiner)]
+    while words and words[-1] in ("", ";"):
+        words.pop()
+    for prefix in _RUNNERS:
+        if tuple(words[: len(prefix)]) == prefix:
+            words = words[len(prefix) :]
+    if words:
+        words[0] = words[0].rpartition("/")[2]
+    return tuple(word for word in words if word not in _HOW_LOUD)
+
+
 def _is_run(message: Message, command: str) -> TypeGuard[OperationMessage]:
-    """Whether it is a run of exactly this command in the workspace's own folder."""
+    """Whether it is a run of this command in the workspace's own folder, by whatever name."""
     if not isinstance(message, OperationMessage) or message.operation != RUN:
         return False
     args = message.args
     return (
-        str(args.get("command", "")).strip() == command
+        _command_name(str(args.get("command", ""))) == _command_name(command)
         and str(args.get("cwd") or ".") == "."
         and not args.get("background")
     )

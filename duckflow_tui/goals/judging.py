@@ -1,5 +1,7 @@
-"""From checks, scores and changes to one judgement of a request. Evidence goes before words (C14,
-C15).
+"""From the judge's word and the facts to one judgement of a request.
+
+Scores count as the judge gives them. The app adds two rules of its own: a check that the user wrote
+decides, and a red run of the project's tests has to be answered.
 """
 
 from __future__ import annotations
@@ -7,250 +9,102 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
+from duckflow_tui.goals.facts import Fact, resolve_reference
 from duckflow_tui.state.base import one_line
-from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.goal import (
     DONE_FROM,
-    TEST_SUITE,
     VETO_BELOW,
     Evidence,
-    MissingInfoAnalysis,
     MissingItem,
     RequirementItem,
     RequirementState,
     SatisfactionEvaluation,
 )
-from duckflow_tui.tools.operation import RUN
 
 if TYPE_CHECKING:
     from duckflow_tui.goals.checks import Finding
-
+    from duckflow_tui.prompting.replies import SatisfactionReply
 
 WEIGHTS: Final = {1: 3, 2: 2, 3: 1}  # of a requirement in the mean, by its priority
 
-UNSEEN: Final = 0.5  # of a requirement that nothing shows, or whose check could not run, at most
-
-CLAIMED: Final = 0.49  # of one of which nothing was done, at most: under ``VETO_BELOW``
-
-_DIFFS: Final = 2  # changed files that are kept as evidence of a requirement
-
-_DIFF_LINES: Final = 8  # of each
-
-_WORDS: Final = 300  # characters of a sentence of the evaluator
-
-_ENOUGH: Final = 0.75  # of the words of a quote, in another order
-
-_SHORT: Final = 8  # bytes of a quote without white space that is found anywhere
-
-_MARKS: Final = "\"'`“”‘’「」"
-
-_WORD: Final = re.compile(r"[\w./-]*\w")
-
-_GAP: Final = re.compile(r"…|\.\.\.|\n")
-
-_MARKED: Final = re.compile(r"[\"“`「]([^\"”`」]{3,})[\"”`」]")
-
-#: What is piped or chained can end with 0 though it failed, so the output of a test suite has to
-#: say that it passed.
-_PASSED: Final = re.compile(r"\b[1-9]\d* pass(?:ed|ing)\b|^OK\b|test result: ok|^ok\b|^PASS", re.M)
-_FAILED: Final = re.compile(r"\b[1-9]\d* (?:failed|failing|errors?)\b|^FAIL", re.M | re.I)
-
-_LACKING: Final = 600  # characters of a requirement that is not met, with what was found
+_LINE: Final = 500  # characters of a sentence of the judge
+_MOST_EVIDENCE: Final = 6  # facts that are kept with one requirement
+_NOT_RUN: Final = (126, 127)  # exit codes of a shell that found nothing to run
 
 
 @dataclass(frozen=True, slots=True)
-class Satisfaction:
-    """How far the objective is met; ``vetoes`` name requirements whose check overruled the
-    evaluator, in either direction. ``unproven``: it would be done if the evaluator's word were
-    enough where a check could not be run.
+class Judgement:
+    """How far a request is met. Tuples hold ids: of requirements whose check by the user decided
+    against the judge (``vetoes``), whose check by the model the judge holds to be wrong
+    (``wrong_checks``), whose check by the user could not be run (``unchecked``), that are met and
+    shown by no fact (``unproven``), and of red runs that the judge did not answer (``unanswered``).
     """
 
+    items: tuple[RequirementItem, ...]
     score: float
     done: bool
     vetoes: tuple[str, ...] = ()
-    mismatch: bool = False
-    unproven: bool = False
+    wrong_checks: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
+    unproven: tuple[str, ...] = ()
+    unanswered: tuple[str, ...] = ()
 
 
-def judged(
-    item: RequirementItem,
-    finding: Finding | None,
-    evaluation: SatisfactionEvaluation | None,
-    log: Sequence[OperationMessage],
-    at: float,
-    shown: str = "",
-    suites: str = "",
-    changes: str = "",
-    claimed: bool = False,
-    places: Mapping[str, str] | None = None,
-) -> RequirementItem:
-    """The requirement with level, state and evidence. ``shown`` is all that a quote may come
-    from, ``suites`` what test suites printed that passed, both ``squeezed``; ``changes`` what
-    became of the files; ``claimed``: nothing was done of what was asked for; ``places``: what
-    stands in each place that a short quote may name.
-
-    A check that ran decides alone. Without one the evaluator's score does: whole where a quote
-    of it was found or none was named, half where none of its quotes is anywhere, and less than
-    half where the work is only claimed. Where a check could not be run, it is at most partly met,
-    unless a suite that passed is quoted for it.
-    """
-    key, score, named = item.requirement_id, None, tuple[str, ...]()
-    if evaluation is not None:
-        score = evaluation.requirement_scores.get(key)
-        named = evaluation.evidence.get(key, ())
-    if finding is None and score is None:
-        return item  # nobody said anything of it
-    score, evidence = score or 0.0, list[Evidence]()
-    if finding is not None and finding.evidence is not None:
-        evidence.append(finding.evidence)
-    if finding is not None and finding.outcome != "unchecked":
-        level = 1.0 if finding.outcome == "met" else 0.0
-    else:
-        level, quoted, seen, covered = score, False, False, False
-        for text in filter(str.strip, named):
-            found = is_quoted(text, shown, places)
-            quoted, seen = True, seen or found
-            covered = covered or is_quoted(text, suites, places)
-            evidence.append(
-                Evidence(
-                    kind="judgement",
-                    text=one_line(text, _WORDS),
-                    source="evaluator",
-                    supports=found and score >= VETO_BELOW,
-                    at=at,
-                    found=found,
-                )
-            )
-        if quoted and not seen:
-            level = score * UNSEEN
-        if claimed:
-            level = min(score * UNSEEN, CLAIMED)
-        if finding is not None and not covered:
-            level = min(level, UNSEEN)
-    state = RequirementState.PARTLY if level >= VETO_BELOW else RequirementState.REFUTED
-    if level >= DONE_FROM:
-        state = RequirementState.MET
-    if level > 0:
-        evidence.extend(_diffs(item, evidence, log, changes))
-    return item.model_copy(
-        update={"satisfaction_level": level, "state": state, "evidence": tuple(evidence)}
-    )
-
-
-def squeezed(text: str) -> str:
-    """The text without white space and capitals, by which quotes are compared."""
-    return "".join(text.split()).casefold()
-
-
-def is_quoted(quote: str, shown: str, places: Mapping[str, str] | None = None) -> bool:
-    """Whether what the evaluator names is somewhere in the ``squeezed`` text.
-
-    The place before a colon may be left out, and so may what stands outside quotation marks or
-    on the other side of an ellipsis. Words in another order count where three of four are there,
-    and every number among them. What is shorter than ``_SHORT`` would be found anywhere: it has
-    to stand as whole words in the place it names, a key of ``places``; where it names none, one
-    word has to be a whole line of any place.
-    """
-    named, _, behind = quote.partition(":" if ":" in quote else "：")
-    short = ""
-    for text in (quote, behind):
-        pieces = _GAP.split("…".join(_MARKED.findall(text)) or text)
-        longest = ""
-        for piece in pieces:
-            words = squeezed(piece).strip(_MARKS)
-            if words and words not in shown:
-                break
-            longest = max(longest, piece.strip().strip(_MARKS), key=len)
-        else:
-            short = longest or short
-            if len(squeezed(longest).encode()) >= _SHORT:
-                return True
-    if short:
-        bound = "(?<![A-Za-z0-9_]){}(?![A-Za-z0-9_])".format
-        words = r"\s*".join(map(re.escape, short.split()))
-        several = len(_WORD.findall(short)) > 1
-        for place, text in (places or {}).items():
-            if behind.strip() and not re.search(bound(re.escape(place)), named, re.I):
-                continue
-            look = bound(words) if behind.strip() or several else rf"^[-+ \t]*{words}[ \t]*$"
-            if re.search(look, text, re.I | re.M):
-                return True
-        return False
-    there = count = 0
-    for word in _WORD.findall((behind.strip() or quote).casefold()):
-        if word in shown and (len(word) > 3 or word.isdecimal()):
-            there += 1
-        elif word.isdecimal():
-            return False
-        count += len(word) > 3 or word.isdecimal()
-    return count > 1 and there >= _ENOUGH * count
-
-
-def passed_suites(log: Sequence[OperationMessage]) -> str:
-    """What test suites printed that passed, and after which no call changed a file."""
-    found: list[str] = []
-    for message in reversed(log):
-        if message.result.changes:
-            break
-        line, result = str(message.args.get("command", "")), message.result
-        if message.operation != RUN or result.exit_code != 0 or not TEST_SUITE.search(line):
-            continue
-        if _PASSED.search(result.text) and not _FAILED.search(result.text):
-            found.append(result.text)
-    return squeezed("\n".join(found))
-
-
-def overall(
+def judge_requirements(
     items: Sequence[RequirementItem],
-    findings: Mapping[str, Finding],
+    facts: Sequence[Fact],
     evaluation: SatisfactionEvaluation | None,
-) -> Satisfaction:
-    """Done from 0.80 on, unless a requirement of priority 1 or 2 is under 0.50 (S1-28, C14).
-    One of priority 3 is a wish that may stay open.
+    findings: Mapping[str, Finding],
+) -> Judgement:
+    """The requirements that count, judged. Done: 0.80 in the mean, weighted 3, 2, 1 by priority,
+    and by the judge's word on the whole request, no P1 or P2 under 0.50 (S1-28, C14), every check
+    of the user's own shown, every red run of the project's tests answered.
 
-    The score is the mean of the levels, weighted 3, 2, 1 by priority. The request as a whole is
-    the first of all requirements: under 0.50 by the evaluator it is not done, and that is the
-    score, unless a check of the user's own shows met what the evaluator scored so low, and none
-    refutes anything.
-    Without requirements the evaluator's word on the whole is the score.
+    ``evaluation`` is None where the user's own checks decided everything.
     """
-    if evaluation is None:
-        return Satisfaction(*_score(items, 1.0))
-    scores, praised = evaluation.requirement_scores, evaluation.overall_score >= DONE_FROM
-    refuted, vetoes, raised = False, list[str](), list[str]()
-    for key, finding in findings.items():
-        if finding.outcome == "refuted":
-            refuted = True
-            if praised or scores.get(key, 0.0) >= VETO_BELOW:
+    judged: list[RequirementItem] = []
+    vetoes, wrong = list[str](), list[str]()
+    unchecked, unproven = list[str](), list[str]()
+    for item in items:
+        if not item.counts:
+            continue
+        key, finding = item.requirement_id, findings.get(item.requirement_id)
+        score = evaluation.requirement_scores.get(key) if evaluation is not None else None
+        outcome = finding.outcome if finding is not None else None
+        level = score
+        if item.by_user and outcome in ("met", "refuted"):
+            level = 1.0 if outcome == "met" else 0.0
+            if score is not None and (score >= VETO_BELOW) is (outcome == "refuted"):
                 vetoes.append(key)
-        elif finding.outcome == "met" and scores.get(key, 1.0) < VETO_BELOW:
-            raised.append(key)
-    own = {item.requirement_id for item in items if item.by_user}
-    whole = 1.0 if own.intersection(raised) and not refuted else evaluation.overall_score
-    score, done = _score(items, whole)
-    believed: list[RequirementItem] = []  # at the evaluator's score where a check could not be run
-    for item in items:
-        key = item.requirement_id
-        if key in findings and findings[key].outcome == "unchecked":
-            item = item.model_copy(update={"satisfaction_level": scores.get(key, 0.0)})
-        believed.append(item)
-    unproven = not done and _score(believed, whole)[1]
-    mismatch = evaluation.completion_recommendation is not (done or unproven)
-    return Satisfaction(score, done, (*vetoes, *raised), mismatch, unproven)
-
-
-def _score(items: Sequence[RequirementItem], whole: float) -> tuple[float, bool]:
-    """The score, and whether that is done; ``whole`` is the evaluator's word on the request."""
-    score = weighted(items) if items else whole
-    if whole < VETO_BELOW:
-        score = min(score, whole)
+        elif item.by_user and outcome == "unchecked":
+            unchecked.append(key)
+        elif outcome == "refuted" and score is not None and score >= DONE_FROM:
+            wrong.append(key)
+        if level is None:
+            judged.append(item)
+            continue
+        evidence = _evidence_of(key, level, facts, evaluation, finding)
+        if level >= DONE_FROM and not any(fact.supports for fact in evidence):
+            unproven.append(key)
+        state = RequirementState.PARTLY if level >= VETO_BELOW else RequirementState.REFUTED
+        state = RequirementState.MET if level >= DONE_FROM else state
+        fields = {"satisfaction_level": level, "state": state, "evidence": evidence}
+        judged.append(item.replace(**fields, provisional=False))
+    score = weighted(judged) if judged else 0.0
+    raised = any(key in vetoes and findings[key].outcome == "met" for key in findings)
+    whole = evaluation.overall_score if evaluation is not None and not raised else 1.0
+    if evaluation is not None and (not judged or whole < VETO_BELOW):
+        score = min(score, evaluation.overall_score) if judged else evaluation.overall_score
     score = round(score, 6)
-    done = score >= DONE_FROM
-    for item in items:
-        done = done and (item.priority == 3 or item.satisfaction_level >= VETO_BELOW)
-    return score, done
+    unanswered = _unanswered(facts, evaluation)
+    held = any(i.priority < 3 and i.satisfaction_level < VETO_BELOW for i in judged)
+    done = score >= DONE_FROM and not (held or unchecked or unanswered)
+    return Judgement(
+        tuple(judged), score, done, tuple(vetoes), tuple(wrong), tuple(unchecked), tuple(unproven),
+        unanswered,
+    )  # fmt: skip
 
 
 def weighted(items: Sequence[RequirementItem]) -> float:
@@ -262,55 +116,217 @@ def weighted(items: Sequence[RequirementItem]) -> float:
     return levels / total if total else 0.0
 
 
-def _diffs(
-    item: RequirementItem,
-    evidence: Sequence[Evidence],
-    log: Sequence[OperationMessage],
-    changes: str,
-) -> list[Evidence]:
-    """Of the changes the lines that the evidence quotes, with those around them."""
-    quoted = squeezed(item.check.value) if item.check.kind == "file_contains" else ""
-    for fact in evidence:
-        if fact.found:
-            quoted += "\n" + squeezed(fact.text)
-    found: dict[str, Evidence] = {}
-    path, begins, lines = "", 0, changes.split("\n")
-    for number, line in enumerate(lines):
-        if line.startswith("@@ "):
-            path, begins = line.split(" ")[1], number + 1
-        new = squeezed(line[1:])
-        if path in found or line[:1] not in ("+", "-") or len(new) < 3 or new not in quoted:
-            continue
-        if not path or len(found) == _DIFFS:
-            continue
-        first = max(begins, number - _DIFF_LINES // 2)
-        excerpt = "\n".join(lines[first : first + _DIFF_LINES]).partition("\n@@ ")[0]
-        found[path] = Evidence(kind="diff", text=excerpt, source=path)
-        for message in log:
-            for change in message.result.changes:
-                if path in (change.path, change.target):
-                    where = {"call_id": message.call_id, "at": message.at}
-                    found[path] = found[path].model_copy(update=where)
-    return list(found.values())
+def read_evaluation(
+    reply: SatisfactionReply, items: Sequence[RequirementItem]
+) -> SatisfactionEvaluation:
+    """The judge's word with scores and evidence under the ids of ``items``. A missing word on the
+    whole is the mean of the parts; of one requirement the whole is the part. Raises ValueError
+    where neither can be read.
+    """
+    scores: dict[str, float] = {}
+    evidence: dict[str, tuple[str, ...]] = {}
+    for key, score in reply.requirement_scores.items():
+        if (item := _requirement_of(key, items)) is not None:
+            scores.setdefault(item.requirement_id, score)
+    for key, references in reply.evidence.items():
+        if (item := _requirement_of(key, items)) is not None:
+            evidence.setdefault(item.requirement_id, _lines(references))
+    whole = reply.overall_score
+    if whole is not None and len(items) == 1:
+        scores.setdefault(items[0].requirement_id, whole)
+    if whole is None and scores:
+        levels = [
+            i.replace(satisfaction_level=scores[i.requirement_id])
+            for i in items
+            if i.requirement_id in scores
+        ]
+        whole = weighted(levels)
+    if whole is None:
+        raise ValueError(
+            "overall_score and requirement_scores are missing or cannot be read; "
+            "each is a number from 0.0 to 1.0"
+        )
+    return SatisfactionEvaluation(
+        overall_score=whole,
+        requirement_scores=scores,
+        evidence=evidence,
+        missing_aspects=_lines(reply.missing_aspects),
+        grade=reply.grade,
+        quality_assessment=one_line(reply.quality_assessment, _LINE),
+        suggestions=_lines(reply.suggestions),
+        verdict=reply.verdict,
+        completion_recommendation=reply.completion_recommendation,
+    )
 
 
-def lacking(
+def open_points(
     items: Sequence[RequirementItem],
+    facts: Sequence[Fact],
+    evaluation: SatisfactionEvaluation,
     findings: Mapping[str, Finding],
-    evaluation: SatisfactionEvaluation | None,
-) -> MissingInfoAnalysis:
-    """What is missing as far as checks and scores say it, the most important first."""
-    found: list[MissingItem] = []
+) -> tuple[str, ...]:
+    """What a judge has to be asked about once more, in words for it: a score that is not there,
+    a good one that no fact shows, a red run of tests that it passes over, and a word on the whole
+    that contradicts the parts or the verdict.
+    """
+    found: list[str] = []
+    keys = [item.requirement_id for item in items if item.counts]
+    if unscored := [key for key in keys if key not in evaluation.requirement_scores]:
+        found.append(f"requirement_scores: no score for {', '.join(unscored)}")
+    judgement = judge_requirements(items, facts, evaluation, findings)
+    good = [key for key in keys if evaluation.requirement_scores.get(key, 0.0) >= DONE_FROM]
+    if good and not any(map(evaluation.evidence.get, keys)):
+        found.append(
+            f"evidence: a score of {DONE_FROM} or more and no fact named at all; name the ids that "
+            f"show {', '.join(good)}, or lower the score"
+        )
+    parts = weighted(judgement.items)
+    if judgement.unanswered and parts >= DONE_FROM:
+        ids = ", ".join(judgement.unanswered)
+        found.append(
+            f"{ids} is a red run of the project's tests after the last change; name it in evidence "
+            "or in quality_assessment and say why the work is done all the same, or lower the score"
+        )
+    if evaluation.overall_score < VETO_BELOW and parts >= DONE_FROM:
+        found.append(
+            "overall_score is low and every requirement is scored as met; say in missing_aspects "
+            "what of the request is missing, or give the score that goes with the parts"
+        )
+    passes = evaluation.verdict == "approve" and not evaluation.missing_aspects
+    if passes and VETO_BELOW <= parts < DONE_FROM:
+        found.append(
+            f"the verdict is approve, nothing is missing, and the score is under {DONE_FROM}; say "
+            "in missing_aspects what is missing, or give the score that goes with the verdict"
+        )
+    return tuple(found)
+
+
+def merge_evaluations(
+    first: SatisfactionEvaluation, second: SatisfactionEvaluation, items: Sequence[RequirementItem]
+) -> SatisfactionEvaluation:
+    """The answer to what the judge was asked once more, with what only the first one said. A
+    requirement that neither scored has the score of the whole.
+    """
+    scores = {**first.requirement_scores, **second.requirement_scores}
     for item in items:
-        if item.state is RequirementState.MET:
-            continue
+        if item.counts:
+            scores.setdefault(item.requirement_id, second.overall_score)
+    evidence = {**first.evidence, **{k: refs for k, refs in second.evidence.items() if refs}}
+    said = second.quality_assessment or first.quality_assessment
+    return second.replace(
+        requirement_scores=scores,
+        evidence=evidence,
+        quality_assessment=said,
+        suggestions=second.suggestions or first.suggestions,
+        grade=second.grade or first.grade,
+        verdict=second.verdict or first.verdict,
+    )
+
+
+def missing_of(judgement: Judgement, facts: Sequence[Fact],
+               evaluation: SatisfactionEvaluation | None,
+               findings: Mapping[str, Finding]) -> tuple[MissingItem, ...]:  # fmt: skip
+    """What is concretely missing, the most important first: by the user's own checks, by red runs
+    that nobody answered, and by the judge.
+    """
+    found: list[MissingItem] = []
+    for item in judgement.items:
         finding = findings.get(item.requirement_id)
-        why = "" if finding is None else f" ({finding.words})"
-        struck = [fact.text for fact in item.evidence if fact.found is False]
-        if struck:
-            why += f" (found nowhere: {struck[0]})"
-        words = one_line(f"{item.requirement}{why}", _LACKING)
-        found.append(MissingItem(what=words, priority=item.priority))
-    if evaluation is not None and not found:
-        found = [MissingItem(what=aspect) for aspect in evaluation.missing_aspects]
-    return MissingInfoAnalysis(missing=tuple(sorted(found, key=lambda m: m.priority)))
+        if item.by_user and finding is not None and finding.outcome == "refuted":
+            words = one_line(f"{item.requirement} ({finding.words})", _LINE)
+            found.append(MissingItem(what=words, priority=item.priority))
+    for fact in facts:
+        if fact.id in judgement.unanswered:
+            end = one_line(" ".join(fact.text.split("\n")[-3:]), 300)
+            found.append(MissingItem(what=one_line(f"{fact.title}: {end}", _LINE)))
+    if evaluation is not None:
+        found += [MissingItem(what=aspect) for aspect in evaluation.missing_aspects]
+    return tuple(sorted(found, key=lambda entry: entry.priority))
+
+
+def unmet_of(judgement: Judgement) -> tuple[MissingItem, ...]:
+    """The requirements that are not met, the most important first."""
+    found = [
+        MissingItem(what=item.requirement, priority=item.priority)
+        for item in judgement.items
+        if item.state is not RequirementState.MET
+    ]
+    return tuple(sorted(found, key=lambda entry: entry.priority))
+
+
+def rests_on(facts: Sequence[Fact]) -> Literal["tests", "runs", "nothing"]:
+    """What ran on the files as they are now: the project's tests with success, something else, or
+    nothing.
+    """
+    runs = [f for f in facts if f.kind in ("run", "check") and f.exit_code is not None]
+    runs = [fact for fact in runs if fact.current]
+    if any(fact.suite and fact.ok for fact in runs) and not any(f.is_red_suite for f in runs):
+        return "tests"
+    return "runs" if runs else "nothing"
+
+
+def _evidence_of(
+    key: str,
+    level: float,
+    facts: Sequence[Fact],
+    evaluation: SatisfactionEvaluation | None,
+    finding: Finding | None,
+) -> tuple[Evidence, ...]:
+    """What the requirement's own check showed, and the facts that the judge names."""
+    found: dict[str, Evidence] = {}
+    if finding is not None and finding.evidence is not None:
+        found["check"] = finding.evidence
+    for reference in evaluation.evidence.get(key, ()) if evaluation is not None else ():
+        for fact in resolve_reference(reference, facts):
+            own = finding is not None and fact.kind == "check" and f" of {key}," in fact.title
+            if own and "check" in found:
+                found["check"] = found["check"].replace(fact=fact.id)
+            else:
+                supports = level >= VETO_BELOW and fact.ok is not False
+                found.setdefault(fact.id, fact.evidence(supports=supports))
+    return tuple(found.values())[:_MOST_EVIDENCE]
+
+
+def _unanswered(
+    facts: Sequence[Fact], evaluation: SatisfactionEvaluation | None
+) -> tuple[str, ...]:
+    """Red runs of the project's tests that the judge names nowhere."""
+    named: set[str] = set()
+    if evaluation is not None:
+        words = [*evaluation.missing_aspects, *evaluation.suggestions]
+        for references in (*evaluation.evidence.values(), words, [evaluation.quality_assessment]):
+            for reference in references:
+                named |= {name.upper() for name in re.findall(r"\b[RK]\d+\b", reference, re.I)}
+    return tuple(
+        fact.id
+        for fact in facts
+        if fact.is_red_suite and fact.exit_code not in _NOT_RUN and fact.id not in named
+    )
+
+
+def _requirement_of(key: str, items: Sequence[RequirementItem]) -> RequirementItem | None:
+    """The requirement that a judge's key means: its id in any case, its words, or its place."""
+    words = _plain(key)
+    for item in items:
+        if words in (_plain(item.requirement_id), _plain(item.requirement)):
+            return item
+    if (
+        place := re.fullmatch(r"\W*(?:r|req(?:uirement)?|要件)?[\s_#-]*(\d{1,3})\W*", words)
+    ) is not None:
+        for item in items:
+            if item.requirement_id == f"r{place[1]}":
+                return item
+        at = int(place[1]) - 1
+        return items[at] if 0 <= at < len(items) else None
+    for item in items:
+        if re.match(rf"\W*{re.escape(item.requirement_id)}\b", words):  # "r1: the notes say done"
+            return item
+    return None
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).strip(" .。\"'`").casefold()
+
+
+def _lines(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(one_line(text, _LINE) for text in texts if text.strip())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.goals import situations, vitals
-from duckflow_tui.goals.pacemaker import ProfileGuess, chosen, guess, note
+from duckflow_tui.goals.pacemaker import chosen, guess, note
 from duckflow_tui.goals.progress import ProgressWatch, Repeat, same_action
 from duckflow_tui.goals.requirements import change_objective
 from duckflow_tui.goals.vitals import ConsultCause, ProgressKind, VitalCause, reason
@@ -78,7 +78,7 @@ class PaceKeeper:
         self.outcomes = deque[bool](maxlen=vitals.OUTCOMES) if outcomes is None else outcomes
         self._watch = ProgressWatch(self._effect_of)
         self.other: Role | None = None  # whose model the user wants for the rest of the attempt
-        self._rules = ProfileGuess()
+        self._rules: TaskProfile | None = None  # by the words of the request
         self._said_profile: TaskProfile | None = None  # by the model
         self._first = True  # the next decision is the first of the turn
         self._loop = 0
@@ -143,7 +143,7 @@ class PaceKeeper:
         """
         self._rules = guess(text)
         objective = self._store.state.objective
-        if self._rules.profile is None and objective is not None:
+        if self._rules is None and objective is not None:
             self._said_profile = objective.profile
         self._loop, self._first = loop, loop == 0
         self._set_limit()

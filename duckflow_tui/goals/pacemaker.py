@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -293,302 +293,53 @@ def reasons(limit: LoopLimit, computed: int) -> tuple[Reason, ...]:
 
 # --- the kind of a request -----------------------------------------------------------------------
 
-#: Kinds of request that are answered, not worked on: free of a review while nothing is required and
-#: no operation was performed. A model that says so of a clear order is overruled.
+#: Kinds of request that are answered, not worked on.
 TALK: Final = frozenset({TaskProfile.SIMPLE_QUESTION, TaskProfile.GENERAL_CHAT})
-
-_STRONG: Final = 3
-
-_WEAK: Final = 1
 
 _END: Final = 2000  # characters of a long request that are looked at, of its start and of its end
 
-
-@dataclass(frozen=True, slots=True)
-class ProfileGuess:
-    """What the rules make of a request; ``strong`` where its words leave little doubt."""
-
-    profile: TaskProfile | None = None
-    strong: bool = False
-
-
-def _rule(
-    profile: TaskProfile, weight: int, *patterns: str
-) -> tuple[TaskProfile, int, re.Pattern[str]]:
-    return profile, weight, re.compile("|".join(patterns), re.IGNORECASE)
-
-
-#: Signs of a kind with their weight. Of two kinds with the same weight the earlier sign decides.
-_RULES: Final = (
-    _rule(
-        TaskProfile.DEBUGGING,
-        _STRONG,
-        r"\b(?:debug|traceback|stack ?trace|crash(?:es|ed|ing)?|segfault|regression)\b",
-        r"\b(?:fix|repair|solve|find|track down)\b.{0,40}\b(?:bugs?|errors?|fail\w*|exceptions?)\b",
-        r"\b(?:tests?|build|ci)\b.{0,20}\b(?:fails?|failing|failed|broken|red)\b",
-        r"\b(?:does ?n[o']t|doesn’t|not|stopped) work(?:ing)?\b",
-        r"(?:バグ|不具合|エラー|例外|クラッシュ|落ちる).{0,12}(?:直|修正|解決|調べ|原因|なお)",
-        r"(?:デバッグ|トレースバック|スタックトレース|動かない|動作しない|失敗する|通らない)",
-    ),
-    _rule(
-        TaskProfile.MULTI_STEP_TASK,
-        _STRONG,
-        r"\b(?:implement|build|develop|scaffold|port|migrate|refactor)\b.{1,}",
-        r"\b(?:make|create|write|add)\b.{0,40}\b(?:app|game|tool|cli|feature|module|project|server|"
-        r"api|program|library|tests?)\b",
-        r"\bfirst\b.{1,80}\b(?:then|after that|finally)\b",
-        r"(?:実装|開発|構築|移植|移行|リファクタリング)(?:して|する|せよ|を)",
-        r"(?:アプリ|ゲーム|ツール|機能|モジュール|プロジェクト|サーバー?|プログラム|テスト)"
-        r".{0,12}(?:作|追加|書いて)",
-        r"(?:まず|最初に).{1,60}(?:次に|その後|それから|最後に)",
-    ),
-    _rule(
-        TaskProfile.FILE_OPERATION,
-        _STRONG,
-        r"\b(?:rename|move|copy|delete|remove|create|write|edit|save|append)\b.{0,30}"
-        r"(?:\bfiles?\b|\bfolders?\b|\bdirector(?:y|ies)\b|[\w/-]{1,80}\.[a-z]{1,5}\b)",
-        r"(?:ファイル|フォルダー?|ディレクトリ|[\w/-]{1,80}\.[A-Za-z]{1,5})"
-        r".{0,15}(?:作成|作って|削除|消して|移動|コピー|改名|名前.{0,4}変|書き込|保存|編集|追記)",
-    ),
-    _rule(
-        TaskProfile.CODE_ANALYSIS,
-        _STRONG,
-        r"\b(?:analy[sz]e|review|audit|inspect|understand|walk me through)\b.{0,40}"
-        r"\b(?:code|codebase|module|function|class|file|repo\w*|project|architecture|diff|pr)\b",
-        r"\b(?:explain|describe|summari[sz]e)\b.{0,30}"
-        r"(?:\bcode|\bcodebase|\bmodule|\bfunction|\brepo\w*|\barchitecture|[\w/-]{1,80}\.[a-z]{1,5}\b)",
-        r"\bhow does\b.{1,60}\bwork\b",
-        r"(?:コード|ソース|関数|クラス|モジュール|リポジトリ|設計|構造|アーキテクチャ|"
-        r"[\w/-]{1,80}\.[A-Za-z]{1,5}).{0,15}(?:分析|解析|レビュー|説明|解説|読んで|要約|調べ)",
-    ),
-    _rule(
-        TaskProfile.RESEARCH,
-        _STRONG,
-        r"\b(?:research|investigate|survey|gather information|collect sources|state of the art)\b",
-        r"\bcompare\b.{1,80}\b(?:and|with|versus|vs)\b",
-        r"(?:調査|リサーチ|情報.{0,4}集め|比較検討|比較して|文献|調べ上げ)",
-    ),
-    _rule(
-        TaskProfile.CREATIVE_WRITING,
-        _STRONG,
-        r"\b(?:write|compose|draft|make up)\b.{0,30}\b(?:story|poem|haiku|essay|song|lyrics|"
-        r"article|blog|speech|novel|scenario|dialogue|slogan)\b",
-        r"(?:物語|小説|詩|俳句|短歌|エッセイ|歌詞|記事|シナリオ|脚本|スピーチ|キャッチコピー)"
-        r".{0,12}(?:書|作|考え|つく|創)",
-    ),
-    _rule(
-        TaskProfile.COMPLEX_REASONING,
-        _STRONG,
-        r"\b(?:prove|derive|deduce|trade-?offs?|pros and cons|design decision|optimi[sz]e|"
-        r"think (?:it |this )?through|step by step)\b",
-        r"(?:証明|導出|推論|トレードオフ|長所と短所|利点と欠点|最適化|じっくり考え|多角的|筋道)",
-    ),
-    _rule(
-        TaskProfile.DEBUGGING,
-        _WEAK,
-        r"\b(?:bug|error|fix|wrong|broken)\b",
-        r"バグ|エラー|直して|修正",
-    ),
-    _rule(
-        TaskProfile.MULTI_STEP_TASK,
-        _WEAK,
-        r"\b(?:add|change|make|update|convert)\b",
-        r"作って|追加|変更",
-    ),
-    _rule(TaskProfile.CODE_ANALYSIS, _WEAK, r"\b(?:explain|review|look at)\b", r"説明|解説|読んで"),
-    _rule(TaskProfile.RESEARCH, _WEAK, r"\b(?:find out|look up|compare)\b", r"調べて|比較"),
-    _rule(
-        TaskProfile.GENERAL_CHAT,
-        _STRONG,
-        r"^\W*(?:hi|hello|hey|thanks?(?: you)?|good (?:morning|evening|night)|bye)\b.{0,20}$",
-        r"^\W*ok(?:ay)?(?:\W+(?:then|thanks?|thank you|cool|great|good|fine|got it))*\W*$",
-        r"^\W*(?:こんにちは|こんばんは|おはよう|ありがとう|はじめまして|やあ|お疲れ|さようなら).{0,12}$",
-    ),
-    _rule(
-        TaskProfile.SIMPLE_QUESTION,
-        _WEAK,
-        # Asked for as a favour it is an order: "can you …?", 「…してくれますか」.
-        r"^(?!\W*(?:(?:hi|hello|hey|ok|so|and)\W+)*(?:(?:can|could|would|will) you|please)\b)"
-        r"(?!.*(?:くれ|もらえ|頂け|いただけ|下さい|ください)).{1,180}[?？]\s*$",
-        r"(?:とは|って)(?:何|なに|なん)|(?:何|なに|いつ|どこ|誰|どれ|どう|なぜ)"
-        r"[^。]{0,60}(?:[?？]|ですか|か。?)$",
-        r"(?:ですか|(?<!くれ)(?<!もらえ)(?<!頂け)(?<!いただけ)ますか|でしょうか)[。?？]?\s*$",
-    ),
-)
+#: A sign of each kind, for the limit of loops where neither the user nor the model named one. The
+#: first that is found decides.
+_SIGNS: Final[Mapping[TaskProfile, re.Pattern[str]]] = {
+    profile: re.compile(sign, re.IGNORECASE)
+    for profile, sign in {
+        TaskProfile.GENERAL_CHAT: r"^\W*(?:hi|hello|thanks?|thank you|bye)\b.{0,20}$"
+        r"|^\W*(?:こんにちは|ありがとう|おはよう|お疲れ).{0,12}$",
+        TaskProfile.DEBUGGING: r"\b(?:debug|traceback|crash\w*|bugs?|fix|failing|fails?)\b"
+        r"|バグ|エラー|例外|直して|修正|動かない|落ちる",
+        TaskProfile.CREATIVE_WRITING: r"\b(?:story|poem|haiku|essay|lyrics|novel|slogan)\b"
+        r"|物語|小説|俳句|短歌|歌詞|脚本|詩を",
+        TaskProfile.COMPLEX_REASONING: r"\b(?:prove|derive|trade-?offs?|optimi[sz]e)\b"
+        r"|証明|導出|トレードオフ|最適化",
+        TaskProfile.RESEARCH: r"\b(?:research|investigate|survey|compare)\b|調査|比較|調べて",
+        TaskProfile.FILE_OPERATION: r"\b(?:rename|move|copy|delete|create|edit|append)\b.{0,30}"
+        r"(?:\bfiles?\b|[\w/-]{1,80}\.[a-z]{1,5}\b)"
+        r"|(?:ファイル|[\w/-]{1,80}\.[a-z]{1,5}).{0,15}(?:作|削除|移動|改名|編集|追記|保存)",
+        TaskProfile.MULTI_STEP_TASK: r"\b(?:implement|build|refactor|migrate|add|write)\b"
+        r"|実装|開発|構築|移行|リファクタ|追加|作って",
+        TaskProfile.CODE_ANALYSIS: r"\b(?:analy[sz]e|review|explain|describe|summari[sz]e)\b"
+        r"|分析|解析|レビュー|説明|解説|要約",
+        TaskProfile.SIMPLE_QUESTION: r"^.{1,180}[?？]\s*$|ですか|ますか|でしょうか",
+    }.items()
+}
 
 
-def guess(text: str) -> ProfileGuess:
+def guess(text: str) -> TaskProfile | None:
     """What the words of a request say about its kind; the same text always gives the same."""
-    weights: dict[TaskProfile, int] = {}
     if len(text) > 2 * _END:  # what was pasted between says little, and can be megabytes
         text = f"{text[:_END]}\n{text[-_END:]}"
-    for profile, weight, pattern in _RULES:
-        if pattern.search(text):
-            weights[profile] = weights.get(profile, 0) + weight
-    if not weights:
-        return ProfileGuess()
-    best = max(weights, key=lambda profile: weights[profile])  # the first of equal ones
-    return ProfileGuess(best, weights[best] >= _STRONG)
-
-
-# --- what a request asks for, and what a reply claims --------------------------------------------
-
-AskedFor = Literal[
-    "change",  # something is to be other than it is
-    "work",  # something is to be done, if only to look
-    "words",  # an answer is all that is wanted
-    "either",  # its words do not tell
-]
-
-_VERBS: Final = (
-    r"(?:set|change|fix|repair|mend|update|rename|replace|remove|delete|edit|modify|refactor"
-    r"|implement|install|upgrade|downgrade|revert|increase|decrease|raise|lower|bump|enable|disable"
-    r"|migrate|append|insert|configure|adjust)"
-)
-
-_LEAD: Final = (
-    r"\W*(?:(?:please|hi|hello|hey|ok(?:ay)?|so|and|but|now|then|also|just|first|next|sorry|thanks"
-    r"|thank you|actually|well|yes|no)\b\W*)*"
-)
-
-_FAVOUR: Final = r"(?:(?:can|could|would|will) you (?:please |kindly )?)?"
-
-#: A sentence that orders a change; of text that stands in the message an answer gives the new one.
-_ORDERS: Final = re.compile(
-    rf"{_LEAD}(?:{_FAVOUR}|i(?:['’]d like| want| need) you to |let['’]?s |go ahead and "
-    rf"|(?:you|we) (?:should|must|have to|need to) ){_VERBS}\b"
-    rf"|.*(?:\band|\bthen|[,;])\s+(?:then |please |also |now )*{_VERBS}"
-    r"\s+(?:it|them|this|that|these|those|the)\b"
-    r"|(?!\W*(?:i|we|you|it)\b).*\b(?:should|must|ha(?:s|ve) to|needs? to|ought to)\b(?: \w+){0,2}"
-    r" (?:be|have|return|use|become|equal|say|read|print|contain|show|default)\b"
-    r".*(?:[\d\"'`_/=]|\b(?:true|false|none|null|on|off)\b)"
-    r"|.*(?:(?:変更|設定|修正|更新|削除|追加|実装|置換|改名|移動|有効化|無効化)"
-    r"(?:して|する|せよ|しろ|お願い)|(?:直して|変えて|消して|書き換えて|置き換えて))"
-    r"|.*[\w」\"'](?<![ぁ-んァ-ン一-龥])\s*に(?:して|したい|すべき|してほしい|する(?:こと|ように))"
-    r"|.*(?:に|で)(?:ある|なる|する)?べき",
-    re.IGNORECASE,
-)
-
-_OWN_TEXT: Final = re.compile(
-    r"\b(?:this|my|the following|your|that) (?:\w+ )?(?:sentences?|text|words?|paragraph|poem|joke"
-    r"|story|answer|reply|explanation|summary|translation|list|tone|topic|subject|query|snippet)\b"
-    r"|(?:この|次の|以下の|その)(?:文|文章|単語|詩|回答|説明|要約|訳)",
-    re.IGNORECASE,
-)
-
-#: A sentence that wants an answer; a question about doing something may be an order.
-_WANTS_WORDS: Final = re.compile(
-    rf"{_LEAD}(?:(?:why(?! (?:don['’]?t|not)\b)|what(?! (?:if|about)\b)|how(?! about\b)|where|when"
-    r"|which|who|whose|should|is(?! it possible)|are(?! you able)|was|were|am|do(?! you mind)|does"
-    r"|did|has|have|had)\b.*[?？]\W*"
-    rf"|{_FAVOUR}(?:tell|explain|describe|say|repeat|summari[sz]e|translate|compare|recommend"
-    r"|suggest|propose|answer|think|write (?:me )?an? \w+|compose|show me|walk me)\b.*)"
-    r"|.*(?:何|なに|なん|どこ|いつ|誰|なぜ|どうして|どう|どれ|どの|いくつ)"
-    r"(?!.*(?:くれ|もらえ|頂け|いただけ|下さい|ください|ほしい)).*(?:の|か|い)[。?？]*\W*"
-    r"|.*(?:教えて|説明|解説|要約|訳して|翻訳|話して|聞かせ|述べて|言って|考えて|挙げて|比較|提案).*"
-    r"|.*(?:した|する|ある|です|でしょう)か[。?？]*\W*",
-    re.IGNORECASE,
-)
-
-_THEN: Final = re.compile(
-    rf"(?:\band|[,;]) (?:then |please )*{_VERBS} (?:it|them|this|that)\b", re.IGNORECASE
-)
-
-#: A later word that takes back what was asked for before it.
-_DROPS: Final = re.compile(
-    r"\b(?:leave (?:it|that|this|them|everything|all)|never ?mind|forget (?:it|that|about|all)"
-    r"|cancel|do(?: not|n['’]?t)|stop|no longer|skip|undo|instead|no need)\b"
-    r"|やめ|止め|そのまま|中止|不要|いらない|しないで|取り消",
-    re.IGNORECASE,
-)
-
-_SENTENCES: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
-
-#: A sentence that wants something looked at.
-_LOOKS: Final = re.compile(
-    rf"{_LEAD}{_FAVOUR}(?:review|look|check|read|analy[sz]e|inspect|investigate|research|find|search"
-    r"|list|show|count|verify|run|test)\b"
-    r"|.*(?:見て|読んで|調べ|確認|レビュー|実行)",
-    re.IGNORECASE,
-)
-
-_ANSWERED: Final = (
-    *(TaskProfile.CODE_ANALYSIS, TaskProfile.RESEARCH),
-    *(TaskProfile.CREATIVE_WRITING, TaskProfile.COMPLEX_REASONING),
-)
-
-_WORK: Final = (TaskProfile.DEBUGGING, TaskProfile.FILE_OPERATION, TaskProfile.MULTI_STEP_TASK)
-
-#: A reply that says that it was so before, or that nothing is to be changed.
-NO_CHANGE: Final = re.compile(
-    r"\balready\b|\bnothing\b|\bno changes?\b|\bnot? need"
-    r"|すでに|既に|必要(?:は|が)?(?:ない|ありません)",
-    re.IGNORECASE,
-)
-
-#: A reply that says of a change that it was made.
-_MADE: Final = re.compile(
-    r"\b(?:I|we)(?:['’]ve| have)?(?: (?:now|just|also|successfully|then))*"
-    r" (?:set|changed|fixed|repaired|mended|updated|renamed|replaced|removed|deleted|edited"
-    r"|modified|refactored|implemented|installed|upgraded|reverted|increased|decreased|raised"
-    r"|lowered|bumped|enabled|disabled|migrated|appended|inserted|configured|adjusted|added"
-    r"|created|wrote|written|made|moved|applied|corrected|put|saved)\b(?! nothing)"
-    r"|\b(?:has|have|had) been (?:\w+ed|set|put|made|written)\b"
-    r"|(?:変更|設定|修正|追加|更新|削除|作成|実装|置換|改名|移動|保存|対応|適用)"
-    r"(?:いた)?(?:しました|済み|を?完了|しておきました)(?!か)"
-    r"|(?:書き換え|置き換え|変え|直し|消し)(?:ておき)?ました(?!か)|に(?:しました|なりました)(?!か)",
-    re.IGNORECASE,
-)
-
-#: One that says that all is well, and gives nothing else.
-_DONE: Final = re.compile(
-    r"\W*(?:it['’]s |all |that['’]s |everything['’]s )?(?:done|set|finished|ready|completed?|fixed"
-    r"|updated|changed)\b|.*\b(?:is|are) (?:now\b|.{1,30} now\b)"
-    r"|\W*(?:ja, |ist )?(?:erledigt|fertig|gemacht)\b"
-    r"|.*(?:完了|できました|終わりました|なっています)"
-    r"|\W*(?:ok(?:ay)?|sure|yes|really|right|will do|got it|certainly|of course|no problem|はい"
-    r"|了解(?:です|しました)?|承知(?:しました)?)?\W*\Z",
-    re.IGNORECASE,
-)
-
-
-def asked_for(texts: Sequence[str], reply: str = "") -> AskedFor:
-    """What the user's words on one request ask for, oldest first, as far as code can tell; a later
-    word may take back what came before it. Where they do not tell, a ``reply`` that claims a
-    change, or that all is done, says what it took them for.
-    """
-    orders, wants_words, looks, works = False, True, False, False
-    for number, text in enumerate(texts):
-        if len(text) > 2 * _END:
-            text = f"{text[:_END]}\n{text[-_END:]}"
-        rules = guess(text)
-        if number and _DROPS.search(text):
-            orders, looks, works = False, False, False
-        for sentence in filter(str.strip, _SENTENCES.split(text)):
-            asks = _WANTS_WORDS.fullmatch(sentence)
-            ordered = _THEN.search(sentence) if asks else _ORDERS.match(sentence)
-            orders = orders or (ordered is not None and not _OWN_TEXT.search(sentence))
-            looks = looks or rules.profile in _ANSWERED or bool(_LOOKS.match(sentence))
-            if not asks and rules.profile is not TaskProfile.GENERAL_CHAT:
-                wants_words, works = False, works or (rules.strong and rules.profile in _WORK)
-    if orders or wants_words:
-        return "change" if orders else "words"
-    if reply.strip() and not works:
-        works = bool(_DONE.match(reply))
-        if _MADE.search(reply) and not NO_CHANGE.search(reply):
-            return "work" if looks else "change"
-    return "work" if works else "either"
+    for profile, sign in _SIGNS.items():
+        if sign.search(text):
+            return profile
+    return None
 
 
 def chosen(
-    user: TaskProfile | None, model: TaskProfile | None, rules: ProfileGuess
+    user: TaskProfile | None, model: TaskProfile | None, rules: TaskProfile | None
 ) -> tuple[TaskProfile | None, ChosenBy]:
-    """The kind and who chose it: the user before the model, the model before the rules, unless
-    it calls small talk what is clearly an order. None: unknown.
+    """The kind and who chose it: the user before the model, the model before the rules. None:
+    unknown.
     """
     if user is not None:
         return user, "user"
-    work = rules.strong and rules.profile not in TALK
-    if model is not None and not (work and model in TALK):
-        return model, "model"
-    return rules.profile, "rules"
+    return (model, "model") if model is not None else (rules, "rules")

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.goals.pacemaker import TALK, asked_for, guess
+from duckflow_tui.goals.pacemaker import TALK
 from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.prompting.questions import requirements_question
 from duckflow_tui.prompting.replies import RequirementsReply
-from duckflow_tui.safety.names import words_of
 from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage
 from duckflow_tui.state.decision import Check, NextStep, RequirementClaim, TurnDecision
 from duckflow_tui.state.gates import ACCEPT, RUN_ALL, RUN_STEPS, TELL, Card, CardKind, CardMessage
 from duckflow_tui.state.goal import (
+    ENDED_WELL,
     ObjectiveChanged,
     RequirementEdited,
     RequirementItem,
@@ -41,24 +41,6 @@ MAX_NEW: Final = 30  # requirements that one decision may bring
 
 _QUOTE: Final = 4  # bytes of the user's words that drop a requirement, at least
 
-#: An entry of a list in a request; what stands in a fence is quoted from elsewhere.
-_ENTRY: Final = re.compile(
-    r"^[ \t]*(?:(?:[-*+•‣◦]|\(?(?:\d{1,2}|[a-z])[.)])[ \t]+"
-    r"|(?:[・①-⑳]|\d{1,2}[．、）])[ \t]*)(\S.{2,})$"
-    r"|(?:(?<=[\s:：])|^)\(?\d{1,2}\)[ \t]*(\S.{2,}?)(?=[,;]?(?:\s+and)?\s\(?\d{1,2}\)|$)",
-    re.MULTILINE | re.IGNORECASE,
-)
-
-_FENCED: Final = re.compile(r"^```.*?^```|^>.*?$", re.MULTILINE | re.DOTALL)
-
-_TERM: Final = re.compile(r"[a-z0-9_]{3,}|\d+|[ァ-ヶー]{2,}|[一-龥]{1,2}", re.IGNORECASE)
-
-_EMPTY_TERMS: Final = words_of(
-    "the and for with that this from into are was has have should must can all any its you"
-)
-
-_COVERED: Final = 0.5  # of the words of an entry that requirements name
-
 _REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED)
 
 #: Answers to a card whose words no message of the user repeats.
@@ -78,7 +60,7 @@ def belongs(state: AgentState, message: UserMessage) -> Belongs:
     old, last = state.objective, state.last_turn
     if old is None or last is None or old.closed:
         return "new"
-    if last.outcome == "done" and not old.reopened:
+    if last.outcome in ENDED_WELL and not old.reopened:
         return "new"
     before = state.messages[: last.messages]
     again = any(isinstance(m, UserMessage) and m.message_id == message.message_id for m in before)
@@ -158,8 +140,7 @@ class RequestInHand:
 
 def asked_on(state: AgentState) -> list[str]:
     """The user's words on the request in hand, oldest first: the request, then what they said on
-    it that does more than let the work go on. What was said beside the work counts where it does
-    more than ask.
+    it that does more than let the work go on.
     """
     objective = state.objective
     if objective is None:
@@ -170,8 +151,7 @@ def asked_on(state: AgentState) -> list[str]:
             continue
         if goes_on(message.text) == "all" or message.text.strip() in map(str.strip, found):
             continue
-        if not (message.aside and asked_for((message.text,)) == "words"):
-            found.append(message.text)
+        found.append(message.text)
     return found
 
 
@@ -184,29 +164,31 @@ def change_objective(store: Store, **fields: object) -> None:
 # --- the requirements of a request ---------------------------------------------------------------
 
 
-async def take_requirements(parts: TurnParts, decision: TurnDecision) -> None:
-    """Take the requirements of the turn's first decision into the ledger (S1-26). A call is made
-    only for a task whose first decision brought none (S1-11), and for what the user said on a
-    request that was split before.
+async def take_requirements(parts: TurnParts, decision: TurnDecision, *, first: bool) -> None:
+    """Take the requirements of a decision into the ledger (S1-26); ``first``: it is the turn's
+    first. A call is made only where what the user or the model calls work begins to change things
+    and nobody named a requirement (S1-11), and for what the user said on a request that was split
+    before.
     """
     store = parts.store
-    state, objective = store.state, store.state.objective
+    objective = store.state.objective
     assert objective is not None  # whoever calls has looked
-    if objective.iteration_count:  # of an earlier turn: the user's new word, new attempts
+    if first and objective.iteration_count:  # of an earlier turn: the user's new word, new attempts
         most = objective.iteration_count + parts.settings.max_attempts
-        objective = objective.model_copy(update={"max_iterations": most})
+        objective = objective.replace(max_iterations=most)
         store.dispatch(ObjectiveChanged(objective=objective))
     claims = decision.requirements
-    waits = decision.next_step in (NextStep.PENDING_USER, NextStep.DEFER)
-    profile = state.profile_choice or objective.profile or decision.task_profile
-    talks = decision.task_profile in TALK and not decision.actions
-    is_task = profile is not None and profile not in TALK and not talks
-    if is_task and not (claims or objective.extracted_requirements or waits):
+    profile = store.state.profile_choice or objective.profile or decision.task_profile
+    is_work = profile is not None and profile not in TALK
+    acts = any(parts.router.registry.changes(action.operation) for action in decision.actions)
+    if is_work and acts and not (claims or objective.extracted_requirements or objective.split):
+        change_objective(store, split=True)
         try:
             claims = (await _changes(parts, objective, ())).claims
         except (LlmError, Unreadable) as error:
             parts.notices.warn("judging.no_requirements", **because(error))
-    await hear(parts, "first", claims, talks=talks)
+    talks = decision.task_profile in TALK and not decision.actions
+    await hear(parts, "first" if first else "later", claims, talks=talks)
 
 
 async def hear(
@@ -223,7 +205,7 @@ async def hear(
     word alone never ends a request.
 
     ``when``: behind the ``first`` decision of a turn, behind a ``later`` one, before a ``review``.
-    ``talks``: the decision only talks; then talk of the user is no wish.
+    ``talks``: the decision only talks; what the user said is heard with the next one that acts.
     """
     store = parts.store
     objective = store.state.objective
@@ -234,10 +216,9 @@ async def hear(
         if message.at < objective.created_at:
             continue
         match message:
-            case UserMessage(aside=aside, text=text):
-                asks = aside and asked_for((text,)) == "words"
+            case UserMessage(text=text):
                 again = text.strip() == objective.original_query.strip()
-                if not (asks or again or goes_on(text) == "all"):
+                if not (again or goes_on(text) == "all"):
                     words.append(text)
                     said.append(f"said: {text}")
             case OperationMessage(for_requirement="") if message.result.outcome in _REFUSED:
@@ -254,9 +235,9 @@ async def hear(
                     said.append(f"said: {answer.text}")
             case _:
                 pass
-    if when == "later" and not said:
+    if when == "later" and not (said or claims):
         return
-    if talks and all(guess(text).profile in (None, *TALK) for text in words):
+    if talks:
         said = []
     if said and objective.extracted_requirements:
         try:
@@ -273,9 +254,6 @@ async def hear(
         objective = objective.replace(heard=until)
         store.dispatch(ObjectiveChanged(objective=objective))
     count, items = new_items(objective, claims)
-    asked = "\n\n".join((objective.original_query, *words))
-    if (items or objective.extracted_requirements) and _ENTRY.search(asked):
-        items = (*items, *_uncovered(objective, items, asked))
     if count > len(items):
         parts.notices.warn("judging.many", found=str(count), kept=str(len(items)))
     if counted and not any(item.counts for item in (*objective.extracted_requirements, *items)):
@@ -366,30 +344,6 @@ def _waive(parts: TurnParts, found: _Changes, because: str) -> None:
             f"{what}. Do not bring them, and do not ask for them again.",
             what=one_line("; ".join(dropped.values()), 300),
         )
-
-
-def _uncovered(
-    objective: TaskObjective, items: Sequence[RequirementItem], asked: str
-) -> list[RequirementItem]:
-    """A requirement for each entry of the lists in the user's words that no requirement names:
-    of what the user numbers, nothing is lost where a model splits it. At most ``MAX_NEW``.
-    """
-    there = [*objective.extracted_requirements, *items]
-    named = [f"{item.requirement} {item.check.value}".casefold() for item in there]
-    found: list[RequirementItem] = []
-    for entry in _ENTRY.finditer(_FENCED.sub("", asked)):
-        words = (entry[1] or entry[2]).strip(" ,;")
-        terms = {term.casefold() for term in _TERM.findall(words)} - _EMPTY_TERMS
-        for said in named:
-            if sum(term[:6] in said for term in terms) >= _COVERED * len(terms):
-                break
-        else:
-            if len(found) < MAX_NEW:
-                item = new_requirement(objective, one_line(words, 300))
-                key = next_id(objective, (*items, *found))
-                found.append(item.replace(requirement_id=key))
-                named.append(words.casefold())
-    return found
 
 
 def _changed(change: PlanChange, plan: Plan | None) -> str:

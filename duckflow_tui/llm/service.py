@@ -51,7 +51,8 @@ from duckflow_tui.llm.exchange import (
     is_miswritten,
 )
 from duckflow_tui.llm.known_models import KnownModels, ModelFacts
-from duckflow_tui.llm.strict_json import NotStrict, find_object
+from duckflow_tui.llm.loose_json import read_object
+from duckflow_tui.llm.strict_json import NotStrict
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import Clock, IdSource, JsonObject, schema_of
 from duckflow_tui.state.conversation import RefusedCall, Thought
@@ -97,11 +98,14 @@ class DecisionReply(Decoded):
 
 @dataclass(frozen=True, slots=True)
 class AskReply(Generic[ReplyShape]):
-    """What came of another question: ``value``, or ``problems`` in words for the model."""
+    """What came of another question: ``value``, or ``problems`` in words for the model; ``text``
+    is the answer as it was written.
+    """
 
     value: ReplyShape | None
     problems: tuple[str, ...]
     call: LlmCall
+    text: str = ""
 
 
 class LLMService:
@@ -320,7 +324,7 @@ class LLMService:
             value, problems = None, (_ASK_CUT,)
         outcome: CallOutcome = "malformed" if problems else "ok"
         call = exchange.close("incomplete" if truncated else outcome)
-        return AskReply(value, problems, call)
+        return AskReply(value, problems, call, completion.text)
 
     def forget_lessons(self) -> None:
         """Ask each model for everything again, as if nothing had been refused."""
@@ -518,7 +522,7 @@ def _cut_by(error: LlmError) -> str:
 
 def _shaped(text: str, shape: type[ReplyShape]) -> tuple[ReplyShape | None, tuple[str, ...]]:
     try:
-        return shape.model_validate(find_object(text, shape.model_fields).data), ()
+        return shape.model_validate(read_object(text, shape.model_fields)), ()
     except NotStrict as error:
         return None, (str(error),)
     except ValidationError as error:

@@ -28,7 +28,7 @@ FRAMES: Final = (
     *("request", "requirements", "changes", "log", "reply", "judgement", "missing", "errors"),
     *("results", "problems", "partial", "suggestions", "alternatives", "attempts", "avoid"),
     *("limitations", "unavailable", "user", "text", "goal", "failure", "said", "decisions"),
-    *("plans", "files", "learned"),
+    *("plans", "files", "learned", "facts", "earlier"),
 )
 
 _SAID: Final = 20  # newest messages of the user since the request

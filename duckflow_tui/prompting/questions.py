@@ -83,10 +83,10 @@ TASKS: Final = QuestionKind("tasks", "creative", TasksReply)
 REPORT: Final = QuestionKind("report", "fast", ReportReply, ("log",), judges=True)
 REQUIREMENTS: Final = QuestionKind("requirements", "fast", RequirementsReply)
 SATISFACTION: Final = QuestionKind(
-    *("satisfaction", "evaluator", SatisfactionReply, ("requirements", "log", "reply")),
+    *("satisfaction", "evaluator", SatisfactionReply, ("requirements", "facts")),
     judges=True,
 )
-MISSING: Final = QuestionKind("missing", "fast", MissingReply, ("log", "reply"))
+MISSING: Final = QuestionKind("missing", "fast", MissingReply, ("facts",))
 FAILURE: Final = QuestionKind("failure", "evaluator", FailureReply, ("errors",))
 DIGEST: Final = QuestionKind("digest", "fast", DigestReply)
 
@@ -115,14 +115,18 @@ class QuestionPrompts:
         self._counter = ScriptCounter()
 
     def messages(
-        self, question: ModelQuestion[Any], problems: Sequence[str] = (), window: int = 0
+        self,
+        question: ModelQuestion[Any],
+        problems: Sequence[str] = (),
+        window: int = 0,
+        refused: str = "",
     ) -> tuple[ChatMessage, ...]:
         """A system message, the judges' or that of all others, and the user's with the question.
 
         ``window`` is what the model that is asked can hold, in tokens; 0: as much as is assumed.
 
-        ``problems`` say why the last reply was refused: inside the question where its words have
-        a place for them, else in a message behind it.
+        ``problems`` say why the last reply, ``refused``, was sent back: inside the question where
+        its words have a place for them, else in a message behind that reply.
         """
         kind = question.kind
         template: Template = getattr(self._texts, f"ask_{kind.purpose}")
@@ -139,7 +143,10 @@ class QuestionPrompts:
         )
         if not said or "problems" in template.fields:
             return asked
-        return (*asked, ChatMessage("user", self._texts.ask_again.render({"problems": said})))
+        again = ChatMessage("user", self._texts.ask_again.render({"problems": said}))
+        if not refused.strip():
+            return (*asked, again)
+        return (*asked, ChatMessage("assistant", _ends(refused, _REFUSED)), again)
 
 
 _EXCHANGES: Final = 5  # of the conversation, in a line each
@@ -149,6 +156,7 @@ _GOAL: Final = 2_000  # characters
 _FAILURE: Final = 1_000
 _INSTRUCTIONS: Final = 4_000
 _REPLY: Final = 6_000
+_REFUSED: Final = 6_000  # of an answer that is sent back
 _ENTRIES: Final = 200  # newest ones of a log
 _LOG: Final = 40  # newest entries of a log of which more than a line is shown
 _LOG_RESULT: Final = 600  # characters of each result
@@ -295,41 +303,18 @@ def requirements_question(
 
 
 def satisfaction_question(
-    state: AgentState,
-    items: Sequence[RequirementItem],
-    wanted: Sequence[str],
-    findings: Mapping[str, str],
-    changes: str,
-    log: Sequence[OperationMessage],
-    reply: str,
-    operations: Sequence[OperationSpec],
-    *,
-    again: bool = False,
+    state: AgentState, items: Sequence[RequirementItem], facts: str
 ) -> ModelQuestion[SatisfactionReply]:
-    """The judgement of ``items``, of which those ``wanted`` are to be scored (S1-8); ``again``:
-    because a score or a quote for them was missing.
-
-    ``findings``: what the app's check of a requirement showed, by id; ``changes``: what became of
-    the files. Calls that change only the plan or the memory are left out of the log: a step
-    marked as completed shows nothing. Of a file that was read its content is left out.
-    """
-    required: list[str] = []
-    for item in items:
-        found = findings.get(item.requirement_id, "")
-        words = f"{item.requirement_id} P{item.priority} {' '.join(item.requirement.split())}"
-        required.append(f"{words} — {short(found, 4 * LINE)}" if found else words)
+    """The judgement of ``items`` by the ``facts``, each of which begins with its id (S1-8)."""
+    required = [
+        f"{item.requirement_id} P{item.priority} {' '.join(item.requirement.split())}"
+        for item in items
+    ]
     values = {
-        "wanted": ", ".join(wanted) or "–",
-        "again": ", ".join(wanted) if again else "",
+        "wanted": ", ".join(item.requirement_id for item in items),
+        "conversation": _before_the_request(state),
         "requirements": data("requirements", _list(required)),
-        "changes": data("changes", changes),
-        # Where checks decided each requirement, what is in the log was looked at already.
-        "log": _log(
-            shown_by(log, operations),
-            contents=False,
-            newest=_NEWEST_RESULT if wanted else _LOG_RESULT // 3,
-        ),
-        "reply": data("reply", _ends(reply, _REPLY)),
+        "facts": data("facts", facts),
     }
     return ModelQuestion(SATISFACTION, background(state, ledger=False), values)
 
@@ -338,26 +323,17 @@ def missing_question(
     state: AgentState,
     items: Sequence[RequirementItem],
     evaluation: SatisfactionEvaluation | None,
-    log: Sequence[OperationMessage],
-    reply: str,
-    operations: Sequence[OperationSpec],
+    facts: str,
 ) -> ModelQuestion[MissingReply]:
     """What an answer that is not enough still lacks, by priority (S1-9)."""
-    judged: list[str] = []
-    for item in items:
-        shown = "; ".join(
-            f"found nowhere: {short(fact.text)}" if fact.found is False else short(fact.text)
-            for fact in item.evidence[:3]
-        )
-        judged.append(lines.requirement(item) + (f" — {shown}" if shown else ""))
     said = [] if evaluation is None else list(evaluation.missing_aspects)
     if evaluation is not None and evaluation.quality_assessment:
         said.insert(0, evaluation.quality_assessment)
     values = {
-        "requirements": data("requirements", _list(judged)),
+        "requirements": data("requirements", _list([lines.requirement(item) for item in items])),
         "judgement": data("judgement", _list([short(s, 2 * LINE) for s in said[:_LIST]])),
-        "log": _log(shown_by(log, operations)),
-        "reply": data("reply", _ends(reply, _REPLY)),
+        "conversation": _before_the_request(state),
+        "facts": data("facts", facts),
     }
     return ModelQuestion(MISSING, background(state, ledger=False), values)
 
@@ -390,6 +366,13 @@ def digest_question(state: AgentState, text: str, wish: str = "") -> ModelQuesti
 
 def _conversation(state: AgentState) -> str:
     return _list(recent_exchanges(state.messages, _EXCHANGES))
+
+
+def _before_the_request(state: AgentState) -> str:
+    """The last exchanges before the request in hand, which it may refer to."""
+    since = state.objective.created_at if state.objective else 0.0
+    earlier = [message for message in state.messages if message.at < since]
+    return data("earlier", _list(recent_exchanges(earlier, _EXCHANGES)))
 
 
 def _plans(state: AgentState) -> str:

@@ -3,14 +3,97 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Literal, cast, get_args
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.goal import DONE_FROM
 
 #: A number, of a hundred or of another whole where it says so.
-_NUMBER: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(?:(%)|/\s*([1-9]\d*))?")
+_NUMBER: Final = re.compile(
+    r"(-?\d+(?:\.\d+)?|-?\.\d+)\s*"
+    r"(?:(%|％|percent|パーセント)|(?:/|out of|of)\s*([1-9]\d*(?:\.0+)?)|点)?",
+    re.IGNORECASE,
+)
+
+#: Other names that models give to fields, in lower case with underscores.
+_SYNONYMS: Final[Mapping[str, frozenset[str]]] = {
+    name: frozenset(aliases.split())
+    for name, aliases in {
+        "overall_score": "overall score total_score satisfaction 総合 総合スコア 総合評価 全体",
+        "requirement_scores": "scores requirements_scores per_requirement 要件スコア 要件",
+        "evidence": "evidences proof facts 証拠 根拠 裏付け",
+        "missing_aspects": "missing gaps lacking 不足 不足点 不足している点 欠けている点 未達",
+        "grade": "rating quality_grade 等級 評価 グレード",
+        "quality_assessment": "quality assessment comment 品質 品質評価 講評 所見",
+        "suggestions": "suggestion improvements 提案 改善案 改善提案",
+        "verdict": "decision 判定 結論",
+        "completion_recommendation": "complete completed done is_done 完了 完了推奨",
+        "requirements": "要件 要求 requirement_list",
+        "requirement": "text description 要件 要求 内容",
+        "priority": "優先度",
+        "check": "確認 検証",
+        "cause": "原因",
+        "fix": "対処 修正 solution",
+        "retryable": "再試行可能 can_retry",
+        "summary": "要約 概要",
+        "status": "状態",
+        "next_action": "next 次の行動",
+        "digest": "要約 summary",
+        "steps": "手順 ステップ",
+        "strategy": "方針 戦略",
+        "what": "missing item description 内容 不足",
+        "constraints": "制約",
+        "suggested_improvements": "suggestions improvements 改善案 改善提案",
+        "alternative_strategies": "alternatives 代替案",
+    }.items()
+}
+
+_Words = Mapping[str, str]
+
+_GRADES: Final[_Words] = {
+    **dict.fromkeys(
+        ("good", "excellent", "great", "high", "a", "良い", "良", "優", "優秀"), "good"
+    ),
+    **dict.fromkeys(("normal", "ok", "okay", "fair", "acceptable", "b", "普通", "可"), "normal"),
+    **dict.fromkeys(
+        ("needs_work", "needs_improvement", "poor", "bad", "low", "c", "要改善", "不可", "不十分"),
+        "needs_work",
+    ),
+}
+_VERDICTS: Final[_Words] = {
+    **dict.fromkeys(
+        ("approve", "approved", "accept", "accepted", "pass", "passed", "ok", "done", "yes"),
+        "approve",
+    ),
+    **dict.fromkeys(("承認", "合格", "完了"), "approve"),
+    **dict.fromkeys(("fix", "needs_fix", "needs_work", "revise", "要修正", "修正"), "fix"),
+    **dict.fromkeys(
+        ("reject", "rejected", "fail", "failed", "no", "却下", "不合格", "拒否"), "reject"
+    ),
+}
+_TRUTHS: Final[Mapping[str, bool]] = {
+    **dict.fromkeys(("true", "yes", "complete", "done", "はい", "完了", "1"), True),
+    **dict.fromkeys(("false", "no", "incomplete", "いいえ", "未完了", "0"), False),
+}
+#: Scores that are words, of a whole of 1.
+_DEGREES: Final[Mapping[str, float]] = {
+    **dict.fromkeys(
+        ("true", "yes", "met", "full", "fully_met", "pass", "passed", "達成", "満たす"), 1.0
+    ),
+    **dict.fromkeys(("high", "高", "高い"), 0.9),
+    **dict.fromkeys(("medium", "partial", "partly", "partly_met", "中", "一部"), 0.5),
+    **dict.fromkeys(("low", "低", "低い"), 0.2),
+    **dict.fromkeys(("false", "no", "not_met", "unmet", "fail", "failed", "未達"), 0.0),
+}
+
+
+def _name(written: object) -> str:
+    """``overallScore`` and ``Overall score`` are ``overall_score``."""
+    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(written).strip())
+    return re.sub(r"[\s-]+", "_", split).lower()
 
 
 class Shape(BaseModel):
@@ -20,19 +103,37 @@ class Shape(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _names(cls, given: Any) -> Any:
-        """``Overall_Score`` and ``overallScore`` are ``overall_score``; null is not there."""
-        if not isinstance(given, dict):
-            return given
-        named: dict[str, Any] = {}
-        for name, value in cast("dict[str, Any]", given).items():
-            if value is not None:
-                known = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(name).strip()).lower()
-                named.setdefault(known, value)
-        return cls._understood(named)
+    def _read_names(cls, given: Any) -> Any:
+        """The fields under their own names, also where the object names them otherwise, or holds
+        the whole reply under a name of its own; null is not there.
+        """
+        return cls._fields_in(cast("dict[str, Any]", given)) if isinstance(given, dict) else given
 
     @classmethod
-    def _understood(cls, said: dict[str, Any]) -> dict[str, Any]:
+    def _fields_in(cls, written: dict[str, Any]) -> dict[str, Any]:
+        named: dict[str, Any] = {}
+        others: dict[str, Any] = {}
+        for key, value in written.items():
+            if value is not None:
+                name = _name(key)
+                (named if name in cls.model_fields else others).setdefault(name, value)
+        objects = [cast("dict[str, Any]", v) for v in others.values() if isinstance(v, dict)]
+        inner = [value for value in objects if cls._names_in(value)]
+        if not named and len(inner) == 1:
+            return cls._fields_in(inner[0])
+        for field in cls.model_fields:
+            for name in others.keys() & _SYNONYMS.get(field, frozenset()):
+                named.setdefault(field, others[name])
+        return cls._read_values(named)
+
+    @classmethod
+    def _names_in(cls, given: dict[str, Any]) -> bool:
+        """Whether an object has a field of this reply, under one of its names."""
+        names = set(map(_name, given))
+        return any(names & {field, *_SYNONYMS.get(field, ())} for field in cls.model_fields)
+
+    @classmethod
+    def _read_values(cls, said: dict[str, Any]) -> dict[str, Any]:
         """The reply with its values in the form of the fields, where it wrote them otherwise."""
         return said
 
@@ -109,7 +210,7 @@ class RequirementsReply(Shape):
     again: list[str] = Field(default_factory=list[str])
 
     @classmethod
-    def _understood(cls, said: dict[str, Any]) -> dict[str, Any]:
+    def _read_values(cls, said: dict[str, Any]) -> dict[str, Any]:
         """An id without words stands in a list; it names none."""
         given = said.get("dropped")
         if isinstance(given, list):
@@ -117,61 +218,131 @@ class RequirementsReply(Shape):
         return said
 
 
-Score = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
-
-
 class SatisfactionReply(Shape):
-    """Purpose ``satisfaction``; scores 0.0 to 1.0. A score that is not there, or is no score, is
-    asked for; only what decides has to be readable.
+    """Purpose ``satisfaction``; scores 0.0 to 1.0. A field that is missing, or says nothing that
+    can be read, is left at its default: the reviewer asks for what decides.
+
+    Scores and evidence are by requirement: its id, its words, or ``#2`` for the second in a list.
     """
 
-    overall_score: Score | None = None
-    requirement_scores: dict[str, Score] = Field(default_factory=dict[str, float])
-    evidence: dict[str, list[str] | str] = Field(default_factory=dict[str, list[str] | str])
-    missing_aspects: list[str] | str = Field(default_factory=list[str])
-    grade: Literal["good", "normal", "needs_work"] = "normal"
+    overall_score: float | None = None
+    requirement_scores: dict[str, float] = Field(default_factory=dict[str, float])
+    evidence: dict[str, list[str]] = Field(default_factory=dict[str, list[str]])
+    missing_aspects: list[str] = Field(default_factory=list[str])
+    grade: Literal["good", "normal", "needs_work"] | None = None
     quality_assessment: str = ""
-    suggestions: list[str] | str = Field(default_factory=list[str])
-    verdict: Literal["approve", "fix", "reject"] = "fix"
+    suggestions: list[str] = Field(default_factory=list[str])
+    verdict: Literal["approve", "fix", "reject"] | None = None
     completion_recommendation: bool | None = None
 
     @classmethod
-    def _understood(cls, said: dict[str, Any]) -> dict[str, Any]:
-        """Scores, words and ids as a judge writes them, where they can mean one thing only."""
-        if "overall_score" in said:
-            said["overall_score"] = _score(said["overall_score"])
-        for name in ("requirement_scores", "evidence"):
-            values = said.get(name)
-            said[name] = found = dict[str, Any]()
-            if isinstance(values, dict):
-                for key, value in cast("dict[str, Any]", values).items():
-                    value = value if name == "evidence" else _score(value)
-                    if value is not None:
-                        found[str(key).strip().lower()] = value
-        for name in ("grade", "verdict"):
-            word = str(said.get(name, "")).strip().casefold().replace(" ", "_")
-            for known in get_args(cls.model_fields[name].annotation):
-                if word.startswith(known):  # "Approved"
-                    said[name] = known
-        words = {"true": True, "yes": True, "false": False, "no": False}
-        word = str(said.get("completion_recommendation", "")).strip().casefold()
-        said["completion_recommendation"] = words.get(word)
-        return said
+    def _read_values(cls, said: dict[str, Any]) -> dict[str, Any]:
+        scores, evidence = dict[str, object](), dict[str, Any]()
+        for key, value in _entries(said.get("requirement_scores")).items():
+            if isinstance(value, dict):  # {"score": 0.9, "evidence": ["C1"]}
+                fields = {_name(k): v for k, v in cast("dict[str, Any]", value).items()}
+                found = [fields[name] for name in _SCORE_NAMES if name in fields]
+                scores[key] = found[0] if found else None
+                proof = [fields[n] for n in ("evidence", *_SYNONYMS["evidence"]) if n in fields]
+                if proof:
+                    evidence[key] = proof[0]
+            else:
+                scores[key] = value
+        evidence |= _entries(said.get("evidence"))
+        verdict = _meaning(said.get("verdict"), _VERDICTS)
+        complete = _meaning(said.get("completion_recommendation"), _TRUTHS)
+        whole, parts = read_scores(said.get("overall_score"), scores, verdict, complete)
+        return {
+            "overall_score": whole,
+            "requirement_scores": parts,
+            "evidence": {key: _texts(value) for key, value in evidence.items()},
+            "missing_aspects": _texts(said.get("missing_aspects")),
+            "grade": _meaning(said.get("grade"), _GRADES),
+            "quality_assessment": "; ".join(_texts(said.get("quality_assessment"))),
+            "suggestions": _texts(said.get("suggestions")),
+            "verdict": verdict,
+            "completion_recommendation": complete,
+        }
 
 
-def _score(given: object) -> float | None:
-    """A score as a model writes it: 0.8, "0.8", 80, "80 %", "8/10". None for what is no score or
-    may mean two things: 8 can be of ten or of a hundred.
+_SCORE_NAMES: Final = ("score", "level", "value", "rating", "satisfaction", "met", "スコア", "点")
+_ID_NAMES: Final = ("id", "requirement_id", "key", "requirement", "name", "text", "要件")
+_NOTHING: Final = frozenset(("none", "n/a", "-", "–", "なし", "無し", "特になし", "nothing"))
+
+
+def _entries(given: Any) -> dict[str, Any]:
+    """Values by requirement, also where they stand in a list."""
+    if isinstance(given, dict):
+        return {str(key).strip(): value for key, value in cast("dict[str, Any]", given).items()}
+    found: dict[str, Any] = {}
+    for number, entry in enumerate(cast("list[Any]", given) if isinstance(given, list) else (), 1):
+        key = f"#{number}"
+        if isinstance(entry, dict):
+            fields = {_name(k): v for k, v in cast("dict[str, Any]", entry).items()}
+            key = next((str(fields[name]) for name in _ID_NAMES if name in fields), key)
+        found[key.strip()] = entry
+    return found
+
+
+def _texts(given: Any) -> list[str]:
+    """Every text and number in a value, however deep it stands; "none" is no text."""
+    if isinstance(given, dict):
+        given = list(cast("dict[str, Any]", given).values())
+    if isinstance(given, list):
+        return [text for entry in cast("list[Any]", given) for text in _texts(entry)]
+    text = "" if given is None or isinstance(given, bool) else str(given).strip()
+    return [text] if text and text.casefold().strip(".。") not in _NOTHING else []
+
+
+_Meaning = TypeVar("_Meaning")
+
+
+def _meaning(given: object, words: Mapping[str, _Meaning]) -> _Meaning | None:
+    """What a word of a fixed choice means; also where more stands behind it."""
+    word = _name("" if given is None else str(given).strip(" .!。*`"))
+    if word in words:
+        return words[word]
+    return words.get(re.split(r"[^a-z぀-ヿ一-鿿]", word)[0])
+
+
+#: A bare number over the first and up to the second may be out of the second.
+_SCALES: Final = ((0.0, 1.0), (1.0, 5.0), (1.0, 10.0), (10.0, 100.0))
+
+
+def read_scores(
+    overall: object, scores: Mapping[str, object], verdict: str | None, complete: bool | None
+) -> tuple[float | None, dict[str, float]]:
+    """The scores of one judgement, 0.0 to 1.0, whatever scale they are on: 0.8, "80 %", "8/10",
+    "high", or bare numbers over 1, which are all of 5, of 10 or of 100. What may mean two things is
+    left out: bare numbers that fit more than one scale, unless only one goes with the verdict, and
+    a scale whose meaning contradicts the verdict.
     """
-    found = None if isinstance(given, bool) else _NUMBER.fullmatch(str(given).strip())
-    if found is None:
-        return None
-    value = float(found[1])
-    if found[2] or found[3]:
-        value /= float(found[3] or 100)
-    elif value > 10:
-        value /= 100
-    return value if value <= 1 else None
+    given = {**scores, "": overall}
+    read: dict[str, float] = {}
+    bare: dict[str, float] = {}
+    for key, value in given.items():
+        if isinstance(value, dict):  # {"score": 0.8, "reason": "…"}
+            fields = {_name(k): v for k, v in cast("dict[str, Any]", value).items()}
+            value = next((fields[name] for name in _SCORE_NAMES if name in fields), None)
+        text = str(value).strip()
+        match = _NUMBER.fullmatch(text)
+        if match is None:
+            if (degree := _DEGREES.get(_name(text))) is not None:
+                read[key] = degree
+        elif match[2] or match[3]:
+            read[key] = float(match[1]) / float(match[3] or 100)
+        else:
+            bare[key] = float(match[1])
+    most = max(bare.values(), default=0.0)
+    scales = [s for s in _SCALES if s[0] < most <= s[1]] if most > 0 else _SCALES[:1]
+    says = {"approve": True, "fix": False, "reject": False}.get(verdict or "", complete)
+    if says is not None and 1 < most <= 10:
+        scales = [s for s in scales if (most / s[1] >= DONE_FROM) is says]
+    if len(scales) == 1:
+        read |= {key: value / scales[0][1] for key, value in bare.items()}
+    read = {key: value for key, value in read.items() if 0 <= value <= 1}
+    whole = read.pop("", None)
+    return whole, read
 
 
 class MissingEntry(Shape):

@@ -166,8 +166,8 @@ class PromptTexts:
         "counts! log!",
     ]
     ask_requirements: Annotated[Template, "workspace conversation ids waived since asked!"]
-    ask_satisfaction: Annotated[Template, "again changes log reply wanted! asked! requirements!"]
-    ask_missing: Annotated[Template, "judgement log reply asked! requirements!"]
+    ask_satisfaction: Annotated[Template, "conversation wanted! asked! requirements! facts!"]
+    ask_missing: Annotated[Template, "judgement conversation asked! requirements! facts!"]
     ask_failure: Annotated[
         Template,
         "workspace operations succeeded failed missing results asked! errors!",

@@ -228,9 +228,10 @@ class ChangesUndone(Event, kind="changes_undone"):
     reopens: bool = False  # whether what was judged by these files is to be judged anew
 
     def apply(self, state: AgentState) -> None:
+        before = state.undone_calls
         state.undone_calls = (*state.undone_calls, self.call_id)
         state.undone_changes = {**state.undone_changes, self.call_id: self.changes}
-        _now_others(state, self.changes, reopens=self.reopens)
+        _now_others(state, self.changes, before, reopens=self.reopens)
 
 
 class ChangesRedone(Event, kind="changes_redone"):
@@ -244,20 +245,26 @@ class ChangesRedone(Event, kind="changes_redone"):
     def apply(self, state: AgentState) -> None:
         if self.call_id not in state.undone_calls:
             raise StateError(f"call {self.call_id} was not undone")
+        before = state.undone_calls
         if self.complete:
             state.undone_calls = tuple(c for c in state.undone_calls if c != self.call_id)
             changes = state.undone_changes.items()
             state.undone_changes = {call: made for call, made in changes if call != self.call_id}
-        _now_others(state, self.changes, reopens=self.reopens)
+        _now_others(state, self.changes, before, reopens=self.reopens)
 
 
-def _now_others(state: AgentState, changes: tuple[FileChange, ...], *, reopens: bool) -> None:
-    """These files hold something else than the model knows; what was judged by them is open."""
+def _now_others(
+    state: AgentState, changes: tuple[FileChange, ...], before: tuple[str, ...], *, reopens: bool
+) -> None:
+    """These files hold something else than the model knows: the ledger stands as it did when the
+    same calls were undone. ``before``: those that were until now.
+    """
     for change in changes:
         state.files_read.pop(change.path, None)
         state.files_read.pop(change.target, None)
     if reopens and state.objective is not None:
-        state.objective = state.objective.as_changed()
+        paths = {path for change in changes for path in (change.path, change.target) if path}
+        state.objective = state.objective.as_undone(before, state.undone_calls, paths)
 
 
 def note_read(state: AgentState, files: dict[str, str]) -> None:

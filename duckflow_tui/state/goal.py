@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
 
 DONE_FROM: Final = 0.8  # overall score from which an objective is done (S1-28)
+_STANDS: Final = 20  # ledgers that are kept for undo and redo
 VETO_BELOW: Final = 0.5  # a requirement of priority 1 or 2 under it blocks that (C14)
+
+ENDED_WELL: Final = ("done", "answered")  # outcomes of a turn that leave nothing open
 
 #: Commands that run a test suite.
 TEST_SUITE: Final = re.compile(
@@ -48,14 +52,14 @@ class RequirementState(StrEnum):
 class Evidence(Frozen):
     """What shows that a requirement is met or not; an excerpt with where and when it was seen."""
 
-    kind: Literal["command", "file", "diff", "judgement"]
-    text: str  # excerpt of an output or of a file, lines of a diff, or the evaluator's words
-    source: str = ""  # the command line, the path, or the model that judged
+    kind: Literal["command", "file", "diff", "reply", "user"]
+    text: str  # excerpt of an output, of a file or of the reply, lines of a diff, the user's words
+    source: str = ""  # the command line, the path, or what it is
     supports: bool = True  # whether it speaks for the requirement
     exit_code: int | None = None  # of a command
     call_id: str = ""  # of the operation that showed it, where there is one
     at: float = 0.0  # seconds since the epoch
-    found: bool | None = None  # of the evaluator's quote: whether it is where it was looked up
+    fact: str = ""  # its id in the judge's question
 
 
 class RequirementItem(Frozen):
@@ -70,6 +74,26 @@ class RequirementItem(Frozen):
     check: Check = Check()
     by_user: bool = False  # the user wrote or rewrote it
     waived_because: str = ""  # the user's reason
+    provisional: bool = False  # met by a check that turned green at work, not judged yet
+
+    def rests_beside(self, paths: Collection[str]) -> bool:
+        """Whether files show it, and none of ``paths`` is among them."""
+        shown = [fact for fact in self.evidence if fact.kind in ("diff", "file", "command")]
+        return bool(shown) and all(
+            fact.kind != "command" and fact.source.partition(":")[0] not in paths for fact in shown
+        )
+
+    def as_it_stood(self, then: RequirementItem | None) -> RequirementItem:
+        """The same as far as it is met as ``then``; open where it was not there or another."""
+        same = then is not None and (then.requirement, then.check) == (self.requirement, self.check)
+        if then is None or not same or not self.counts or not then.counts:
+            return self
+        return self.replace(
+            state=then.state,
+            satisfaction_level=then.satisfaction_level,
+            evidence=then.evidence,
+            provisional=then.provisional,
+        )
 
     @property
     def counts(self) -> bool:
@@ -78,8 +102,9 @@ class RequirementItem(Frozen):
 
     @property
     def unproven(self) -> bool:
-        """Whether it is judged to be met, at least in part, and nothing shows it."""
-        return self.satisfaction_level > 0 and self.counts and not self.evidence
+        """Whether it is judged to be met and no fact shows it."""
+        shown = any(fact.supports for fact in self.evidence)
+        return self.state is RequirementState.MET and not shown
 
 
 class ExecutionPlan(Frozen):
@@ -147,11 +172,11 @@ class SatisfactionEvaluation(Frozen):
     requirement_scores: dict[str, float] = Field(default_factory=dict)
     evidence: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     missing_aspects: tuple[str, ...] = ()
-    grade: Literal["good", "normal", "needs_work"] = "normal"
+    grade: Literal["good", "normal", "needs_work"] | None = None
     quality_assessment: str = ""
     suggestions: tuple[str, ...] = ()
-    verdict: Literal["approve", "fix", "reject"] = "fix"
-    completion_recommendation: bool = False
+    verdict: Literal["approve", "fix", "reject"] | None = None
+    completion_recommendation: bool | None = None
 
 
 class AttemptResult(Frozen):
@@ -188,6 +213,15 @@ class TaskContext(Frozen):
     available_tools: tuple[str, ...] = ()
 
 
+class LedgerStand(Frozen):
+    """How the requirements stood while exactly these calls were undone."""
+
+    undone: tuple[str, ...]
+    items: tuple[RequirementItem, ...]
+    satisfaction: float
+    reopened: bool
+
+
 class TaskObjective(Frozen):
     """What the user asked for, over all attempts (S1-12…14)."""
 
@@ -207,7 +241,9 @@ class TaskObjective(Frozen):
     closed: bool = False  # the user takes it as it is, or gave it up: no more attempts
     left: Left | None = None  # another request took its place before it was done
     memory: WorkingMemory | None = None  # as it was for the request before, until that is left
+    split: bool = False  # a model was asked for its requirements
     heard: Count = 0  # messages of the conversation whose wishes are on the ledger
+    stands: tuple[LedgerStand, ...] = ()  # since the newest review, by what was undone then
     reopened: bool = False  # what it was judged by is no longer so: it is to be judged anew
 
     def requirement(self, requirement_id: str) -> RequirementItem | None:
@@ -223,19 +259,52 @@ class TaskObjective(Frozen):
         )
         return self.replace(extracted_requirements=items)
 
-    def as_changed(self) -> TaskObjective:
-        """The same once files are other ones than those it was judged by: of no requirement is it
-        known any more how far it is met.
+    def as_changed(self, paths: Collection[str] | None = None) -> TaskObjective:
+        """The same once ``paths`` are other files than those it was judged by, None: any may be.
+        Of a requirement that facts of other files show, what is known stays; of no other one.
         """
         if all(not item.state.is_judged for item in self.extracted_requirements):
             return self
         items = tuple(
-            item.replace(state=RequirementState.OPEN, satisfaction_level=0.0, evidence=())
-            if item.state.is_judged
+            item.replace(
+                state=RequirementState.OPEN,
+                satisfaction_level=0.0,
+                evidence=(),
+                provisional=False,
+            )
+            if item.state.is_judged and not (paths is not None and item.rests_beside(paths))
             else item
             for item in self.extracted_requirements
         )
         return self.replace(extracted_requirements=items, current_satisfaction=0.0, reopened=True)
+
+    def as_undone(
+        self, before: tuple[str, ...], now: tuple[str, ...], paths: Collection[str]
+    ) -> TaskObjective:
+        """The same once the calls ``now`` are undone in the place of ``before``: as it stood when
+        the same were, row by row, else with those rows open that rest on ``paths``.
+        """
+        stand = LedgerStand(
+            undone=before,
+            items=self.extracted_requirements,
+            satisfaction=self.current_satisfaction,
+            reopened=self.reopened,
+        )
+        stands = (*(s for s in self.stands if set(s.undone) != set(before)), stand)
+        kept = self.replace(stands=stands[-_STANDS:])
+        for then in stands:
+            if set(then.undone) == set(now):
+                old = {item.requirement_id: item for item in then.items}
+                items = tuple(
+                    item.as_it_stood(old.get(item.requirement_id))
+                    for item in self.extracted_requirements
+                )
+                return kept.replace(
+                    extracted_requirements=items,
+                    current_satisfaction=then.satisfaction,
+                    reopened=then.reopened,
+                )
+        return kept.as_changed(paths)
 
     @property
     def met(self) -> tuple[int, int]:
@@ -245,10 +314,8 @@ class TaskObjective(Frozen):
 
 
 class Review(Frozen):
-    """One judgement of an attempt: the evaluator's, with what the checks made of it.
-
-    ``score`` decides. ``vetoes`` name the requirements whose evidence overruled the evaluator;
-    ``mismatch`` says that score and the model's own recommendation disagree (C14).
+    """One judgement of an attempt: the evaluator's, with what the facts made of it. ``score``
+    decides. Tuples of text hold ids of requirements, or of facts for ``unanswered``.
     """
 
     review_id: str
@@ -259,10 +326,13 @@ class Review(Frozen):
     items: tuple[RequirementItem, ...] = ()  # as judged
     missing: tuple[MissingItem, ...] = ()
     evaluation: SatisfactionEvaluation | None = None  # None: the checks decided all of it
-    vetoes: tuple[str, ...] = ()
-    unchecked: tuple[str, ...] = ()  # requirements whose check could not be run
-    mismatch: bool = False
-    unproven: bool = False  # not done only because of what is unchecked
+    vetoes: tuple[str, ...] = ()  # the user's own check decided against the evaluator
+    wrong_checks: tuple[str, ...] = ()  # the evaluator holds the worker's check to be wrong
+    unchecked: tuple[str, ...] = ()  # the user's own check could not be run
+    unproven: tuple[str, ...] = ()  # met by the evaluator's word, and shown by no fact
+    unanswered: tuple[str, ...] = ()  # red runs of the project's tests that it passed over
+    rests_on: Literal["tests", "runs", "nothing"] = "runs"  # what ran on the files as they are
+    follows: bool = False  # a further attempt begins
 
     @property
     def met(self) -> tuple[int, int]:
@@ -271,13 +341,25 @@ class Review(Frozen):
         return sum(item.state is RequirementState.MET for item in counted), len(counted)
 
     @property
-    def verdict(self) -> Literal["done", "unproven", "open", "failed"]:
+    def proven(self) -> bool:
+        """Whether it is done, and each requirement that is met is shown by a fact."""
+        return self.done and not self.unproven
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the evaluator found lacking in what is done."""
+        return self.evaluation.missing_aspects if self.done and self.evaluation else ()
+
+    @property
+    def verdict(self) -> Literal["done", "unchecked", "open", "partly", "failed"]:
         """What it comes to; ``open``: a further attempt follows."""
         if self.done:
             return "done"
-        if self.unproven:
-            return "unproven"
-        return "open" if self.attempt < self.max_attempts else "failed"
+        if self.follows:
+            return "open"
+        if self.unchecked and self.score >= DONE_FROM:
+            return "unchecked"
+        return "partly" if self.met[0] else "failed"
 
 
 class SituationReport(Frozen):
@@ -400,6 +482,29 @@ class RequirementWaived(Event, kind="requirement_waived"):
         )
 
 
+class RequirementTicked(Event, kind="requirement_ticked"):
+    """A check turned green, or red again, by the work's own doing; a review has the last word."""
+
+    requirement_id: str
+    met: bool
+    evidence: tuple[Evidence, ...] = ()
+
+    def apply(self, state: AgentState) -> None:
+        objective = _objective(state)
+        item = objective.requirement(self.requirement_id)
+        if item is None or not item.counts:
+            raise StateError(f"requirement {self.requirement_id} does not count")
+        new = RequirementState.MET if self.met else RequirementState.OPEN
+        state.objective = objective.with_requirement(
+            item.replace(
+                state=new,
+                satisfaction_level=1.0 if self.met else 0.0,
+                evidence=self.evidence,
+                provisional=self.met,
+            )
+        )
+
+
 class ObjectiveReviewed(Event, kind="objective_reviewed"):
     """An attempt was judged. Of the requirements only state, level and evidence change."""
 
@@ -420,14 +525,16 @@ class ObjectiveReviewed(Event, kind="objective_reviewed"):
                     state=judged.state,
                     satisfaction_level=judged.satisfaction_level,
                     evidence=judged.evidence,
+                    provisional=False,
                 )
             )
         learned = (*objective.learned_constraints, *self.result.lessons_learned)
-        tried = (*objective.attempted_strategies, self.result.strategy)
+        tried = (*objective.attempted_strategies, self.result.execution_plan.strategy)
         state.objective = objective.replace(
             iteration_count=objective.iteration_count + 1,
             current_satisfaction=review.score,
             reopened=False,
+            stands=(),
             attempts=(*objective.attempts, self.result),
             accumulated_results=(*objective.accumulated_results, *self.result.results),
             learned_constraints=tuple(dict.fromkeys(learned)),
@@ -463,9 +570,9 @@ def _earlier(
             raise StateError(f"requirement {lost[0].requirement_id} would be dropped")
         return rest
     last = state.last_turn
-    if old is None or last is None or (last.outcome == "done" and not old.reopened):
+    if old is None or last is None or (last.outcome in ENDED_WELL and not old.reopened):
         return rest
-    return (*rest, old.replace(left="partial" if last.outcome == "done" else last.outcome))
+    return (*rest, old.replace(left="partial" if last.outcome in ENDED_WELL else last.outcome))
 
 
 def _objective(state: AgentState) -> TaskObjective:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.plan import Halt
 
-TurnOutcome = Literal["done", "partial", "denied", "failed", "limit", "stopped"]
+TurnOutcome = Literal["done", "answered", "partial", "denied", "failed", "limit", "stopped"]
 
 #: What a turn's message is to the request before it: another one, the same, or open until the
 #: model's first decision says it; until then what is guessed holds.
@@ -67,6 +67,8 @@ class TurnResult(Frozen):
     outcome: TurnOutcome
     reply: str = ""
     satisfaction: float | None = None
+    proven: bool | None = None  # whether facts show each requirement; None where none was judged
+    remarks: tuple[str, ...] = ()  # what is lacking in what is done, by who judged it
     llm_calls: int = 0
     tokens: Count = 0
     cost: float | None = None

@@ -18,6 +18,7 @@ from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.gates import CardKind
+from duckflow_tui.state.goal import ENDED_WELL
 from duckflow_tui.ui.panes.operation_blocks import call_words
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class Terminal:
             self._call(words(key, operation=names[new[-1]]))
         elif worked and state.turn is None and last is not None and last.turn_id == worked:
             asked_for = next((m for m in reversed(state.messages) if _is_request(m)), None)
-            key = "shell.work_done" if last.outcome == "done" else "shell.work_ended"
+            key = "shell.work_done" if last.outcome in ENDED_WELL else "shell.work_ended"
             said = asked_for.text if isinstance(asked_for, UserMessage) else ""
             self._call(words(key, what=one_line(said, _REQUEST)))
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.base import JsonObject, one_line
-from duckflow_tui.state.goal import TEST_SUITE, Review
+from duckflow_tui.state.goal import Review
 from duckflow_tui.state.pace import Reason
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -78,32 +78,35 @@ def lack_words(what: str, words: Catalogue) -> str:
 
 
 def verdict_words(review: Review, words: Catalogue) -> str:
-    """``Done: 2 of 2, the tests pass``, ``Not proven: README`` or ``Failed: README``: what a review
-    comes to, on one line. What it names is the user's and the model's text, not made safe.
+    """``Done: 2 of 2 · tests pass`` or ``Partly: 1 of 2 · README``: what a review comes to and what
+    it rests on, on one line. What it names is the user's and the model's text, not made safe.
     """
+    met, counted = review.met
     verdict = review.verdict
+    said = [
+        words(f"review.{verdict}", met=met, counted=counted, number=review.attempt,
+              limit=review.max_attempts)
+    ]  # fmt: skip
     if verdict == "done":
-        met, counted = review.met
-        shown = [
-            evidence
-            for item in review.items
-            for evidence in item.evidence
-            if evidence.kind == "command" and evidence.supports and not evidence.exit_code
-        ]
-        tests = any(TEST_SUITE.search(evidence.source) for evidence in shown)
-        key = "review.done_tests" if tests else "review.done" if counted else "review.done_alone"
-        return words(key, met=met, counted=counted)
+        if review.rests_on != "runs":
+            said.append(words(f"review.rests_on.{review.rests_on}"))
+        if review.unproven:
+            said.append(words("review.unproven"))
+        if review.remarks:
+            said.append(words("review.remarks", count=len(review.remarks)))
+        return words("review.and").join(said)
     open_ = [item for item in review.items if item.counts and item.state != "met"]
-    if verdict == "unproven":
-        open_ = [i for i in open_ if i.requirement_id in review.unchecked] or open_
+    if verdict == "unchecked":
+        open_ = [i for i in open_ if i.requirement_id in review.unchecked] or [
+            i for i in review.items if i.requirement_id in review.unchecked
+        ]
     named = [item.requirement for item in open_]
     named = named or [lack_words(lack.what, words) for lack in review.missing]
     what = words("review.joined").join(" ".join(name.split()) for name in named[:_NAMED])
-    if more := len(named) - _NAMED:
-        what += f" {words('review.more', count=more)}" if more > 0 else ""
-    if not what:
-        return words(f"review.{verdict}_alone", number=review.attempt, limit=review.max_attempts)
-    return words(f"review.{verdict}", what=what, number=review.attempt, limit=review.max_attempts)
+    if more := max(len(named) - _NAMED, 0):
+        what += f" {words('review.more', count=more)}"
+    between = "review.colon" if verdict == "open" else "review.and"
+    return words(between).join([*said, what] if what else said)
 
 
 def reason_words(prefix: str, reason: Reason, words: Catalogue) -> str:

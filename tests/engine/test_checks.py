@@ -13,6 +13,7 @@ from support.bench import Bench
 from support.shell import ShellBench
 
 from duckflow_tui.goals.checks import Finding, RequirementChecks
+from duckflow_tui.state.base import digest
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Level, Message, NoticeMessage
 from duckflow_tui.state.decision import Check, CheckKind
@@ -164,22 +165,21 @@ async def test_what_the_user_refused_is_not_asked_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "at", "known", "counts"),
     [
-        ("src/b.py", BEGUN, False, True),
-        ("src/b.py", BEGUN + 0.001, False, False),  # while it ran
-        ("build/b.o", BEGUN + 1, False, True),  # what builds leave behind
-        ("build/b.o", BEGUN + 1, True, False),  # unless the model has read it
-        ("build/b.o", BEGUN, True, True),
-        ("gone.txt", 0.0, True, False),
+        ("src/b.py", BEGUN, "", True),
+        ("src/b.py", BEGUN + 1, digest("x\n"), True),  # written anew with the same bytes
+        ("src/b.py", BEGUN, digest("y\n"), False),
+        ("gone.txt", 0.0, digest("x\n"), False),
     ],
 )
-async def test_a_run_counts_where_no_file_is_newer(
-    tmp_path: Path, path: str, at: float, known: bool, counts: bool
+async def test_a_run_counts_where_no_known_file_holds_anything_else(
+    tmp_path: Path, path: str, at: float, known: str, counts: bool
 ) -> None:
+    """By content, whatever the times say."""
     made, checks = bench(tmp_path, suite())
     if at:
         put(tmp_path, path, "x\n", at=at)
     if known:
-        made.store.state.files_read[path] = "sha"
+        made.store.state.files_read[path] = known
     assert (await look(checks, "command", TESTS)).outcome == ("met" if counts else "unchecked")
 
 

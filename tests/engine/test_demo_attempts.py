@@ -151,7 +151,7 @@ async def test_in_words_the_review_says_what_was_missing_and_the_reply_stands_al
     assert status == 0, err
     # fmt: off
     order = ["Done. `savings()`", "Not yet, attempt 1 of 3: ", "missing: The README says so",
-             "Attempt 2 of 3", "The README was missing", "Done: 3 of 3, the tests pass"]
+             "Attempt 2 of 3", "The README was missing", "Done: 3 of 3 · tests pass"]
     # fmt: on
     places = [err.index(words) for words in order]
     assert places == sorted(places)

@@ -41,7 +41,7 @@ async def test_another_request_after_a_stop_inherits_nothing_and_nothing_is_lost
     async with session(tmp_path, script, mode="trusted") as s:
         first = await stopped(s)
         end = await s.turn("hello")
-        assert (end.outcome, end.satisfaction) == ("done", None)
+        assert (end.outcome, end.satisfaction) == ("answered", None)
         assert (objective(s).original_query, wanted(objective(s))) == ("hello", [])
         (left,) = s.state.earlier
         assert (left.objective_id, left.left) == (first.objective_id, "stopped")

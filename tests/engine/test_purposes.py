@@ -30,7 +30,7 @@ TOLD = {
     "task": (DECISION, REQUIREMENT, FACT, "second note: do second note", "a.txt is written"),
     "report": (DECISION, REQUIREMENT, "file_ops.write_file"),
     "satisfaction": (DECISION, REQUIREMENT, "file_ops.write_file"),
-    "missing": (DECISION, REQUIREMENT, FACT, "file_ops.write_file"),
+    "missing": (DECISION, REQUIREMENT, "a.txt"),
     "continuation": (DECISION, REQUIREMENT, FACT, "a.txt is written", "the harbour is not named"),
     "failure": (DECISION, REQUIREMENT),
 }
@@ -62,7 +62,7 @@ def planned() -> Script:
             "tasks": (tasks_reply(write("a.txt")),),
             "task": (writes,),
             "report": (report_reply(summary="a.txt is written"),) * 2,
-            "satisfaction": (judged(0.4),) * 3,
+            "satisfaction": tuple(judged(n, missing_aspects=[]) for n in (0.3, 0.4, 0.5)),
             "missing": (lacks("the harbour is not named"),) * 3,
             "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
             "failure": (diagnosis(),),
@@ -268,7 +268,7 @@ async def test_a_constraint_that_the_model_drops_is_named_to_both(tmp_path: Path
         assert "No longer a constraint: in English" not in s.server.of("main")[2].text
 
 
-async def test_what_the_user_adds_to_a_request_reaches_the_judge_and_older_talk_does_not(
+async def test_what_the_user_adds_reaches_the_judge_and_older_talk_as_its_background(
     tmp_path: Path,
 ) -> None:
     writes = decision(
@@ -287,7 +287,9 @@ async def test_what_the_user_adds_to_a_request_reaches_the_judge_and_older_talk_
         await s.turn("by date, please")
         (asked,) = s.server.of("satisfaction")
         assert "<said>\n- by date, please\n</said>" in asked.text
-        assert "good morning" not in asked.text
+        earlier = asked.text.partition("<earlier>")[2].partition("</earlier>")[0]
+        assert "good morning" in earlier
+        assert "good morning" not in asked.text.partition("<facts>")[2]
 
 
 @pytest.mark.parametrize("protocol", ["json", "tools"])

@@ -211,7 +211,7 @@ def requirements(language: str = "en", *, met: int = 1) -> tuple[RequirementItem
     wrote = Evidence(
         kind="file", text="Discounts are applied one after the other.", source="README.md", at=NOW
     )
-    judged = Evidence(kind="judgement", text=say["missing_too"], supports=False, at=NOW)
+    judged = Evidence(kind="reply", text=say["missing_too"], supports=False, at=NOW)
     seen = ((passed,), (passed,) if met > 1 else (broken,), (wrote,) if met > 2 else (judged,))
     levels = (1.0, 1.0 if met > 1 else 0.0, 0.8 if met > 2 else 0.4)
     states = (
@@ -247,6 +247,7 @@ def review(language: str = "en", **fields: Any) -> Review:
         "max_attempts": 3,
         "score": 0.62,
         "done": False,
+        "follows": True,
         "items": requirements(language),
         "missing": (
             MissingItem(what=say["missing"]),
@@ -261,7 +262,15 @@ def done(language: str = "en") -> Review:
     """A review that ends the work."""
     items = requirements(language, met=3)
     return review(
-        language, attempt=2, score=0.93, done=True, items=items, missing=(), evaluation=None
+        language,
+        attempt=2,
+        score=0.93,
+        done=True,
+        follows=False,
+        rests_on="tests",
+        items=items,
+        missing=(),
+        evaluation=None,
     )
 
 
@@ -272,7 +281,6 @@ def overruled(language: str = "en") -> Review:
         score=0.5,
         vetoes=("req_1",),
         unchecked=("req_2",),
-        mismatch=True,
         evaluation=SatisfactionEvaluation(
             overall_score=1.0, quality_assessment=said(language)["quality"]
         ),

@@ -161,7 +161,7 @@ def requirements(language: str = "en") -> tuple[RequirementItem, ...]:
             satisfaction_level=0.6,
             evidence=(
                 Evidence(
-                    kind="judgement",
+                    kind="reply",
                     text="原因は示されているが、例がない。"
                     if ja
                     else "The cause is named, but without an example.",

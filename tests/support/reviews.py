@@ -41,11 +41,11 @@ def works(*requirements: dict[str, Any], content: str = "half\n", reply: str = "
 
 
 def judged(overall: float, scores: dict[str, float] | None = None, **fields: Any) -> Reply:
-    """A judgement, with a quote of what the user was told for each score; the rest can be given."""
+    """A judgement, with the reply as the fact behind each score; the rest can be given."""
     data: dict[str, Any] = {
         "overall_score": overall,
         "requirement_scores": {"r1": overall} if scores is None else scores,
-        "evidence": {key: ["reply: {quote}"] for key in scores or ("r1",)},
+        "evidence": {key: ["P1"] for key in scores or ("r1",)},
         "missing_aspects": [] if overall >= 0.8 else ["the reason"],
         "grade": "normal",
         "quality_assessment": "it reads well",
@@ -53,11 +53,11 @@ def judged(overall: float, scores: dict[str, float] | None = None, **fields: Any
         "verdict": "approve" if overall >= 0.8 else "fix",
         "completion_recommendation": overall >= 0.8,
     }
-    return Reply(data={**data, **fields}, quotes=r"<reply>\n([^\n]+)")
+    return Reply(data={**data, **fields})
 
 
 def believes(request: Request) -> Reply | None:
-    """A judge who gives full marks to all, and quotes what the worker told the user."""
+    """A judge who gives full marks to all, by what the worker told the user."""
     if request.purpose != "satisfaction":
         return None
     wanted = re.findall(r"r\d+", request.text.partition("of these: ")[2].partition("\n")[0])
@@ -113,10 +113,11 @@ def thrice(*ends: Reply, overall: float = 0.4, **others: tuple[Reply, ...]) -> S
     """Three attempts of which none is enough, and what comes after them."""
     tries = (works(WORDS), done("One."), done("Two."), done("Three."))
     plans = tuple(next_plan(f"way {n}") for n in range(1, 6))
+    levels = [round(overall - 0.1 * (2 - n), 2) for n in range(3)]  # each a little further
     return story(
         *tries,
         *ends,
-        satisfaction=others.pop("satisfaction", tuple(judged(overall) for _ in range(3))),
+        satisfaction=others.pop("satisfaction", tuple(map(judged, levels))),
         missing=tuple(lacks("the reason") for _ in range(6)),
         continuation=plans,
         **others,

@@ -28,14 +28,14 @@ from duckflow_tui.state.store import Record, Store
 from duckflow_tui.state.turn import TurnFinished
 
 E = TypeVar("E")
-DEADLINE = 30.0  # seconds until a wait has failed
+DEADLINE = 6.0  # seconds until a wait has failed
 
 #: A judge who finds all work good.
 GOOD = Reply(
     data={
         "overall_score": 0.9,
         "requirement_scores": {"r1": 0.9},
-        "evidence": {"r1": ["reply: {quote}"]},
+        "evidence": {"r1": ["P1"]},
         "missing_aspects": [],
         "grade": "good",
         "quality_assessment": "as asked",
@@ -43,7 +43,6 @@ GOOD = Reply(
         "verdict": "approve",
         "completion_recommendation": True,
     },
-    quotes=r"<reply>\n([^\n]+)",
     repeat=True,
 )
 #: A report that finds every step done.

@@ -496,7 +496,7 @@ async def test_a_review_is_one_line_that_names_what_is_not_met(open_apps: OpenAp
 
 async def test_a_review_shows_the_evidence_behind_it(open_apps: OpenApps) -> None:
     async with open_apps.standing(FakeEngine(judged(reviewed(done()))), 120, 50) as (app, pilot):
-        assert "▸ Done: 3 of 3, the tests pass" in chat_of(app)
+        assert "▸ Done: 3 of 3 · tests pass" in chat_of(app)
         assert "0.93" not in chat_of(app)
         await pilot.press("ctrl+o")
         await settled(pilot, lambda: "$ pytest -q · exit 0" in chat_of(app))
@@ -525,17 +525,17 @@ async def test_the_last_attempt_does_not_say_that_it_goes_on(open_apps: OpenApps
         app,
         _,
     ):
-        assert "▸ Failed: A test covers two discounts" in chat_of(app)
+        assert "▸ Partly: 1 of 3 · A test covers two discounts" in chat_of(app)
         assert "attempt" not in chat_of(app)
 
 
 async def test_what_seems_done_and_could_not_be_checked_is_not_said_to_go_on(
     open_apps: OpenApps,
 ) -> None:
-    unproven = review().model_copy(update={"score": 0.5, "unproven": True, "unchecked": ("req_2",)})
+    unproven = review(score=0.9, follows=False, unchecked=("req_2",))
     async with open_apps.standing(FakeEngine(judged(reviewed(unproven))), 120, 50) as (app, _):
         lines = [line.strip() for line in chat_of(app).splitlines()]
-        assert any(line.startswith("▸ Not proven: The README says how") for line in lines)
+        assert any(line.startswith("▸ Not proven: 1 of 3 · ") for line in lines)
 
 
 @pytest.mark.parametrize("width", [120, 60, 20, 3])

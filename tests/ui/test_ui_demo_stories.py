@@ -61,7 +61,7 @@ async def test_a_missed_requirement_is_seen_missing_and_then_seen_met(tmp_path: 
         await user.decides("y")
         await user.sees("Not yet, attempt 1 of 3: The README says so", "Attempt 2 of 3")
         await user.decides("y")
-        await user.sees("Now all three are there", "▸ Done: 3 of 3, the tests pass")
+        await user.sees("Now all three are there", "▸ Done: 3 of 3 · tests pass")
         await user.sees(", 2 attempts, ", " edits  3 files +21")
         assert "I look at how prices are calculated" not in user.screen
         assert "`savings` tells" in user.text("README.md")

@@ -16,6 +16,7 @@ from duckflow_tui.state.goal import (
     RequirementItem,
     Review,
     ReviewMessage,
+    SatisfactionEvaluation,
 )
 from duckflow_tui.state.plan import StepReport
 from duckflow_tui.ui.panes.blocks import Block, Group, Look, barred, fold_sign, framed
@@ -240,7 +241,8 @@ class ReviewBlock(Block):
         palette, sign = look.palette, fold_sign(self, look)
         colour = {
             "done": palette.good,
-            "unproven": palette.accent,
+            "partly": palette.accent,
+            "unchecked": palette.accent,
             "failed": palette.bad,
         }.get(self.review.verdict, palette.text)
         said = visible_line(verdict_words(self.review, look.words))
@@ -258,23 +260,45 @@ class ReviewBlock(Block):
         rows = rows_of([(said, ink(palette.quiet))], width)
         for item in review.items:
             rows += _item_rows(item, look, width)
-        for name in review.vetoes:
-            text = words("review.overruled", what=_names((name,), review))
-            rows += _review_labelled(words("review.label.veto"), text, look, width, palette.bad)
+        for key, label, names, colour in (
+            ("overruled", "veto", review.vetoes, palette.bad),
+            ("wrong_check", "check", review.wrong_checks, palette.accent),
+            ("not_run", "unchecked", review.unchecked, palette.accent),
+        ):
+            for name in names:
+                text = words(f"review.{key}", what=_names((name,), review))
+                rows += _review_labelled(words(f"review.label.{label}"), text, look, width, colour)
         for item in review.missing:
             rows += _missing_rows(item, look, width)
-        for name in review.unchecked:
-            text = words("review.unchecked", what=_names((name,), review))
-            rows += _review_labelled(
-                words("review.label.unchecked"), text, look, width, palette.accent
-            )
-        if review.mismatch:
-            text = words("review.mismatch")
-            rows += _review_labelled(words("review.label.note"), text, look, width, palette.accent)
-        quality = review.evaluation.quality_assessment if review.evaluation else ""
-        if quality.strip():
-            rows += _said(words("review.label.quality"), quality, look, width)
+        if review.unanswered:
+            label = words("review.label.note")
+            rows += _review_labelled(label, words("review.unanswered"), look, width, palette.bad)
+        if review.evaluation is not None:
+            rows += self._judge_rows(review.evaluation, look, width)
         return barred(rows, look)
+
+    def _judge_rows(self, evaluation: SatisfactionEvaluation, look: Look, width: int) -> list[Row]:
+        """What the judge said beside the scores: its verdict and grade, remarks, suggestions."""
+        words = look.words
+        rows: list[Row] = []
+        told: list[str] = []
+        if evaluation.verdict is not None:
+            told.append(words(f"review.verdicts.{evaluation.verdict}"))
+        if evaluation.grade is not None:
+            told.append(words(f"review.grades.{evaluation.grade}"))
+        if told:
+            text = words("review.and").join(told)
+            label = words("review.label.verdict")
+            rows += _review_labelled(label, text, look, width, look.palette.quiet)
+        for label, texts in (
+            ("remark", self.review.remarks),
+            ("suggestion", evaluation.suggestions),
+        ):
+            for text in texts:
+                rows += _said(words(f"review.label.{label}"), text, look, width)
+        if evaluation.quality_assessment.strip():
+            rows += _said(words("review.label.quality"), evaluation.quality_assessment, look, width)
+        return rows
 
     def estimate(self, look: Look) -> int:
         return 1 + (3 * len(self.review.items) if self.opened else 0)
@@ -286,7 +310,8 @@ class ReviewBlock(Block):
         for item in review.items:
             told += [item.requirement, *(f"{e.source}\n{e.text}" for e in item.evidence)]
         if review.evaluation is not None:
-            told.append(review.evaluation.quality_assessment)
+            said = review.evaluation
+            told += [said.quality_assessment, *said.missing_aspects, *said.suggestions]
         return "\n".join(told)
 
 
@@ -374,25 +399,18 @@ def _evidence_rows(evidence: Evidence, look: Look, width: int) -> list[Row]:
     palette, words = look.palette, look.words
     colour = palette.good if evidence.supports else palette.bad
     head: list[Piece] = []
-    if evidence.kind == "judgement":
-        head.append((f"{words('gate.says')} ", ink(palette.ai, italic=True)))
-        head.append((visible_line(words.plain(evidence.text.strip())), ink(palette.quiet)))
-    else:
-        head.append((f"{words(f'review.evidence.{evidence.kind}')} ", ink(palette.faint)))
+    head.append((f"{words(f'review.evidence.{evidence.kind}')} ", ink(palette.faint)))
+    if evidence.kind not in ("reply", "user"):
         head.append((visible_line(evidence.source), ink(palette.quiet)))
     if evidence.exit_code is not None:
         said = words("output.exit", code=evidence.exit_code)
         head.append((f" · {said}", ink(colour)))
-    elif evidence.found is False:
-        head.append((f" · {words('review.struck')}", ink(colour)))
     elif not evidence.supports:
         head.append((f" · {words('review.against')}", ink(colour)))
-    elif evidence.found:
-        head.append((f" · {words('review.found')}", ink(colour)))
     indent: Piece = ("    ", PLAIN)
     room = max(1, width - 4)
     rows = prefixed(rows_of(head, room), indent)
-    if evidence.kind == "judgement" or not evidence.text.strip():
+    if not evidence.text.strip():
         return rows
     body: list[Row] = []
     for line in visible(evidence.text.strip("\n")).split("\n"):

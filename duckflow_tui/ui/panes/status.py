@@ -11,6 +11,7 @@ from textual.timer import Timer
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Told
+from duckflow_tui.state.goal import ENDED_WELL
 from duckflow_tui.state.pace import Vitals
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.session import SessionInfo
@@ -93,7 +94,7 @@ class StatusLine(Rows):
         self._session = state.session
         self._vitals, self._failing = state.vitals, state.status is Status.ERROR
         last = state.last_turn
-        self._went_well = state.turn is None and last is not None and last.outcome == "done"
+        self._went_well = state.turn is None and last is not None and last.outcome in ENDED_WELL
         self._background = sum(process.runs for process in state.processes)
         self._failed = tuple(s.name for s in state.servers if s.status == "failed")
         self._unkept = bool(state.unkept)

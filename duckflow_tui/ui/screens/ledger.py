@@ -202,12 +202,12 @@ class LedgerBoard(StateBoard):
         """``1 ✓ pytest -q   exit 0 · 3 min ago``, and its excerpt."""
         palette, words = palette_of(self), self.words
         mark, colour = ("✓", palette.good) if evidence.supports else ("✗", palette.bad)
-        source = visible_line(evidence.source) or words(f"ledger.kind.{evidence.kind}")
+        source = visible_line(evidence.source)
+        if evidence.kind in ("reply", "user") or not source:
+            source = words(f"ledger.kind.{evidence.kind}")
         said: list[str] = []
         if evidence.exit_code is not None:
             said.append(words("ps.exit", code=evidence.exit_code))
-        if evidence.found is not None:
-            said.append(words("review.found" if evidence.found else "review.struck"))
         if evidence.at:
             ago = whole_seconds(max(0.0, self.clock.now() - evidence.at), words)
             said.append(words("ledger.ago", time=ago))

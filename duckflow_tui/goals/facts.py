@@ -1,0 +1,359 @@
+"""The facts that a request is judged by: each with a short id, in the order in which they matter.
+
+Nothing here weighs them. A fact is a piece of what happened, as it was recorded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal
+
+from duckflow_tui.prompting.lines import call
+from duckflow_tui.state.base import ELLIPSIS, canonical_json, one_line
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import UserMessage
+from duckflow_tui.state.gates import CardMessage
+from duckflow_tui.state.goal import TEST_SUITE, Evidence, RequirementItem, TaskObjective
+from duckflow_tui.state.operations import Effect, OperationSpec, Outcome
+from duckflow_tui.tools.operation import RUN
+
+if TYPE_CHECKING:
+    from duckflow_tui.goals.checks import Finding
+    from duckflow_tui.state.agent import AgentState
+
+FactKind = Literal["change", "run", "check", "read", "reply", "user"]
+
+_LETTERS: Final[Mapping[FactKind, str]] = {
+    "change": "C",
+    "run": "R",
+    "check": "K",
+    "read": "S",
+    "reply": "P",
+    "user": "U",
+}
+#: Of which kind the evidence is that a fact becomes on the screen.
+_SHOWN_AS: Final[Mapping[FactKind, Literal["diff", "command", "file", "reply", "user"]]] = {
+    "change": "diff",
+    "run": "command",
+    "check": "file",
+    "read": "file",
+    "reply": "reply",
+    "user": "user",
+}
+
+_MOST: Final = 60_000  # characters of all facts together
+_CHANGE: Final = 4_000  # characters of one hunk
+_RUN: Final = 1_500  # characters, the last ones of an output
+_READ: Final = 1_500  # characters of an excerpt
+_REPLY: Final = 1_200  # characters of a paragraph
+_SAID: Final = 500
+_EVIDENCE: Final = 600  # characters of a fact that are kept with a requirement
+_NO_FACT: Final = "plan_tool.update_step"  # a step marked as completed shows nothing
+
+_REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED)
+_ID: Final = re.compile(r"(?<![A-Za-z0-9])([CRKSPU])[-_ ]?(\d{1,3})(?![A-Za-z0-9])", re.IGNORECASE)
+_ENTRY: Final = re.compile(r"^\W*(?:entry|log|fact|line)?\s*#?(\d{1,3})\W*(?::|$)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One thing that happened. ``ok``: whether it went well, None where that cannot be said;
+    ``suite``: it is a run of the project's tests; ``current``: no file was changed after it.
+    """
+
+    id: str
+    kind: FactKind
+    title: str
+    text: str = ""
+    source: str = ""  # a path or a command line
+    call_id: str = ""
+    at: float = 0.0
+    ok: bool | None = None
+    exit_code: int | None = None
+    suite: bool = False
+    current: bool = True
+
+    @property
+    def is_red_suite(self) -> bool:
+        """Whether the project's tests failed on the files as they are now."""
+        return self.suite and self.current and self.ok is False
+
+    def evidence(self, *, supports: bool) -> Evidence:
+        """The fact as it stands beside a requirement."""
+        command = self.exit_code is not None
+        return Evidence(
+            kind="command" if command else _SHOWN_AS[self.kind],
+            text=_end_of(self.text, _EVIDENCE) if command else self.text[:_EVIDENCE],
+            source=self.source or self.title,
+            supports=supports,
+            exit_code=self.exit_code,
+            call_id=self.call_id,
+            at=self.at,
+            fact=self.id,
+        )
+
+
+def collect_facts(
+    state: AgentState,
+    objective: TaskObjective,
+    net_change: str,
+    reply: str,
+    specs: Sequence[OperationSpec],
+    findings: Mapping[str, Finding] | None = None,
+) -> list[Fact]:
+    """The facts of the work on a request, the most telling kinds first.
+
+    ``net_change``: the difference of the files as ``tools.results.net_change`` writes it;
+    ``reply``: all that the user was told; ``findings``: what checks showed, by requirement.
+    """
+    calls = [
+        m
+        for m in state.messages
+        if isinstance(m, OperationMessage) and m.at >= objective.created_at
+    ]
+    facts = [
+        *_changes(net_change),
+        *_runs(calls, specs),
+        *_checks(objective.extracted_requirements, findings or {}, calls),
+        *_reads(calls, specs, whole=not net_change),
+        *_paragraphs(reply),
+        *_user_words(state, objective),
+    ]
+    numbers: dict[str, int] = {}
+    named: list[Fact] = []
+    for fact in facts:
+        letter = _LETTERS[fact.kind]
+        numbers[letter] = numbers.get(letter, 0) + 1
+        named.append(replace(fact, id=f"{letter}{numbers[letter]}"))
+    return _bounded(named)
+
+
+def facts_text(facts: Sequence[Fact]) -> str:
+    """The facts as a judge reads them: id and title on a line, what was seen below it."""
+    shown: list[str] = []
+    for fact in facts:
+        shown.append(f"{fact.id} {fact.title}")
+        shown += [f"    {line}" for line in fact.text.split("\n") if fact.text]
+    return "\n".join(shown)
+
+
+def resolve_reference(reference: str, facts: Sequence[Fact]) -> list[Fact]:
+    """The facts that a judge's reference names: by ids, wherever they stand in it, by a path, a
+    command or a quotation of what a fact says. Empty where it leads nowhere.
+    """
+    by_id = {fact.id: fact for fact in facts}
+    found = [by_id[f"{m[1].upper()}{m[2]}"] for m in _ID.finditer(reference)
+             if f"{m[1].upper()}{m[2]}" in by_id]  # fmt: skip
+    if found:
+        return found
+    words = reference.strip().strip("\"'`“”「」『』«»*[]() ")
+    if number := _ENTRY.match(words):  # an entry of the list, counted
+        at = int(number[1])
+        if 0 < at <= len(facts):
+            return [facts[at - 1]]
+    where = words.partition(":")[0].partition(" ")[0].strip("`")
+    for fact in facts:
+        if fact.source and (where == fact.source or words == fact.source):
+            return [fact]
+        if where and fact.source.endswith(f"/{where}"):
+            return [fact]
+    plain = _plain(words)
+    for fact in facts if plain else ():
+        if plain in _plain(f"{fact.title}\n{fact.text}"):
+            return [fact]
+    named = words.casefold().rstrip("s.:")
+    letter = {"reply": "P", "answer": "P", "返答": "P", "回答": "P", "changes": "C", "change": "C",
+              "diff": "C", "変更": "C", "tests": "R", "test": "R", "log": "R"}  # fmt: skip
+    kind = letter.get(named) or letter.get(where.casefold())
+    return [fact for fact in facts if kind and fact.id.startswith(kind)][:1]
+
+
+def _plain(text: str) -> str:
+    return "".join(text.split()).casefold()
+
+
+def _end_of(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{ELLIPSIS}\n{text[-most:]}"
+
+
+def _changes(net_change: str) -> list[Fact]:
+    """A fact for each hunk, and one for each file of which no lines can be shown."""
+    heads, *hunks = f"\n{net_change}".split("\n@@ ")
+    found: list[Fact] = []
+    hunk_paths = {hunk.partition(" ")[0] for hunk in hunks}
+    for line in filter(None, heads.split("\n")):
+        words = line.removeprefix("- ").split(" ")
+        path = words[1] if len(words) > 1 else words[0]
+        if path not in hunk_paths:
+            found.append(Fact("", "change", line.removeprefix("- "), source=path))
+    for hunk in hunks:
+        head, _, lines = hunk.partition("\n")
+        path, _, rest = head.partition(" ")
+        number, _, heading = rest.partition(" ")
+        title = f"{path} line {number} {heading}".strip()
+        found.append(Fact("", "change", title, lines[:_CHANGE], source=path))
+    return found
+
+
+def _runs(calls: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> list[Fact]:
+    """What was run, newest last; of the same call only the newest, as it superseded the others."""
+    effects = {spec.name: spec.effect for spec in specs}
+    found: dict[str, Fact] = {}
+    last_change = max((n for n, m in enumerate(calls) if _changes_files(m)), default=-1)
+    for number, message in enumerate(calls):
+        reads = effects.get(message.operation) is Effect.READ
+        if reads or message.for_requirement or message.operation == _NO_FACT:
+            continue
+        result = message.result
+        if result.changes and message.operation != RUN:
+            continue  # the changes themselves show it
+        if result.outcome in (*_REFUSED, Outcome.SKIPPED):
+            continue
+        key = canonical_json([message.operation, message.args])
+        found.pop(key, None)
+        command = str(message.args.get("command", "")) if message.operation == RUN else ""
+        title = call(message.operation, message.args)
+        current = number >= last_change
+        code = result.exit_code
+        end = f"exit {code}" if code is not None else result.outcome.value
+        by = "run by the user: " if message.by_user else ""
+        age = "" if current else " (before the last change of a file)"
+        went_well = result.outcome is Outcome.OK and code in (None, 0)
+        found[key] = Fact(
+            "",
+            "run",
+            f"{by}{one_line(title, 300)} -> {end}{age}",
+            _end_of(result.text.strip(), _RUN),
+            source=command or message.operation,
+            call_id=message.call_id,
+            at=message.at,
+            ok=went_well,
+            exit_code=code,
+            suite=bool(command and TEST_SUITE.search(command)),
+            current=current,
+        )
+    return list(found.values())
+
+
+def _changes_files(message: OperationMessage) -> bool:
+    """Whether a call changed files; what a run of tests leaves behind changes none of the work."""
+    command = str(message.args.get("command", ""))
+    touched = message.result.touched and not TEST_SUITE.search(command)
+    return bool(message.result.changes or touched)
+
+
+def _checks(
+    items: Sequence[RequirementItem],
+    findings: Mapping[str, Finding],
+    calls: Sequence[OperationMessage],
+) -> list[Fact]:
+    found: list[Fact] = []
+    for item in items:
+        finding = findings.get(item.requirement_id)
+        if finding is None:
+            continue
+        by = "the user's check" if item.by_user else "the worker's check"
+        seen = finding.evidence
+        found.append(
+            Fact(
+                "",
+                "check",
+                f"{by} of {item.requirement_id}, {finding.outcome}: {one_line(finding.words, 400)}",
+                seen.text if seen is not None and seen.exit_code is not None else "",
+                source=item.check.value,
+                call_id=seen.call_id if seen is not None else "",
+                at=seen.at if seen is not None else 0.0,
+                ok={"met": True, "refuted": False}.get(finding.outcome),
+                exit_code=seen.exit_code if seen is not None else None,
+                suite=item.check.kind == "command" and bool(TEST_SUITE.search(item.check.value)),
+            )
+        )
+    return found
+
+
+def _reads(
+    calls: Sequence[OperationMessage], specs: Sequence[OperationSpec], *, whole: bool
+) -> list[Fact]:
+    """What was read; with ``whole`` an excerpt of it, where no file was changed and so the words
+    of the reply are the work.
+    """
+    reads = {spec.name for spec in specs if spec.effect is Effect.READ}
+    found: dict[str, Fact] = {}
+    for message in calls:
+        if message.operation not in reads or message.result.outcome not in (
+            Outcome.OK,
+            Outcome.ERROR,
+        ):
+            continue
+        key = canonical_json([message.operation, message.args])
+        found.pop(key, None)
+        text = message.result.text.strip()
+        went_well = message.result.went_well
+        end = "" if went_well else f" -> {one_line(text, 200)}"
+        found[key] = Fact(
+            "",
+            "read",
+            one_line(call(message.operation, message.args), 300) + end,
+            text[:_READ] if whole and went_well else "",
+            source=str(message.args.get("path", "")),
+            call_id=message.call_id,
+            at=message.at,
+            ok=went_well,
+        )
+    return list(found.values())
+
+
+def _paragraphs(reply: str) -> list[Fact]:
+    parts = [part.strip() for part in re.split(r"\n\s*\n", reply) if part.strip()]
+    return [
+        Fact("", "reply", "the reply to the user says:", _end_of(part, _REPLY)) for part in parts
+    ]
+
+
+def _user_words(state: AgentState, objective: TaskObjective) -> list[Fact]:
+    """What the user said and decided since the request, oldest first."""
+    found: list[Fact] = []
+
+    def add(title: str, text: str, at: float, call_id: str = "") -> None:
+        found.append(
+            Fact("", "user", title, text.strip()[:_SAID], source="", call_id=call_id, at=at)
+        )
+
+    for message in state.messages:
+        if message.at < objective.created_at:
+            continue
+        match message:
+            case UserMessage() if message.message_id != objective.message_id:
+                add("the user said:", message.text, message.at)
+            case OperationMessage() if message.result.outcome in _REFUSED:
+                what = one_line(call(message.operation, message.args), 300)
+                why = message.answer.written if message.answer is not None else ""
+                add(f"the user refused {what}", why, message.at, message.call_id)
+            case OperationMessage(answer=answer) if answer is not None and answer.written.strip():
+                what = one_line(call(message.operation, message.args), 300)
+                add(
+                    f"the user allowed {what} and said:",
+                    answer.written,
+                    message.at,
+                    message.call_id,
+                )
+            case CardMessage(answer=answer) if answer.written.strip():
+                add(f"the user answered ({answer.action}):", answer.written, message.at)
+            case _:
+                pass
+    return found
+
+
+def _bounded(facts: list[Fact]) -> list[Fact]:
+    """The same with texts cut from the end of the list on, where all are too long together."""
+    left = _MOST
+    kept: list[Fact] = []
+    for fact in facts:
+        room = max(left - len(fact.title), 0)
+        if len(fact.text) > room:
+            fact = replace(fact, text=f"{fact.text[:room]}{ELLIPSIS}" if room > 80 else "")
+        left -= len(fact.title) + len(fact.text)
+        kept.append(fact)
+    return kept
