@@ -38,6 +38,7 @@ MAX_MATCHES: Final = 200
 MAX_CONTEXT: Final = 20  # lines before and as many behind a match
 LINE_WIDTH: Final = 300  # characters of a matching line that are shown
 _ROW: Final = re.compile(rb"(\d+)([:-])(.*)", re.S)
+_TOTAL: Final = re.compile(rb"(.*)^\d+ matches\n.*?^(\d+) files searched\n", re.S | re.M)
 _WORKER: Final = Path(__file__).with_name("search_worker.py")
 
 
@@ -78,8 +79,8 @@ class Matches:
     count: int = 0
     full: bool = False
     timed_out: bool = False
-    partly: bool = False  # some places could not be read, or lie too deep
-    searched: int | None = None  # files that there were to search; counted where nothing matches
+    partly: bool = False  # some places could not be read whole, or lie too deep
+    searched: int | None = None  # files that there were to search, where they were counted
 
 
 class _Search(NamedTuple):
@@ -165,7 +166,7 @@ async def _prepare(args: SearchText, places: tuple[Place, ...], context: ToolCon
             found.timed_out = True
         finally:
             await lines.aclose()
-        if not found.files and place.is_dir and not found.timed_out:
+        if not found.files and place.is_dir and not found.timed_out and found.searched is None:
             found.searched = len(await search.files())
         return _answer(args, place, found)
 
@@ -198,7 +199,7 @@ async def _by_program(
 ) -> AsyncGenerator[tuple[str, str, bool], None]:
     args = search.args
     argv = [program, "--color=never", "--no-heading", "--with-filename", "--line-number", "--null"]
-    argv += ["--sort=path", "--crlf"]
+    argv += ["--sort=path", "--crlf", "--stats"]
     if args.context:
         argv += [f"--context={args.context}", "--no-context-separator"]
     argv += [f"--max-columns={LINE_WIDTH}", "--max-columns-preview"]
@@ -210,8 +211,10 @@ async def _by_program(
     if not search.place.secret:
         argv += [f"--iglob=!{glob}" for glob in sorted(SECRET_GLOBS | SECRET_DIRS)]
     async with running([*argv, "--", args.pattern, search.target], search.workspace.root) as rg:
-        async for row in _rows(rg):
+        async for row in _rows(rg, search.workspace.root, found):
             yield row
+        if search.glob is not None:
+            found.searched = None  # it was given more files than the glob means
         words = (await rg.read(rg.stderr)).decode("utf-8", "replace")
         if await rg.wait() == 2:
             if words:
@@ -225,6 +228,7 @@ async def _by_worker(
     args = search.args
     if search.place.is_dir:
         paths = await search.files(found)
+        found.searched = len(paths)
     else:
         paths = [search.place.resolved]
     outside = not search.place.real.is_relative_to(search.workspace.root)
@@ -240,7 +244,7 @@ async def _by_worker(
         assert worker.stdin is not None
         feeding = asyncio.create_task(_feed(worker.stdin, order + names_in))
         try:
-            async for path, line, matches in _rows(worker):
+            async for path, line, matches in _rows(worker, cwd, found):
                 yield (f"/{path}" if outside else path), line, matches
             if await worker.wait() == 2:
                 words = (await worker.read(worker.stderr)).decode("utf-8", "replace")
@@ -258,12 +262,15 @@ async def _feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
         pipe.close()
 
 
-async def _rows(program: Program) -> AsyncGenerator[tuple[str, str, bool], None]:
+async def _rows(
+    program: Program, cwd: Path, found: Matches
+) -> AsyncGenerator[tuple[str, str, bool], None]:
     """``path NUL number:text LF`` as the path, ``number: text``, and that it matches; ``-`` behind
-    the number marks a line near a match.
+    the number marks a line near a match. ``found`` is told what other lines say: that a file was
+    not searched whole, and behind the last row how many files were searched.
     """
     tail = b""
-    begun = b""  # of a path that holds a line break
+    begun = b""  # lines without NUL: the beginning of a path that holds line breaks, or a remark
     while chunk := await program.read(program.stdout):
         *lines, tail = (tail + chunk).split(b"\n")
         for line in lines:
@@ -275,10 +282,23 @@ async def _rows(program: Program) -> AsyncGenerator[tuple[str, str, bool], None]
             row = _ROW.match(rest)
             if row is None:
                 continue
+            if b"\n" in path:
+                path = await asyncio.to_thread(_existing_path, path, cwd, found)
             number, sign, text = row.groups()
             shown = text.decode("utf-8", "replace").rstrip("\r")
             name = os.fsdecode(path).removeprefix("./")
             yield name, f"{number.decode()}{sign.decode()} {shown}", sign == b":"
+    if (total := _TOTAL.search(begun)) is not None:
+        found.searched = int(total.group(2))
+        found.partly |= bool(total.group(1).strip())
+
+
+def _existing_path(text: bytes, cwd: Path, found: Matches) -> bytes:
+    """The path that stands behind remarks, of which each is a line."""
+    while b"\n" in text and not os.path.lexists(os.path.join(os.fsencode(cwd), text)):
+        text = text.partition(b"\n")[2]
+        found.partly = True
+    return text
 
 
 def _answer(args: SearchText, place: Place, found: Matches) -> Output:
@@ -286,12 +306,14 @@ def _answer(args: SearchText, place: Place, found: Matches) -> Output:
     files = f"{len(found.files)} file{'s' if len(found.files) != 1 else ''}"
     pattern = json.dumps(args.pattern, ensure_ascii=False)[:200]
     head = f"{found.count} match{plural} in {files} for {pattern}"
-    if found.searched is not None:
-        fit = "" if args.glob is None else f" that fit {json.dumps(args.glob, ensure_ascii=False)}"
-        head = (
-            f"0 matches for {pattern} in {found.searched:,} file{'s' * (found.searched != 1)} of "
-            f"{place.shown}{fit}; ignored, binary and secret ones are not searched"
-        )
+    if not found.files:
+        where, left_out = place.shown, "binary files"
+        if found.searched is not None:
+            where = f"{found.searched:,} file{'s' * (found.searched != 1)} of {where}"
+            left_out = "ignored, binary and secret ones"
+        if args.glob is not None and place.is_dir:
+            where += f" that fit {json.dumps(args.glob, ensure_ascii=False)}"
+        head = f"0 matches for {pattern} in {where}; {left_out} are not searched"
     lines = [f"[{head}]"]
     for path, rows in found.files.items():
         lines.append(quoted(path))
@@ -299,7 +321,9 @@ def _answer(args: SearchText, place: Place, found: Matches) -> Output:
     if found.full:
         lines.append(f"[only the first {MAX_MATCHES} matches; narrow the pattern or the path]")
     if found.partly:
-        lines.append("[some places lie too deep or could not be read; they were not searched]")
+        lines.append(
+            "[some places lie too deep, hold binary data or could not be read; not searched whole]"
+        )
     if found.timed_out:
         lines.append(
             f"[stopped after {TIME_LIMIT:.0f} seconds, not everything was searched; narrow the "

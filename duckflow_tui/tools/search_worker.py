@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import sys
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from io import BufferedReader
@@ -38,9 +39,10 @@ def main() -> int:
     source, sink = cast("BufferedReader", sys.stdin.buffer), sys.stdout.buffer
     order = json.loads(source.readline())
     width: int = order["width"]
+    warnings.simplefilter("error")  # for what ripgrep reads otherwise, such as [[:alpha:]]
     try:
         pattern = re.compile(order["pattern"])
-    except (re.error, OverflowError, RecursionError) as error:
+    except (re.error, OverflowError, RecursionError, Warning) as error:
         sys.stderr.write(f"regex parse error: {error}")
         return 2
     for path in _paths(source):

@@ -159,3 +159,26 @@ async def test_a_name_with_a_line_break_stays_one_name(bench: Bench, root: Path)
     (root / "odd\nname").write_text("needle odd\n")
     message = await bench.call(SEARCH, pattern="odd")
     assert '"odd\\nname"\n  1: needle odd' in message.result.text
+
+
+async def test_a_file_that_turns_out_binary_takes_no_match_of_another_with_it(
+    bench: Bench, root: Path
+) -> None:
+    late = b"needle\n" + b"x\n" * 50_000 + b"\0needle\n"
+    (root / "a-late").write_bytes(late)
+    (root / "c-late\nname").write_bytes(late)
+    (root / "d\nlast").write_text("needle\n")
+    found = (await bench.call(SEARCH, pattern="needle")).result.text
+    for path in ("a-late", "a.py", '"c-late\\nname"', '"d\\nlast"', "src/b.txt"):
+        assert f"\n{path}\n" in found
+
+
+async def test_of_a_binary_file_no_match_means_little(bench: Bench) -> None:
+    found = (await bench.call(SEARCH, pattern="needle", path="bin")).result.text
+    assert "0 matches" in found
+    assert "binary" in found
+
+
+async def test_a_class_of_characters_is_understood_or_refused(bench: Bench) -> None:
+    message = await bench.call(SEARCH, pattern="^[[:alpha:]]+ =", regex=True)
+    assert message.result.outcome is Outcome.INVALID or "2: needle = 2" in message.result.text
