@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from duckflow_tui.glance import LANGUAGES, MODES, THEMES
@@ -333,7 +333,9 @@ _BY_NAME: Final = {name: command for command in COMMANDS for name in (command.na
 
 #: A message that begins so is a command; ``/etc/hosts is wrong`` is a message. An input method
 #: may have written it in full width.
-_TYPED: Final = re.compile(r"[/／]([A-Za-zＡ-Ｚａ-ｚ][^\s/]*)(?:\s+(.*))?", re.DOTALL)
+_TYPED: Final = re.compile(r"[/／]([^\W\d_][^\s/]*)(?:\s+(.*))?", re.DOTALL)
+
+_STOPS: Final = ".:,;!?…。、，：；！？"  # what people write behind a name
 
 #: Commands of other programs that are none here, for each of which the catalogue has an answer.
 ELSEWHERE: Final = frozenset(
@@ -360,7 +362,7 @@ def parse(text: str) -> Invocation | None:
         return None
     name, argument = half_width(match.group(1)), (match.group(2) or "").strip()
     command = _BY_NAME.get(name.lower())
-    if command is None and ("." in name or Path(f"/{name}").exists()):
+    if command is None and ("." in name.rstrip(_STOPS) or os.path.exists(f"/{name}")):
         return None  # a path
     if command is not None and command.takes in CHOICES:
         argument = half_width(argument)
@@ -369,7 +371,7 @@ def parse(text: str) -> Invocation | None:
 
 def unknown(name: str) -> Told:
     """Which command of ours does what was meant by a name that is none of them."""
-    name = name.lower().rstrip(":,;!?")
+    name = name.lower().rstrip(_STOPS)
     if name in ELSEWHERE:
         return Told(key=f"elsewhere.{name}")
     near = get_close_matches(name, _BY_NAME, n=1)

@@ -83,6 +83,10 @@ def test_every_command_of_another_program_leads_to_one_of_ours(name: str) -> Non
         ("/theem dark", "Did you mean /theme?"),
         ("/qqqq1-x", "There is no command /qqqq1-x"),
         ("/add-dir\n../other", "a gate that names it"),
+        ("/undo.", "Did you mean /undo?"),
+        ("/help。", "Did you mean /help?"),
+        ("/ヘルプ", "There is no command /ヘルプ"),
+        ("/" + "x" * 300, "There is no command /xxx"),
     ],
 )
 async def test_what_begins_like_a_command_is_answered_and_not_sent(
