@@ -321,7 +321,7 @@ def test_without_a_screen_the_report_after_the_last_attempt_and_its_options_are_
     replies = story(
         works(claim("the answer says why")),
         *[done("So.")] * 4,
-        satisfaction=(judged(0.4),) * 3,
+        satisfaction=tuple(map(judged, (0.2, 0.3, 0.4))),
         missing=(lacks("the reason"),) * 3,
         continuation=tuple(next_plan(f"way {n}") for n in range(3)),
     )

@@ -28,7 +28,7 @@ from duckflow_tui.state.store import Record, Store
 from duckflow_tui.state.turn import TurnFinished
 
 E = TypeVar("E")
-DEADLINE = 6.0  # seconds until a wait has failed
+DEADLINE = 30.0  # seconds until a wait has failed
 
 #: A judge who finds all work good.
 GOOD = Reply(
