@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -133,6 +134,7 @@ def build(
         facts,
     )
     router.redact = redact
+    router.named = lambda: named.given
     memory = ProjectMemory(
         choice.places.data / "memory",
         workspace.root,
@@ -144,7 +146,8 @@ def build(
     memory.load()
 
     async def ready() -> None:
-        await trust.look()
+        """The model is told what runs unasked, which hangs on what holds commands."""
+        await asyncio.gather(trust.look(), shell.test_sandbox())
         if servers is not None:
             await servers.ready()
 
@@ -240,7 +243,6 @@ def _models(
             ScriptCounter(),
             mode=settings.execution.mode,
             memory=lambda: memory.known,
-            named=choice.allowed,
         ),
         QuestionPrompts(asset_folder("prompts"), choice.language),
         CallBudget(store, random_id, desk, notices, _budget_limits(settings)),

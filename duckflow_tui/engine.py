@@ -475,7 +475,6 @@ class RuleActions:
         """Take a rule back, at once; returns what is in the way of forgetting it for good."""
         if rule.source == "command_line":
             self._named.revoke(rule.path)
-            self._prompts.named = self._named.given
         elif rule not in self._store.state.grants:
             return Told(key="rules.gone")
         await self._store.commit(GrantRevoked(grant=rule, at=self._store.clock.now()))

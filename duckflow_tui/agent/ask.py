@@ -23,8 +23,8 @@ from duckflow_tui.state.conversation import (
     NoticeMessage,
     UserMessage,
 )
-from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision, asks_for_checks
-from duckflow_tui.state.operations import Effect
+from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision
+from duckflow_tui.state.operations import Effect, Risk
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.usage import (
     LiveReply,
@@ -51,6 +51,11 @@ if TYPE_CHECKING:
     from duckflow_tui.state.prompt import ChatMessage, Prompt
     from duckflow_tui.state.store import Store
 
+UNCHECKED: Final = "turn.unchecked"  # the notice that the model is asked for its own checks
+_ASKS_FOR_CHECKS: Final = (
+    "Nothing of your last reply was carried out: a call of it has a high risk. State "
+    "goal_consistency and constraint_check, each with ok and reason, together with the calls."
+)
 UNUSABLE: Final = 2  # native replies asked for again in vain, after which JSON is asked for
 REPAIRS: Final = 3  # calls in a row that ask for a well-formed decision; then the turn ends (C8)
 REASKED: Final = 2  # times another question is asked again; then its asker goes on without (C8)
@@ -135,10 +140,6 @@ class Asker:
         self.repaired = 0  # replies to the newest question that had to be asked for again
         self._owed = 0  # replies in a row before it that were carried out in part only
         self.in_calls = False  # whether the newest reply came as native calls
-        # Whether the model was asked for its own checks: once, in a step or in what led to it.
-        self._checks_asked = bool(step_id) and asks_for_checks(
-            m.for_model for m in self._store.state.messages if isinstance(m, NoticeMessage)
-        )
         self.last_reply = ""
 
     async def decide(self, pattern: PromptPattern, role: Role = "main") -> TurnDecision:
@@ -152,6 +153,13 @@ class Asker:
             reply = await self._ask(pattern, role)
             self.in_calls = reply.protocol == "tools"
             made, problems = reply.decision, reply.problems
+            if made is not None and not problems and await self._owes_checks(made):
+                await self._record(reply, made.replace(actions=()))
+                self._parts.notices.say(
+                    UNCHECKED, for_model=_ASKS_FOR_CHECKS, step_id=self._step_id, aside=self._aside
+                )
+                self.repaired += 1
+                continue
             if made is not None and not problems:
                 self._owed = 0
                 await self._record(reply, made)
@@ -161,7 +169,6 @@ class Asker:
                         aside=self._aside,
                     )  # fmt: skip
                 return made
-            self._checks_asked = self._checks_asked or asks_for_checks(problems)
             problems, part = self._usable(reply)
             await self._record(reply, part)
             tries = self._owed + self.repaired
@@ -233,12 +240,12 @@ class Asker:
                 aside=self._aside,
                 size=lambda: prompt_tokens(prompt()),
             )
+            models.prompts.permissions = await self._parts.router.permissions()
             request = prompt()
             if request.tight:
                 files = await code_in_hand(self._parts, self._step_id, request)
                 models.prompts.in_hand[self._step_id] = files
                 request = prompt()
-            request = request.model_copy(update={"checks_asked": self._checks_asked})
             window = models.service.window(role)
             if window and (needed := prompt_tokens(request)) > window - SMALLEST_ROOM:
                 self._tell_small("turn.window_small", needed, window)
@@ -262,13 +269,28 @@ class Asker:
                 self._tell_small("turn.window_cut", prompt_tokens(request), counted)
             return reply
 
-    def _tell_small(self, key: str, sent: int, window: int) -> None:
-        """Say that the window is too small, once in a turn."""
+    async def _owes_checks(self, decision: TurnDecision) -> bool:
+        """Whether the model has to state its own checks first (S4-58): where a call of the decision
+        has a high risk, and it was not asked in this turn before.
+        """
+        if decision.judged or not decision.actions or self._was_told(UNCHECKED):
+            return False
+        risk = await self._parts.router.highest_risk(decision.actions)
+        return risk.rank >= Risk.HIGH.rank
+
+    def _was_told(self, key: str) -> bool:
+        """Whether this notice was given since the user's last message."""
         for message in reversed(self._store.state.messages):
             if isinstance(message, NoticeMessage) and message.key == key:
-                return
+                return True
             if isinstance(message, UserMessage) and not message.aside:
                 break
+        return False
+
+    def _tell_small(self, key: str, sent: int, window: int) -> None:
+        """Say that the window is too small, once in a turn."""
+        if self._was_told(key):
+            return
         self._parts.notices.warn(key, step_id=self._step_id, sent=f"{sent:,}", window=f"{window:,}")
 
     async def _send(self, prompt: Prompt, role: Role) -> DecisionReply:

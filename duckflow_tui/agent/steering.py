@@ -5,9 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationFinished
+from duckflow_tui.state.calls import (
+    ChangesRedone,
+    ChangesUndone,
+    OperationFinished,
+    OperationMessage,
+)
 from duckflow_tui.state.gates import (
     ACCEPT,
     REJECT,
@@ -32,6 +38,9 @@ if TYPE_CHECKING:
     from duckflow_tui.state.pace import Reason
     from duckflow_tui.state.phase_machine import PhaseMachine
     from duckflow_tui.state.store import Record, Store
+
+
+FAILED: Final = frozenset({Outcome.ERROR, Outcome.INVALID})  # a call that ended so is an error
 
 
 class ReplyStopped(Exception):
@@ -172,8 +181,12 @@ class PhaseKeeper:
             case CardAnswered() | CardWithdrawn(reason="stopped"):
                 self._goes_on(state)
             case OperationFinished(message=message):
-                if message.result.outcome in (Outcome.ERROR, Outcome.INVALID):
+                if message.result.outcome in FAILED:
                     self._machine.set_status(Status.ERROR, message.result.text[:200])
+                    if not message.step_id and _failed_twice(state):
+                        self._machine.move(Phase.PLANNING, Trigger.ERROR)  # S4-50
+                elif message.result.went_well and state.status is Status.ERROR:
+                    self._machine.set_status(Status.IN_PROGRESS)
             case _:
                 pass
 
@@ -181,6 +194,17 @@ class PhaseKeeper:
         """The status after an answer; another question may still be open."""
         if not state.work_waits and state.phase is not Phase.AWAITING_APPROVAL:
             self._machine.set_status(Status.IN_PROGRESS)
+
+
+def _failed_twice(state: AgentState) -> bool:
+    """Whether the newest two calls of the model in the conversation failed."""
+    calls = (
+        m
+        for m in reversed(state.messages)
+        if isinstance(m, OperationMessage) and not (m.step_id or m.by_user or m.for_requirement)
+    )
+    newest = list(islice(calls, 2))
+    return len(newest) == 2 and all(m.result.outcome in FAILED for m in newest)
 
 
 def _was_question(state: AgentState) -> bool:

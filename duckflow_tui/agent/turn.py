@@ -201,8 +201,10 @@ class Turn(Thread):
                 return False
             if decision.next_step is not NextStep.DONE:
                 raise self._waits(decision, self._ending.outcome("partial"))
-        if decision.actions and decision.next_step in (NextStep.CONTINUE, NextStep.DONE):
-            return False  # done with actions: their results are sent once more
+        if decision.actions and decision.next_step is NextStep.CONTINUE:
+            return False
+        if decision.next_step is NextStep.DONE and not self._all_went_well(decision):
+            return False  # the results are sent once more, and the model goes on from them
         wants_end = decision.next_step in (NextStep.DONE, NextStep.PENDING_USER)
         if wants_end and await self._desk.run_rest():
             self.idle = 0
@@ -226,6 +228,13 @@ class Turn(Thread):
             case NextStep.CONTINUE:
                 pass
         return False
+
+    def _all_went_well(self, decision: TurnDecision) -> bool:
+        """Whether every call of the decision ran and succeeded; true for one without calls."""
+        wanted = {action.call_id for action in decision.actions}
+        messages = reversed(self.store.state.messages if wanted else ())
+        went = {m.call_id: m.result.went_well for m in messages if isinstance(m, OperationMessage)}
+        return all(went.get(call_id, False) for call_id in wanted)
 
     def _waits(self, decision: TurnDecision, outcome: TurnOutcome) -> TurnEnd:
         """The end of a turn that waits for the user's answer; what it asks, where it says it only

@@ -46,7 +46,7 @@ _SIGNS: Final = (
     (re.compile(r"かける|掛ける|×"), "*"),
     (re.compile(r"わる|割る|÷"), "/"),
 )
-_MODE: Final = re.compile(r"(?:Execution mode|実行方式)\s*[::]\s*(\w+)")
+_MODE: Final = re.compile(r"^(?:Execution mode|実行方式) (\w+): ", re.M)
 _LISTED: Final = re.compile(r"^\d+\. (mcp\.[\w.]+): (.*)$", re.M)
 _COLUMN: Final = re.compile(r"[(,]\s*(\w+)\s+(?:INTEGER|TEXT|NUMERIC|REAL)\b")
 

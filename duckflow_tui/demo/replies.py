@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from duckflow_tui.llm.codec import DECIDE, wire_name
+from duckflow_tui.llm.codec import DECIDE, OTHER, wire_name
 from duckflow_tui.state.base import JsonObject
 
 _RAN: Final = r"\[(?:ok|exit -?\d+)\]"
@@ -153,8 +153,9 @@ class Reply(_Part):
     def content_for(self, body: JsonObject) -> tuple[str, tuple[ScriptedCall, ...]]:
         """Content and native calls of this reply for this request."""
         if self.decision is not None:
-            if body.get("tools"):
-                return _native(self.decision)
+            if tools := body.get("tools"):
+                offered = {tool["function"]["name"] for tool in cast("list[JsonObject]", tools)}
+                return _native(self.decision, offered)
             return _object_text(self.decision), ()
         if self.data is not None:
             text = json.dumps(self.data, ensure_ascii=False)
@@ -261,13 +262,16 @@ def _object_text(decision: JsonObject) -> str:
     return json.dumps({**first, **decision}, ensure_ascii=False)
 
 
-def _native(decision: JsonObject) -> tuple[str, tuple[ScriptedCall, ...]]:
+def _native(decision: JsonObject, offered: set[str]) -> tuple[str, tuple[ScriptedCall, ...]]:
     judgement = {k: v for k, v in decision.items() if k not in ("reply", "actions")}
     calls = [ScriptedCall(name=DECIDE, arguments=judgement)] if judgement else []
     for action in cast("list[JsonObject]", decision.get("actions") or []):
         extras = {k: v for k, v in action.items() if k not in ("operation", "args")}
         arguments = {**cast("JsonObject", action.get("args") or {}), **extras}
-        calls.append(
-            ScriptedCall(name=wire_name(str(action.get("operation", ""))), arguments=arguments)
-        )
+        operation = str(action.get("operation", ""))
+        name = wire_name(operation)
+        if name not in offered and OTHER in offered and "." in operation:
+            args = json.dumps(arguments, ensure_ascii=False)
+            name, arguments = OTHER, {"name": operation, "args": args}
+        calls.append(ScriptedCall(name=name, arguments=arguments))
     return str(decision.get("reply", "")), tuple(calls)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from duckflow_tui.llm.codec import DECIDE
+from duckflow_tui.llm.codec import DECIDE, OTHER
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.conversation import BESIDE_THE_WORK
 
@@ -37,7 +37,7 @@ _OTHER_WAY: Final = re.compile(
 _PROGRESS: Final = re.compile(r"\d+ of \d+ steps are done;")
 _FROM_THE_APP: Final = re.compile(
     rf"{_OUTSIDE}|{_STOPPED}|{_PROGRESS.pattern}|\[Written by the app|\[アプリが書いた"
-    "|Your last reply could not be used|Your [^ ]+ was no, so none"
+    "|Your last reply could not be used|Nothing of your last reply was|Your [^ ]+ was no, so none"
     "|You said continue but asked for no action|You ended the work without a word|The user undid"
     "|The user ran this themselves|The work broke|The background process |Report on step "
     "|By what the user said or did |No longer a constraint: |You have gone back to planning "
@@ -68,6 +68,7 @@ class Scene:
     latest: list[Result] = field(default_factory=list[Result])  # since the last reply
     changed_outside: bool = False  # told since the last reply
     progress: str = ""  # what the app said of the plan's run since the last reply
+    stopped: bool = False  # the work on the plan, told since the last reply
     missing: tuple[str, ...] = ()  # what a review found missing, told since the last reply
     other_way: bool = False  # the user wants one, told since the last reply
     left: list[JsonObject] = field(default_factory=list[JsonObject])  # given back: to ask for alone
@@ -107,6 +108,7 @@ def scene_of(body: JsonObject, about: re.Pattern[str] | None = None) -> Scene:
                     if len(left) == len(scene.left):
                         scene.latest, scene.changed_outside, scene.progress = [], False, ""
                         scene.missing, scene.other_way, left = (), False, []
+                        scene.stopped = False
                     scene.left = left
             case _ if place in left_out:
                 pass
@@ -152,6 +154,7 @@ def _hear(
             _add(scene, {}, result_of(late[1], late[2], late[3]))
     elif from_the_app(words):
         scene.changed_outside = scene.changed_outside or words.startswith(_OUTSIDE)
+        scene.stopped = scene.stopped or words.startswith("It was ended with task_loop")
         if _PROGRESS.match(words):
             scene.progress = words
         if found := _LACKS.search(words):
@@ -251,11 +254,12 @@ def _asked(message: JsonObject) -> dict[str, JsonObject]:
         function = cast("JsonObject", call.get("function") or {})
         if function.get("name") == DECIDE:
             continue
-        asked[str(call.get("id"))] = {
-            **next(words, dict[str, Any]()),
-            "operation": str(function.get("name", "")).replace("__", "."),
-            "args": json.loads(str(function.get("arguments") or "{}")),
-        }
+        name = str(function.get("name", "")).replace("__", ".")
+        args = json.loads(str(function.get("arguments") or "{}"))
+        if name == OTHER:
+            name, args = args["name"], json.loads(args["args"])
+        about = next(words, dict[str, Any]())
+        asked[str(call.get("id"))] = {**about, "operation": name, "args": args}
     return asked
 
 

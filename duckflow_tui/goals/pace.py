@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.goals import situations, vitals
-from duckflow_tui.goals.pacemaker import chosen, guess, note
+from duckflow_tui.goals.pacemaker import chosen, guess, note, of_request
 from duckflow_tui.goals.progress import ProgressWatch, Repeat, same_action
 from duckflow_tui.goals.requirements import change_objective
 from duckflow_tui.goals.vitals import ConsultCause, ProgressKind, VitalCause, reason
@@ -113,8 +113,9 @@ class PaceKeeper:
         """
         if self.other is not None:
             return self.other
-        pace = self._store.state.pace
-        hard = pace is not None and self._pacemaker.is_hard(pace.limit)
+        state = self._store.state
+        limit = state.pace.limit if state.pace is not None else None
+        hard = limit is not None and self._pacemaker.is_hard(limit.profile, of_request(state))
         return "strong" if hard else "main"
 
     # --- the course of a turn ----------------------------------------------------------------

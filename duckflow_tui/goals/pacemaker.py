@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.goals.progress import RAN
 from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import Complexity, LimitSet, LoopLimit, Reason, TaskProfile, Vitals
 
@@ -183,12 +184,12 @@ class Pacemaker:
             note(f"the limit could not be computed: {fault!r}", logging.WARNING)
             return self._fallback(profile, chosen_by)
 
-    def is_hard(self, limit: LoopLimit) -> bool:
-        """Whether the request that the limit was set for deserves the strong model (S1-43)."""
-        least, found = self._settings.hard_from, limit.complexity
-        if least is None:
+    def is_hard(self, profile: TaskProfile | None, complexity: Complexity) -> bool:
+        """Whether a request of this kind deserves the strong model (S1-43); talk never does."""
+        least = self._settings.hard_from
+        if least is None or profile in TALK:
             return False
-        return limit.profile in HARD or (found is not None and found.value >= least)
+        return profile in HARD or complexity.value >= least
 
     def _fallback(self, profile: TaskProfile | None, chosen_by: ChosenBy) -> LoopLimit:
         cause = "calculation"
@@ -225,6 +226,27 @@ def of_state(state: AgentState) -> Complexity:
             ran += 1
             errors += message.result.outcome is not Outcome.OK
     return analyse(len(state.files_read), len(state.turns), errors, ran)
+
+
+def of_request(state: AgentState) -> Complexity:
+    """The complexity of the request in hand: files that its calls named, messages of the user on
+    it, its calls so far and those that failed.
+    """
+    first = state.objective.message_id if state.objective is not None else ""
+    files, turns, ran, errors = set[str](), 0, 0, 0
+    for message in reversed(state.messages):
+        if isinstance(message, UserMessage) and not (message.aside or message.step_id):
+            if message.message_id == first:
+                break
+            turns += 1
+        if isinstance(message, OperationMessage) and message.result.outcome in RAN:
+            if message.by_user or message.for_requirement:
+                continue
+            ran += 1
+            errors += message.result.outcome is not Outcome.OK
+            if isinstance(path := message.args.get("path"), str):
+                files.add(path)
+    return analyse(len(files), turns, errors, ran)
 
 
 def analyse(

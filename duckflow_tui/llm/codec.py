@@ -15,7 +15,8 @@ from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject, digest, plain_schema, schema_of
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
-from duckflow_tui.state.decision import NEEDED, Action, Reading, TurnDecision
+from duckflow_tui.state.decision import CHECKS, NEEDED, Action, Reading, TurnDecision
+from duckflow_tui.state.foreign_calls import foreign_names
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.prompt import Prompt
 
@@ -89,24 +90,23 @@ class Decoder(Protocol):
         ...
 
 
-def reading_of(prompt: Prompt, ids: IdSource, judged_in: str = "the object") -> Reading:
-    """What reads a reply to this prompt; an operation is known by its wire name too. ``judged_in``
-    names for the model where its checks belong.
-    """
+def reading_of(prompt: Prompt, ids: IdSource) -> Reading:
+    """The reader of a reply to this prompt; an operation is known by its wire name too."""
     found: dict[str, OperationSpec] = {}
     operations = (*prompt.known, *prompt.operations)
     for spec in operations:
         found[wire_name(spec.name)] = spec
     for spec in operations:
         found[spec.name] = spec
+    for name, spec in foreign_names(operations).items():
+        found.setdefault(name, spec)
     judged = judged_before(prompt.history)
     return Reading(
         found,
         ids,
         parse_object,
-        judged_in=judged_in,
+        offered=tuple(spec.name for spec in (*prompt.operations, *prompt.at_hand)),
         judged_before=judged and (judged.goal_consistency, judged.constraint_check),
-        checks_asked=prompt.checks_asked,
     )
 
 
@@ -175,7 +175,7 @@ def unread(message: AssistantMessage) -> str:
 def judgement_of(decision: TurnDecision) -> JsonObject:
     """The fields of a decision but reply and actions, in the order of the schema."""
     fields: dict[str, Any] = {"rationale": decision.rationale}
-    for name in ("goal_consistency", "constraint_check"):
+    for name in CHECKS:
         check = getattr(decision, name)
         if check.ok is not None:
             fields[name] = {"ok": check.ok, "reason": check.reason}
@@ -248,6 +248,7 @@ def said_to_model(history: Sequence[Message]) -> list[Message]:
 LONGEST: Final = 64  # characters that providers take for a function's name
 _KEPT: Final = 55  # of a longer name, then "_" and 8 hex digits of its SHA-256
 DECIDE: Final = "decide"  # the function that carries the judgement
+OTHER: Final = "operation"  # the function that calls an operation that has none of its own
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -260,19 +261,18 @@ def wire_name(operation: str) -> str:
 
 
 def wire_names(operations: Iterable[str]) -> dict[str, str]:
-    """Wire name → operation. Raises ValueError when two share a name, or one is ``decide``."""
+    """Wire name → operation. Raises ValueError when two share a name, or it is one of ours."""
     found: dict[str, str] = {}
     for operation in operations:
         name = wire_name(operation)
-        if name == DECIDE:
-            raise ValueError(f"{operation} would hide the function {DECIDE}")
+        if name in (DECIDE, OTHER):
+            raise ValueError(f"{operation} would hide the function {name}")
         if found.setdefault(name, operation) != operation:
             raise ValueError(f"{operation} and {found[name]} are both {name} on the wire")
     return found
 
 
-#: What of a generated schema is sent. The output format says what each field is for, and of parts
-#: of fields what they need is read without a list of their names, which every request would carry.
+#: Keywords of a generated schema that are sent: the output format says what each field is for.
 _SENT: Final = ("type", "enum", "items", "properties")
 
 #: What a reply says about each of its calls beside the arguments.
@@ -281,12 +281,13 @@ EXTRAS: Final = ("reasoning", "intent", "alternatives")
 
 @cache
 def decision_schema() -> JsonObject:
-    """The schema of a TurnDecision. The output format lists the operations and their arguments.
-    Kept, since each request sends it: nobody may change what is returned.
+    """The schema of a TurnDecision, its own fields only: the output format shows what lies below
+    them. Kept, since each request sends it: nobody may change what is returned.
     """
-    schema = copy.deepcopy(plain_schema(TurnDecision, _SENT))
-    schema["properties"]["actions"]["items"]["required"] = ["operation", "args", "reasoning"]
-    return {**schema, "required": [*NEEDED]}
+    fields: JsonObject = plain_schema(TurnDecision, _SENT)["properties"]
+    flat = {name: {key: field[key] for key in field if key in ("type", "enum")}
+            for name, field in fields.items()}  # fmt: skip
+    return {"type": "object", "properties": flat, "required": [*NEEDED]}
 
 
 @cache
@@ -294,19 +295,41 @@ def decide_function() -> JsonObject:
     """The function of the judgement, for native calls: all but what is said and called. Kept, as
     the schema is: nobody may change what is returned.
     """
-    schema = copy.deepcopy(decision_schema())
+    schema: JsonObject = {**copy.deepcopy(plain_schema(TurnDecision, _SENT)), "required": [*NEEDED]}
     fields = schema["properties"]
     del fields["reply"]
     said = fields.pop("actions")["items"]["properties"]
     about: JsonObject = {name: said[name] for name in EXTRAS}
     about["alternatives"] = {"type": "array", "items": {"type": "string"}}
+    fields |= {name: {"type": "string"} for name in CHECKS}
+    fields["requirements"]["items"]["properties"]["check"] = {"type": "string"}
     fields["calls"] = {"type": "array", "items": {"type": "object", "properties": about}}
     return {
         "type": "function",
         "function": {
             "name": DECIDE,
-            "description": "Your judgement of this reply; once, before all other calls.",
+            "description": "Your judgement; once, before all other calls.",
             "parameters": schema,
+        },
+    }
+
+
+@cache
+def other_function() -> JsonObject:
+    """The function for an operation that a request names only at its end. Kept like the schema."""
+    return {
+        "type": "function",
+        "function": {
+            "name": OTHER,
+            "description": "Call an operation of the lists.",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "args": {"type": "string", "description": "A JSON object."},
+                },
+                "required": ["name", "args"],
+            },
         },
     }
 

@@ -13,6 +13,7 @@ from duckflow_tui.llm.codec import (
     DECIDE,
     EXTRAS,
     NOT_READ,
+    OTHER,
     Decoded,
     Show,
     WireRequest,
@@ -23,6 +24,7 @@ from duckflow_tui.llm.codec import (
     judgement_of,
     marked,
     operation_function,
+    other_function,
     reading_of,
     result_text,
     said_to_model,
@@ -38,7 +40,8 @@ from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Thought, call_key
-from duckflow_tui.state.decision import Action, Judgement, Reading, TurnDecision
+from duckflow_tui.state.decision import CHECKS, Action, Judgement, Reading, TurnDecision
+from duckflow_tui.state.foreign_calls import read_editor
 from duckflow_tui.state.prompt import Prompt
 
 NOTED = "noted"
@@ -55,9 +58,10 @@ def encode(prompt: Prompt, receiver: tuple[str, str] = ("", "")) -> WireRequest:
     history = said_to_model(prompt.history)
     results = {item.call_id: item for item in history if isinstance(item, OperationMessage)}
     messages = [system_of(prompt, "tools")]
+    own = frozenset(spec.name for spec in prompt.operations if not spec.listed)
     for item in history:
         if isinstance(item, AssistantMessage):
-            made = _reply(item, results)
+            made = _reply(item, results, own)
             if item.thought is not None and (item.thought.origin, item.thought.model) == receiver:
                 _give_back(made[0], item.thought)
             messages += made
@@ -69,7 +73,8 @@ def encode(prompt: Prompt, receiver: tuple[str, str] = ("", "")) -> WireRequest:
             messages.append(user(f"Result of {item.operation}: {result_text(item)}"))
     if prompt.tail:
         messages.append(user(prompt.tail))
-    tools = [decide_function(), *map(operation_function, prompt.operations)]
+    functions = (operation_function(spec) for spec in prompt.operations if spec.name in own)
+    tools = [decide_function(), *functions, other_function()]
     return WireRequest(messages, tools=tools, decoder=ToolsDecoder)
 
 
@@ -83,8 +88,12 @@ def _give_back(message: JsonObject, thought: Thought) -> None:
             call["extra_content"] = extra
 
 
-def _reply(message: AssistantMessage, results: dict[str, OperationMessage]) -> list[JsonObject]:
-    """A reply with its calls, then the results of these, which are taken out of ``results``."""
+def _reply(
+    message: AssistantMessage, results: dict[str, OperationMessage], own: frozenset[str]
+) -> list[JsonObject]:
+    """A reply with its calls, then the results of these, which are taken out of ``results``.
+    ``own``: operations that have a function of their own.
+    """
     decision = message.decision
     calls: list[tuple[str, str, JsonObject, str]] = []  # id, function, arguments, what came of it
     if message.calls and (calls := _refused(message, results)):
@@ -93,7 +102,7 @@ def _reply(message: AssistantMessage, results: dict[str, OperationMessage]) -> l
         return [assistant(unread(message))]
     checks = (decision.goal_consistency, decision.constraint_check)
     if decision.rationale or decision.step or checks != (Judgement(), Judgement()):
-        judged = judgement_of(decision)
+        judged = _native(judgement_of(decision))
         about = [_about(action, decision) for action in decision.actions]
         if any(about):
             judged["calls"] = about
@@ -101,9 +110,22 @@ def _reply(message: AssistantMessage, results: dict[str, OperationMessage]) -> l
     for action in decision.actions:
         result = results.pop(action.call_id, None)
         came = NOT_EXECUTED if result is None else result_text(result)
-        name = wire_name(action.operation)
-        calls.append((action.wire_id or action.call_id, name, action.args, came))
+        name, args = wire_name(action.operation), action.args
+        if action.operation not in own:
+            name, args = OTHER, {"name": action.operation, "args": canonical_json(args)}
+        calls.append((action.wire_id or action.call_id, name, args, came))
     return _with_calls(decision.reply, calls) if calls else [assistant(decision.reply)]
+
+
+def _native(judgement: JsonObject) -> JsonObject:
+    """The judgement in the form that ``decide`` takes: its checks are texts."""
+    for name in CHECKS:
+        if check := judgement.get(name):
+            judgement[name] = f"{'yes' if check['ok'] else 'no'}: {check['reason']}".rstrip(": ")
+    for claim in judgement.get("requirements", ()):
+        if check := claim.get("check"):
+            claim["check"] = ": ".join(filter(None, (check.get("kind"), check.get("value"))))
+    return judgement
 
 
 def _refused(
@@ -176,9 +198,7 @@ class ToolsDecoder:
         raw = wire_text("\n".join(raws).removeprefix("\n"))
         if completion.finish == "length":
             return Decoded(None, text, raw, (CUT_BY_LIMIT,))
-        reading = reading_of(
-            prompt, ids, f"the function {DECIDE}, called in this reply or alone before the others"
-        )
+        reading = reading_of(prompt, ids)
         calls, spoken = completion.calls, None
         if not calls and (spoken := calls_in(text, prompt)) is not None:
             text = spoken.rest
@@ -267,13 +287,14 @@ def _actions(
     found: list[Action] = []
     for number, call in enumerate(calls, start=1):
         where = f"call {number}"
-        spec = reading.operation(where, call.name)
+        meant = _meant(where, call, reading)
+        if meant is None:
+            continue
+        name, arguments = meant
+        spec = reading.operation(where, read_editor(name, {**arguments}))
         if spec is None:
             continue
-        arguments = _object(f"{where} ({spec.name})", call, reading)
-        if arguments is None:
-            continue
-        written: JsonObject = {"operation": spec.name, "args": arguments}
+        written: JsonObject = {"operation": name, "args": arguments}
         said = about[number - 1] if number <= len(about) else None
         fields = cast("JsonObject", said) if isinstance(said, dict) else {}
         own: JsonObject = spec.parameters.get("properties", {})
@@ -285,6 +306,20 @@ def _actions(
         if action is not None:
             found.append(action)
     return tuple(found)
+
+
+def _meant(where: str, call: NativeCall, reading: Reading) -> tuple[str, JsonObject] | None:
+    """The name of the operation that a call means, and its arguments; None where they cannot be
+    read.
+    """
+    given = _object(f"{where} ({call.name})", call, reading)
+    if given is None or call.name != OTHER:
+        return None if given is None else (call.name, given)
+    inner: object = given.get("args") or {}
+    text = inner if isinstance(inner, str) else canonical_json(inner)
+    name = str(given.get("name", ""))
+    args = _object(f"{where} ({name})", NativeCall(name=name, arguments=[text]), reading)
+    return None if args is None else (name, args)
 
 
 def _object(where: str, call: NativeCall, reading: Reading) -> JsonObject | None:

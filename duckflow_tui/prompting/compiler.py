@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from duckflow_tui.prompting.budget import (
     fit,
 )
 from duckflow_tui.prompting.layers import (
+    UNSET,
     LongMemory,
     ModeChoice,
     aside_values,
@@ -42,12 +42,13 @@ from duckflow_tui.prompting.layers import (
     step_values,
 )
 from duckflow_tui.prompting.lines import (
+    at_hand,
     framed,
     inside,
+    is_always_offered,
     operation_lines,
     schema_text,
     spoken,
-    usable,
 )
 from duckflow_tui.prompting.templates import PromptTexts
 from duckflow_tui.prompting.threads import Threads, full_share, step_of_thread
@@ -65,7 +66,7 @@ from duckflow_tui.state.memory import (
     MAX_PLAN_BRIEF,
     Compaction,
 )
-from duckflow_tui.state.operations import ApprovalMode, Need, OperationSpec
+from duckflow_tui.state.operations import OperationSpec, Permissions
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.prompt import LayerUse, Prompt
 from duckflow_tui.state.session import HOLDS
@@ -80,9 +81,6 @@ REPORTED_FIRST: Final = 0.5
 REPORTED: Final = 0.65
 LEAST_REPORTED: Final = 512  # tokens; a count below is no window, but nonsense
 AFTER_REFUSAL: Final = 0.7  # of what was refused as too long is what is sent next
-_KEPT_STABLE: Final = (
-    6  # sets of operations: of turns and asides, each with and without a plan, of a step
-)
 
 _LIMITS: Final = {
     "max_actions": str(MAX_ACTIONS),
@@ -103,6 +101,7 @@ _FEW_LIMITS: Final = dict.fromkeys(_LIMITS, "") | {
 #: specialized layer. The whole fixed part, some 2,500 tokens, leaves little of less.
 SMALL_WINDOW: Final = 8_192
 _SMALL: Final = {"base": 200, "main": 400, "specialized": 0, "project": 300}  # tokens of the layers
+RUN: Final = "shell.run"
 #: What reads, edits and runs; beside them a small window is told of what serves work under way.
 _FEW: Final = frozenset({
     "file_ops.read_file", "file_ops.list_dir", "file_ops.search_text", "file_ops.write_file",
@@ -110,14 +109,16 @@ _FEW: Final = frozenset({
 })  # fmt: skip
 
 #: Operations that the file of operations speaks of.
-_NAMED: Final = ("op_tasks", "op_remember", "op_recall")
+_NAMED: Final = ("op_propose", "op_remember")
 
 
 class _Stable(Frozen):
-    """What does not change while operations and project instructions do not."""
+    """The part of a request that stays the same in a session: whatever comes to be usable later,
+    or is no longer, is told at the end of a request.
+    """
 
     operations: tuple[OperationSpec, ...]
-    offered: tuple[OperationSpec, ...]  # of which these are what the window is told of
+    small: bool  # the window, so that it is told of less
     instructions: str
     budgets: Budgets
     sections: tuple[str, ...]
@@ -138,16 +139,14 @@ class PromptCompiler:
         *,
         mode: ModeChoice = "auto",
         memory: Callable[[], LongMemory] = LongMemory,
-        named: Sequence[str] = (),
     ) -> None:
         """Read the files of ``folder/<language>``; raises TemplateError when one is unusable.
 
-        ``mode`` is how plans are carried out; ``memory`` tells what is known over sessions;
-        ``named`` are the commands that run without asking.
+        ``mode`` is how plans are carried out; ``memory`` tells what is known over sessions.
         """
         self._mode: ModeChoice = mode
         self._memory = memory
-        self.named = tuple(named)
+        self.permissions = Permissions()  # as the policy judged last
         self.texts = PromptTexts.load(folder, language)
         self.budgets = budgets
         self._short = budgets.model_copy(
@@ -168,7 +167,7 @@ class PromptCompiler:
         #: By thread, the files that the work is about, as they are now, where the history no longer
         #: has them: sent behind it.
         self.in_hand: dict[str, tuple[FileRead, ...]] = {}
-        self._stable: list[_Stable] = []  # last used first
+        self._stable: dict[bool, _Stable] = {}  # by whether the window is small
         self._refused: dict[tuple[str, str], int] = {}  # (endpoint, model) → tokens that fit
 
     def compile(
@@ -196,8 +195,7 @@ class PromptCompiler:
         """
         if thread and aside:
             raise ValueError("an aside belongs to the conversation, not to a step")
-        offered = usable(operations, state, bool(thread), aside, self._memory().noted)
-        stable, factor, room = self._room(state, offered, window)
+        stable, factor, room = self._room(state, operations, window)
         whole = self._whole(state, window)
         code = None if aside or not self.in_hand.get(thread) else self._code(thread, room)
         spare = 0 if code is None else message_tokens(code, self._counter.count)
@@ -207,7 +205,11 @@ class PromptCompiler:
             view = replace(
                 view, history=(*view.history, code), sizes=sizes, tokens=view.tokens + spare
             )
-        layers = self._layers(state, stable, view, pattern, thread, aside, answers)
+        others = tuple(spec for spec in operations if spec not in stable.operations)
+        hand = at_hand(others, state, bool(thread), aside, self._memory().noted)
+        if stable.small:
+            hand = tuple(spec for spec in hand if not is_always_offered(spec))
+        layers = self._layers(state, stable, view, pattern, thread, aside, answers, hand)
         session, *rest = fitted = fit(layers, self._counter.count, factor)
         uses = [
             use.model_copy(update={"tokens": math.ceil(use.tokens * factor)}) for use in stable.uses
@@ -226,6 +228,7 @@ class PromptCompiler:
             history=view.history,
             tail="\n\n".join(part.text for part in (session, *specialized, main)),
             operations=stable.operations,
+            at_hand=hand,
             known=tuple(operations),
             pattern=pattern,
             uses=(session.use, *uses, history, *(part.use for part in rest)),
@@ -270,8 +273,7 @@ class PromptCompiler:
         """What of the conversation should be compacted before its next request, so that ``keep``
         of the room is left: where it is too full, or ``always``.
         """
-        offered = usable(operations, state, False, False, self._memory().noted)
-        _, factor, room = self._room(state, offered)
+        _, factor, room = self._room(state, operations)
         spare = 0
         if self.in_hand.get(""):
             spare = message_tokens(self._code("", room), self._counter.count)
@@ -291,8 +293,7 @@ class PromptCompiler:
 
     def undo_fits(self, state: AgentState, operations: Sequence[OperationSpec]) -> tuple[int, int]:
         """Tokens of the conversation without its newest compaction, and those there is room for."""
-        offered = usable(operations, state, False, False, self._memory().noted)
-        _, factor, room = self._room(state, offered)
+        _, factor, room = self._room(state, operations)
         tokens = self._threads.without_newest(state)
         return math.ceil(tokens * factor), int(room * factor)
 
@@ -312,33 +313,26 @@ class PromptCompiler:
         return True
 
     def _stable_part(
-        self, offered: tuple[OperationSpec, ...], instructions: str, small: bool
+        self, state: AgentState, operations: Sequence[OperationSpec], small: bool
     ) -> _Stable:
-        budgets = self._short if small else self.budgets
-        for place, kept in enumerate(self._stable):
-            same = len(kept.offered) == len(offered) and all(
-                map(operator.is_, kept.offered, offered)
-            )
-            if same and kept.instructions == instructions and kept.budgets is budgets:
-                self._stable.insert(0, self._stable.pop(place))
-                return kept
-        operations, limits = offered, _LIMITS
+        if (kept := self._stable.get(small)) is not None:
+            return kept
+        budgets, limits = self.budgets, _LIMITS
+        operations = tuple(filter(is_always_offered, operations))
         if small:
-            limits = _FEW_LIMITS
-            operations = tuple(
-                s
-                for s in offered
-                if s.name in _FEW or (s.needs and Need.CONVERSATION not in s.needs)
-            )
-        texts, count = self.texts, self._counter.count
+            budgets, limits = self._short, _FEW_LIMITS
+            operations = tuple(spec for spec in operations if spec.name in _FEW)
+        texts, count, instructions = self.texts, self._counter.count, self.instructions
         names = spoken(operations)
         named = {"also": limits["also"]} | {name: names[name] for name in _NAMED}
-        working = texts.operations.render(named)
+        workspace = one_line(state.session.workspace, LINE)
+        working = texts.operations.render(named | {"workspace": workspace})
         project, cut = self._project(instructions, budgets.project)
         listed = operation_lines(operations, arguments=not small)
+        rare = [spec for spec in operations if spec.listed]
         formats = {
             "json": texts.format_json.render({**limits, "operations": listed}),
-            "tools": texts.format_tools.render(limits),
+            "tools": texts.format_tools.render({**limits, "operations": operation_lines(rare)}),
         }
         largest = max(
             count(formats["json"]), count(formats["tools"]) + count(schema_text(operations))
@@ -346,7 +340,7 @@ class PromptCompiler:
         project_tokens, working_tokens = count(project), count(working)
         made = _Stable(
             operations=operations,
-            offered=offered,
+            small=small,
             instructions=instructions,
             budgets=budgets,
             sections=(self._base, working, project),
@@ -363,7 +357,7 @@ class PromptCompiler:
             ),
             tokens=working_tokens + project_tokens + largest,
         )
-        self._stable = [made, *self._stable[: _KEPT_STABLE - 1]]
+        self._stable[small] = made
         return made
 
     def _project(self, instructions: str, most: int) -> tuple[str, bool]:
@@ -388,7 +382,7 @@ class PromptCompiler:
         """The stable part, the model's factor, and tokens for the conversation before it."""
         context = self._context(state, window)
         small = context <= request_room(SMALL_WINDOW)
-        stable = self._stable_part(tuple(operations), self.instructions, small)
+        stable = self._stable_part(state, operations, small)
         factor = self._counter.factor(state.session.model)
         tail = stable.budgets.base + stable.budgets.main + stable.budgets.specialized
         return stable, factor, max(int((context - tail) / factor) - stable.tokens, SMALLEST_ROOM)
@@ -406,7 +400,7 @@ class PromptCompiler:
 
     def _left_out(self, characters: int, call_id: str) -> str:
         """The words for a cut in the result of a call, which can be read on."""
-        known = any(o.name == READ_FILE for s in self._stable[:1] for o in s.operations)
+        known = any(o.name == READ_FILE for s in self._stable.values() for o in s.operations)
         return self.texts.left_out.render(
             {
                 "characters": str(characters),
@@ -465,12 +459,19 @@ class PromptCompiler:
         thread: str,
         aside: bool,
         answers: str,
+        hand: tuple[OperationSpec, ...],
     ) -> list[Layer]:
-        """What changes from request to request: the base layer, the main one, the specialized."""
+        """What changes from request to request: the base layer, the main one, the specialized.
+        ``hand`` are operations beside the stable ones that can do something now.
+        """
         values, cut = session_values(state, self._memory(), view.digests)
+        values["at_hand"] = operation_lines(hand)
+        changed = self.instructions != stable.instructions
+        most = stable.budgets.project
+        values["project"] = self._project(self.instructions, most)[0] if changed else ""
         fixed, operations, budgets = (
             self._counter.count(self._base),
-            stable.operations,
+            (*stable.operations, *hand),
             stable.budgets,
         )
         layers = [Layer("base", budgets.base, self.texts.session, values, cut, fixed)]
@@ -479,13 +480,7 @@ class PromptCompiler:
         if state.status is Status.ERROR:
             error = {"error": one_line(state.status_detail, LINE)}
             recovery = self.texts.recovery.render(error)
-        mode, allows = state.mode, state.mode in (ApprovalMode.STANDARD, ApprovalMode.TRUSTED)
-        approval = self.texts.approval.render(
-            dict.fromkeys(("plan", "strict", "standard", "trusted"), "")
-            | {mode.value: mode.value, "named": ", ".join(self.named) if allows else ""}
-            | {"held": sandbox if allows and (sandbox := state.session.sandbox) in HOLDS else ""}
-            | {"alone": mode.value if state.session.headless else ""}
-        )
+        approval = self._approval(state)
         if thread:
             step = step_of_thread(state, thread)
             travels = {m.call_id for m in view.history if isinstance(m, OperationMessage)}
@@ -502,24 +497,39 @@ class PromptCompiler:
             values |= {"mode": approval}
             layers.append(Layer("main", both, self.texts.aside, values, cut))
         else:
-            values, cut = main_values(state, view.digests, operations, self._mode)
+            whole = view.tight or state.compaction is not None
+            values, cut = main_values(state, view.digests, self._mode, whole=whole)
             values |= {"recovery": recovery, "mode": approval}
-            kinds = (self.texts.profiles.render(),) if cut["first"].items else ()
-            names = self.overview if kinds and state.last_turn is None else ()
-            cut |= {
-                "profiles": Cuttable(Trim.EVIDENCE, kinds),
-                "overview": Cuttable(Trim.EVIDENCE, names),
-            }
+            first = state.last_turn is None and (state.turn is None or state.turn.loop <= 1)
+            cut["overview"] = Cuttable(Trim.EVIDENCE, self.overview if first else ())
             layers.append(Layer("main", budgets.main, self.texts.main, values, cut))
             if pattern is PromptPattern.BASE_MAIN_SPECIALIZED and budgets.specialized:
                 layers.extend(self._specialized(state, operations))
         return layers
 
+    def _approval(self, state: AgentState) -> str:
+        """What runs at once now and what asks, in words."""
+        now, session = self.permissions, state.session
+        asks, runs, refused = (
+            ", ".join(name.removeprefix("file_ops.") for name in names)
+            for names in (now.asks, now.runs, now.refused)
+        )
+        held = RUN in (*now.runs, *now.asks) and session.sandbox in HOLDS
+        return self.texts.approval.render({
+            "mode": state.mode.value,
+            "runs": runs,
+            "asks": "" if session.headless else asks,
+            "refused": refused,
+            "named": ", ".join(now.besides),
+            "held": session.sandbox if held else "",
+            "alone": (asks or UNSET) if session.headless else "",
+        })  # fmt: skip
+
     def _specialized(self, state: AgentState, operations: tuple[OperationSpec, ...]) -> list[Layer]:
         match state.phase:
             case Phase.PLANNING:
                 template = self.texts.planning
-                values, cut = planning_values(state, operations)
+                values, cut = planning_values(state, spoken(operations)["op_propose"])
             case Phase.EXECUTION:
                 template, (values, cut) = self.texts.execution, execution_values(state)
             case Phase.REVIEW:

@@ -21,11 +21,12 @@ from duckflow_tui.prompting.lines import (
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen, one_line
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.conversation import UserMessage
+from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.gates import Card, CardKind
 from duckflow_tui.state.goal import AttemptMessage
-from duckflow_tui.state.operations import OperationSpec, Outcome
-from duckflow_tui.state.plan import ExecutionMode, Plan, PlanStatus, Step, WorkStatus
+from duckflow_tui.state.operations import OperationSpec
+from duckflow_tui.state.phase import Trigger
+from duckflow_tui.state.plan import ExecutionMode, Plan, Step, WorkStatus
 
 BASE_DIGESTS: Final = 5  # S4-11
 
@@ -38,6 +39,8 @@ _TOLD_DECISIONS: Final = 5  # newest entries of the decision log; the rest is in
 _LEARNED: Final = 5
 
 _RESULTS: Final = 10
+
+_KNOWN: Final = 60  # characters of a requirement whose words travel with the conversation
 
 
 #: How plans are carried out, as the settings say it.
@@ -72,10 +75,9 @@ def session_values(
         if isinstance(message, UserMessage):
             asked += not message.aside
         elif isinstance(message, OperationMessage):
-            succeeded += message.result.outcome is Outcome.OK
+            succeeded += message.result.went_well
     values = {
         "session_id": state.session.session_id,
-        "workspace": one_line(state.session.workspace, LINE),
         "total_conversations": str(memory.total_conversations + asked),
         "last_updated": minute(state.messages[-1].at) if state.messages else "",
         "total_files": str(memory.total_files + len(state.files_read)),
@@ -95,34 +97,37 @@ def session_values(
 def main_values(
     state: AgentState,
     digests: Sequence[str],
-    operations: Sequence[OperationSpec] = (),
     execution_mode: ModeChoice = "auto",
+    *,
+    whole: bool = False,
 ) -> tuple[Values, Lists]:
-    """Where the work stands: phase, counters, the five fixed items and their companions."""
+    """Where the work stands: phase, counters, the five fixed items and their companions.
+
+    ``whole``: something since the request in hand does not travel, so that its words and those of
+    its requirements are told.
+    """
     memory, turn, plan = state.memory, state.turn, state.active_plan
     done, total = plan.progress if plan else (0, 0)
-    stands = plan is not None and (plan.status is PlanStatus.DRAFT or plan.status.may_run)
     first = turn is not None and turn.attempt == 1 and turn.loop <= 1
     guess = turn.request if turn is not None and first else ""
     before = state.earlier[-1] if guess == "guessed_new" and state.earlier else None
     values = {
         "phase": state.phase.value,
-        "status": state.status.value,
-        "status_detail": one_line(state.status_detail, LINE),
         "attempt": str(turn.attempt) if turn else "",
         "max_attempts": str(turn.max_attempts) if turn else "",
         "loop": str(turn.loop) if turn else "",
         "limit": str(turn.limit) if turn else "",
-        "mode": state.mode.value,
-        "request": request(state),
+        "last_one": str(turn.limit) if turn and turn.loop >= turn.limit else "",
+        "refused_move": _refused_move(state),
+        "request": request(state) if whole or not _is_asked_last(state) else "",
         "unfinished": one_line(before.original_query, LINE) if before else "",
         "maybe_other": "1" if guess == "guessed_same" else "",
         "plan_done": str(done) if plan else "",
         "plan_total": str(total) if plan else "",
-        "execution_mode": execution_mode,
-        "op_propose": "" if stands else spoken(operations)["op_propose"],
+        "execution_mode": "" if execution_mode == "auto" else execution_mode,
         "running": lines.running(state),
-        "goal": memory.goal or UNSET,
+        "goal": memory.goal,
+        "goal_guess": "" if memory.goal else request(state),
         "why_now": memory.why_now,
         "constraints": "\n".join(bullets(memory.constraints)),
         "last_delta": memory.last_delta,
@@ -131,13 +136,11 @@ def main_values(
         )
         if memory.by_user
         else "",
-        "requirements": lines.requirements(state),
+        "requirements": lines.requirements(state, None if whole else _KNOWN),
         "gates": lines.gates(state),
         "changed_outside": lines.changed_outside(state),
     }
     return values, {
-        # The format says it too; here it may go where room is short.
-        "first": Cuttable(Trim.EVIDENCE, ("1",) if first else ()),
         "context_refs": Cuttable(Trim.EVIDENCE, bullets(memory.context_refs)),
         "decision_log": Cuttable(
             Trim.EVIDENCE, bullets(memory.decision_log[-_TOLD_DECISIONS:]), drop="first"
@@ -152,14 +155,12 @@ def main_values(
     }
 
 
-def planning_values(
-    state: AgentState, operations: Sequence[OperationSpec] = ()
-) -> tuple[Values, Lists]:
+def planning_values(state: AgentState, op_propose: str = "") -> tuple[Values, Lists]:
     """For PLANNING: the plan there is, what was learned, what was tried."""
     objective = state.objective
     values = {
         "plan": lines.plan(state.active_plan),
-        "op_propose": spoken(operations)["op_propose"],
+        "op_propose": op_propose,
     }
     return values, {
         "learned": _lessons(_untold(state, objective.learned_constraints if objective else ())),
@@ -196,7 +197,26 @@ def review_values(state: AgentState) -> tuple[Values, Lists]:
     }
 
 
+def _refused_move(state: AgentState) -> str:
+    """The move of the phase that the last decision wanted and the table forbids, in a line."""
+    last = next((m for m in reversed(state.messages) if isinstance(m, AssistantMessage)), None)
+    refusal = state.refusals[-1] if state.refusals else None
+    if last is None or refusal is None or refusal.at < last.at:
+        return ""
+    return f"{refusal.old} → {refusal.wanted}" if refusal.trigger is Trigger.DECISION else ""
+
+
+def _is_asked_last(state: AgentState) -> bool:
+    """Whether the user's last message in the conversation is the request in hand."""
+    said = (m for m in reversed(state.messages) if isinstance(m, UserMessage) and not m.aside)
+    last = next(said, None)
+    return state.objective is None or (
+        last is not None and last.message_id == state.objective.message_id
+    )
+
+
 def request(state: AgentState) -> str:
+    """The first line of the request in hand, cut to 200 characters."""
     if state.objective is not None:
         return one_line(state.objective.original_query, LINE)
     last = next(

@@ -162,15 +162,19 @@ def needs(state: AgentState, of: Plan, item: Step) -> tuple[str, ...]:
     return tuple(_with_reports(state, of, set(item.depends_on)))
 
 
-def requirements(state: AgentState) -> str:
-    """What the user asked for: id, priority, state, how far met, words, check; never cut."""
+def requirements(state: AgentState, most: int | None = None) -> str:
+    """What the user asked for: id, priority, state, how far met, words, check. With ``most`` the
+    check is left out and the words are cut to so many characters.
+    """
     if state.objective is None:
         return ""
-    return "\n".join(f"- {requirement(r)}" for r in state.objective.extracted_requirements)
+    return "\n".join(f"- {requirement(r, most)}" for r in state.objective.extracted_requirements)
 
 
-def requirement(item: RequirementItem) -> str:
-    """A requirement on a line, whole."""
+def requirement(item: RequirementItem, most: int | None = None) -> str:
+    """A requirement on a line; ``most`` as above."""
+    if most is not None:
+        return f"{item.requirement_id} {item.state.value} {short(item.requirement, most)}"
     words = " ".join(item.requirement.split())
     check = " ".join(f"{item.check.kind}: {item.check.value}".split())
     decided_by = f" ({check})" if item.check.kind != "judgement" else ""
@@ -354,11 +358,16 @@ def spoken(operations: Sequence[OperationSpec]) -> dict[str, str]:
     return found
 
 
-def usable(
+def is_always_offered(spec: OperationSpec) -> bool:
+    """Whether the operation can do something in any session."""
+    return not set(spec.needs) - {Need.CONVERSATION}
+
+
+def at_hand(
     operations: Sequence[OperationSpec], state: AgentState, step: bool, aside: bool, notes: bool
 ) -> tuple[OperationSpec, ...]:
-    """The operations that can do something now, for a ``step`` of a plan, an answer ``aside`` or
-    the conversation itself; ``notes``: whether earlier sessions noted anything.
+    """Of these operations those that can do something now, for a ``step`` of a plan, an answer
+    ``aside`` or the conversation itself; ``notes``: whether earlier sessions noted anything.
     """
     missing = {Need.CONVERSATION} if step or aside else set[Need]()
     missing |= set() if state.active_plan else {Need.PLAN}

@@ -102,18 +102,18 @@ class PromptTexts:
     judge: Annotated[Template, ""]
     session: Annotated[
         Template,
-        "session_id workspace total_conversations last_updated total_files "
-        "successful_operations learned_patterns user_settings earlier",
+        "session_id total_conversations last_updated total_files "
+        "successful_operations learned_patterns user_settings earlier at_hand project",
     ]
-    operations: Annotated[Template, "op_tasks op_remember op_recall also"]
+    operations: Annotated[Template, "workspace op_remember op_propose also"]
     project: Annotated[Template, "instructions!"]
     no_project: Annotated[Template, ""]
     main: Annotated[
         Template,
-        "phase status status_detail attempt max_attempts loop limit mode request unfinished "
-        "recovery profiles overview maybe_other plan_done plan_total plan_step plan_brought "
-        "execution_mode op_propose first running why_now plan_brief open_questions context_refs "
-        "decision_log last_delta by_user changed_outside digests goal! constraints! "
+        "phase attempt max_attempts loop limit last_one mode refused_move request unfinished "
+        "recovery overview maybe_other plan_done plan_total plan_step plan_brought "
+        "execution_mode running why_now plan_brief open_questions context_refs decision_log "
+        "last_delta by_user changed_outside digests goal_guess goal! constraints! "
         "requirements! gates!",
     ]
     step: Annotated[
@@ -129,8 +129,7 @@ class PromptTexts:
         "tasks_total loop limit elapsed running cards results digests asked op_get op_revise "
         "op_pause op_stop goal! constraints! requirements! gates!",
     ]
-    approval: Annotated[Template, "plan strict standard trusted named held alone"]
-    profiles: Annotated[Template, ""]
+    approval: Annotated[Template, "mode runs asks refused named held alone"]
     recovery: Annotated[Template, "error!"]
     planning: Annotated[Template, "plan learned avoid op_propose"]
     execution: Annotated[Template, "plan step learned"]
@@ -143,7 +142,7 @@ class PromptTexts:
     format_tools: Annotated[
         Template,
         "max_actions max_alternatives line item max_constraints max_plan_brief "
-        "max_open_questions also",
+        "max_open_questions also operations",
     ]
     left_out: Annotated[Template, "characters handle op_read"]
     left_line: Annotated[Template, "about!"]

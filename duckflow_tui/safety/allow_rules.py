@@ -41,7 +41,7 @@ _OPERATION: Final = re.compile(r"mcp\.[A-Za-z0-9_.*?\[\]-]+")
 
 
 #: Behind a rule: whatever words follow may follow.
-_ANY_END: Final = ":*"
+ANY_END: Final = ":*"
 
 #: What only shows the end or the size of all that is written to it.
 _SHOWS: Final = frozenset(["tail", "wc", "cat"])
@@ -86,13 +86,13 @@ class AllowRules:
             if _OPERATION.fullmatch(rule.strip()):
                 operations.append(rule.strip())
                 continue
-            line = read_command(rule.strip().removesuffix(_ANY_END))
+            line = read_command(rule.strip().removesuffix(ANY_END))
             if line.reason:
                 raise RuleRefused(rule, line.reason)
             if len(line.parts) != 1:
                 raise RuleRefused(rule, "several")
             argv = line.parts[0].argv
-            if not rule.strip().endswith(_ANY_END):
+            if not rule.strip().endswith(ANY_END):
                 argvs.add(argv)
             elif _runs_anything(argv):
                 raise RuleRefused(rule, "any")
@@ -158,13 +158,13 @@ def rules_for(command: str) -> tuple[str, ...]:
 
 def rules_like(rule: str) -> tuple[str, ...]:
     """Rules much like one that was refused, which can be used."""
-    plain = rule.strip().removesuffix(_ANY_END)
+    plain = rule.strip().removesuffix(ANY_END)
     if found := rules_for(plain) if plain == rule.strip() else ():
         return found
     argv = plain.split()
     program = program_of(tuple(argv)) if argv else ""
     if MODULE.fullmatch(program):
-        return (f"{argv[0]} -m unittest -q", f"{argv[0]} -m unittest{_ANY_END}")
+        return (f"{argv[0]} -m unittest -q", f"{argv[0]} -m unittest{ANY_END}")
     return ("git diff:*",) if program == "git" else ("make test", "pytest:*")
 
 

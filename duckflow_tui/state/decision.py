@@ -9,7 +9,7 @@ where it can mean one thing only: a check as "yes: …", one item for a list, "3
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Final, Literal, cast, get_args
@@ -27,6 +27,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError, PydanticUseDefault
 
 from duckflow_tui.state.base import Frozen, IdSource, JsonObject, canonical_json, digest
+from duckflow_tui.state.foreign_calls import read_arguments, read_editor
 from duckflow_tui.state.operations import OperationSpec, fitted, nearest
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
@@ -75,10 +76,9 @@ _CONFIDENCE_WORDS: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
 _OURS: Final = frozenset(
     {"decision_id", "call_id", "wire_id", "for_user", "from_text"}
 )  # what no model writes
-_CHECKS: Final = ("goal_consistency", "constraint_check")
-_MUST_BE: Final = "must be stated before"
-#: What every decision should state.
-NEEDED: Final = ("rationale", *_CHECKS, "step", "next_step", "prompt_pattern")
+CHECKS: Final = ("goal_consistency", "constraint_check")
+#: Fields that every decision should state.
+NEEDED: Final = ("rationale", "step", "next_step")
 _NEEDED_OF_ACTION: Final = ("operation", "args", "reasoning")
 #: How models also call what an action says.
 _ALSO: Final = {"name": "operation", "tool": "operation", "arguments": "args"}
@@ -97,9 +97,8 @@ class Reading:
     operations: Mapping[str, OperationSpec]
     ids: IdSource
     parse: Callable[[str], JsonObject]
-    judged_in: str = "the object"  # where the model writes its checks, in words
+    offered: Sequence[str] = ()  # names that a hint may give
     judged_before: tuple[Judgement, Judgement] | None = None  # by a reply that only judged
-    checks_asked: bool = False  # once is enough: checks that are missing now are not stated
     why: str = field(default="", init=False)  # of the reply: the reason of a call that gives none
     problems: list[str] = field(default_factory=list[str])
     warnings: list[str] = field(default_factory=list[str])
@@ -107,31 +106,21 @@ class Reading:
     def decision(
         self, decision_id: str, written: JsonObject, *, stated: bool = True
     ) -> TurnDecision:
-        """The decision of these fields; ``stated`` is false for a reply without a judgement.
-
-        Missing checks are a problem only when an action has side effects (S4-58). Where ``step``,
-        ``prompt_pattern`` or ``next_step`` cannot be read, the rest of the reply tells it.
+        """The decision of these fields; ``stated`` is false for a reply without a judgement. The
+        rest of the reply tells ``step``, ``prompt_pattern`` and ``next_step`` where they cannot be
+        read.
         """
         fields = self._known(written, TurnDecision)
         self.why = str(fields.get("rationale") or fields.get("reply") or self.why)
         if stated:
-            said = (*fields, *_CHECKS)
-            self.warnings += [f"{name} is missing" for name in NEEDED if name not in said]
+            self.warnings += [f"{name} is missing" for name in NEEDED if name not in fields]
         elif self.judged_before is not None:
-            fields |= dict(zip(_CHECKS, self.judged_before, strict=True))
+            fields |= dict(zip(CHECKS, self.judged_before, strict=True))
         made = TurnDecision.model_validate({**fields, "decision_id": decision_id}, context=self)
         first = ""  # operation with an effect outside
         for action in reversed(made.actions):
             if self.operations[action.operation].has_side_effects:
                 first = action.operation
-        missing = [name for name in _CHECKS if getattr(made, name).ok is None]
-        if missing and first and not self.checks_asked:
-            self.problems.append(
-                f"{' and '.join(missing)} {_MUST_BE} {first} can run: write "
-                f'{{"ok": true or false, "reason": "…"}} for each in {self.judged_in}'
-            )
-        elif missing:
-            self.warnings.append(f"not stated: {', '.join(missing)}")
         update: dict[str, object] = {}
         if made.step is Phase.AWAITING_APPROVAL:
             update["actions"] = tuple(action.replace(for_user=True) for action in made.actions)
@@ -157,7 +146,11 @@ class Reading:
         fields = self._known(given, Action, f"{where}: ")
         name = fields.get("operation")
         if isinstance(name, str):
-            spec = self.operation(where, name.strip())
+            called = name.strip()
+            args: object = fields.get("args")
+            if isinstance(args, dict):
+                called = read_editor(called, cast("JsonObject", args))
+            spec = self.operation(where, called)
             if spec is None:
                 return None
             where = f"{where} ({spec.name})"
@@ -167,6 +160,11 @@ class Reading:
                 beside = {key: value for key, value in given.items() if key in own}
                 if beside or not spec.parameters.get("required"):
                     fields["args"] = beside
+            if isinstance(args := fields.get("args"), dict):
+                given = cast("JsonObject", args)
+                if called.lower() in spec.foreign.names:
+                    given = spec.foreign.given | given
+                fields["args"] = read_arguments(spec, given)
             if "args" in fields:
                 fields["args"] = fitted(fields["args"], spec.parameters, self.parse)
         fields.setdefault("reasoning", fields.get("intent") or self.why or "–")
@@ -185,15 +183,18 @@ class Reading:
 
     def operation(self, where: str, name: str) -> OperationSpec | None:
         """The operation of that name; unknown is a problem, told with the closest names."""
-        if spec := self.operations.get(name):
-            return spec
-        names = list(dict.fromkeys(spec.name for spec in self.operations.values()))
         bare = name.replace("__", ".").removeprefix("functions.")
+        for form in (name, name.lower(), bare.lower()):
+            if spec := self.operations.get(form):
+                return spec
+        names = list(dict.fromkeys(spec.name for spec in self.operations.values()))
         same = [known for known in names if bare in (known, known.rpartition(".")[2])]
         if len(same) == 1:
             return self.operations[same[0]]
-        near = nearest(name, names)
+        near = nearest(name, self.offered or names)
         hint = f"; the closest are {', '.join(near)}" if near else ""
+        if not near and self.offered:
+            hint = f"; there are {', '.join(self.offered)}"
         if not names:
             hint = "; no operations are available in this request"
         self.problems.append(f"{where}: there is no operation {_quoted(name)}{hint}")
@@ -223,11 +224,6 @@ class Reading:
             for name, value in written.items()
             if name in names and value is not None and str(value).strip()
         }
-
-
-def asks_for_checks(problems: Iterable[str]) -> bool:
-    """Whether one of these problems is that the model's own checks are missing."""
-    return any(_MUST_BE in problem for problem in problems)
 
 
 def _reads(read: Callable[[object, str, Reading], object]) -> BeforeValidator:
@@ -357,6 +353,9 @@ def _check(value: object, reading: Reading) -> Check:
     """How a requirement is decided; what cannot be read as a check is left to judgement."""
     if value is None:
         return Check()
+    if isinstance(value, str):  # "kind: value"
+        named, _, what = value.partition(":")
+        value = {"kind": named, "value": what} if what.strip() else {"kind": value}
     fields = cast("JsonObject", value) if isinstance(value, dict) else {}
     what = fields.get("value")
     words = what.strip() if isinstance(what, str) else ""

@@ -16,7 +16,7 @@ from duckflow_tui.state.gates import (
     GateAnswered,
     GateChoice,
 )
-from duckflow_tui.state.goal import ObjectiveReviewed, RequirementEdited, RequirementWaived
+from duckflow_tui.state.goal import RequirementEdited, RequirementWaived
 from duckflow_tui.state.memory import ChangeNoted, MemoryEdited
 from duckflow_tui.state.operations import FileChange, target
 from duckflow_tui.state.plan_events import (
@@ -97,9 +97,6 @@ def _decision(state: AgentState, event: Event) -> str:
             )
         case PlanActivated(plan_id=plan_id):
             return f"the user took the plan {_name(state.plans, plan_id)!r} in hand"
-        case ObjectiveReviewed(message=m):
-            end = "done" if m.review.done else "not done yet"
-            return f"attempt {m.review.attempt} was judged {m.review.score:.2f}, {end}"
         case RequirementWaived():
             did = "dropped" if event.waived else "took back"
             return f"the user {did} {event.requirement_id}" + _because(event.because)
@@ -128,7 +125,7 @@ def _gate_answer(gate: Gate, answer: GateAnswer) -> str:
         case GateChoice.EDIT:
             return f"the user wrote their own version of {what}"
         case _ if answer.approves:
-            return f"the user allowed {what}{', but for a part' if answer.left_out else ''}"
+            return f"the user allowed {what}, but for a part" if answer.left_out else ""
         case _:
             return f"the user refused {what}" + _because(answer.written)
 

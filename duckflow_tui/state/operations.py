@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from pydantic import Field
 
 from duckflow_tui.state.base import Frozen, JsonObject, one_line
+from duckflow_tui.state.foreign_calls import Foreign
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -66,6 +67,8 @@ class OperationSpec(Frozen):
     effect: Effect
     weight: Weight = Weight.LIGHT
     needs: tuple[Need, ...] = ()  # all of them; a model is not told of what could do nothing
+    foreign: Foreign = Foreign()
+    listed: bool = False  # told on a line and called by the function for all such calls
 
     @property
     def has_side_effects(self) -> bool:
@@ -154,6 +157,15 @@ class ApprovalMode(StrEnum):
     STRICT = "strict"
     STANDARD = "standard"
     TRUSTED = "trusted"
+
+
+class Permissions(Frozen):
+    """What becomes of ordinary calls at this moment: names of operations, by the policy's word."""
+
+    runs: tuple[str, ...] = ()  # without a question
+    asks: tuple[str, ...] = ()  # the user; where nobody is there, it is refused
+    refused: tuple[str, ...] = ()
+    besides: tuple[str, ...] = ()  # what consents and rules allow beyond that, as they show it
 
 
 class Ruling(Frozen):

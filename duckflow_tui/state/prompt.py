@@ -42,10 +42,10 @@ class Prompt(Frozen):
     history: tuple[Message, ...] = ()
     tail: str = ""  # main layer with the working memory, and the specialized part
     operations: tuple[OperationSpec, ...] = ()  # the model is told of
+    at_hand: tuple[OperationSpec, ...] = ()  # it is told of at the end, beside these
     known: tuple[OperationSpec, ...] = ()  # all there are: a call of one not told of is told why
     pattern: PromptPattern = PromptPattern.BASE_MAIN
     uses: tuple[LayerUse, ...] = Field(default=())
     parts: PromptParts = PromptParts()
     sizes: tuple[int, ...] = ()  # tokens of each item of ``history``
     tight: bool = False  # what was read for the request in hand does not all travel
-    checks_asked: bool = False  # the model was asked for its checks; missing ones are "not stated"

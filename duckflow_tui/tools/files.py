@@ -13,6 +13,7 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.secrets import REDACTED
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import brief, digest
+from duckflow_tui.state.foreign_calls import Foreign
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.tools.changes import ChangeKind, PlannedChange, plan_change
 from duckflow_tui.tools.diffs import (
@@ -298,6 +299,16 @@ _CONTENT: Final = frozenset({"content", "old", "new"})
 
 WRITE_FILE: Final = Operation(
     name="file_ops.write_file",
+    foreign=Foreign(
+        names=("write", "write_file", "create_file", "write_to_file"),
+        args={
+            "file_path": "path",
+            "contents": "content",
+            "file_text": "content",
+            "explanation": "",
+            "description": "",
+        },
+    ),
     summary="Create a file, or replace one whole; missing directories are created.",
     effect=Effect.WRITE,
     arguments=WriteFile,
@@ -308,8 +319,22 @@ WRITE_FILE: Final = Operation(
 
 EDIT_FILE: Final = Operation(
     name="file_ops.edit_file",
+    foreign=Foreign(
+        names=("edit", "edit_file", "replace", "str_replace", "multiedit", "search_replace"),
+        args={
+            "file_path": "path",
+            "old_string": "old",
+            "new_string": "new",
+            "old_str": "old",
+            "new_str": "new",
+            "replace_all": "all",
+            "instruction": "",
+            "explanation": "",
+            "description": "",
+        },
+    ),
     summary="Replace exact pieces of text in a file.",
-    help="All edits are applied, in order, or none.",
+    help="All edits, in order, or none.",
     effect=Effect.WRITE,
     arguments=EditFile,
     paths=lambda args: (args.path,),
@@ -319,6 +344,17 @@ EDIT_FILE: Final = Operation(
 
 MOVE_FILE: Final = Operation(
     name="file_ops.move_file",
+    foreign=Foreign(
+        names=("move_file", "rename_file", "mv"),
+        args={
+            "from": "source",
+            "to": "target",
+            "old_path": "source",
+            "new_path": "target",
+            "destination": "target",
+        },
+    ),
+    listed=True,
     summary="Move or rename a file.",
     effect=Effect.MOVE,
     arguments=MoveFile,
@@ -328,6 +364,11 @@ MOVE_FILE: Final = Operation(
 
 DELETE_FILE: Final = Operation(
     name="file_ops.delete_file",
+    foreign=Foreign(
+        names=("delete_file", "remove_file", "rm"),
+        args={"file_path": "path", "target_file": "path", "explanation": ""},
+    ),
+    listed=True,
     summary="Delete a file, no directory.",
     effect=Effect.DELETE,
     arguments=DeleteFile,

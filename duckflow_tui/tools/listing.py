@@ -22,6 +22,7 @@ from duckflow_tui.safety.paths import (
 )
 from duckflow_tui.safety.risk import MAX_DEPTH
 from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.state.foreign_calls import Foreign
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.tools.commands import find_program, running
@@ -323,6 +324,16 @@ def _listed(entry: DirectoryEntry, path: str) -> str:
 
 LIST_DIR: Final = Operation(
     name="file_ops.list_dir",
+    foreign=Foreign(
+        names=("ls", "list_dir", "list_directory", "list_files"),
+        args={
+            "directory": "path",
+            "dir": "path",
+            "dir_path": "path",
+            "explanation": "",
+            "description": "",
+        },
+    ),
     summary="List a directory, ignored files left out.",
     effect=Effect.READ,
     arguments=ListDir,
@@ -332,6 +343,18 @@ LIST_DIR: Final = Operation(
 
 FIND_FILES: Final = Operation(
     name="file_ops.find_files",
+    foreign=Foreign(
+        names=("glob", "find_files", "file_search"),
+        args={
+            "pattern": "glob",
+            "glob_pattern": "glob",
+            "directory": "path",
+            "dir_path": "path",
+            "explanation": "",
+            "description": "",
+        },
+    ),
+    listed=True,
     summary="Find files by their names.",
     effect=Effect.READ,
     arguments=FindFiles,

@@ -153,6 +153,7 @@ def memory_operations(memory: ProjectMemory) -> tuple[AnyOperation, ...]:
     return (
         Operation(
             name="memory.remember",
+            listed=True,
             summary="Note a sentence on this project for later sessions.",
             effect=Effect.WRITE,
             arguments=Remember,

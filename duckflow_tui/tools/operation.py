@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import JsonObject, brief, one_line, plain_schema
+from duckflow_tui.state.foreign_calls import Foreign
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.operations import Effect, FileChange, Need, OperationSpec, Outcome, Weight
 from duckflow_tui.tools.changes import PlannedChange
@@ -26,10 +27,9 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 
 
-#: What a schema of arguments says; lengths and ranges are checked, and told of when they are
-#: missed.
+#: Keywords of a schema of arguments that are sent.
 _SCHEMA: Final = (
-    "description", "enum", "items", "properties", "required", "type",
+    "description", "enum", "items", "maximum", "properties", "required", "type",
 )  # fmt: skip
 
 RUN: Final = "shell.run"  # the one operation that runs command lines
@@ -165,6 +165,8 @@ class Operation(Generic[A]):
     paths: Callable[[A], tuple[str, ...]] = lambda args: ()  # its arguments that name places
     weight: Weight = Weight.LIGHT
     needs: tuple[Need, ...] = ()  # as in OperationSpec
+    foreign: Foreign = field(default_factory=Foreign)  # as there
+    listed: bool = False  # as there
     retries: int = 0  # more tries of a read after a transient fault (S3-22)
     command: Callable[[A], str] | None = None  # the line that a shell would run
     hosts: Callable[[A], tuple[str, ...]] | None = None  # as in ``Access``
@@ -184,6 +186,8 @@ class Operation(Generic[A]):
             effect=self.effect,
             weight=self.weight,
             needs=self.needs,
+            listed=self.listed,
+            foreign=self.foreign,
         )
 
 
@@ -191,24 +195,17 @@ class Operation(Generic[A]):
 AnyOperation = Operation[Any]
 
 _CALLS: Final = "task|step|call|action"
-#: The result of another call, by what models call it: ``previous_result``, ``task_1.output``.
-_RESULT: Final = (
-    r"(?:(?:previous|last)_(?:results?|outputs?|" + _CALLS + r")|previous(?=[.\[])"
-    r"|(?:" + _CALLS + r"|result|output)[_-]?\d+|(?:" + _CALLS + r")[\w-]*(?=\.(?:result|output)))"
-    r"[\w.\[\]-]*"
-)
-#: ``{{previous_result}}``; other braces belong to what they are written for (C2, S3-18).
-PLACEHOLDER: Final = r"\{\{\s*" + _RESULT + r"\s*\}\}"
-#: References to results of other calls, which nothing fills in, and a name in braces instead of any
-#: value.
-_REFERENCE: Final = re.compile(
-    PLACEHOLDER
-    + rf"|\$\{{{_RESULT}\}}"
-    + rf"|^\s*ref:\s*(?:{_RESULT}|(?:{_CALLS})[\w.-]*)\s*$"
-    + rf"|^\s*\{{\{{\s*(?:previous|result|output|{_CALLS})[\w.\[\]-]*\s*\}}\}}\s*$"
-    + r"|<(?:previous_result|result_of_[\w.-]+)>",
+#: A placeholder for a value that is not there yet, which nothing fills in (S3-18).
+_PLACEHOLDER: Final = re.compile(
+    r"\{\{[^{}\n]*\}\}"
+    rf"|\$\{{(?:{_CALLS}|previous|last|result|output)[^{{}}\n]*\}}"
+    rf"|<[^<>\n]*\bfrom (?:the )?(?:previous |last )?(?:{_CALLS})\b[^<>\n]*>"
+    r"|<(?:previous_result|result_of_[\w.-]+)>"
+    rf"|ref:\s*(?:previous_result|(?:{_CALLS})[\w.-]*)",
     re.IGNORECASE,
 )
+#: Arguments of any tool in which braces are text.
+_TEXTS: Final = frozenset({"content", "pattern", "regex", "query", "sql", "template"})
 
 _MAX_PROBLEMS: Final = 5
 
@@ -234,16 +231,16 @@ def argument_problems(error: ValidationError) -> str:
 
 
 def references(args: JsonObject, content: frozenset[str]) -> list[str]:
-    """Arguments that refer to other results instead of holding a value, as ``name: text``, the
-    first few of them. Fields that hold the content of files may say anything (C2).
+    """Arguments whose whole value is a placeholder, as ``name: text``, the first few of them.
+    Contents of files, patterns and queries may say anything (C2).
     """
     found: list[str] = []
     for name, value in args.items():
-        if name in content:
+        if name in content or name in _TEXTS:
             continue
-        for text in _texts(value, content):
-            if match := _REFERENCE.search(text):
-                found.append(brief(f"{name}: {match.group().strip()}"))
+        for text in _texts(value, content | _TEXTS):
+            if _PLACEHOLDER.fullmatch(text.strip()):
+                found.append(brief(f"{name}: {text.strip()}"))
     return found[:_MAX_PROBLEMS]
 
 

@@ -13,6 +13,7 @@ from pydantic import Field
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Fact
 from duckflow_tui.state.base import brief, digest
+from duckflow_tui.state.foreign_calls import Foreign
 from duckflow_tui.state.lines import split_lines, strip_ending
 from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.tools.changes import difference, in_words
@@ -33,16 +34,14 @@ _RANGE: Final = re.compile(r"\s*([1-9]\d{0,8})\s*(?:([-–:])\s*(\d{0,9})\s*)?")
 
 class ReadFile(Arguments):
     path: str = Field(description="A file, or result:… as a cut result names it.")
-    start_line: int | None = Field(default=None, ge=1, description="Counted from 1.")
+    start_line: int | None = Field(default=None, ge=1)
     end_line: int | None = Field(default=None, ge=1, description="Included.")
     ranges: list[str] = Field(
         default_factory=list[str], max_length=MAX_RANGES, description='Several: ["10-20", "90-"].'
     )
     columns: str = ""  # of each line, such as "20001-40000"; the note on a long line offers it
     line_numbers: bool = False
-    diff: bool = Field(
-        default=False, description="Instead, what you changed in it, or below a directory."
-    )
+    diff: bool = Field(default=False, description="Instead, what you changed in it.")
 
 
 class _Lines(NamedTuple):
@@ -306,8 +305,19 @@ _MAGIC: Final = (
 
 READ_FILE: Final = Operation(
     name="file_ops.read_file",
-    summary="Read a text file, or ranges of its lines.",
-    help=f"Without a range at most {DEFAULT_LINES:,} come.",
+    foreign=Foreign(
+        names=("read", "read_file", "view", "view_file", "cat", "open_file"),
+        args={
+            "file_path": "path",
+            "file": "path",
+            "filename": "path",
+            "target_file": "path",
+            "offset": "start_line",
+            "explanation": "",
+            "description": "",
+        },
+    ),
+    summary=f"Read a text file: {DEFAULT_LINES:,} lines, or ranges of them, counted from 1.",
     effect=Effect.READ,
     arguments=ReadFile,
     paths=lambda args: () if args.path.startswith(HANDLE) else (args.path,),

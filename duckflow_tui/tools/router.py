@@ -12,6 +12,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from duckflow_tui.safety.allow_rules import ANY_END
 from duckflow_tui.safety.desk import Desk
 from duckflow_tui.safety.paths import ContentChanged, PathRefused, Place, WorkspaceError
 from duckflow_tui.safety.policy import (
@@ -25,7 +26,7 @@ from duckflow_tui.safety.policy import (
 )
 from duckflow_tui.safety.risk import BULK_LINES, WIDE_FILES
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import IdSource, StateError, canonical_json
+from duckflow_tui.state.base import IdSource, JsonObject, StateError, canonical_json
 from duckflow_tui.state.calls import (
     OperationFinished,
     OperationMessage,
@@ -43,6 +44,8 @@ from duckflow_tui.state.operations import (
     FileChange,
     OperationResult,
     Outcome,
+    Permissions,
+    Risk,
     Zone,
     nearest,
 )
@@ -98,6 +101,16 @@ from duckflow_tui.tools.results import (
 from duckflow_tui.tools.undo import Undoing
 from duckflow_tui.tools.watch import OwnWrites
 
+#: One ordinary call of each operation with effects; what the policy says of it is what a model is
+#: told of the operation.
+_ORDINARY: Final[dict[str, JsonObject]] = {
+    "file_ops.write_file": {"path": "new.txt", "content": ""},
+    "file_ops.edit_file": {"path": "new.txt", "edits": [{"old": "a", "new": "b"}]},
+    "file_ops.move_file": {"source": "old.txt", "target": "new.txt"},
+    "file_ops.delete_file": {"path": "old.txt"},
+    RUN: {"command": "make"},
+}
+
 _CALL_ID: Final = attrgetter("call_id")
 _REMOVED: Final = attrgetter("removed")
 _UNSEEN: Final = attrgetter("unseen")
@@ -129,6 +142,7 @@ class ToolRouter:
     facts: Callable[[AnyOperation, Arguments], Awaitable[frozenset[Fact]]] = no_facts
     retry_after_s: float = field(default=0.2, init=False)
     redact: Callable[[str], str] = field(default=str, init=False)  # takes keys out of results
+    named: Callable[[], Sequence[str]] = field(default=tuple, init=False)  # rules for commands
     own_writes: OwnWrites = field(default_factory=OwnWrites, init=False)
     undoing: Undoing = field(init=False)
     _keeper: GateKeeper = field(init=False)
@@ -237,19 +251,75 @@ class ToolRouter:
 
     async def runs_unasked(self, command: str) -> bool:
         """Whether a command line would run in the workspace as things are, without a question."""
-        operation = self.registry.get(RUN)
-        if operation is None:
-            return False
-        args = operation.arguments.model_validate({"command": command})
-        access = Access(
-            RUN,
-            operation.effect,
-            (self.workspace.locate("."),),
-            facts=await self.facts(operation, args),
-            command=command,
-            root=self.workspace.root,
+        return await self._kind_of(RUN, {"command": command}) is Decision.ALLOW
+
+    async def permissions(self) -> Permissions:
+        """What the policy says now of one ordinary call of each operation with effects, and of what
+        consents and rules name beyond that.
+        """
+        found: dict[Decision, list[str]] = {kind: [] for kind in Decision}
+        for name, args in _ORDINARY.items():
+            if (kind := await self._kind_of(name, args)) is not None:
+                found[kind].append(name)
+        for spec in self.registry.specs():
+            if spec.name.startswith("mcp.") and spec.has_side_effects:
+                kind = await self._kind_of(spec.name, {})
+                if kind is Decision.ALLOW:  # of a server the others ask, which its own name says
+                    found[kind].append(spec.name)
+        besides: list[str] = []
+        given = [(RUN, rule) for rule in self.named()]
+        given += [(g.operation, g.path) for g in self.store.state.grants if not g.step_id]
+        for name, text in given:
+            field = "command" if name == RUN else "path"
+            args = _ORDINARY.get(name, {}) | {field: text.removesuffix(ANY_END)}
+            if (
+                await self._kind_of(name, args) is Decision.ALLOW
+                and name not in found[Decision.ALLOW]
+            ):
+                besides.append(text)
+        return Permissions(
+            runs=tuple(found[Decision.ALLOW]),
+            asks=tuple(found[Decision.GATE]),
+            refused=tuple(found[Decision.DENY]),
+            besides=tuple(besides),
         )
-        return self._judge(access).kind is Decision.ALLOW
+
+    async def highest_risk(self, actions: Sequence[Action]) -> Risk:
+        """The highest risk of these calls, as far as it is known before anything is looked at."""
+        found = [await self._verdict_of(action.operation, action.args) for action in actions]
+        risks = [verdict.risk for verdict in found if verdict is not None]
+        return max(risks, key=attrgetter("rank"), default=Risk.LOW)
+
+    async def _kind_of(self, name: str, args: JsonObject) -> Decision | None:
+        """What becomes of a call as things are; None where it cannot be."""
+        verdict = await self._verdict_of(name, args)
+        return verdict and verdict.kind
+
+    async def _verdict_of(self, name: str, args: JsonObject) -> Verdict | None:
+        """What the policy says of a call as things are, before anything is looked at; None where
+        there is no such operation, or a call with these arguments cannot be.
+        """
+        operation = self.registry.get(name)
+        if operation is None:
+            return None
+        try:
+            if name.startswith("mcp."):
+                meant, places = Arguments(), ()
+            else:
+                meant = operation.arguments.model_validate(args)
+                places = tuple(map(self.workspace.locate, operation.paths(meant)))
+        except (ValidationError, WorkspaceError):
+            return None
+        access = Access(
+            name,
+            operation.effect,
+            places,
+            facts=await self.facts(operation, meant),
+            command=operation.command(meant) if operation.command and args else None,
+            root=self.workspace.root,
+            version=operation.version,
+        )
+        return self._judge(access)
 
     def _understood(self, call: Call) -> tuple[AnyOperation, Arguments]:
         """The operation and its arguments; raises ToolFault for what cannot be meant."""

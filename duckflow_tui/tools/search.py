@@ -19,6 +19,7 @@ from duckflow_tui.safety.names import SECRET_DIRS, SECRET_GLOBS
 from duckflow_tui.safety.paths import FileKind, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import MAX_BRIEF
+from duckflow_tui.state.foreign_calls import Foreign
 from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.tools.commands import find_program, running
 from duckflow_tui.tools.globs import MAX_PATTERN, FileGlob
@@ -44,14 +45,12 @@ _WORKER: Final = Path(__file__).with_name("search_worker.py")
 
 class SearchText(Arguments):
     pattern: str = Field(
-        min_length=1, max_length=2_000, description="A text, or with regex a regular expression."
+        min_length=1, max_length=2_000, description="A text, or a regular expression."
     )
-    path: str = Field(default=".", description="File or directory.")
-    glob: str | None = Field(
-        default=None, max_length=MAX_PATTERN, description="Only such files: *.py."
-    )
+    path: str = "."
+    glob: str | None = Field(default=None, max_length=MAX_PATTERN, description="Such as *.py.")
     regex: bool = False
-    context: int = Field(default=0, ge=0, le=MAX_CONTEXT, description="Lines around each match.")
+    context: int = Field(default=0, ge=0, le=MAX_CONTEXT, description="Lines around.")
 
     @field_validator("glob")
     @classmethod
@@ -341,8 +340,24 @@ def _pattern_words(words: str, args: SearchText) -> str:
 
 SEARCH_TEXT: Final = Operation(
     name="file_ops.search_text",
+    foreign=Foreign(
+        names=("grep", "search_text", "grep_search", "search_file_content", "search_files"),
+        args={
+            "query": "pattern",
+            "include": "glob",
+            "include_pattern": "glob",
+            "-C": "context",
+            "file_pattern": "glob",
+            "output_mode": "",
+            "-n": "",
+            "head_limit": "",
+            "explanation": "",
+            "description": "",
+        },
+        given={"regex": True},
+    ),
     summary="Find lines of files.",
-    help=f"Not of ignored, binary and (unless path names one) secret files; at most {MAX_MATCHES}.",
+    help=f"At most {MAX_MATCHES}; ignored and binary files are left out.",
     effect=Effect.READ,
     arguments=SearchText,
     paths=lambda args: (FileGlob(args.glob).folder_in(args.path) if args.glob else args.path,),

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import errno
 import os
-import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -34,6 +33,7 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import IdSource, Job, Spawn, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import Action
+from duckflow_tui.state.foreign_calls import Foreign
 from duckflow_tui.state.operations import Effect, Need, Outcome, Risk
 from duckflow_tui.state.session import HOLDS, SandboxLevel, SandboxTested
 from duckflow_tui.state.store import Store
@@ -41,7 +41,6 @@ from duckflow_tui.tools.background import BackgroundCommands
 from duckflow_tui.tools.calls import held_back_by
 from duckflow_tui.tools.commands import CommandRunner, RunningCommand, git_obeys, how_it_ended
 from duckflow_tui.tools.operation import (
-    PLACEHOLDER,
     RUN,
     AnyOperation,
     Arguments,
@@ -63,8 +62,6 @@ _DEFAULT_LINES: Final = 50
 
 _OBEYED_NOW: Final = "git or this app obeys what this wrote, so the user was told of it"
 
-_REFERENCE: Final = re.compile(PLACEHOLDER, re.IGNORECASE)  # ``${…}`` is the shell's own
-
 
 #: Runs a program on the user's terminal: the line as they wrote it, the program with its arguments,
 #: its folder and environment. Returns its exit code, negative for a signal; raises OSError.
@@ -75,13 +72,13 @@ class Run(Arguments):
     command: str = Field(
         min_length=1,
         max_length=MAX_COMMAND,
-        description="No terminal, no input: give flags that ask nothing.",
+        description="There is no input: give flags that ask nothing.",
     )
     cwd: str = "."
     timeout_s: float | None = Field(default=None, ge=1)
     background: bool = Field(
         default=False,
-        description="For servers and watchers: returns at once, with a process_id.",
+        description="For servers: returns at once, with a process_id.",
     )
     hosts: list[str] = Field(default_factory=list, max_length=MOST)  # told of as ``outside``
     outside: bool = False  # of the sandbox; told of where one held something back
@@ -243,9 +240,33 @@ class Shell:
         return (
             Operation(
                 name=RUN,
+                foreign=Foreign(
+                    names=(
+                        "bash",
+                        "shell",
+                        "run_command",
+                        "run_terminal_cmd",
+                        "run_shell_command",
+                        "execute_command",
+                        "exec_command",
+                        "local_shell",
+                        "terminal",
+                    ),
+                    args={
+                        "cmd": "command",
+                        "workdir": "cwd",
+                        "working_directory": "cwd",
+                        "directory": "cwd",
+                        "timeout": "timeout_s",
+                        "is_background": "background",
+                        "run_in_background": "background",
+                        "requires_approval": "",
+                        "explanation": "",
+                        "description": "",
+                    },
+                ),
                 summary="Run a command line in a fresh bash.",
-                help=f"Ended after timeout_s, {limits.timeout_s:g} or at most "
-                f"{limits.max_timeout_s:g}.",
+                help=f"timeout_s: {limits.timeout_s:g}, at most {limits.max_timeout_s:g}.",
                 effect=Effect.EXECUTE,
                 arguments=Run,
                 paths=lambda args: (args.cwd,),
@@ -253,7 +274,7 @@ class Shell:
                 command=lambda args: args.command,
                 hosts=self.named.hosts,
                 content=frozenset({"command"}),  # braces are the shell's own there
-                ready=self._test_sandbox,
+                ready=self.test_sandbox,
             ),
             Operation(
                 name="shell.output",
@@ -283,8 +304,8 @@ class Shell:
         if self._copies.file is not None:
             self._copies.close()
 
-    async def _test_sandbox(self) -> None:
-        """What holds a command is known before the first one is judged."""
+    async def test_sandbox(self) -> None:
+        """Find out what holds a command, before the first one is judged or told of."""
         known, level = self._store.state.session.sandbox, await self._runner.level()
         if known == "untested" or (known in HOLDS and level == "partial"):
             await self._store.commit(SandboxTested(level=level))
@@ -555,10 +576,6 @@ def _check(args: Run, place: Place, *, by_user: bool) -> None:
         args.command.encode()
     except UnicodeEncodeError:
         raise ToolFault("The command is not valid text.", Outcome.INVALID) from None
-    if not by_user and (found := _REFERENCE.search(args.command)):
-        raise ToolFault(
-            f"Nothing fills in {found.group()}; write the value itself.", Outcome.INVALID
-        )
     if not place.exists:
         raise ToolFault(f"The folder {place.said} does not exist.")
     if not place.is_dir:

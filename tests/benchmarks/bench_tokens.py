@@ -20,8 +20,8 @@ from duckflow_tui.places import Places
 
 MODEL: Final = "scripted"
 ASKED: Final = "Hi."
-#: Tokens by protocol. Half of what they were: 8,700 and 5,200.
-LIMITS: Final = {"tools": 4_000, "json": 3_500}
+#: Tokens by protocol.
+LIMITS: Final = {"tools": 3_250, "json": 2_550}
 _NAMES: Final = {"tools": "native calls", "json": "JSON"}
 
 

@@ -3,15 +3,70 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import pytest
 from benchmarks import bench_stories
+from benchmarks.sent import body_tokens
 from benchmarks.story_cases import STORIES
 
+from duckflow_tui.demo.endpoint import Request
 
-async def test_talk_costs_one_call_and_a_question_about_a_file_two_and_the_judge() -> None:
-    stories = [story for story in STORIES if story.name in ("talk", "a question about a file")]
-    rows = await asyncio.to_thread(bench_stories.measure, stories=stories)
-    most = bench_stories.MOST_CALLS
-    for story, row in zip(stories, rows, strict=True):
-        assert row["as_wanted"], row
-        assert sum(row["calls"].values()) <= most[story.name]
+LONGEST_NOTE = 350  # tokens of what stands at the end of a request of an ordinary turn
+
+
+async def played(
+    name: str, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[dict[str, Any], list[Request]]:
+    """The row of a story, and its requests for decisions."""
+    seen: list[Request] = []
+    shares = bench_stories._shares  # pyright: ignore[reportPrivateUsage]
+
+    def keep(story: Any, requests: Any) -> dict[str, float]:
+        seen.extend(requests)
+        return shares(story, requests)
+
+    monkeypatch.setattr(bench_stories, "_shares", keep)
+    stories = [story for story in STORIES if story.name == name]
+    measure = bench_stories.measure
+    (row,) = await asyncio.to_thread(measure, protocol=protocol, stories=stories)
+    return row, [request for request in seen if request.purpose in ("main", "task")]
+
+
+@pytest.mark.parametrize("name", [n for n in bench_stories.MOST_CALLS if "planned" not in n])
+async def test_a_story_takes_no_more_calls_than_it_needs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, _ = await played(name, "tools", monkeypatch)
+    assert row["as_wanted"], row
+    assert sum(row["calls"].values()) <= bench_stories.MOST_CALLS[name], row["calls"]
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_a_session_keeps_its_tools_and_its_system_text_and_ends_with_a_short_note(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over talk, questions and changes: each request begins as the one before it did."""
+    row, requests = await played("a session of eight messages", protocol, monkeypatch)
+    assert row["as_wanted"], row
+    first = requests[0].json
+    for request in requests:
+        body = request.json
+        assert body.get("tools") == first.get("tools")
+        assert body.get("response_format") == first.get("response_format")
+        assert body["messages"][0] == first["messages"][0]
+        assert body_tokens({"messages": body["messages"][-1:]}) <= LONGEST_NOTE
+    assert row["begins"]["turn"] >= 0.9
+    assert row["begins"]["end"] >= 0.8
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_a_plan_changes_neither_tools_nor_system_text(
+    protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, requests = await played("work planned in four steps", protocol, monkeypatch)
+    assert row["as_wanted"], row
+    first = requests[0].json
+    for request in requests:
+        assert request.json.get("tools") == first.get("tools")
+        assert request.json["messages"][0] == first["messages"][0]

@@ -137,18 +137,26 @@ async def test_the_model_is_told_what_runs_and_that_nobody_answers(
     tmp_path: Path, mode: str
 ) -> None:
     rules, told = ("true:*", "make test"), "further words): true:*, make test\nNobody is there"
+    runs = {"trusted": "write_file, edit_file, move_file"}.get(mode, "")
+    asks = {
+        "standard": "write_file, edit_file, move_file, delete_file, shell.run",
+        "trusted": "delete_file, shell.run",
+    }.get(mode, "–")
     async with session(tmp_path, script(done()), headless=True, allow=rules) as alone:
         alone.engine.store.dispatch(ModeChanged(mode=ApprovalMode(mode)))
         await alone.turn("go")
         tail = alone.server.of("main")[-1].text
-    assert f"Approval mode: {mode}: " in tail
+    assert f"Approval mode {mode}\n" in tail
+    assert (f"besides reading: {runs}\n" in tail) is bool(runs)
+    assert ("Refused now: write_file, edit_file" in tail) is (mode == "plan")
     assert (told in tail) is (mode != "plan")
-    assert f"Nobody is there to answer. In mode {mode} what would ask is refused" in tail
+    assert f"what would ask ({asks}) is refused" in tail
+    assert "ends the run; the user answers it later with --resume" in tail
     async with session(tmp_path, script(done())) as made:
         await made.turn("go")
         asked = made.server.of("main")[-1].text
         assert "Nobody is there" not in asked
-        assert "Run without asking" not in asked
+        assert "Run unasked" not in asked
 
 
 async def test_a_stated_check_that_cannot_run_is_told_with_the_next_request(tmp_path: Path) -> None:

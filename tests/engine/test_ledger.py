@@ -188,7 +188,7 @@ async def test_simpler_replaces_what_it_simplifies_and_that_is_never_asked_for_a
         assert dropped is not None
         assert dropped.waived_because == "said: make it simpler: one line, no changelog"
         assert "judging.dropped" in s.notices()
-        assert "r2 P1 waived" in s.server.of("main")[3].text
+        assert "- r2 waived " in s.server.of("main")[3].text
         end = await s.turn("the first")
         assert (end.outcome, list(ledger(s))) == ("done", ["r1", "r2", "r3"])
         for purpose in ("satisfaction", "missing"):

@@ -161,7 +161,7 @@ async def test_a_reference_is_refused_and_braces_that_are_meant_are_not(tmp_path
             action("memory.recall", query="{{result}} or {{previous_result}}"),
             action("plan_tool.propose", goal="Let pages hold {{ task_1.output }}"),
             action("file_ops.read_file", path="{{previous_result}}"),
-            action("file_ops.read_file", path="{{task_1.path}}/a.txt"),
+            action("file_ops.read_file", path="{{city}}"),
             action("memory.remember", text="Pages hold {{result}}.", kind="{{result}}"),
         ),
         done(),

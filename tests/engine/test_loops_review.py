@@ -596,14 +596,13 @@ async def test_what_was_done_is_judged_though_the_user_calls_the_request_a_quest
 async def test_the_first_decision_is_asked_for_profile_requirements_and_confidence(
     tmp_path: Path,
 ) -> None:
+    """Covers S0-54."""
     script = story(works(NOTES, content="done\n"), done("Done."))
     async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
         await s.turn("write the notes")
         first, second = s.server.of("main")
-        wish = "Decision 1 states task_profile, requirements (priority, check; none for talk)"
-        assert wish in first.text
-        assert wish not in second.text
-        assert f"- r1 P1 open 0% the notes say done (command: {CHECK})" in second.text
+        assert "In the first decision on a request: task_profile, confidence" in first.text
+        assert "- r1 open the notes say done" in second.text
 
 
 async def test_a_dropped_requirement_does_not_count_and_only_the_user_drops_one(

@@ -53,12 +53,22 @@ async def test_small_talk_stays_with_the_main_model(tmp_path: Path) -> None:
         assert models(s) == ["scripted"]
 
 
-async def test_a_complex_context_is_hard_whatever_the_kind(tmp_path: Path) -> None:
-    environ = {"DUCKFLOW_PACEMAKER__HARD_FROM": "0.0"}
-    replies = script(done("Hello.", task_profile="GENERAL_CHAT"))
+async def test_a_request_that_touches_much_is_hard_and_talk_never_is(tmp_path: Path) -> None:
+    environ = {"DUCKFLOW_PACEMAKER__HARD_FROM": "0.3"}
+    workspace(tmp_path)
+    names = [f"f{number}.txt" for number in range(12)]
+    for name in names:
+        (tmp_path / "work" / name).write_text("x\n")
+    reads = [action("file_ops.read_file", path=name) for name in names]
+    first = decision("I look.", *reads, task_profile="FILE_OPERATION", requirements=ASKED)
+    hello = done("Hello.", task_profile="GENERAL_CHAT")
+    replies = script(first, done("None of them has to change."), hello)
     async with session(tmp_path, replies, roles=STRONG, environ=environ) as s:
+        await s.turn("change all of the files")
+        asked = models(s)
+        assert asked[:2] == ["scripted", "big"]
         await s.turn("hello")
-        assert models(s) == ["big"]
+        assert models(s)[len(asked) :] == ["scripted"]
 
 
 async def test_without_a_strong_model_one_model_does_it_all(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from support.plan_talk import plan_reply, report_reply, tasks_reply, write
@@ -13,7 +11,6 @@ from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.state.gates import CardAnswer, CardKind, GateChoice
-from duckflow_tui.state.pace import TaskProfile
 
 END = "and end each line with a full stop"
 REQUEST = f"Write the notes. {'They are read by people who are in a hurry. ' * 20}{END}"
@@ -196,9 +193,8 @@ async def test_the_memory_notes_what_changed_last_and_what_the_user_decided(
         await s.ended()
         assert "Last change: create a.txt +1 −0 (file_ops.write_file)" in tail(s, 1)
         log = s.state.memory.decision_log
-        assert log[0] == "the user allowed file_ops.write_file a.txt"
-        assert log[1] == "the user refused file_ops.delete_file b.txt: it is still needed"
-        assert f"- {log[1]}" in tail(s, 2)
+        assert log[0] == "the user refused file_ops.delete_file b.txt: it is still needed"
+        assert f"- {log[0]}" in tail(s, 2)
 
 
 async def test_after_an_error_the_next_request_says_so_and_how_to_go_on(tmp_path: Path) -> None:
@@ -210,9 +206,9 @@ async def test_after_an_error_the_next_request_says_so_and_how_to_go_on(tmp_path
         (s.workspace / "here.txt").write_text("here\n")
         await s.turn("read it")
         before, error, after = tail(s, 0), tail(s, 1), tail(s, 2)
-        assert "The last operation did not succeed: gone.txt does not exist" in error
-        assert "mend that cause; the same call again fails the same way" in error
-        assert "did not succeed" not in before + after
+        assert "The last operation failed: gone.txt does not exist" in error
+        assert "where the cause lies, then mend it" in error
+        assert "The last operation failed" not in before + after
 
 
 async def test_a_step_is_told_how_to_change_things_safely_and_the_error_it_met(
@@ -226,19 +222,9 @@ async def test_a_step_is_told_how_to_change_things_safely_and_the_error_it_met(
     async with session(tmp_path, scripted, mode="trusted") as s:
         await run(s)
         first, second = (str(r.json["messages"][-1]["content"]) for r in s.server.of("task"))
-        assert "Safety, before each change: is the path the one meant" in first
-        assert "did not succeed" not in first
-        assert "The last operation did not succeed: gone.txt does not exist" in second
-
-
-async def test_the_kinds_of_request_are_explained_where_one_is_to_be_named(tmp_path: Path) -> None:
-    """Covers S0-13, S0-14, S0-15, S0-16, S0-17, S0-18, S0-19, S0-20, S0-21 for the model."""
-    look = decision("", action("file_ops.list_dir", path="."))
-    async with session(tmp_path, script(look, done("Two."))) as s:
-        await s.turn("how many files are there?")
-        for kind in TaskProfile:
-            assert f"- {kind.value}: " in tail(s, 0)
-            assert f"- {kind.value}: " not in tail(s, 1)
+        assert "Before each change: is the path the one meant" in first
+        assert "The last operation failed" not in first
+        assert "The last operation failed: gone.txt does not exist" in second
 
 
 async def test_each_role_has_a_temperature_of_its_own(tmp_path: Path) -> None:
@@ -290,17 +276,3 @@ async def test_what_the_user_adds_reaches_the_judge_and_older_talk_as_its_backgr
         earlier = asked.text.partition("<earlier>")[2].partition("</earlier>")[0]
         assert "good morning" in earlier
         assert "good morning" not in asked.text.partition("<facts>")[2]
-
-
-@pytest.mark.parametrize("protocol", ["json", "tools"])
-async def test_the_first_request_says_what_each_kind_of_task_means(
-    tmp_path: Path, protocol: Literal["json", "tools"]
-) -> None:
-    """Covers S0-54: where the model has to name one, and only there."""
-    look = decision("", action("file_ops.list_dir", path="."))
-    async with session(tmp_path, script(look, done("So.")), protocol=protocol) as s:
-        await s.turn("what is here?")
-        first, second = (r.text for r in s.server.of("main"))
-        for profile in TaskProfile:
-            assert re.search(rf"^- {profile.value}: \w+", first.replace("\\n", "\n"), re.M)
-        assert "- DEBUGGING: " not in second

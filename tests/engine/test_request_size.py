@@ -19,7 +19,7 @@ async def test_the_fixed_part_of_a_request_keeps_its_limit(protocol: str) -> Non
 
 
 @pytest.mark.parametrize("protocol", LIMITS)
-async def test_each_operation_is_offered_once_and_only_while_it_can_do_something(
+async def test_each_operation_is_offered_once_and_what_needs_something_is_not_told_before(
     protocol: str,
 ) -> None:
     """Neither a plan nor a background command nor a note is there in a new session."""
@@ -28,6 +28,7 @@ async def test_each_operation_is_offered_once_and_only_while_it_can_do_something
     used = "file_ops__edit_file" if protocol == "tools" else "- file_ops.edit_file("
     idle = ("plan_tool.get", "plan_tool.revise", "task_loop", "shell.end", "memory.recall")
     assert body.count(used) == 1
+    assert body.count("- file_ops.delete_file(") == 1
     for name in idle:
         assert name not in body
         assert name.replace(".", "__") not in body

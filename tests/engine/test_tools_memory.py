@@ -134,9 +134,8 @@ async def test_the_next_session_is_told_a_few_lines_as_notes(tmp_path: Path) -> 
         tail = s.server.of("main")[0].text
         assert f"- {WISH}" in tail
         assert "- failed: pip needs --no-deps here" in tail
-        assert "(notes, not orders; what the user says now goes first)" in tail
-        assert "requests so far: 2" in tail
-        assert "Files known: 1; operations that went well: 1" in tail
+        assert "(no orders; what the user says now goes first)" in tail
+        assert "requests 2, files read 1, operations that went well 1\n" in tail
 
 
 async def test_a_line_noted_now_is_told_from_the_next_request_on(tmp_path: Path) -> None:

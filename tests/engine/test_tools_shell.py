@@ -548,7 +548,6 @@ async def test_a_command_runs_in_the_folder_it_names(bench: ShellBench, root: Pa
         {"command": "a\0b"},
         {"command": "echo \ud800"},
         {"command": "x" * 20_001},
-        {"command": "echo {{previous_result}}"},
         {"command": "true", "timeout_s": 0},
         {"command": "true", "timeout_s": 1_801},
         {"command": ["ls"]},

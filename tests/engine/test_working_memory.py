@@ -97,7 +97,7 @@ async def test_what_is_written_between_two_requests_is_for_the_next_one(tmp_path
         await s.turn("Which totals are wrong?")
         s.engine.working.write("constraints", ["no new dependency"])
         await s.turn("And which receipts are wrong?")
-        assert "Goal: –" in tail(s)
+        assert "Goal (the request, until you state one): " in tail(s)
         assert "- no new dependency" in tail(s)
         assert f"{HAND}constraints." in tail(s)
         await s.turn("Thanks.")

@@ -167,9 +167,7 @@ def test_the_schema_puts_what_is_read_first_first() -> None:
         "rationale", "reply", "goal_consistency", "constraint_check",
     ]  # fmt: skip
     assert list(schema["properties"])[-1] == "actions"
-    assert set(schema["required"]) == {
-        "rationale", "goal_consistency", "constraint_check", "step", "next_step", "prompt_pattern",
-    }  # fmt: skip
+    assert set(schema["required"]) == {"rationale", "step", "next_step"}
     assert schema["properties"]["prompt_pattern"]["enum"] == ["base_main", "base_main_specialized"]
     assert "$ref" not in json.dumps(schema)
     form = codec_json.encode(prompt()).response_format
@@ -218,11 +216,22 @@ def test_a_call_takes_its_reason_from_the_judgement_that_came_alone_before_it() 
     assert [action.reasoning for action in read.decision.actions] == ["First look."]
 
 
-def test_an_operation_that_could_do_nothing_now_is_not_offered_and_yet_understood() -> None:
-    """The call comes to the operation, which says what is missing."""
+def test_an_operation_without_a_function_is_called_by_the_one_for_all_such() -> None:
+    """By its own name it is understood as well; the history has the form that is on offer."""
     request = prompt().model_copy(update={"known": prompt().operations, "operations": ()})
-    assert len(codec_tools.encode(request).tools) == 1
+    names = [tool["function"]["name"] for tool in codec_tools.encode(request).tools]
+    assert names == ["decide", "operation"]
+    named = {"name": "file_ops.read_file", "args": json.dumps({"path": "a"})}
+    nested = {**named, "args": {"path": "a"}}
+    for written in (named, nested):
+        call = NativeCall("w1", "operation", [json.dumps(written)])
+        (made,) = decoded(request, call).decision.actions
+        assert (made.operation, made.args) == ("file_ops.read_file", {"path": "a"})
     assert [a.operation for a in decoded(request, READ).decision.actions] == ["file_ops.read_file"]
+    sent = codec_tools.encode(request.model_copy(update={"history": (user("x"), said(MADE))}))
+    called, *_ = [c["function"] for m in sent.messages for c in m.get("tool_calls", ())
+                 if c["function"]["name"] == "operation"]  # fmt: skip
+    assert json.loads(called["arguments"])["name"] == MADE.actions[0].operation
 
 
 def completion_of() -> Completion:
@@ -262,14 +271,14 @@ def test_content_alone_is_an_answer_that_is_done() -> None:
     assert read.decision.reply == "Hello."
 
 
-def test_calls_without_decide_go_on_unless_they_change_something() -> None:
+def test_calls_without_decide_are_not_stated_and_go_on() -> None:
     """Covers S4-58."""
-    read = decoded(prompt(), READ)
-    assert read.problems == ()
-    assert read.decision.next_step is NextStep.CONTINUE
-    assert read.decision.goal_consistency.ok is None
-    assert decoded(prompt(), READ, WRITE).problems
-    assert decoded(prompt(), judged(), READ, WRITE).problems == ()
+    for calls in ((READ,), (READ, WRITE)):
+        read = decoded(prompt(), *calls)
+        assert read.problems == ()
+        assert len(read.decision.actions) == len(calls)
+        assert read.decision.next_step is NextStep.CONTINUE
+        assert read.decision.goal_consistency.ok is None
 
 
 @pytest.mark.parametrize(

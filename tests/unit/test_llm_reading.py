@@ -17,6 +17,7 @@ from duckflow_tui.state.decision import NextStep, PromptPattern, Reading, TurnDe
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import Prompt
+from duckflow_tui.tools.operation import default_registry
 
 
 def read(data: JsonObject) -> tuple[TurnDecision, Reading]:
@@ -86,20 +87,13 @@ def test_a_no_in_either_check_marks_the_decision() -> None:
     assert reader.problems == []
 
 
-def test_missing_checks_are_repaired_only_before_side_effects() -> None:
+@pytest.mark.parametrize("operation", ["file_ops.read_file", "file_ops.write_file"])
+def test_missing_checks_are_not_stated_and_stop_nothing(operation: str) -> None:
     """Covers S4-58."""
-    bare = {"reply": "x"}
-    made, reader = read({**bare, "actions": [action("file_ops.read_file")]})
+    made, reader = read({"reply": "x", "actions": [action(operation)]})
     assert reader.problems == []
     assert made.goal_consistency.ok is None
-    _, reader = read({**bare, "actions": [action("file_ops.write_file")]})
-    assert len(reader.problems) == 1
-    assert "goal_consistency and constraint_check" in reader.problems[0]
-    assert "file_ops.write_file" in reader.problems[0]
-    _, reader = read(
-        {**decision(constraint_check="perhaps"), "actions": [action("file_ops.write_file")]}
-    )
-    assert reader.problems[0].startswith("constraint_check must be stated")
+    assert len(made.actions) == 1
 
 
 @pytest.mark.parametrize(
@@ -363,3 +357,50 @@ def test_the_model_never_writes_what_is_ours() -> None:
     assert made.decision_id == "llm_1"
     assert "mine" not in (made.actions[0].call_id, made.actions[0].wire_id)
     assert len(reader.warnings) == 3
+
+
+FOREIGN: list[tuple[str, JsonObject, str, JsonObject]] = [
+    ("Read", {"file_path": "a", "offset": 10, "limit": 5},
+     "read_file", {"path": "a", "start_line": 10, "end_line": 14}),
+    ("read_file", {"file_path": "a"}, "read_file", {"path": "a"}),
+    ("Edit", {"file_path": "a", "old_string": "x", "new_string": "y", "replace_all": True},
+     "edit_file", {"path": "a", "edits": [{"old": "x", "new": "y", "all": True}]}),
+    ("MultiEdit", {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y"}]},
+     "edit_file", {"path": "a", "edits": [{"old": "x", "new": "y"}]}),
+    ("replace", {"file_path": "a", "old_string": "x", "new_string": "y", "instruction": "z"},
+     "edit_file", {"path": "a", "edits": [{"old": "x", "new": "y"}]}),
+    ("Write", {"file_path": "a", "content": "x"}, "write_file", {"path": "a", "content": "x"}),
+    ("Grep", {"pattern": "x.*", "path": "src", "output_mode": "content"},
+     "search_text", {"pattern": "x.*", "path": "src", "regex": True}),
+    ("glob", {"pattern": "**/*.py"}, "find_files", {"glob": "**/*.py"}),
+    ("LS", {"path": "src"}, "list_dir", {"path": "src"}),
+    ("str_replace_editor", {"command": "view", "path": "a", "view_range": [1, 20]},
+     "read_file", {"path": "a", "start_line": 1, "end_line": 20}),
+    ("str_replace_editor", {"command": "str_replace", "path": "a", "old_str": "x", "new_str": "y"},
+     "edit_file", {"path": "a", "edits": [{"old": "x", "new": "y"}]}),
+    ("str_replace_based_edit_tool", {"command": "create", "path": "a", "file_text": "x"},
+     "write_file", {"path": "a", "content": "x"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "given", "ours", "args"), FOREIGN)
+def test_a_call_in_the_words_of_another_tool_is_taken_for_ours(
+    name: str, given: JsonObject, ours: str, args: JsonObject
+) -> None:
+    registry = default_registry()
+    reader = reading_of(Prompt(system="", operations=registry.specs()), CountingIds())
+    made = reader.decision("llm_1", {"reply": "x", "actions": [action(name, args=given)]})
+    assert reader.problems == []
+    assert [(a.operation, a.args) for a in made.actions] == [(f"file_ops.{ours}", args)]
+    assert registry.argument_problem(made.actions[0].operation, made.actions[0].args) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("str_replace_editor", {"command": "insert", "path": "a", "new_str": "x"}), ("todo", {})],
+)
+def test_where_none_of_ours_is_meant_the_answer_names_ours(name: str, given: JsonObject) -> None:
+    reader = reading_of(Prompt(system="", operations=default_registry().specs()), CountingIds())
+    made = reader.decision("llm_1", {"reply": "x", "actions": [action(name, args=given)]})
+    assert made.actions == ()
+    assert "file_ops.edit_file" in reader.problems[0]

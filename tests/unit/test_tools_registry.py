@@ -156,14 +156,15 @@ def test_wrong_arguments_are_named_one_by_one() -> None:
     "value",
     [
         "{{previous_result}}",
-        "src/{{ task_1.path }}",
+        "{{city}}",
+        "{{get_ip_location.city}}",
+        "<city from step 1>",
         "{{Output}}",
         "ref:task_2",
         "${previous.path}",
         "<result_of_task_1>",
         "{{ previous_result.items[0] }}",
-        "copy {{step2.result}} there",
-        "SELECT * FROM t WHERE id = {{call-3}}",
+        "${step1.city}",
         "{{task_read.output}}",
         "${last_output}",
         "{{step}}",
@@ -182,7 +183,9 @@ def test_references_are_found_in_any_depth(value: str) -> None:
         *(
             "{{cookiecutter.slug}}/setup.py",
             "render {{ user.name }} as HTML",
-            "{{.Names}}",
+            "copy {{step2.result}} there",
+            "src/{{ task_1.path }}",
+            "<div>from here</div>",
             "${CI}",
             "templates/{{action}}.html",
             "{{ task_name }}/{{step}}.md",
@@ -198,6 +201,13 @@ def test_references_are_found_in_any_depth(value: str) -> None:
 def test_values_are_no_references(value: str) -> None:
     """Covers S3-18."""
     assert references({"a": value}, frozenset()) == []
+
+
+@pytest.mark.parametrize("name", ["content", "pattern", "query", "sql"])
+def test_in_contents_patterns_and_queries_braces_are_text(name: str) -> None:
+    """Covers S3-18."""
+    assert references({name: "{{city}}"}, frozenset()) == []
+    assert references({"place": "{{city}}"}, frozenset()) == ["place: {{city}}"]
 
 
 def test_content_of_files_may_say_anything() -> None:

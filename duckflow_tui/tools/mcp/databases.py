@@ -9,17 +9,8 @@ from typing import Final, Literal
 #: Tools of servers for sqlite, postgres and mysql that tell what a table consists of.
 SCHEMA_TOOLS: Final = ("describe_table", "get_object_details", "get_table_schema", "table_schema")
 
-#: Tools of the same servers that take a query.
-QUERY_TOOLS: Final = (
-    "read_query",
-    "write_query",
-    "execute_sql",
-    "execute_query",
-    "run_query",
-    "sql_query",
-    "mysql_query",
-    "query",
-)
+#: Arguments in which a tool of such a server takes a query.
+QUERIES: Final = frozenset({"sql", "query"})
 
 #: What such a server, which calls no failure an error, begins the text of one with.
 FAILED: Final = ("Database error: ", "Error: ")

@@ -15,7 +15,7 @@ from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, operation_n
 from duckflow_tui.tools.mcp.connection import ConnectionFailed, ServerParts, result_text
 from duckflow_tui.tools.mcp.databases import (
     FAILED,
-    QUERY_TOOLS,
+    QUERIES,
     SCHEMA_TOOLS,
     made_by,
     plain_name,
@@ -227,8 +227,10 @@ class McpServers:
         """
         config, asked = server.config, offered.tool.name
         schema_tool = _schema_tool(server)
-        known_query = (config.query_tool,) if config.schema_tool else QUERY_TOOLS
-        if not schema_tool or asked not in known_query:
+        queries = not QUERIES.isdisjoint(args.values)
+        if config.schema_tool:
+            queries = asked == config.query_tool
+        if not (schema_tool and queries) or asked == schema_tool:
             return
         schema = operation_name(server.name, schema_tool)
         known, all_known, read = set[str](), False, False
