@@ -111,7 +111,7 @@ def test_the_markdown_fits_a_pull_request_and_holds_no_secret() -> None:
     text = decisions_markdown(state, EN, lambda said: said.replace("hunter2", "[redacted]"))
     lines = text.splitlines()
     assert lines[0] == "## Decisions"
-    assert lines[2].startswith("asked 3 · approved 2 (67 %) · refused 1 · unasked 3")
+    assert lines[2].startswith("asked 3 · approved 2 (67 %) · refused 1 · auto-allowed 3")
     assert "| edit | 3 | 2 | 1 | 2 | 0 | 1 |" in lines
     row = next(line for line in lines if "three" in line)
     assert row.startswith(

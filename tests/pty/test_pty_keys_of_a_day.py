@@ -124,9 +124,9 @@ def test_a_days_loop_costs_few_keys(
                 pressed.allow(title, key)
             terminal.until(lambda: "adds up now" in terminal.text or "to decide" in terminal.text)
             weak(terminal)
-            terminal.sees("It adds up now.", " unasked, ", "auto-allowed: ")
+            terminal.sees("It adds up now.", " auto-allowed, ", "auto-allowed: ")
             terminal.type("\x0f")  # the rows of the work
-            terminal.sees("in the sandbox, unasked")
+            terminal.sees("auto-allowed in the sandbox")
         sent = str(server.endpoint.of("main")[-1].json)
     assert "FAILED (failures=1)" in sent
     assert "total.py |" in sent

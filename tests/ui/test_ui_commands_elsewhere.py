@@ -76,13 +76,13 @@ def test_every_command_of_another_program_leads_to_one_of_ours(name: str) -> Non
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("/add-dir ../other", "a gate that names it"),
+        ("/add-dir ../other", "an approval that names it"),
         ("/terminal-setup", "Ctrl+J is a new line"),
         ("/init: please", "AGENTS.md"),
         ("/setings", "Did you mean /settings?"),
         ("/theem dark", "Did you mean /theme?"),
         ("/qqqq1-x", "There is no command /qqqq1-x"),
-        ("/add-dir\n../other", "a gate that names it"),
+        ("/add-dir\n../other", "an approval that names it"),
         ("/undo.", "Did you mean /undo?"),
         ("/help。", "Did you mean /help?"),
         ("/ヘルプ", "There is no command /ヘルプ"),

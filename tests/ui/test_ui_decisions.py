@@ -65,7 +65,7 @@ async def test_the_newest_decision_comes_first_with_who_decided_and_how_often(
             *("by rule", "yours", "revoked", "by --allow", "denied", "refused", "approved"),
             *("by rule", "rule", "approved", "rule", "mode", "rule"),
         ]
-        often = "asked 3 · approved 2 (67 %) · refused 1 · unasked"
+        often = "asked 3 · approved 2 (67 %) · refused 1 · auto-allowed"
         assert f"{often} 3 · denied 1 · undone 1 › type to filter" in text(app)
         assert f"edit: {often} 2 · undone 1" in text(app)
 
@@ -78,8 +78,8 @@ async def test_the_newest_decision_comes_first_with_who_decided_and_how_often(
         ("by rule", ["8", "2"]),
         ("undone", ["3"]),
         ("approved", ["3", "1"]),
-        ("unasked", ["8", "6", "2"]),
-        ("asked", ["8", "6", "4", "3", "2", "1"]),
+        ("auto-allowed", ["8", "6", "2"]),
+        ("asked", ["4", "3", "1"]),
         ("2025-06-15 names.py", ["4"]),
         ("names.py", ["4"]),
         ("edit step 2", ["2"]),
@@ -146,7 +146,7 @@ async def test_rules_say_where_they_are_from_and_how_often_each_was_used(
         assert not any("src/shop/cart.py" in r and "used" in r for r in rows)  # revoked
         assert "set at 14:56" in next(r for r in rows if "standard mode" in r and "set" in r)
         await pilot.press("down")
-        assert "your key at a gate of this session" in text(app)
+        assert "your key at an approval" in text(app)
 
 
 @pytest.mark.parametrize(

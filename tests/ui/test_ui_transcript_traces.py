@@ -20,7 +20,7 @@ from duckflow_tui.state.usage import LiveReply
         ({"answer": answer(GateChoice.ONCE), "gate": gate()}, "+1 −1 · allowed once"),
         ({"answer": answer(GateChoice.SESSION), "gate": gate()}, "allowed for this session"),
         ({"allowed": "granted"}, "allowed by an earlier answer"),
-        ({"allowed": "trusted"}, "not asked (trusted mode)"),
+        ({"allowed": "trusted"}, "auto-allowed (trusted mode)"),
     ],
 )
 async def test_a_consent_leaves_its_trace(fields: dict[str, object], said: str) -> None:

@@ -235,7 +235,7 @@ def test_a_filter_looks_at_all_words_of_a_decision() -> None:
     assert "step " not in text
     assert "step 2" in searched(state, entry(step_id=FIX), EN)
     unasked = searched(state, entry(AuditKind.RULE, subject="x", outcome="ok"), EN)
-    assert "unasked" in unasked
+    assert "auto-allowed" in unasked
     assert "undone" not in unasked
     assert "1970" not in unasked  # no time is known
     neither = searched(state, entry(AuditKind.OWN), EN)
@@ -245,7 +245,7 @@ def test_a_filter_looks_at_all_words_of_a_decision() -> None:
 def test_figures_name_only_what_happened() -> None:
     assert figures(AuditCounts(), EN) == "asked 0"
     assert figures(AuditCounts(unasked=2, denied=1, undone=3), EN) == (
-        "asked 0 · unasked 2 · denied 1 · undone 3"
+        "asked 0 · auto-allowed 2 · denied 1 · undone 3"
     )
     assert (
         figures(AuditCounts(asked=3, approved=2), EN) == "asked 3 · approved 2 (67 %) · refused 0"

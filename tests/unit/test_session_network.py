@@ -42,7 +42,7 @@ def test_what_a_host_is_contacted_for_is_named(fields: dict[str, Any], use: str)
 def test_what_made_the_program_contact_a_host_is_named() -> None:
     assert facts(setting="endpoints.a.base_url")["setting"] == "endpoints.a.base_url"
     assert "to choose a model" in facts(use="list")["setting"]
-    assert "your key at a gate" in facts(use="command")["setting"]
+    assert "your key at an approval" in facts(use="command")["setting"]
     demo = AgentState()
     demo.session = demo.session.replace(demo=True)
     assert facts(demo, setting="--base-url")["setting"] == "--demo"
