@@ -43,6 +43,9 @@ _BEGINNING: Final = re.compile(
 )
 #: No key begins so: what does not become a whole sequence is dropped.
 _FRAGMENT: Final = re.compile(rb"\x1b\[(?:M[ -\xff]{0,2}|[ -?]+)|" + _STRING + rb"(?:\x1b\Z)?")
+#: What goes on a sequence that was cut behind its Esc. Any other character behind an Esc that came
+#: by itself was typed: a terminal writes Alt and a character at once.
+_GOES_ON: Final = b"[O]P_\x1b"
 #: What follows the Esc of a cut sequence, and what nobody types at once.
 _TAIL: Final = re.compile(rb"\[[0-?A-Z]|\]\d+;|P[\d;]*[!$+>]|_G")
 #: A reply, or a key of the protocol in which Esc is a sequence of its own.
@@ -72,12 +75,15 @@ class TerminalInput:
         """The events that are complete with these bytes."""
         if not data:
             return []
-        if self._escaped_at + SEQUENCE_SILENCE >= now and _TAIL.match(data):
+        found: list[Message] = []
+        if self._may_be_escape_key and data[0] not in _GOES_ON:
+            found = self._take(waits=False)
+        elif self._escaped_at + SEQUENCE_SILENCE >= now and _TAIL.match(data):
             self._bytes += b"\x1b"
         self._escaped_at = float("-inf")
         self._came_at = now
         self._bytes += data
-        return self._take(waits=True)
+        return found + self._take(waits=True)
 
     def wait(self, now: float) -> float | None:
         """Seconds until ``tick`` may bring something if nothing is sent; None for never."""
@@ -101,12 +107,15 @@ class TerminalInput:
     def _silence(self) -> float:
         if self._in_paste:
             return PASTE_SILENCE
-        may_be_key = self._is_escape and not self._knows_escape
-        return constants.ESCAPE_DELAY if may_be_key else SEQUENCE_SILENCE
+        return constants.ESCAPE_DELAY if self._may_be_escape_key else SEQUENCE_SILENCE
 
     @property
     def _is_escape(self) -> bool:
         return bytes(self._bytes) == b"\x1b"
+
+    @property
+    def _may_be_escape_key(self) -> bool:
+        return self._is_escape and not self._knows_escape
 
     def _take(self, *, waits: bool) -> list[Message]:
         """The events of the bytes so far; ``waits`` keeps what may be the beginning of one."""

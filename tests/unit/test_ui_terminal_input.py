@@ -161,6 +161,13 @@ def test_behind_an_escape_that_came_alone_no_text_is_left(sent: bytes) -> None:
     assert heard(b"\x1b", 0.3, sent[1:]) == [("escape", "\x1b"), *heard(sent)]
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.02, 0.08, 0.3])
+@pytest.mark.parametrize("text", ["h", "1", "日", "/", " ", "\r"])
+def test_what_is_typed_right_behind_an_escape_takes_it_not_away(text: str, pause: float) -> None:
+    """A terminal writes Alt and a character at once; the Esc key comes by itself."""
+    assert heard(b"\x1b", pause, text.encode()) == [("escape", "\x1b"), *heard(text.encode())]
+
+
 def test_what_is_pasted_in_pieces_is_one_paste() -> None:
     pieces = (b"\x1b[200~hello", 0.3, b" world \x1b[2", 0.3, b"01~!")
     assert heard(*pieces) == [("paste", "hello world "), ("exclamation_mark", "!")]
