@@ -6,38 +6,53 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
 from pydantic.fields import FieldInfo
 
+from duckflow_tui.commands import COMMANDS
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.manual import page_path, read_page
 from duckflow_tui.settings import Settings, choices_of, limits_of, listed
 from duckflow_tui.tools.mcp.config import McpServerConfig
-from duckflow_tui.ui.bindings import KEYS
+from duckflow_tui.ui.bindings import KEYS, Surface, keys_of
 from duckflow_tui.words.catalogue import Catalogue
 
 #: The list begins with the first heading of this level; pages have no other.
 HEADING: Final = "\n### "
 LISTS: Final = ("keys", "settings")
+_HEADS: Final = {
+    "en": ("| key | does |", "| command | does |"),
+    "ja": ("| キー | 動作 |", "| コマンド | 動作 |"),
+}
 _FROM_TO: Final = {"en": "{low:,} to {high:,}.", "ja": "{low:,} から {high:,}。"}
 _CHOICES: Final = {"en": (", ", "."), "ja": ("、", "。")}
 _REQUIRED: Final = {"en": "required", "ja": "必須"}
 
 
 def keys_list(language: str) -> str:
-    """Every key of the registry, a table for each place, with the words that F1 shows."""
+    """Every key of the registry, a table for each place, then every command, with the words that
+    F1 and the palette show.
+    """
     say = Catalogue(language)
-    head = "| key | does |" if language == "en" else "| キー | 動作 |"
-    parts: list[str] = []
-    for surface, keys in groupby(KEYS, lambda key: key.surface):
-        rows = [f"### {say(f'keys.surface.{surface}')}", "", head, "| --- | --- |"]
-        for key in keys:
-            label = key.label.replace("\\", "\\\\").replace("|", "\\|")
-            rows.append(f"| {label} | {say(key.text)} |")
-        parts.append("\n".join(rows))
+    key_head, command_head = _HEADS[language]
+    surfaces: tuple[Surface, ...] = tuple(dict.fromkeys(key.surface for key in KEYS))
+    parts = [
+        _table(
+            say(f"keys.surface.{surface}"),
+            key_head,
+            [(_in_table(key.label), say(key.text)) for key in keys_of(surface)],
+        )
+        for surface in surfaces
+    ]
+    commands = [
+        (", ".join(f"`/{name}`" for name in (command.name, *command.also)), say(command.text))
+        for command in COMMANDS
+    ]
+    parts.append(_table(say("pick.palette"), command_head, commands))
     return "\n\n".join(parts) + "\n"
 
 
@@ -65,6 +80,15 @@ def with_list(topic: str, language: str) -> str:
         raise ValueError(f"{page_path(topic, language)} has no line that begins with ###")
     made = keys_list(language) if topic == "keys" else settings_list(language)
     return f"{text[: at + 1]}{made}"
+
+
+def _table(heading: str, head: str, rows: Sequence[tuple[str, str]]) -> str:
+    lines = [f"| {first} | {_in_table(second)} |" for first, second in rows]
+    return "\n".join([f"### {heading}", "", head, "| --- | --- |", *lines])
+
+
+def _in_table(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|")
 
 
 def _assignment(name: str, field: FieldInfo, language: str) -> str:
