@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,24 @@ def test_an_unknown_page_names_the_nearest_and_all_there_are() -> None:
     assert (refused.returncode, refused.stdout) == (USAGE_ERROR, "")
     assert "Nearest: settings. Pages: start, models" in refused.stderr
     assert "\x1b" not in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "CONTRIBUTING.md"])
+def test_files_and_functions_that_are_named_exist(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    listed = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True, check=False
+    ).stdout.split()
+    files = listed or [str(path.relative_to(ROOT)) for path in ROOT.rglob("*.*")]
+    wrong: list[str] = []
+    for word in re.findall(r"`([\w/*.]+\.(?:py|toml|md|tcss)(?::[\w.]+)?)`", text):
+        path, _, symbol = word.partition(":")
+        found = [file for file in files if fnmatch(f"/{file}", f"*/{path}")]
+        member = symbol.rpartition(".")[2]
+        is_defined = not symbol or any(
+            re.search(rf"\b(?:def|class) {member}\b", (ROOT / file).read_text(encoding="utf-8"))
+            for file in found
+        )
+        if not (found and is_defined):
+            wrong.append(word)
+    assert wrong == []
