@@ -25,6 +25,10 @@ def test_the_program_says_its_version(program: smoke.Program) -> None:
     smoke.says_its_version(program, __version__)
 
 
+def test_the_program_brings_its_manual(program: smoke.Program) -> None:
+    smoke.prints_its_manual(program)
+
+
 def test_the_trusted_demo_changes_a_file(program: smoke.Program) -> None:
     smoke.changes_a_file_when_trusted(program)
 

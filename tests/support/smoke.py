@@ -14,6 +14,9 @@ from typing import Any, Final
 from support.prepared import is_prepared, run_program
 from support.pty import Terminal
 
+from duckflow_tui.glance import LANGUAGES
+from duckflow_tui.manual import read_page
+
 REQUEST: Final = "The total is wrong when two discounts apply. Find out why and fix it."
 FIXED: Final = Path("src/shop/pricing.py")
 DEADLINE: Final = 60.0  # seconds for a run without a screen
@@ -68,6 +71,13 @@ class Program:
             check=False,
             timeout=DEADLINE,
         )
+
+
+def prints_its_manual(program: Program) -> None:
+    """The manual of each language comes with the program."""
+    for language in LANGUAGES:
+        done = program.run("help", "settings", "--lang", language)
+        assert (done.returncode, done.stdout) == (0, read_page("settings", language)), done
 
 
 def says_its_version(program: Program, version: str) -> None:
