@@ -64,7 +64,7 @@ def build(
     """
     settings = choice.settings
     redact = choice.redact
-    notices = Notices(store, random_id)
+    notices = Notices(store, random_id, redact)
     led = (os.environ.get(name) for name in ("GIT_DIR", "GIT_COMMON_DIR"))
     repositories = (Path(choice.workspace, place) for place in led if place)
     workspace = Workspace(

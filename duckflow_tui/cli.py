@@ -11,6 +11,7 @@ import os
 import sys
 
 from duckflow_tui.glance import LANGUAGES, MODES, PROTOCOLS, SANDBOXES, THEMES, glance, language_of
+from duckflow_tui.output import guard_streams, output_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from duckflow_tui.ui.first_frame import FirstFrame
     from duckflow_tui.words.catalogue import Catalogue
 
+FAILED: Final = 1
 USAGE_ERROR: Final = 2  # also wrong settings
 INTERRUPTED: Final = 130  # by SIGINT, before there was a turn to stop
 UNREAD: Final = 141  # what was written is read by nobody, as after SIGPIPE
@@ -36,39 +38,76 @@ NAMED: Final = (["sessions"], ["replay"], ["doctor"], ["models"], ["help"])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program; returns its exit status."""
+    """Run the program; returns its exit status. Whatever breaks ends in a sentence here."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    frame = None
+    guard_streams()
     try:
-        frame = _first_frame(arguments)
-        try:
-            status, drawn = _run(arguments, frame)
-        finally:
-            sys.stdout.flush()  # the help too ends here, by an exception
+        status, drawn = _run_framed(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        if not _is_unread():
+    except SystemExit:  # of argparse, which says nothing of a help that could not be written
+        if (lost := output_error()) is None:
             raise
-        return UNREAD
-    finally:
-        if frame is not None:
-            frame.restore()
+        return _end_by(lost, arguments)
+    except Exception as error:  # noqa: BLE001 - the last place that can put it into words
+        return _end_by(error, arguments)
     return _leave(status) if drawn else status
 
 
-def _is_unread() -> bool:
-    """Whether nobody reads the output any more; what is left of it is then dropped."""
-    import select
+def _run_framed(arguments: Sequence[str]) -> tuple[int, bool]:
+    """``_run`` with the first frame, which is off the screen when this ends or raises."""
+    frame = _first_frame(arguments)
+    try:
+        return _run(arguments, frame)
+    finally:
+        if frame is not None:
+            frame.restore()
+        sys.stdout.flush()  # the help too ends here, by an exception
 
-    unread = False
-    for stream in (sys.stdout, sys.stderr):
-        pipe = select.poll()
-        pipe.register(stream.fileno(), 0)  # of a pipe without a reader the error is told anyway
-        if pipe.poll(0):
-            unread = True
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    return unread
+
+def _end_by(error: Exception, arguments: Sequence[str]) -> int:
+    """Say what ended the program; returns its exit status. An error that nothing foresaw is
+    recorded in the log, and raised where ``DUCKFLOW_DEBUG`` is set.
+    """
+    lost = output_error()
+    if isinstance(lost, BrokenPipeError):
+        return UNREAD
+    from duckflow_tui.flags import Unusable
+    from duckflow_tui.places import NoHome
+    from duckflow_tui.session.faults import SessionFault
+
+    say = _words(_language(arguments, {}))
+    if lost is not None:
+        return _refuse(say("cli.unwritten", error=lost.strerror or str(lost)), FAILED)
+    if isinstance(error, Unusable):
+        _say_problems(error.problems, say)
+        return _refuse(str(error))
+    if isinstance(error, SessionFault):
+        return _refuse(_fault_words(error, say))
+    if isinstance(error, NoHome):
+        return _refuse(say("cli.no_home"))
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # as ``getcwd`` raises it
+        return _refuse(say("cli.cwd_gone"))
+    return _refuse(_record(error, say), FAILED)
+
+
+def _record(error: Exception, say: Catalogue) -> str:
+    """Log an error that nothing foresaw; returns it in words."""
+    from contextlib import suppress
+
+    from duckflow_tui.places import Places, log_file
+    from duckflow_tui.session.faults import log_fault, open_log
+
+    if os.environ.get("DUCKFLOW_DEBUG"):
+        raise error
+    if not log_file():
+        with suppress(OSError):  # which may be the error
+            open_log(Places.find().state, ())
+    words = say.told(log_fault(error))
+    if isinstance(error, OSError) and error.strerror:
+        name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else ""
+        return say.of_system(": ".join(filter(None, (name, error.strerror))))
+    return words
 
 
 def _first_frame(arguments: Sequence[str]) -> FirstFrame | None:
@@ -85,8 +124,6 @@ def _first_frame(arguments: Sequence[str]) -> FirstFrame | None:
 
 def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]:
     """The exit status, and whether the app was on the screen."""
-    from pathlib import Path
-
     from duckflow_tui.places import Places, peek_ui
 
     places = Places.find()
@@ -117,11 +154,9 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
         return _refuse(_words(language)("cli.bad_context", given=args.context)), False
     if args.max_calls is not None and _count(args.max_calls) is None:
         return _refuse(_words(language)("cli.bad_max_calls", given=args.max_calls)), False
-    workspace = Path(args.dir).expanduser()
-    try:
-        workspace.absolute()
-    except OSError:  # it is relative to a folder that was deleted
-        return _refuse(_words(language)("cli.cwd_gone")), False
+    from duckflow_tui.command_line import folder_named
+
+    workspace = folder_named(args.dir)
     if args.resume is not None and (args.demo or args.no_session):
         return _refuse(_words(language)("resume.alone")), False
     if args.newest and (args.resume is not None or args.demo or args.no_session):
@@ -229,9 +264,9 @@ def _leave(status: int) -> NoReturn:
     os._exit(status)
 
 
-def _refuse(message: str) -> int:
+def _refuse(message: str, status: int = USAGE_ERROR) -> int:
     print(f"duckflow-tui: {message}", file=sys.stderr)
-    return USAGE_ERROR
+    return status
 
 
 def _say_problems(problems: Sequence[SettingProblem], say: Catalogue) -> None:
@@ -294,30 +329,18 @@ def _headless(args: argparse.Namespace, places: Places, workspace: Path, languag
 
     from duckflow_tui.compose import open_session
     from duckflow_tui.ending import Ending
-    from duckflow_tui.flags import Unusable
     from duckflow_tui.headless import HeadlessOptions, run
-    from duckflow_tui.session.faults import SessionFault
 
-    try:
-        choice = _choose(args, places, workspace, language)
-    except Unusable as refused:
-        _say_problems(refused.problems, say)
-        return _refuse(str(refused))
+    choice = _choose(args, places, workspace, language)
     _say_problems(choice.problems, say)
     if choice.endpoint_missing:
         from duckflow_tui.model_choice import settle
 
-        try:
-            choice, line = asyncio.run(settle(choice))
-        except Unusable as refused:
-            return _refuse(str(refused))
+        choice, line = asyncio.run(settle(choice))
         print(line, file=sys.stderr)
     options = HeadlessOptions(text, args.json, args.stream, args.sandboxed)
     ending = Ending()
-    try:
-        status = asyncio.run(run(lambda spawn: open_session(choice, spawn, ending), options, say))
-    except SessionFault as fault:
-        return _refuse(_fault_words(fault, say))
+    status = asyncio.run(run(lambda spawn: open_session(choice, spawn, ending), options, say))
     if ending.kept is not None:
         print(say("cli.demo_kept", path=str(ending.kept)), file=sys.stderr)
     if not args.json:  # whose first record names the session
@@ -338,15 +361,8 @@ def _interactive(
     # Threads that list files or import would each let a key wait for 5 ms, several times over.
     sys.setswitchinterval(0.001)
     from duckflow_tui.compose import Sessions
-    from duckflow_tui.flags import Unusable
 
-    try:
-        choice = _choose(args, places, workspace, language)
-    except Unusable as refused:
-        if frame is not None:
-            frame.restore()
-        _say_problems(refused.problems, _words(language))
-        return _refuse(str(refused))
+    choice = _choose(args, places, workspace, language)
     from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.session_host import AppOptions
 
@@ -378,7 +394,7 @@ def _interactive(
     ending, say = sessions.ending, _words(language)
     ending.settle()
     if ending.fault is not None:
-        return _refuse(_fault_words(ending.fault, say))
+        raise ending.fault
     if ending.kept is not None:
         print(say("cli.demo_kept", path=str(ending.kept)))
     _say_how(ending, args, workspace, say, sys.stdout)
@@ -424,7 +440,4 @@ def _say_how(
     """The last line: how the session is taken up again."""
     command = ending.command(workspace, _model_flags(args), named=args.dir != ".")
     if command:
-        try:
-            print(say("resume.how", command=command), file=out, flush=True)
-        except OSError:
-            return  # the terminal is gone
+        print(say("resume.how", command=command), file=out, flush=True)

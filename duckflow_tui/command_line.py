@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from duckflow_tui.words.catalogue import Catalogue
@@ -21,6 +23,13 @@ _MISTAKES: Final = {
     ),
     r"argument (?P<name>.*?): ignored explicit argument (?P<given>.*)": "none_expected",
 }
+
+
+def folder_named(given: str) -> Path:
+    """Return a folder that the command line names as an absolute path. Raises FileNotFoundError
+    without a name where it is relative to a working folder that was deleted.
+    """
+    return Path(os.path.expanduser(given)).absolute()
 
 
 class CommandParser(argparse.ArgumentParser):

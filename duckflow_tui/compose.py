@@ -146,7 +146,7 @@ def choose(
 ) -> SessionChoice:
     """Settle endpoints, roles, mode and limits; raises Unusable with a text for the user."""
     say = Catalogue(language)
-    if not flags.demo and not flags.workspace.is_dir():
+    if not flags.demo and not os.path.isdir(flags.workspace):
         raise Unusable(say("cli.not_a_folder", path=flags.workspace))
     loaded = load(places, environ)
     settings = loaded.settings
@@ -205,7 +205,7 @@ def _check_phases(loaded: Loaded) -> None:
         return
     try:
         PhaseTable.load(Path(phases.table).expanduser())
-    except (OSError, ValueError) as error:  # also what is not TOML, and what is no table
+    except (OSError, ValueError, RecursionError) as error:  # also what is no TOML, and no table
         detail = {"detail": one_line(str(error), 200)}
         loaded.problems.append(
             SettingProblem(phases.table, 0, "phases.table", "phase_table", detail)

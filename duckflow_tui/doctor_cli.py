@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
 import json
 import locale
 import os
@@ -14,9 +13,9 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple
 
-from duckflow_tui.command_line import CommandParser
+from duckflow_tui.command_line import CommandParser, folder_named
 from duckflow_tui.compose import SessionChoice, choose
 from duckflow_tui.flags import Flags, Unusable
 from duckflow_tui.glance import LANGUAGES
@@ -57,10 +56,11 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
     """What stands behind ``doctor`` on the command line; returns the exit status."""
     say = Catalogue(language)
     args = parser(say).parse_args(arguments)
-    cast("io.TextIOWrapper", sys.stdout).reconfigure(errors="replace")  # a finding, no fault
-    workspace = Path(args.dir).expanduser()
     flags = Flags(
-        workspace=workspace, base_url=args.base_url, model=args.model, api_key_env=args.api_key_env
+        workspace=folder_named(args.dir),
+        base_url=args.base_url,
+        model=args.model,
+        api_key_env=args.api_key_env,
     )
     checks: list[HealthCheck] = []
     for check in _Doctor(flags, places, language, say).checks(None):
@@ -183,7 +183,7 @@ class _Doctor:
     def _program(self, name: Literal["rg", "git"]) -> HealthCheck:
         from duckflow_tui.tools.commands import find_program
 
-        found = find_program(name, self._flags.workspace.absolute())
+        found = find_program(name, self._flags.workspace)
         if found is None:
             return self._made(name, "missing", "program.none", f"program.{name}_fix")
         try:
@@ -221,7 +221,7 @@ class _Doctor:
     def _disk(self) -> HealthCheck:
         folders: list[Path] = []
         for folder in dict.fromkeys(self._places.own_dirs):
-            there = next(path for path in (folder, *folder.parents) if path.exists())
+            there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
             if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
                 return self._made("disk", "broken", "disk.closed", "disk.closed_fix", path=folder)
             folders.append(there)

@@ -7,7 +7,9 @@ a colour or a word is corrected by the app's first drawing.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 
 TYPE_CHECKING = False
@@ -66,6 +68,23 @@ def glance(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) ->
     return Glance(language, theme or THEMES[0], title, demo=demo)
 
 
+def read_plain_file(path: str | os.PathLike[str], most: int) -> bytes:
+    """Read at most so many bytes of a file. Raises OSError, also for a pipe or a device, which
+    would be waited for.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            code = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+            words = os.strerror(code) if code == errno.EISDIR else "Not a regular file"
+            raise OSError(code, words, os.fspath(path))
+        with open(handle, "rb", closefd=False) as file:
+            return file.read(most)
+    finally:
+        os.close(handle)
+
+
 def language_of(setting: str, environ: Mapping[str, str] = os.environ) -> str:
     """``en`` or ``ja``; for anything else the first of LC_ALL, LC_MESSAGES, LANG decides."""
     if setting in LANGUAGES:
@@ -106,8 +125,8 @@ def _flags(arguments: Sequence[str]) -> dict[str, str] | None:
 def _ui_settings(environ: Mapping[str, str]) -> dict[str, str]:
     """The texts and truth values of ``[ui]``; to load ``tomllib`` takes longer than the frame."""
     try:
-        with open(settings_path(environ), "rb") as file:
-            lines = file.read(MAX_SETTINGS).decode("utf-8-sig", "replace").split("\n")
+        data = read_plain_file(settings_path(environ), MAX_SETTINGS)
+        lines = data.decode("utf-8-sig", "replace").split("\n")
     except (OSError, ValueError):
         return {}
     found: dict[str, str] = {}

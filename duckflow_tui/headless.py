@@ -17,12 +17,14 @@ from typing import Any, Final, NamedTuple, TextIO
 
 from duckflow_tui.commands import Invocation, parse, unknown
 from duckflow_tui.engine import Engine
+from duckflow_tui.output import PATIENCE_S, set_patience
 from duckflow_tui.safety.allow_rules import as_flags, rules_for
 from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.session.decisions import decisions_markdown
+from duckflow_tui.session.faults import log_fault
 from duckflow_tui.session.network import network_markdown
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Told, one_line
+from duckflow_tui.state.base import Told, describe_error, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import AssistantReplied, Level, NoticeAdded
 from duckflow_tui.state.goal import (
@@ -84,6 +86,7 @@ class TaskSpawn:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
         self.broken: BaseException | None = None
+        self.loop_broke = asyncio.Event()  # and whoever waits for it would wait for ever
 
     def __call__(self, coroutine: Coroutine[Any, Any, None], group: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine, name=group)
@@ -93,8 +96,11 @@ class TaskSpawn:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self.broken = task.exception()
+        if task.cancelled() or task.exception() is None:
+            return
+        self.broken = task.exception()
+        if task.get_name() != "task":  # who began a piece of work is told of its end
+            self.loop_broke.set()
 
     async def end(self) -> None:
         """Cancel what still runs and wait for it."""
@@ -104,7 +110,7 @@ class TaskSpawn:
 
 
 class Outlet:
-    """Writes to streams in a thread, so that a reader who does not read holds nothing up.
+    """Writes to a place in a thread, so that a reader who does not read holds nothing up.
 
     Who writes waits a moment, for what is lost to be known before the work goes on; not while
     earlier texts still wait.
@@ -134,6 +140,10 @@ class Outlet:
         if stream in self._lost:
             raise self._lost[stream]
 
+    def error_of(self, stream: TextIO) -> OSError | None:
+        """The error that a stream was lost by; None while it can be written."""
+        return self._lost.get(stream)
+
     def _run(self) -> None:
         while True:
             stream, text = self._texts.get()
@@ -143,6 +153,8 @@ class Outlet:
                     stream.flush()
                 except OSError as error:
                     self._lost[stream] = error
+                except Exception as error:  # noqa: BLE001 - the thread may not end unsaid
+                    self._lost[stream] = OSError(errno.EIO, describe_error(error))
             with self._guard:
                 self._waiting -= len(text)
                 if self._texts.empty():
@@ -153,26 +165,29 @@ async def run(
     open_engine: Callable[[TaskSpawn], AbstractAsyncContextManager[Engine]],
     options: HeadlessOptions,
     catalogue: Catalogue,
-    out: TextIO = sys.stdout,
-    err: TextIO = sys.stderr,
+    out: TextIO | None = None,
+    err: TextIO | None = None,
     leave: Callable[[int], None] = os._exit,
 ) -> int:
     """One turn; returns the exit status: 0 done, 1 failed or partial, 3 denied, 4 limit,
     5 a question to the user, 130 stopped, 143 after SIGTERM, 129 after SIGHUP.
 
-    After a signal it ends within three seconds: where something holds it up, ``leave`` ends the
-    process with that status.
+    ``out`` and ``err`` are the standard streams by default. Once the work is over, a reader that
+    reads nothing is waited for no longer than ``PATIENCE_S``. After a signal it ends within three
+    seconds: where something holds it up, ``leave`` ends the process with that status.
     """
-    turn = _Turn(catalogue, out, err, leave)
+    turn = _Turn(catalogue, out or sys.stdout, err or sys.stderr, leave)
+    set_patience(None)  # while work goes on, whoever reads may take their time
     try:
         async with open_engine(turn.spawn) as engine:
             status = await turn.run(engine, options)
         if isinstance(turn.printer, _JsonLines) and turn.printer.printing is not None:
             await asyncio.wait((turn.printer.printing,), timeout=READ_WITHIN)
     finally:
+        set_patience(PATIENCE_S)
         if turn.deadline is not None:
             turn.deadline.cancel()
-    if not turn.outlet.idle.is_set():  # after a signal; whoever flushed it now would wait for ever
+    if not turn.has_written():  # after a signal; whoever flushed it now would wait for ever
         leave(status)
     return status
 
@@ -185,6 +200,8 @@ class _Turn:
     ) -> None:
         self.spawn = TaskSpawn()
         self.outlet = Outlet()
+        one_place = out.isatty() and err.isatty()  # where the order of the two is seen
+        self._err_outlet = self.outlet if one_place else Outlet()
         self.deadline: threading.Timer | None = None  # after a signal
         self.printer: _JsonLines | _Words | None = None
         self._say = catalogue
@@ -199,7 +216,8 @@ class _Turn:
         if options.as_json:
             printer = _JsonLines(self.outlet, options.stream, self._out, engine.store.recorder)
         else:
-            printer = _Words(self.outlet, self._say, self._out, self._err)
+            one_place = self._err_outlet is self.outlet
+            printer = _Words(self.outlet, self._say, self._out, self._tell, one_place=one_place)
         self.printer = printer
         lost: list[OSError] = []  # the output, which nobody reads any more
         stopping = False
@@ -254,11 +272,14 @@ class _Turn:
                 works = await self._works_after(typed, engine, as_json=options.as_json)
                 if not works and not finished.done():
                     finished.set_result(EXIT_STATUS["done"])
-            await asyncio.wait((finished, chat), return_when=asyncio.FIRST_COMPLETED)
+            broken = asyncio.create_task(self.spawn.loop_broke.wait())
+            await asyncio.wait((finished, chat, broken), return_when=asyncio.FIRST_COMPLETED)
+            broken.cancel()
             # A loop that broke ends no turn any more.
             status = finished.result() if finished.done() else EXIT_STATUS["failed"]
         finally:
             await self.spawn.end()
+            set_patience(PATIENCE_S)
         if isinstance(printer, _JsonLines) and (printing := printer.printing) is not None:
             await asyncio.wait((printing, ended_by), return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait((printing,), timeout=READ_WITHIN)
@@ -266,18 +287,29 @@ class _Turn:
             if isinstance(error, OSError) and not lost:
                 lost.append(error)
         if self.spawn.broken is not None:
-            self._tell(self._say("headless.broken", error=repr(self.spawn.broken)))
-        written = asyncio.create_task(asyncio.to_thread(self.outlet.idle.wait))
+            self._tell(self._say.told(log_fault(self.spawn.broken)))
+        written = asyncio.create_task(asyncio.to_thread(self._wait_until_written))
         await asyncio.wait((written, ended_by), return_when=asyncio.FIRST_COMPLETED)
         if ended_by.done():
             await asyncio.wait((written,), timeout=READ_WITHIN)
         written.cancel()
         if ended_by.done():
             return 128 + ended_by.result()
-        if lost:
-            self._say_lost(lost[0])
-            return EXIT_STATUS["failed"]
-        return status
+        error = lost[0] if lost else self.outlet.error_of(self._out)
+        if error is None:
+            return status
+        if not isinstance(error, BrokenPipeError):  # a reader that has read enough, as ``head``
+            self._tell(self._say("headless.unwritten", error=error.strerror or str(error)))
+            await asyncio.to_thread(self._err_outlet.idle.wait, READ_WITHIN)
+        return EXIT_STATUS["failed"]
+
+    def has_written(self) -> bool:
+        """Whether all that was said is written, or cannot be."""
+        return self.outlet.idle.is_set() and self._err_outlet.idle.is_set()
+
+    def _wait_until_written(self) -> None:
+        self.outlet.idle.wait()
+        self._err_outlet.idle.wait()
 
     async def _works_after(self, typed: Invocation, engine: Engine, *, as_json: bool) -> bool:
         """Run a command of the table; whether the session works now. ``as_json``: the output is for
@@ -286,8 +318,11 @@ class _Turn:
         assert typed.command is not None
         if _prints(typed):
             text = await _text_of(typed, engine, self._say)
-            with contextlib.suppress(OSError):  # a reader that has read enough
-                self.outlet.write(self._err if as_json else self._out, text)
+            if as_json:
+                self._tell(text.rstrip("\n"))
+            else:
+                with contextlib.suppress(OSError):  # told at the end
+                    self.outlet.write(self._out, text)
             return False
         assert typed.command.act is not None
         work = typed.command.act(engine, typed.argument, self._told)
@@ -301,21 +336,10 @@ class _Turn:
             told = {n: self._say.told(v) if isinstance(v, Told) else v for n, v in params.items()}
             self._tell(self._say(key, **told))
 
-    def _say_lost(self, error: OSError) -> None:
-        """Say that the output is lost; a reader that has read enough, as ``head``, knows it."""
-        if not isinstance(error, BrokenPipeError):
-            self._tell(self._say("headless.unwritten", error=error.strerror or str(error)))
-        try:
-            self._out.flush()
-        except OSError:
-            # What is left in the buffer would fail once more when Python ends, with a traceback.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._out.fileno())
-            os.close(nowhere)
-
     def _tell(self, text: str) -> None:
+        """Say it on standard error. That this is lost is no reason to end the work."""
         with contextlib.suppress(OSError):
-            self.outlet.write(self._err, f"{text}\n")
+            self._err_outlet.write(self._err, f"{text}\n")
 
 
 def _why_not_now(typed: Invocation, state: AgentState) -> Told | None:
@@ -387,11 +411,21 @@ class _JsonLines:
 class _Words:
     """The turn's last reply on standard output, everything else on standard error."""
 
-    def __init__(self, outlet: Outlet, catalogue: Catalogue, out: TextIO, err: TextIO) -> None:
+    def __init__(
+        self,
+        outlet: Outlet,
+        catalogue: Catalogue,
+        out: TextIO,
+        tell: Callable[[str], None],
+        *,
+        one_place: bool,
+    ) -> None:
+        """``tell`` writes a line to standard error; ``one_place``: both are seen together."""
         self._outlet = outlet
         self._say = catalogue
         self._out = out
-        self._err = err
+        self._tell = tell
+        self._one_place = one_place
         self._held = ""  # a reply that may be the turn's last
         self._flags: dict[str, None] = {}  # that would have allowed what was denied
         self._narrated = ""  # the newest that was told before
@@ -450,8 +484,7 @@ class _Words:
             case TurnFinished(reply=reply, question=question):
                 if self._held != reply:
                     self._narrate()
-                one_place = self._out.isatty() and self._err.isatty()
-                if reply and not (one_place and reply == self._narrated):
+                if reply and not (self._one_place and reply == self._narrated):
                     self._outlet.write(self._out, f"{visible(reply)}\n")
                 asked = question is not None and question.text not in reply
                 rows = [question.text] if question is not None and asked else []
@@ -475,9 +508,6 @@ class _Words:
                 self._tell(self._say("headless.calls", calls=calls, tokens=tokens))
             case _:
                 pass
-
-    def _tell(self, text: str) -> None:
-        self._outlet.write(self._err, f"{text}\n")
 
     def _narrate(self) -> None:
         text, self._held = self._held, ""

@@ -5,16 +5,16 @@ are asked first; they are asked at no other time.
 from __future__ import annotations
 
 import asyncio
-import io
+import os
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, cast, get_args
+from typing import Final, get_args
 
 from duckflow_tui.command_line import CommandParser
 from duckflow_tui.compose import SessionChoice, choose
-from duckflow_tui.flags import Flags, Unusable
+from duckflow_tui.flags import Flags
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.llm.discovery import LIST_S, listed
 from duckflow_tui.llm.endpoints import Endpoint, resolve_key
@@ -27,25 +27,19 @@ from duckflow_tui.words.catalogue import Catalogue
 
 DONE: Final = 0
 FAILED: Final = 1  # an endpoint did not say, or what it said could not be kept
-UNUSABLE: Final = 2
 
 
 def run(arguments: Sequence[str], places: Places, language: str) -> int:
     """What stands behind ``models`` on the command line; returns the exit status."""
     say = Catalogue(language)
     args = parser(say).parse_args(arguments)
-    cast("io.TextIOWrapper", sys.stdout).reconfigure(errors="replace")
     flags = Flags(
-        workspace=Path.cwd(),
+        workspace=Path(os.sep),  # nothing is worked on
         base_url=args.base_url,
         model=args.model,
         api_key_env=args.api_key_env,
     )
-    try:
-        choice = choose(flags, places, language)
-    except Unusable as refused:
-        print(refused, file=sys.stderr)
-        return UNUSABLE
+    choice = choose(flags, places, language)
     known, status = KnownModels.load(choice.connections), DONE
     if args.refresh:
         for endpoint in {e.origin: e for e in choice.settings.endpoints.values()}.values():

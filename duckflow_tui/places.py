@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from duckflow_tui.glance import MAX_SETTINGS
+from duckflow_tui.glance import read_plain_file as read_plain_file
 
 APP: Final = "duckflow"
 FILE_NAME: Final = "settings.toml"
+
+
+class NoHome(Exception):
+    """The system knows no home of this user."""
 
 
 class Places(NamedTuple):
@@ -23,18 +28,23 @@ class Places(NamedTuple):
 
     @classmethod
     def find(cls, environ: Mapping[str, str] = os.environ) -> Places:
-        """The folders of this user on this system; none is created."""
+        """The folders of this user on this system; none is created. Raises NoHome, and OSError
+        where ``DUCKFLOW_HOME`` is relative to a folder that was deleted.
+        """
         home = environ.get("DUCKFLOW_HOME")
         if home:
-            root = Path(home).expanduser().absolute()
+            root = Path(os.path.expanduser(home)).absolute()
             return cls(root / "config", root / "data", root / "state")
         import platformdirs
 
-        return cls(
-            Path(platformdirs.user_config_dir(APP, appauthor=False)),
-            Path(platformdirs.user_data_dir(APP, appauthor=False)),
-            Path(platformdirs.user_state_dir(APP, appauthor=False)),
-        )
+        try:
+            return cls(
+                Path(platformdirs.user_config_dir(APP, appauthor=False)),
+                Path(platformdirs.user_data_dir(APP, appauthor=False)),
+                Path(platformdirs.user_state_dir(APP, appauthor=False)),
+            )
+        except RuntimeError as error:
+            raise NoHome from error
 
     @property
     def settings_file(self) -> Path:
@@ -62,21 +72,29 @@ def peek_ui(places: Places) -> dict[str, str]:
     For the language of a mistake on the command line; what counts is checked by ``settings.load``.
     """
     try:
-        with places.settings_file.open("rb") as file:
-            data = file.read(MAX_SETTINGS)
+        data = read_plain_file(places.settings_file, MAX_SETTINGS)
     except OSError:
         return {}
     import tomllib
 
     try:
         table = tomllib.loads(data.decode("utf-8-sig"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+    except (ValueError, RecursionError):  # no UTF-8, no TOML, or too deep
         return {}
     section = table.get("ui")
     if not isinstance(section, dict):
         return {}
     entries = cast("dict[str, Any]", section)
     return {key: value for key, value in entries.items() if isinstance(value, str)}
+
+
+def log_file() -> str:
+    """Return the path of the log that this process writes; empty where none can be written."""
+    import logging
+
+    handlers = logging.getLogger().handlers
+    files = (h for h in handlers if h.name == APP and isinstance(h, logging.FileHandler))
+    return next((file.baseFilename for file in files), "")
 
 
 AssetFolder = Literal["styles", "prompts"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,12 +13,11 @@ from duckflow_tui.command_line import CommandParser
 from duckflow_tui.glance import LANGUAGES, THEMES
 from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import find, places
 from duckflow_tui.session.replay import Tape, load_tape
 from duckflow_tui.sessions_cli import LISTED, USAGE_ERROR, refuse
 from duckflow_tui.state.base import one_line
-from duckflow_tui.ui.session_words import fault_words, named_rows
+from duckflow_tui.ui.session_words import named_rows
 from duckflow_tui.words.catalogue import Catalogue
 
 SLOWEST: Final = 0.25
@@ -34,10 +34,7 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
     path = _path(args.session, places.state, say)
     if path is None:
         return USAGE_ERROR
-    try:
-        tape = load_tape(path)
-    except SessionFault as fault:
-        return refuse(fault_words(fault, say))
+    tape = load_tape(path)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return refuse(say("cli.no_terminal"))
     return _show(tape, speed, args, places, language)
@@ -66,11 +63,11 @@ def _speed(text: str) -> float | None:
 
 def _path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
     """The file or the session's folder; None, once it is said why, where there is not one."""
-    named = Path(given).expanduser()
+    named = Path(os.path.expanduser(given))
     found = [*find(state_dir, given), *find(state_dir, given, trash=True)]
     if len(found) == 1:
         return found[0].path
-    if not found and (named.exists() or named.is_symlink() or "/" in given):
+    if not found and (os.path.lexists(named) or "/" in given):
         return named
     key = "replay.cli.several" if found else "replay.cli.unknown"
     refuse(say(key, given=visible_line(one_line(given, 80))))

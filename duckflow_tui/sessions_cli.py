@@ -14,7 +14,7 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
-from duckflow_tui.command_line import CommandParser
+from duckflow_tui.command_line import CommandParser, folder_named
 from duckflow_tui.flags import Unusable
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import Places
@@ -49,23 +49,12 @@ def run(arguments: Sequence[str], places: Places, redact: Redact, language: str)
     """What stands behind ``sessions`` on the command line; returns the exit status."""
     say = Catalogue(language)
     args = parser(say).parse_args(arguments)
-    try:
-        os.path.abspath(args.dir)
-    except OSError:  # it is relative to a folder that was deleted
-        return refuse(say("cli.cwd_gone"))
+    workspace = folder_named(args.dir)
     catalog = Catalog(places.state, redact=redact)
     try:
-        status = _Sessions(catalog, args, say).run()
-        sys.stdout.flush()
-        return status
-    except BrokenPipeError:  # whoever reads has seen enough; nothing more is flushed at the end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _Sessions(catalog, args, say, workspace).run()
     except SessionFault as fault:
         return refuse(fault_words(fault, say), FAILED)
-    except OSError as error:
-        reason = ": ".join(filter(None, (str(error.filename or ""), error.strerror or str(error))))
-        return refuse(say.of_system(reason), FAILED)
     finally:
         catalog.close()
 
@@ -89,11 +78,13 @@ def parser(say: Catalogue) -> CommandParser:
 
 
 class _Sessions:
-    def __init__(self, catalog: Catalog, args: argparse.Namespace, say: Catalogue) -> None:
+    def __init__(
+        self, catalog: Catalog, args: argparse.Namespace, say: Catalogue, workspace: Path
+    ) -> None:
         self._catalog = catalog
         self._args = args
         self._say = say
-        self._workspace = Path(os.path.realpath(Path(args.dir).expanduser()))
+        self._workspace = Path(os.path.realpath(workspace))
 
     def run(self) -> int:
         args = self._args

@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
-from duckflow_tui.glance import MAX_SETTINGS
+from duckflow_tui.glance import MAX_SETTINGS, read_plain_file
 from duckflow_tui.goals.pacemaker import BASES, FINAL_FALLBACK, MAX_LIMIT, MIN_LIMIT
 from duckflow_tui.llm.connections import Connections
 from duckflow_tui.llm.endpoints import LOOPBACK_PORTS, Endpoint, ModelRef, Roles, Temperatures
@@ -318,7 +318,7 @@ def load(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:
     if text:
         try:
             table = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
             line = int(found.group(1)) if (found := re.search(r"line (\d+)", str(error))) else 0
             _unread(loaded, path, "not_toml", line, detail=str(error))
         else:
@@ -369,8 +369,7 @@ def _check_roles(settings: Settings, roles_from: Mapping[str, _Layer]) -> None:
 
 def _read(path: Path, loaded: Loaded) -> str:
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_SETTINGS + 1)
+        raw = read_plain_file(path, MAX_SETTINGS + 1)
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -394,7 +393,7 @@ def _env_value(text: str) -> object:
     """A number, a truth value or a list where the text is one in TOML; else the text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return text
 
 

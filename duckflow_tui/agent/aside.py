@@ -51,6 +51,8 @@ class Aside(Thread):
             return  # said already
         except LlmError as error:
             self.parts.notices.error(f"llm.error.{error.code}", **error.params)
+        except Exception as error:  # noqa: BLE001 - whatever broke, the question is not left open
+            self.parts.notices.report_fault(error)
         finally:
             self._yield_floor()
 

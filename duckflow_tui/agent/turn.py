@@ -37,7 +37,7 @@ from duckflow_tui.tools.results import changed_files
 
 #: What the model is told where a call to it failed in the middle of the work.
 BROKE_OFF: Final = (
-    "The work broke off here, because a call to you failed. What was done before stays done: go on "
+    "The work broke off here, because something failed. What was done before stays done: go on "
     "from there, and do nothing of it again."
 )
 
@@ -102,10 +102,11 @@ class Turn(Thread):
                 self.parts.notices.say("turn.stopped", for_model="The user stopped the work here.")
                 await self._finish(TurnEnd("stopped", reason=BY_USER))
             raise
-        except Exception:
-            # Whatever broke, the turn must not be left open; the app's handler shows the error.
+        except Exception as error:  # noqa: BLE001 - whatever broke, the turn ends and says it
+            told = BROKE_OFF if decisions_of(self.store.state) else ""
+            what = self.parts.notices.report_fault(error, for_model=told)
+            self.parts.machine.set_status(Status.ERROR, what)
             await self._finish(TurnEnd("failed", Status.ERROR))
-            raise
 
     def leave(self) -> None:
         """The session is left as it stands: what is cancelled now can be taken up again."""

@@ -11,8 +11,8 @@ import errno
 import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Generator, Mapping
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, cast
 from urllib.parse import parse_qsl, urlsplit
@@ -40,11 +40,14 @@ from duckflow_tui.llm.transport import (
     BodyTooLarge,
     ForeignOrigin,
     Life,
+    Proxy,
+    WayClosed,
     open_http,
+    proxy_for,
     resolves_privately,
 )
 from duckflow_tui.llm.wire import MAX_LINE, EventReader, LineTooLong, read_chunk
-from duckflow_tui.state.base import Clock, JsonObject
+from duckflow_tui.state.base import Clock, JsonObject, describe_error
 
 _DONE: Final = b"[DONE]"
 _EVENT_STARTS: Final = (b"data:", b":", b"event:", b"id:", b"retry:", b"\xef\xbb\xbf")
@@ -53,6 +56,8 @@ _SHOWN: Final = 4096  # bytes that are looked at for what an error shows
 _SHOWN_MODELS: Final = 8  # of those that a server has
 _MB: Final = 1024 * 1024
 _END_S: Final = 0.1  # seconds that a body may take to end once its last word was said
+
+log = logging.getLogger("duckflow.llm")
 
 for _name in ("openai", "httpx2", "httpcore2"):
     # Their lines would hold request bodies, and a handler of theirs would draw over the screen.
@@ -70,11 +75,13 @@ class ChatClient:
         clock: Clock,
         patience: Patience,
         name: str = "",
+        proxy: Proxy | None = None,
     ) -> None:
         """``name`` is the variable that the key came from, empty without a key."""
         self._endpoint = endpoint
         self._key = (name, bool(name) and not may_carry_key(endpoint))
-        self.aclose = http.aclose  # closes the connections
+        self._http = http
+        self._proxy = proxy
         self._secrets = secrets
         self._clock = clock
         self._patience = patience
@@ -97,24 +104,35 @@ class ChatClient:
         patience: Patience,
         report: Report | None = None,
     ) -> ChatClient:
-        """A client whose address was checked; raises LlmError ``refused_url`` or ``bad_key``.
-        ``report`` hears what it sends and receives for a session.
+        """A client whose address was checked; raises LlmError. ``report`` hears what it sends and
+        receives for a session.
         """
         headers = _secret_headers(endpoint)
         secrets = (*((key,) if key else ()), *headers)
+        proxy = proxy_for(endpoint, environ)
         name = key_name(endpoint, environ) or ("headers" if headers else "")
         teller = FailureTeller(endpoint, "", secrets)
         if any(not value.isascii() or not value.isprintable() for value in secrets):
             raise teller.of("bad_key", setting="api_key_env")
-        if not endpoint.is_https and not is_loopback(endpoint.hostname):
-            try:
-                private = await resolves_privately(endpoint.hostname)
-            except OSError as error:
-                raise teller.of("not_found_host", _said(error), setting="base_url") from None
-            if not private:
-                raise teller.of("refused_url", endpoint.base_url, setting="base_url")
-        http = await open_http(endpoint, key, environ, patience.connect_s, report)
-        return cls(endpoint, http, secrets, clock, patience, name)
+        secrets += proxy.secrets if proxy else ()
+        teller = FailureTeller(endpoint, "", secrets)
+        with _raising_llm_error(teller, clock, proxy):
+            if not endpoint.is_https and not is_loopback(endpoint.hostname):
+                try:
+                    private = await resolves_privately(endpoint.hostname)
+                except (OSError, UnicodeError) as error:  # the latter for a name that no host has
+                    raise teller.of("not_found_host", _said(error), setting="base_url") from error
+                if not private:
+                    raise teller.of("refused_url", endpoint.base_url, setting="base_url")
+            http = await open_http(endpoint, key, environ, patience.connect_s, report)
+            return cls(endpoint, http, secrets, clock, patience, name, proxy)
+
+    async def aclose(self) -> None:
+        """Close the connections. What fails at that is logged: the answers have been read."""
+        try:
+            await self._http.aclose()
+        except Exception:
+            log.warning("connections to %s were not closed", self._endpoint.host, exc_info=True)
 
     async def stream(
         self, body: JsonObject, purpose: str, completion: Completion, observer: ReplyObserver
@@ -123,48 +141,46 @@ class ChatClient:
         model = str(body.get("model", ""))
         teller = FailureTeller(self._endpoint, model, self._secrets, *self._key)
         life = Life(observer, self._clock, self._endpoint, self._patience.silent_s)
-        try:
-            async with life.held():
-                answer = await self._sdk.post(
-                    "/chat/completions",
-                    cast_to=object,
-                    body=body,
-                    options={"headers": {PURPOSE_HEADER: purpose}},
-                    stream=True,
-                    stream_cls=AsyncStream[object],
-                )
-                async with aclosing(answer.response.aiter_bytes()) as pieces:
-                    await _Answer(completion, life, teller).read(answer.response, pieces)
-                    await _pass_the_end(pieces)
-        except TimeoutError as error:
-            if life.stalled is None:
-                raise self._broken(error, teller) from None
-            setting = "first_token_s" if completion.first_token_at is None else "idle_s"
-            stalled = teller.of("stalled", setting=setting)
-            stalled.seconds = life.stalled
-            raise stalled from None
-        except _FAULTS as error:
-            raise self._broken(error, teller) from None
-        finally:
-            completion.close()
-        if not (completion.ended or completion.finish):
-            raise teller.of("cut", "the stream ended without an end", retryable=True)
+        with _raising_llm_error(teller, self._clock, self._proxy):
+            try:
+                async with life.held():
+                    answer = await self._sdk.post(
+                        "/chat/completions",
+                        cast_to=object,
+                        body=body,
+                        options={"headers": {PURPOSE_HEADER: purpose}},
+                        stream=True,
+                        stream_cls=AsyncStream[object],
+                    )
+                    async with aclosing(answer.response.aiter_bytes()) as pieces:
+                        await _Answer(completion, life, teller).read(answer.response, pieces)
+                        await _pass_the_end(pieces)
+            except TimeoutError as error:
+                if life.stalled is None:
+                    raise
+                setting = "first_token_s" if completion.first_token_at is None else "idle_s"
+                stalled = teller.of("stalled", setting=setting)
+                stalled.seconds = life.stalled
+                raise stalled from error
+            finally:
+                completion.close()
+            if not (completion.ended or completion.finish):
+                raise teller.of("cut", "the stream ended without an end", retryable=True)
 
     async def listing(self, seconds: float) -> object:
         """What the server answers when asked for its models, within so many seconds, as JSON or
         as text. Raises LlmError.
         """
         teller = FailureTeller(self._endpoint, "", self._secrets, *self._key)
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._sdk.get("/models", cast_to=object)
-        except TimeoutError:
-            late = os.strerror(errno.ETIMEDOUT)
-            raise teller.of("connect", late, setting="base_url") from None
-        except _FAULTS as error:
-            raise self._broken(error, teller) from None
-        except (ValueError, RecursionError) as error:  # said to be JSON, and is none
-            raise teller.of("not_json", str(error), setting="base_url") from None
+        with _raising_llm_error(teller, self._clock, self._proxy):
+            try:
+                async with asyncio.timeout(seconds):
+                    return await self._sdk.get("/models", cast_to=object)
+            except TimeoutError as error:
+                late = os.strerror(errno.ETIMEDOUT)
+                raise teller.of("connect", late, setting="base_url") from error
+            except (ValueError, RecursionError) as error:  # said to be JSON, and is none
+                raise teller.of("not_json", str(error), setting="base_url") from error
 
     async def models(self, seconds: float) -> tuple[str, ...]:
         """The names of the models that the server lists, within so many seconds. Raises LlmError;
@@ -197,29 +213,60 @@ class ChatClient:
             shown = list(dict.fromkeys((*near, *names)))[:_SHOWN_MODELS]
             error.detail = escaped(", ".join(shown), self._secrets)
 
-    def _broken(self, error: BaseException, teller: FailureTeller) -> LlmError:
-        """The LlmError of whatever the client library or the transport raised."""
-        if isinstance(error, LlmError):
-            return error
-        if isinstance(error, BadStatus):
-            return teller.status(error.status, error.headers, error.body, self._clock.now())
-        if isinstance(error, BodyTooLarge):
+
+@contextmanager
+def _raising_llm_error(teller: FailureTeller, clock: Clock, proxy: Proxy | None) -> Generator[None]:
+    """Raise as an LlmError whatever else leaves the block, so that who asks a model has one kind
+    of failure to put into words; the cause is chained. A cancellation passes.
+    """
+    try:
+        yield
+    except LlmError:
+        raise
+    except Exception as error:
+        raise _llm_error_of(error, teller, clock, proxy) from error
+
+
+def _llm_error_of(
+    error: Exception, teller: FailureTeller, clock: Clock, proxy: Proxy | None
+) -> LlmError:
+    """The LlmError of whatever the client library or the transport raised."""
+    cause: BaseException = error
+    if isinstance(error, openai.APIError) and error.__cause__ is not None:
+        cause = error.__cause__
+    while isinstance(cause, BaseExceptionGroup):  # as a connection raises it
+        cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
+    words = _said(cause)
+    match cause:
+        case BadStatus():
+            return teller.status(cause.status, cause.headers, cause.body, clock.now())
+        case BodyTooLarge():
             return teller.of("too_large", f"{MAX_BODY // _MB} MB")
-        if isinstance(error, LineTooLong):
+        case LineTooLong():
             return teller.of("too_large", f"{MAX_LINE // _MB} MB")
-        if isinstance(error, ForeignOrigin):
-            return teller.of("redirect", str(error), setting="base_url")
-        cause = error.__cause__ if isinstance(error, openai.APIError) else error
-        words = _said(cause or error)
-        if isinstance(cause, httpx2.DecodingError):
+        case ForeignOrigin():
+            return teller.of("redirect", str(cause), setting="base_url")
+        case WayClosed():
+            made = teller.of(cause.code, _said(cause.__cause__ or cause))
+            made.setting = cause.variable
+            return made
+        case httpx2.DecodingError():
             return teller.of("not_json", words)
-        if _is_tls(cause):
+        case _ if _is_tls(cause):
             return teller.of("tls", words, setting="base_url")
-        if isinstance(cause, (httpx2.ConnectError, httpx2.ConnectTimeout)):
-            return teller.of("connect", words, setting="base_url", retryable=True)
-        if isinstance(cause, (httpx2.TransportError, OSError)):
+        case httpx2.ProxyError() | httpx2.ConnectError() | httpx2.ConnectTimeout():
+            if proxy is None:
+                return teller.of("connect", words, setting="base_url", retryable=True)
+            made = teller.of("proxy", words, retryable=not isinstance(cause, httpx2.ProxyError))
+            made.setting = proxy.variable
+            return made
+        case httpx2.TransportError() | OSError():
             return teller.of("cut", words, retryable=True)
-        return teller.of("connect", words, setting="base_url")
+        case openai.OpenAIError() | httpx2.HTTPError() | httpx2.InvalidURL():
+            return teller.of("connect", words, setting="base_url")
+        case _:
+            log.error("a request to %s failed in the program", teller.host, exc_info=error)
+            return teller.of("internal", describe_error(cause))
 
 
 def _said(error: BaseException) -> str:
@@ -244,19 +291,6 @@ class _Model(BaseModel):
 
 class _Models(BaseModel):
     data: list[_Model] | None  # of a server without any, such as Ollama when it is new
-
-
-_FAULTS: Final = (
-    LlmError,
-    BadStatus,
-    BodyTooLarge,
-    LineTooLong,
-    ForeignOrigin,
-    openai.OpenAIError,
-    httpx2.HTTPError,
-    httpx2.StreamError,
-    OSError,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +375,7 @@ async def _pass_the_end(pieces: AsyncIterator[bytes]) -> None:
     """Read the end of a body whose last word was said: only then the connection serves the next
     request too. A server that goes on, or lets us wait for the end, loses it.
     """
-    with suppress(TimeoutError, *_FAULTS):
+    with suppress(Exception):
         async with asyncio.timeout(_END_S):
             await anext(pieces, None)
 

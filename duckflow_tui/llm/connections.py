@@ -24,6 +24,7 @@ from typing import Annotated, Any, Final, Literal, Protocol, TypeVar, cast
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, field_validator
 
 from duckflow_tui.llm.endpoints import KEPT_KEY, Endpoint, ModelRef
+from duckflow_tui.places import read_plain_file
 from duckflow_tui.state.usage import Role
 
 FILE_NAME: Final = "connections.json"
@@ -432,8 +433,7 @@ def _put_aside(path: Path) -> Path:
 def _read_file(path: Path) -> bytes:
     """The bytes of a file, none where there is no file; raises OSError and ValueError."""
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
+        data = read_plain_file(path, MAX_FILE + 1)
     except FileNotFoundError:
         return b""
     if len(data) > MAX_FILE:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import importlib
+import os
 import re
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -302,7 +303,7 @@ async def _client(endpoint: Endpoint, key: str) -> AsyncGenerator[ChatClient]:
     from duckflow_tui.llm.client import ChatClient
 
     sent = key if key and may_carry_key(endpoint) else None
-    environ = {endpoint.api_key_env: key} if key else {}
+    environ = {**os.environ, endpoint.api_key_env: key} if key else os.environ
     client = await ChatClient.open(endpoint, sent, environ, SystemClock(), Patience())
     try:
         yield client

@@ -34,6 +34,10 @@ ErrorCode = Literal[
     "unloaded",  # the server has no model in memory, and loads none by itself
     "wait_asked",  # it takes requests again after ``seconds``, which are too many to wait here
     "responses_only",  # the model speaks another protocol of the same server
+    "proxy",  # of the environment; ``setting`` is its variable
+    "socks",  # it is one, for which the package is not installed
+    "certificates",  # those that a variable of the environment names cannot be read
+    "internal",  # a fault of this program, which is in its log
     "connect", "tls", "rate_limited", "quota", "server_error", "auth", "forbidden", "not_found",
     "bad_request", "context_overflow", "redirect", "html", "not_json", "too_large", "stalled",
     "cut", "empty", "filtered",
@@ -172,6 +176,11 @@ class FailureTeller:
     _secrets: tuple[str, ...]
     _key_name: str = ""  # the variable that the key came from
     _withheld: bool = False  # it may not be sent to this address
+
+    @property
+    def host(self) -> str:
+        """The host that is asked."""
+        return self._endpoint.host
 
     def of(
         self,

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import socket
 import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from itertools import chain
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import httpx2
 
@@ -28,6 +29,7 @@ from duckflow_tui.llm.endpoints import (
     origin_of,
     setting_of,
 )
+from duckflow_tui.llm.errors import ErrorCode
 from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.state.base import Clock
 from duckflow_tui.state.usage import HostContacted, HostUse, Waiting
@@ -42,6 +44,21 @@ ANTHROPIC: Final = "https://api.anthropic.com:443"
 _PASSED: Final = frozenset(
     {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding"}
 ) | {PURPOSE_HEADER.lower()}
+
+
+#: Where the library looks for certificates before it takes the system's, in this order.
+CERTIFICATE_VARIABLES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+class WayClosed(Exception):
+    """The environment says how an endpoint is reached, and that way cannot be opened. ``code`` is
+    the one of the error, ``variable`` the one to look at; the cause says why.
+    """
+
+    def __init__(self, code: Literal["proxy", "socks", "certificates"], variable: str) -> None:
+        super().__init__(variable)
+        self.code: ErrorCode = code
+        self.variable = variable
 
 
 class BodyTooLarge(Exception):
@@ -190,23 +207,44 @@ def own_headers(endpoint: Endpoint, key: str | None) -> dict[str, str]:
     return headers
 
 
-def proxy_for(endpoint: Endpoint, environ: Mapping[str, str]) -> str | None:
+class Proxy(NamedTuple):
+    """The proxy that requests go through, and the variable of the environment that names it."""
+
+    url: str
+    variable: str
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Its user with the password, and the password alone; empty without."""
+        user = self.url.partition("://")[2].rpartition("@")[0]
+        return tuple(filter(None, (user, user.partition(":")[2])))
+
+    @property
+    def address(self) -> str:
+        """Its host and port; raises ValueError where it has none."""
+        return origin_of(self.url).partition("://")[2]
+
+
+def proxy_for(endpoint: Endpoint, environ: Mapping[str, str]) -> Proxy | None:
     """The proxy of the environment, for https only: plain http stays in the private network."""
     if not endpoint.is_https or is_loopback(endpoint.hostname):
         return None
 
-    def setting(name: str) -> str:
-        return (environ.get(name) or environ.get(name.upper()) or "").strip()
+    def setting(name: str) -> Proxy:
+        name = name if environ.get(name) else name.upper()
+        return Proxy(environ.get(name, "").strip(), name)
 
     host = endpoint.hostname
-    for entry in setting("no_proxy").lower().split(","):
+    for entry in setting("no_proxy").url.lower().split(","):
         name = entry.strip().lstrip("*").lstrip(".")
         if entry.strip() == "*" or (name and (host == name or host.endswith(f".{name}"))):
             return None
-    proxy = setting("https_proxy") or setting("all_proxy")
-    if not proxy:
+    proxy = setting("https_proxy")
+    if not proxy.url:
+        proxy = setting("all_proxy")
+    if not proxy.url:
         return None
-    return proxy if "://" in proxy else f"http://{proxy}"
+    return proxy if "://" in proxy.url else proxy._replace(url=f"http://{proxy.url}")
 
 
 async def resolves_privately(hostname: str) -> bool:
@@ -234,19 +272,33 @@ async def open_http(
     Reading has no time-out of its own, because a model may think for minutes: who reads sets it.
     """
     proxy = proxy_for(endpoint, environ)
-
-    def build() -> httpx2.AsyncHTTPTransport:
-        limits = httpx2.Limits(keepalive_expiry=60.0)
-        return httpx2.AsyncHTTPTransport(verify=endpoint.is_https, proxy=proxy, limits=limits)
-
-    inner = await asyncio.to_thread(build)
-    via = origin_of(proxy).partition("://")[2] if proxy else ""
+    inner = await asyncio.to_thread(_open_transport, endpoint, proxy)
+    via = proxy.address if proxy else ""
     return httpx2.AsyncClient(
         transport=GuardedTransport(inner, endpoint, key, report, via),
         follow_redirects=False,
         trust_env=False,
         timeout=httpx2.Timeout(None, connect=connect_s, write=60.0),
     )
+
+
+def _open_transport(endpoint: Endpoint, proxy: Proxy | None) -> httpx2.AsyncHTTPTransport:
+    try:
+        verify = httpx2.create_ssl_context() if endpoint.is_https else False
+    except (OSError, ValueError) as error:
+        named = (name for name in CERTIFICATE_VARIABLES if os.environ.get(name))
+        raise WayClosed("certificates", next(named, CERTIFICATE_VARIABLES[0])) from error
+    try:
+        return httpx2.AsyncHTTPTransport(
+            verify=verify,
+            proxy=httpx2.Proxy(proxy.url) if proxy and proxy.address else None,
+            limits=httpx2.Limits(keepalive_expiry=60.0),
+        )
+    except (ImportError, ValueError, OverflowError, httpx2.InvalidURL) as error:
+        if proxy is None:
+            raise
+        code = "socks" if isinstance(error, ImportError) else "proxy"
+        raise WayClosed(code, proxy.variable) from error
 
 
 SILENT: Final = "silent"

@@ -12,9 +12,10 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
+from duckflow_tui.places import APP, log_file
 from duckflow_tui.safety.paths import FAILURES
 from duckflow_tui.safety.secrets import RedactingFilter, Redactor
-from duckflow_tui.state.base import brief
+from duckflow_tui.state.base import Told, brief, describe_error
 
 FaultCode = Literal[
     "in_use", "newer", "missing", "empty", "foreign", "bad_id", "link",
@@ -120,12 +121,27 @@ class JournalHealth:
     gone_wrong: int = 0
 
 
+log = logging.getLogger("duckflow.faults")
+
 NAME: Final = "duckflow.log"
 MAX_BYTES: Final = 1_000_000  # of one file; one older file is kept
 
 
+def log_fault(error: BaseException) -> Told:
+    """Log an error that nothing else handles; returns it in words, with the file that has it."""
+    log.error("unexpected", exc_info=error)
+    path = log_file()
+    params = {"error": describe_error(error), "log": path}
+    return Told(key="cli.fault" if path else "cli.fault_unlogged", params=params)
+
+
 class _PrivateFile(logging.handlers.RotatingFileHandler):
-    """Makes each of its files for its owner alone, also when it begins another."""
+    """Makes each of its files for its owner alone, also when it begins another. A record that the
+    disk does not take is lost: there is nobody to tell whom it would not disturb.
+    """
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Say nothing; logging would print a traceback over the screen."""
 
     def _open(self) -> TextIOWrapper:
         return open(
@@ -155,6 +171,7 @@ def open_log(folder: Path, secrets: Iterable[str], level: int = logging.INFO) ->
     except OSError:
         root.addHandler(logging.NullHandler())
         return None
+    handler.name = APP
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     handler.addFilter(RedactingFilter(Redactor(secrets)))
     root.addHandler(handler)

@@ -33,6 +33,7 @@ from duckflow_tui.session.records import (
 )
 from duckflow_tui.session.snapshots import Image, SnapshotPlace, capture, write_steps
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import describe_error
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 
 SYNC_FROM: Final = 4_000_000  # bytes written that are synced at once though nobody waits
@@ -331,14 +332,17 @@ class Journal:
                 pass
             self._to_disk_again(at_end=True)
             self._sync()
-        except Exception:  # the thread may not end unsaid: the session goes on in memory
+        except Exception as error:  # the thread may not end unsaid: the session goes on in memory
             log.exception("the journal's writer failed")
             mode = "memory"
+            self.health = replace(self.health, detail=describe_error(error), path=self._disk.path)
         finally:
-            self._leave_snapshot()
-            self._disk.close()
-            self._tell(mode=mode)
-            self._wake()
+            try:
+                self._leave_snapshot()
+                self._disk.close()
+            finally:
+                self._tell(mode=mode)
+                self._wake()
 
     def _begin(self) -> None:
         try:

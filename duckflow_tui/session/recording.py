@@ -83,7 +83,7 @@ class Recording:
         if self._told is None or self.frozen:
             return
         store, notices = self._told
-        code = str(health.reason or "io_error") if health.mode == "memory" else ""
+        code = str(health.reason or "fault") if health.mode == "memory" else ""
         before = store.state.unkept
         if code == before:
             return

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from duckflow_tui.llm.connections import write_private
+from duckflow_tui.places import read_plain_file
 from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.safety.paths import WorkspaceError, best_opener
 from duckflow_tui.safety.workspace import Workspace
@@ -56,8 +57,7 @@ class TrustAnswers:
     def of(self, root: Path) -> TrustAnswer | None:
         """The answer for this folder; None without one, and where it cannot be read."""
         try:
-            with self._path(root).open("rb") as file:
-                kept: Any = json.loads(file.read(_MAX_KEPT))
+            kept: Any = json.loads(read_plain_file(self._path(root), _MAX_KEPT))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RecursionError) as error:

@@ -57,6 +57,11 @@ class Told(Frozen):
     params: dict[str, str] = Field(default_factory=dict)
 
 
+def describe_error(error: BaseException) -> str:
+    """Return the type of an error and what it says, on one line of at most 300 characters."""
+    return one_line(f"{type(error).__name__}: {error}".removesuffix(": "), MAX_BRIEF)
+
+
 def one_line(text: str, limit: int) -> str:
     """The text on one line, at most ``limit`` characters, the cut marked with ``…``."""
     flat = " ".join(text.split())

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from duckflow_tui.state.base import IdSource
+import logging
+from collections.abc import Callable
+
+from duckflow_tui.places import log_file
+from duckflow_tui.state.base import IdSource, describe_error
 from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
 from duckflow_tui.state.store import Store
+
+log = logging.getLogger("duckflow.faults")
 
 
 class Notices:
     """Adds notices; keys are entries of the catalogue, params are untrusted text."""
 
-    def __init__(self, store: Store, ids: IdSource) -> None:
+    def __init__(
+        self, store: Store, ids: IdSource, redact: Callable[[str], str] = lambda text: text
+    ) -> None:
+        """``redact`` takes secrets out of what an error says."""
         self._store = store
         self._ids = ids
+        self._redact = redact
 
     def say(
         self,
@@ -51,3 +61,15 @@ class Notices:
     def error(self, key: str, /, *, for_model: str = "", step_id: str = "", **params: str) -> None:
         """A notice that something failed."""
         self.say(key, Level.ERROR, for_model=for_model, step_id=step_id, aside=False, **params)
+
+    def report_fault(self, error: Exception, *, for_model: str = "") -> str:
+        """Log an error that nothing else handles and say it in the conversation, with the file
+        that has the record; returns the error in words.
+        """
+        log.error("unexpected", exc_info=error)
+        what, path = self._redact(describe_error(error)), log_file()
+        if path:
+            self.error("engine.fault", for_model=for_model, error=what, log=path)
+        else:
+            self.error("engine.fault_unlogged", for_model=for_model, error=what)
+        return what

@@ -12,6 +12,7 @@ import pytest
 from support.prepared import run_program
 from support.session_shelf import HOUR, NOW, WORKSPACE, asked, record, replied, shelf
 
+from duckflow_tui.cli import UNREAD
 from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.resume import resume_journal
 
@@ -170,7 +171,7 @@ def test_what_is_elsewhere_is_named_where_nothing_is_here(shop: Shop) -> None:
     assert "in other workspaces: --all" in unknown.stderr
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(shop: Shop) -> None:
+def test_a_reader_that_has_seen_enough_ends_it_without_a_word(shop: Shop) -> None:
     run, write = os.pipe()
     os.close(run)
     program = [sys.executable, "-m", "duckflow_tui", "sessions", "--all"]
@@ -180,7 +181,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(shop: Shop) -> None:
     )
     os.close(write)
     assert "pipe" not in done.stderr
-    assert done.returncode == 0
+    assert done.returncode == UNREAD
 
 
 def test_lists_of_what_could_be_meant_have_titles(shop: Shop, tmp_path: Path) -> None:

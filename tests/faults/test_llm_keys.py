@@ -150,4 +150,5 @@ def test_only_encrypted_requests_go_through_a_proxy(
 ) -> None:
     from duckflow_tui.llm.transport import proxy_for
 
-    assert proxy_for(Endpoint(name="x", base_url=url), environ) == proxy
+    found = proxy_for(Endpoint(name="x", base_url=url), environ)
+    assert (found and found.url) == proxy

@@ -58,6 +58,7 @@ class _Request(TypedDict):
     environ: dict[str, str]
     cwd: str
     terminal: bool
+    bereft: bool
 
 
 def is_prepared(command: Sequence[str]) -> bool:
@@ -81,12 +82,15 @@ class PreparedProcess:
         cwd: Path,
         environ: Mapping[str, str],
         terminal: bool = False,
+        bereft: bool = False,
     ) -> None:
+        """``bereft``: the folder that it works in is removed as it starts."""
         request: _Request = {
             "arguments": list(command[len(PROGRAM) :]),
             "environ": dict(environ),
             "cwd": str(cwd),
             "terminal": terminal,
+            "bereft": bereft,
         }
         self._told, telling = os.pipe()
         try:
@@ -192,13 +196,20 @@ def running_program(
 
 
 def run_program(
-    arguments: Sequence[str], *, cwd: Path, environ: Mapping[str, str]
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    bereft: bool = False,
+    seconds: float = DEADLINE,
 ) -> subprocess.CompletedProcess[str]:
-    """A run without a terminal: its exit status and what it printed."""
+    """A run without a terminal: its exit status and what it printed; ``bereft``: the folder that
+    it works in is removed as it starts. Raises TimeoutExpired after so many seconds.
+    """
     command, environ = [*PROGRAM, *arguments], {**UNTOUCHED, **environ}
     if not is_prepared(command):
         return subprocess.run(
-            command,
+            ["sh", "-c", 'rmdir "$PWD"; exec "$@"', "sh", *command] if bereft else command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -213,9 +224,9 @@ def run_program(
         tempfile.TemporaryFile("w+", encoding="utf-8", newline="") as err,
     ):
         streams = nothing.fileno(), out.fileno(), err.fileno()
-        process = PreparedProcess(command, streams=streams, cwd=cwd, environ=environ)
+        process = PreparedProcess(command, streams=streams, cwd=cwd, environ=environ, bereft=bereft)
         try:
-            status = process.wait(DEADLINE)
+            status = process.wait(seconds)
         except subprocess.TimeoutExpired:
             os.kill(process.pid, signal.SIGKILL)
             raise
@@ -285,6 +296,8 @@ def _become(request: _Request, descriptors: Sequence[int]) -> None:
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.chdir(request["cwd"])
+    if request["bereft"]:
+        os.rmdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environ"])
     time.tzset()

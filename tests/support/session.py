@@ -121,6 +121,7 @@ class Session:
     ending: Ending
     records: list[Record] = field(default_factory=list[Record])
     _ends: list[TurnFinished] = field(default_factory=list[TurnFinished])
+    breaks: bool = False  # the test puts a fault into the program, which has to say so
 
     @property
     def store(self) -> Store:
@@ -301,3 +302,6 @@ async def session(
             finally:
                 await spawn.end()
         assert spawn.broken is None, spawn.broken
+        told = [m for m in made.state.messages if isinstance(m, NoticeMessage)]
+        faults = [notice.params for notice in told if notice.key.startswith("engine.fault")]
+        assert bool(faults) is made.breaks, faults
