@@ -47,6 +47,7 @@ class OutsideEditor:
     def __init__(self, app: DuckflowApp) -> None:
         self._app = app
         self._runs = False
+        self.one_at_a_time = asyncio.Lock()  # of the user's lines that wait for the terminal
 
     async def edit(self, text: str) -> str | None:
         """The text as it was left; None when nothing came of it."""
@@ -84,17 +85,18 @@ async def run_on_terminal(
     ENOTTY where the app has no terminal to give.
     """
     code = 0
-    with _no_terminal_as_os_error(), lent_terminal(app) as problems:
-        print(f"$ {visible(line)}", flush=True)
-        program = await asyncio.create_subprocess_exec(*argv, cwd=folder, env=environ)
-        try:
-            code = await program.wait()
-        except asyncio.CancelledError:  # the app ends
-            program.terminate()
-            raise
-        status = code if code >= 0 else 128 - code  # as a shell says it
-        print(f"\n{app.words('shell.back_from_terminal', code=status)}", end="", flush=True)
-        await _read_line()
+    async with app.editor.one_at_a_time:
+        with _no_terminal_as_os_error(), lent_terminal(app) as problems:
+            print(f"$ {visible(line)}", flush=True)
+            program = await asyncio.create_subprocess_exec(*argv, cwd=folder, env=environ)
+            try:
+                code = await program.wait()
+            except asyncio.CancelledError:  # the app ends
+                program.terminate()
+                raise
+            status = code if code >= 0 else 128 - code  # as a shell says it
+            print(f"\n{app.words('shell.back_from_terminal', code=status)}", end="", flush=True)
+            await _read_line()
     if problems:
         raise problems[0]
     return code

@@ -20,6 +20,9 @@ SEQUENCE_SILENCE: Final = 1.0
 #: Seconds of silence after which a paste without its end mark is taken as it is.
 PASTE_SILENCE: Final = 3.0
 
+#: Seconds in which lines that come at once after such a paste are its rest, and no keys.
+REST_WITHIN: Final = 60.0
+
 PASTE_START: Final = b"\x1b[200~"
 PASTE_END: Final = b"\x1b[201~"
 
@@ -46,6 +49,8 @@ _FRAGMENT: Final = re.compile(rb"\x1b\[(?:M[ -\xff]{0,2}|[ -?]+)|" + _STRING + r
 #: What goes on a sequence that was cut behind its Esc. Any other character behind an Esc that came
 #: by itself was typed: a terminal writes Alt and a character at once.
 _GOES_ON: Final = b"[O]P_\x1b"
+#: More than a key: a line with its end, or what ends the paste.
+_REST: Final = re.compile(rb"[^\x1b\r\n][\r\n]|[\r\n][^\x1b]|\x1b\[201~")
 #: What follows the Esc of a cut sequence, and what nobody types at once.
 _TAIL: Final = re.compile(rb"\[[0-?A-Z]|\]\d+;|P[\d;]*[!$+>]|_G")
 #: A reply, or a key of the protocol in which Esc is a sequence of its own.
@@ -66,6 +71,7 @@ class TerminalInput:
         self._bytes = bytearray()  # that make no event yet
         self._in_paste = False
         self._searched = 0  # bytes of the paste in which its end mark does not begin
+        self._unfinished_at = float("-inf")  # when a paste was taken without its end mark
         self._came_at = 0.0
         self._escaped_at = float("-inf")  # when an Esc was taken for the key
         self._knows_escape = False  # the terminal sends the Esc key as a sequence
@@ -81,9 +87,16 @@ class TerminalInput:
         elif self._escaped_at + SEQUENCE_SILENCE >= now and _TAIL.match(data):
             self._bytes += b"\x1b"
         self._escaped_at = float("-inf")
+        if self._is_rest_of_paste(data, now):
+            self._in_paste, self._searched = True, 0
         self._came_at = now
         self._bytes += data
         return found + self._take(waits=True)
+
+    def _is_rest_of_paste(self, data: bytes, now: float) -> bool:
+        """Whether these bytes belong to a paste that was taken without its end mark."""
+        late = not self._bytes and self._unfinished_at + REST_WITHIN >= now
+        return late and PASTE_START not in data and _REST.search(data) is not None
 
     def wait(self, now: float) -> float | None:
         """Seconds until ``tick`` may bring something if nothing is sent; None for never."""
@@ -172,7 +185,8 @@ class TerminalInput:
     def _take_whole(self, found: list[Message], sequence: bytes) -> None:
         if sequence == PASTE_START:
             self._in_paste, self._searched = True, 0
-            return
+        if sequence in (PASTE_START, PASTE_END):
+            self._unfinished_at = float("-inf")
         if _KITTY.fullmatch(sequence):
             self._knows_escape = True
         if sequence.startswith(b"\x1bO"):
@@ -195,12 +209,12 @@ class TerminalInput:
             return False
         found.append(_paste(self._bytes[:end]))
         del self._bytes[: end + len(PASTE_END)]
-        self._in_paste = False
+        self._in_paste, self._unfinished_at = False, float("-inf")
         return True
 
     def _end_paste_early(self, now: float) -> list[Message]:
         """Give out what was pasted; the beginning of an end mark goes on as a sequence."""
-        self._in_paste, self._came_at = False, now
+        self._in_paste, self._came_at, self._unfinished_at = False, now, now
         held = next(n for n in range(len(PASTE_END), -1, -1) if self._bytes.endswith(PASTE_END[:n]))
         text = self._bytes[: len(self._bytes) - held]
         del self._bytes[: len(text)]

@@ -21,6 +21,10 @@ _EXTENDED: Final = re.compile(r"\x1b\[([\d:]*(?:;[\d:]*){0,2})([u~A-FHPQRS])")
 _OTHER_KEY: Final = re.compile(r"\x1b\[27;(\d{1,3});(\d{1,7})~")
 _OLD_FUNCTION: Final = re.compile(r"\x1bO(?:1;)?(\d)([A-Z])")
 
+#: Characters that are written as any other, though Python has them for unprintable: the wide space,
+#: and what parts or joins the letters of Persian and of Indian scripts, and the parts of an emoji.
+WRITTEN: Final = frozenset("\u3000\u200c\u200d")
+
 _SHIFT: Final = 1
 _ALT: Final = 2
 _CTRL: Final = 4
@@ -131,7 +135,8 @@ class SequenceReader:
             return self._table.extended_keys(code, "u", bits, typed)
         if code > 127 and base is not None and 32 < base < 127:
             code = base
-        return self._table.extended_keys(ord(_latin(chr(code))), "u", bits, "")
+        letter = _latin(chr(code)).lower()  # Shift is told by its bit
+        return self._table.extended_keys(ord(letter[0]), "u", bits, "")
 
 
 def _read_mode(mode: str, setting: int) -> list[Message]:
@@ -154,7 +159,7 @@ def _three(numbers: list[int | None]) -> tuple[int | None, int | None, int | Non
 
 def _is_text(code: int) -> bool:
     """Whether it is a character that can be written: no control, surrogate or private use."""
-    return code <= 0x10FFFF and (chr(code).isprintable() or chr(code) == "\u3000")
+    return code <= 0x10FFFF and (chr(code).isprintable() or chr(code) in WRITTEN)
 
 
 def _latin(character: str) -> str:

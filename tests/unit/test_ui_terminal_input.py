@@ -107,6 +107,9 @@ def typed(text: str) -> Told:
         ("\x1b[12381::99;5u", [("ctrl+c", None)]),
         ("\x1b[1089::99;1;1089u", [("с", "с")]),
         ("\x1b[27;5;1089~", [("ctrl+c", None)]),
+        ("\x1b[27;6;1057~", [("ctrl+shift+c", None)]),
+        ("\x1b[27;6;67~", [("ctrl+shift+c", None)]),
+        ("\x1b[0;;128104:8205u", [("man", "👨"), ("zero_width_joiner", "\u200d")]),
         ("\x1b[27;2;13~", [("shift+enter", None)]),
         ("\x1b[27;2;65~", [("A", "A")]),
         ("\x1b[13;2u", [("shift+enter", None)]),
@@ -183,6 +186,27 @@ def test_a_paste_without_an_end_is_taken_after_a_silence_and_the_keys_are_free()
     played.send(b"01~")  # the mark after all
     played.send(b"b\r")
     assert played.told[2:] == [("b", "b"), ("enter", "\r")]
+
+
+@pytest.mark.parametrize("rest", [b"one\rtwo\r", b"one\n", b"\ntwo", b"two\x1b[201~"])
+def test_the_rest_of_a_paste_that_stood_still_sends_nothing(rest: bytes) -> None:
+    """Its lines are text however late they come, until the end mark; a key alone is a key."""
+    played = Played()
+    played.send(b"\x1b[200~a", PASTE_SILENCE + 0.1)
+    played.send(b"\r", 5.0)
+    assert played.told[2:] == [("enter", "\r")]
+    played.send(rest)
+    played.send(b"" if rest.endswith(b"~") else b"\x1b[201~")
+    assert played.told[3:] == [("paste", rest.removesuffix(b"\x1b[201~").decode())]
+    played.send(b"ok\r")
+    assert played.told[4:] == [*typed("ok"), ("enter", "\r")]
+
+
+@pytest.mark.parametrize("cut", [0, 3, 12])
+def test_a_paste_behind_one_without_an_end_is_a_paste_of_its_own(cut: int) -> None:
+    data = b"\x1b[200~b\nc\nd\x1b[201~"
+    pieces = (data[:cut], 0.3, data[cut:])
+    assert heard(KITTY, b"\x1b[200~a", PASTE_SILENCE + 0.1, *pieces)[2:] == [("paste", "b\nc\nd")]
 
 
 def test_a_long_paste_is_read_in_no_time() -> None:
@@ -321,7 +345,8 @@ def test_no_bytes_are_deadly_and_after_a_silence_every_key_is_heard() -> None:
         played.pass_time(PASTE_SILENCE + SEQUENCE_SILENCE + 0.1)
         assert played.input.wait(played.now) is None, seed
         before = len(played.events)
-        played.send(b"ok\x1b[A\r", 0.5)
+        for key in (b"o", b"k", b"\x1b[A", b"\r"):
+            played.send(key, 0.1)
         assert played.told[before:] == [*typed("ok"), ("up", None), ("enter", "\r")], seed
 
 

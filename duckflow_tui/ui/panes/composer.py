@@ -28,11 +28,11 @@ from duckflow_tui.ui.panes.blocks import is_long
 from duckflow_tui.ui.panes.completion import Candidate, CompletionList, Token, token_at
 from duckflow_tui.ui.panes.key_guard import InOrder
 from duckflow_tui.ui.panes.strips import fit
+from duckflow_tui.ui.terminal_sequences import WRITTEN
 from duckflow_tui.ui.textual_private import bindings_of, theme_of
 from duckflow_tui.words.catalogue import Catalogue
 
 NEWLINES: Final = ("ctrl+j", "alt+enter", "shift+enter")  # keys
-WIDE_SPACE: Final = "\u3000"  # written as any character is, though Python has it for unprintable
 LISTED_WITHIN: Final = 0.5  # seconds that Enter waits for the files that ``@`` names
 CHIP: Final = re.compile(r"\[Pasted \d+ lines? · [0-9a-f]{6}\]")
 
@@ -293,7 +293,7 @@ class Composer(TextArea, inherit_bindings=False):
             await self._list_files()
             self._enter()
         elif (written := event.character) is not None and (
-            written == WIDE_SPACE or written != self._as_meant(written)
+            written in WRITTEN or written != self._as_meant(written)
         ):
             event.stop()
             event.prevent_default()
