@@ -38,7 +38,7 @@ TIME_LIMIT: Final = 20.0  # seconds; R18
 MAX_MATCHES: Final = 200
 MAX_CONTEXT: Final = 20  # lines before and as many behind a match
 LINE_WIDTH: Final = 300  # characters of a matching line that are shown
-_ROW: Final = re.compile(rb"(\d+)([:-])(.*)", re.S)
+_ROW: Final = re.compile(rb"(\d+)(?::(\d+):|-)(.*)", re.S)
 _TOTAL: Final = re.compile(rb"(.*)^\d+ matches\n.*?^(\d+) files searched\n", re.S | re.M)
 _WORKER: Final = Path(__file__).with_name("search_worker.py")
 
@@ -201,7 +201,7 @@ async def _by_program(
     argv += ["--sort=path", "--crlf", "--stats"]
     if args.context:
         argv += [f"--context={args.context}", "--no-context-separator"]
-    argv += [f"--max-columns={LINE_WIDTH}", "--max-columns-preview"]
+    argv += ["--column", f"--max-columns={4 * LINE_WIDTH}", "--max-columns-preview"]
     if not args.regex:
         argv.append("--fixed-strings")
     if search.glob is not None and search.place.is_dir:
@@ -234,7 +234,7 @@ async def _by_worker(
     cwd = Path("/") if outside else search.workspace.root
     pattern = args.pattern if args.regex else re.escape(args.pattern)
     order = (
-        json.dumps({"pattern": pattern, "width": LINE_WIDTH, "context": args.context}).encode()
+        json.dumps({"pattern": pattern, "width": LINE_WIDTH + 1, "context": args.context}).encode()
         + b"\n"
     )
     names_in = b"".join(os.fsencode(path.lstrip("/")) + b"\0" for path in paths)
@@ -264,9 +264,10 @@ async def _feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
 async def _rows(
     program: Program, cwd: Path, found: Matches
 ) -> AsyncGenerator[tuple[str, str, bool], None]:
-    """``path NUL number:text LF`` as the path, ``number: text``, and that it matches; ``-`` behind
-    the number marks a line near a match. ``found`` is told what other lines say: that a file was
-    not searched whole, and behind the last row how many files were searched.
+    """``path NUL number:column:text LF`` as the path, ``number: text``, and that it matches; of a
+    line near a match it is ``number-text``. A text of more than LINE_WIDTH characters is cut, and
+    the byte is told at which its match begins, counted from 1. ``found`` is told what other lines
+    say: that a file was not searched whole, and behind the last row how many files were searched.
     """
     tail = b""
     begun = b""  # lines without NUL: the beginning of a path that holds line breaks, or a remark
@@ -283,10 +284,13 @@ async def _rows(
                 continue
             if b"\n" in path:
                 path = await asyncio.to_thread(_existing_path, path, cwd, found)
-            number, sign, text = row.groups()
+            number, column, text = row.groups()
             shown = text.decode("utf-8", "replace").rstrip("\r")
+            if len(shown) > LINE_WIDTH:
+                at = f"; the match begins at byte {int(column):,}" if column else ""
+                shown = f"{shown[:LINE_WIDTH]} [… the line goes on{at}; read_file has columns]"
             name = os.fsdecode(path).removeprefix("./")
-            yield name, f"{number.decode()}{sign.decode()} {shown}", sign == b":"
+            yield name, f"{number.decode()}{':' if column else '-'} {shown}", column is not None
     if (total := _TOTAL.search(begun)) is not None:
         found.searched = int(total.group(2))
         found.partly |= bool(total.group(1).strip())

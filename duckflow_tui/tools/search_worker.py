@@ -2,9 +2,9 @@
 
 Reads from standard input one line of JSON with ``pattern`` (a regular expression), ``width``
 (characters of a line that are shown) and ``context`` (lines shown around each match), then paths
-below the working directory, each ended by NUL. Writes ``path NUL line-number : text LF``, for a
-line that only stands near a match with ``-`` in place of ``:``. Exit status 2 and a message for a
-wrong pattern.
+below the working directory, each ended by NUL. Writes ``path NUL line-number : column : text LF``,
+the column in bytes from 1; for a line that only stands near a match ``path NUL line-number - text
+LF``. Exit status 2 and a message for a wrong pattern.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ def main() -> int:
         with file:
             for number, line in _lines(file):
                 found = pattern.search(line)
-                start = 0
-                if found and len(line) > width:
-                    start = max(0, found.start() - width // 2)
-                text = line[start : start + width].encode("utf-8", "replace")
-                row = b"%s\0%d%s%s\n" % (path, number, b":" if found else b"-", text)
+                mark = "-"
+                if found:
+                    mark = f":{len(line[: found.start()].encode('utf-8', 'replace')) + 1}:"
+                shown = f"{mark}{line[:width]}".encode("utf-8", "replace")
+                row = b"%s\0%d%s\n" % (path, number, shown)
                 if found or after:
                     sink.writelines(before)
                     sink.write(row)

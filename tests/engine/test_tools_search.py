@@ -182,3 +182,13 @@ async def test_of_a_binary_file_no_match_means_little(bench: Bench) -> None:
 async def test_a_class_of_characters_is_understood_or_refused(bench: Bench) -> None:
     message = await bench.call(SEARCH, pattern="^[[:alpha:]]+ =", regex=True)
     assert message.result.outcome is Outcome.INVALID or "2: needle = 2" in message.result.text
+
+
+async def test_a_match_far_in_a_long_line_is_told_with_its_place(bench: Bench, root: Path) -> None:
+    (root / "min.js").write_text(f"{'a' * 200_000}farther{'b' * 200_000}\n")
+    message = await bench.call(SEARCH, pattern="farther")
+    (row,) = message.result.text.split("\n")[2:]
+    cut = " [… the line goes on; the match begins at byte 200,001; read_file has columns]"
+    assert row == f"  1: {'a' * search.LINE_WIDTH}{cut}"
+    args = {"path": "min.js", "columns": "200001-200007"}
+    assert "\nfarther\n" in (await bench.call("file_ops.read_file", **args)).result.text

@@ -105,7 +105,7 @@ async def test_a_child_of_the_search_program_that_holds_its_outputs_holds_no_end
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "rg").write_text(
-        f"#!/bin/sh\nsetsid sleep {mark} &\nprintf 'a.py\\0001:needle\\n'\nexit 0\n"
+        f"#!/bin/sh\nsetsid sleep {mark} &\nprintf 'a.py\\0001:1:needle\\n'\nexit 0\n"
     )
     (programs / "rg").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
