@@ -9,7 +9,7 @@ import pytest
 from support.plan_talk import PROPOSE, answer, plan_reply, statuses, tasks_reply, write
 from support.session import GOOD, Session, action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.llm.codec import STOPPED
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.plan import WorkStatus
@@ -108,6 +108,19 @@ async def test_before_the_first_word_nothing_is_kept_and_the_same_is_asked_again
         await s.ended()
         first, second = s.server.of("main")
         assert second.json["messages"] == first.json["messages"]
+
+
+async def test_a_wait_that_the_server_asked_for_ends_too(tmp_path: Path) -> None:
+    busy = Reply(fault=Fault(status=429, headers={"retry-after": "50"}))
+    async with session(tmp_path, script(busy, done("Here.", step="PLANNING"))) as s:
+        await s.engine.send("is it?")
+        await s.until(lambda state: any(live.waiting for live in state.live.values()))
+        s.engine.pause()
+        await s.until(lambda state: state.turn is not None and state.turn.pause == "paused")
+        assert s.state.live == {}
+        assert replies(s) == []
+        s.engine.resume()
+        assert (await s.ended()).reply == "Here."
 
 
 async def test_the_second_time_the_work_is_stopped(tmp_path: Path) -> None:
