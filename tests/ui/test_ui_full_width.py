@@ -154,9 +154,18 @@ async def test_full_width_signs_begin_what_their_half_width_forms_begin() -> Non
         chosen = Candidate("src/shop/pricing.py")
         await settled(pilot, lambda: app.bench.completions.chosen == chosen)
         app.bench.composer.write("")
-        await typed(pilot, "！ｌs")
-        assert app.bench.composer.text == "!ｌs"
+        await typed(pilot, "！！ｌs")
+        assert app.bench.composer.text == "!!ｌs"
         assert app.bench.composer.own
+
+
+@pytest.mark.parametrize("letter", ["\u200c", "\u200d"])
+async def test_what_joins_or_parts_letters_is_written(letter: str) -> None:
+    fake = FakeEngine(store_with())
+    async with standing(app_with(fake)) as pilot:
+        await typed(pilot, f"a{letter}b")
+        await pilot.press("enter")
+        await settled(pilot, lambda: fake.sent == [f"a{letter}b"])
 
 
 async def test_full_width_letters_of_a_message_stay_as_they_are() -> None:

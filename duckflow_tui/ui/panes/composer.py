@@ -326,7 +326,8 @@ class Composer(TextArea, inherit_bindings=False):
         before = self.document.get_line(row)[:column] if narrow != character else ""
         token = token_at(before + narrow, column + 1, first_line=row == 0)
         named = token is not None and (token.kind == "command" or narrow == "@")
-        return narrow if named or (narrow == "!" and (row, column) == (0, 0)) else character
+        own = narrow == "!" and row == 0 and before in ("", "!")
+        return narrow if named or own else character
 
     def on_text_area_changed(self) -> None:
         text = self.text
