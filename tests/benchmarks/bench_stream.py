@@ -1,7 +1,7 @@
 """64 KB of markdown over HTTP: how far the screen is behind, and what it costs.
 
-Of so long a reply the chat shows the beginning and how much there is of it in all: the screen has
-the end once that count is whole.
+Of so long a reply the chat shows the beginning and how much there is of it: characters while it
+arrives, further lines at its end. The screen has the end once it counts all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from statistics import median
 
 from benchmarks.bench_keys import PACE, PIECE
-from benchmarks.markdown_sample import mark
+from benchmarks.markdown_sample import mark, sample
 from benchmarks.processes import (
     PROGRAMS,
     PYTHON,
@@ -86,19 +86,27 @@ def _paced(size: int) -> list[Row]:
 
 def _read_by_app(server: ModelServer, filled: Filled, number: int) -> tuple[float, float]:
     """Seconds from the request to the last words on the screen, and from their sending."""
-    terminal, words = filled.terminal, _last_words(server, number).encode()
+    terminal, words = filled.terminal, _last_words(server, number)
+    start = len(terminal.output)
     terminal.type("go on\r")
     came = server.reports.next("came", terminal=terminal)
-    terminal.writes(words, deadline=120)
+    terminal.until(
+        lambda: any(terminal.output.find(said, start) >= 0 for said in words),
+        repr(words),
+        deadline=120,
+    )
     seen = time.monotonic()
     sent = server.reports.next("sent")
     return seen - came, seen - sent
 
 
-def _last_words(server: ModelServer, number: int) -> str:
-    """What only a screen shows that has the end of the reply ``number``."""
-    size = server.size + len(f"\n\n{mark(number)}\n")
-    return f"{size:,} characters" if size > MOST_REPLY else mark(number)
+def _last_words(server: ModelServer, number: int) -> tuple[bytes, ...]:
+    """Words of which only a screen shows one that has the end of the reply ``number``."""
+    text = f"{sample(server.size)}\n\n{mark(number)}\n"
+    if len(text) <= MOST_REPLY:
+        return (mark(number).encode(),)
+    more = text.rstrip().count("\n", MOST_REPLY)
+    return f"{len(text):,} characters".encode(), f"{more:,} more lines".encode()
 
 
 def _read_by_client(server: ModelServer) -> tuple[float, float]:
