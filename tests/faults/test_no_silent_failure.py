@@ -182,7 +182,7 @@ async def test_a_fault_beside_the_work_is_said(
                 )
             )
         running.server.release("rest")
-        assert (await running.ended()).outcome == "done"
+        assert (await running.ended()).outcome == "answered"
 
 
 async def test_a_writer_of_the_journal_that_dies_is_said_and_holds_nothing_up(
@@ -190,7 +190,7 @@ async def test_a_writer_of_the_journal_that_dies_is_said_and_holds_nothing_up(
 ) -> None:
     monkeypatch.setattr(JournalDisk, "write", breaking(lambda: KeyError("of the writer")))
     async with session(tmp_path, script(done("Hello."))) as running:
-        assert (await running.turn("hi")).outcome == "done"
+        assert (await running.turn("hi")).outcome == "answered"
         notice = next(
             m
             for m in running.state.messages
