@@ -89,7 +89,7 @@ async def test_nothing_of_a_call_that_was_being_written_is_carried_out(tmp_path:
         await s.until(lambda state: any(live.text for live in state.live.values()))
         await pause(s)
         await s.engine.send("rather not")
-        assert (await s.ended()).outcome == "done"
+        assert (await s.ended()).outcome == "answered"
         asked = s.server.of("main")[1]
         assert asked.text.index(f"I write.{STOPPED}") < asked.text.index("rather not")
         assert s.results() == []
@@ -197,7 +197,7 @@ async def test_an_answer_beside_the_work_goes_on(tmp_path: Path) -> None:
         s.server.release("beside")
         await s.until(lambda _: any(m.aside and m.complete for m in replies(s)))
         s.engine.resume()
-        assert (await s.ended()).outcome == "done"
+        assert (await s.ended()).outcome == "answered"
 
 
 async def test_a_kill_right_after_it_leaves_a_paused_turn_that_goes_on(tmp_path: Path) -> None:
