@@ -373,6 +373,7 @@ def _interactive(
 
     folder = workspace.absolute()
     sessions = Sessions(choice)
+    given = {"theme": args.theme, "language": args.lang}
     options = AppOptions(
         language=language,
         theme=choice.settings.ui.theme,
@@ -383,6 +384,9 @@ def _interactive(
         title="little-shop" if args.demo else folder.name or str(folder),
         settings=lambda: sessions.settings,
         settings_path=str(places.settings_file),
+        keep=lambda name, value, say: sessions.keep_choice(
+            name, value, say, by_flag=bool(given.get(name))
+        ),
         demo=args.demo,
         problems=choice.problems,
         data_dir=places.data,

@@ -491,6 +491,23 @@ class Sessions:
         """The settings as they are now, and where each is from."""
         return Loaded(self.choice.settings, origins=self.choice.origins | self._chosen)
 
+    def keep_choice(
+        self, name: str, value: str, say: Callable[..., str], *, by_flag: bool = False
+    ) -> str:
+        """Have the setting ``name`` of ``[ui]`` as it was chosen on the screen, here and in later
+        starts; ``by_flag``: a flag set it in this one. Returns a sentence where a later start may
+        have another value, else nothing. Waits for the disk.
+        """
+        from duckflow_tui.settings_file import keep_choice
+
+        places, key = self.choice.places, f"ui.{name}"
+        said = keep_choice(places, name, value, say, by_flag=by_flag)
+        setattr(self.choice.settings.ui, name, value)  # which every choice of this process shares
+        after = load(places)
+        kept = getattr(after.settings.ui, name) == value
+        self._chosen[key] = after.origins.get(key, CHOSEN_FOR_NOW) if kept else CHOSEN_FOR_NOW
+        return said
+
     @property
     def ports(self) -> tuple[int, ...]:
         """Of this machine, where servers are looked for."""

@@ -78,12 +78,14 @@ def _path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
 
 def _show(tape: Tape, speed: float, args: argparse.Namespace, places: Places, language: str) -> int:
     from duckflow_tui.settings import load
+    from duckflow_tui.settings_file import keep_choice
     from duckflow_tui.ui.replay import ReplayApp
     from duckflow_tui.ui.session_host import AppOptions
 
     loaded = load(places)
     ui = loaded.settings.ui
     session = tape.state_at(len(tape)).session
+    given = {"theme": args.theme, "language": args.lang}
     options = AppOptions(
         language=language,
         theme=args.theme or ui.theme,
@@ -93,6 +95,9 @@ def _show(tape: Tape, speed: float, args: argparse.Namespace, places: Places, la
         title=session.title,
         settings=lambda: loaded,
         settings_path=str(places.settings_file),
+        keep=lambda name, value, say: keep_choice(
+            places, name, value, say, by_flag=bool(given.get(name))
+        ),
         demo=session.demo,
     )
     status = ReplayApp(tape, options, speed=speed).run_to_end()

@@ -441,13 +441,16 @@ def _read_file(path: Path) -> bytes:
     return data
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file whole, for this user only: either as before or as given. Raises OSError."""
+def write_private(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Replace a file at once by one with this content and these rights, by default for this user
+    only. Raises OSError; the file is then as before.
+    """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     try:
         handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, mode)
             file.write(data)
             file.flush()
             os.fsync(handle)

@@ -8,8 +8,9 @@ import logging
 import time
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import ExitStack
-from functools import cached_property
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from rich.console import RenderableType
@@ -33,12 +34,13 @@ from duckflow_tui.ui.driver import driver_for
 from duckflow_tui.ui.first_frame import FirstFrame
 from duckflow_tui.ui.line_filter import SafeLineFilter
 from duckflow_tui.ui.outside_editor import OutsideEditor
+from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.screens.board import Board, StateBoard
 from duckflow_tui.ui.screens.confirm import Answer, Confirm
 from duckflow_tui.ui.screens.dialog import Dialog, TypedAhead
 from duckflow_tui.ui.screens.pick_list import Choice, PickList, profile_choices
-from duckflow_tui.ui.session_host import AppOptions, SessionHost
+from duckflow_tui.ui.session_host import CLOSE_WITHIN, AppOptions, SessionHost
 from duckflow_tui.ui.terminal import Terminal, TerminalGuard
 from duckflow_tui.ui.textual_private import HostedApp, half_width_key
 from duckflow_tui.ui.themes import themes
@@ -106,6 +108,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.words = Catalogue(self.options.language)
         self.bridge = Bridge(self, time.monotonic)
         self.session = self.make_session(sessions)
+        self._keeper = ThreadPoolExecutor(1, "keep")  # one after the other
         self.terminal = Terminal(self)
         self.editor = OutsideEditor(self)
         self.typed_ahead = TypedAhead(self)
@@ -251,6 +254,21 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         else:
             self.status.show_message(said)
 
+    def keep(self, write: Callable[[], str]) -> None:
+        """Write something that the user chose, beside the screen and behind what was chosen
+        before; ``write`` returns what the user should know of it, empty for nothing.
+        """
+        self.spawn(self._report_kept(self._keeper.submit(write)), "keep")
+
+    async def _report_kept(self, written: Future[str]) -> None:
+        said = await asyncio.shield(asyncio.wrap_future(written))  # the end of the app waits for it
+        if said:
+            self.status.show_message(said, stays=True)
+
+    def _keep_setting(self, name: str, value: str) -> None:
+        if self.options.keep is not None:
+            self.keep(partial(self.options.keep, name, value, self.words))
+
     # --- commands ---------------------------------------------------------------------------
 
     def run_typed(self, text: str) -> None:
@@ -304,7 +322,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         store = self.session.store
         mode = store.state.mode.value if store is not None else ""
         now = {"theme": self.theme, "language": self.words.language, "mode": mode}.get(what, "")
-        preview = self.action_theme if what == "theme" else None
+        preview = self.show_theme if what == "theme" else None
         self.push_screen(PickList(title, hint, choices, now=now, preview=preview), chosen)
 
     def action_command_palette(self) -> None:
@@ -329,8 +347,14 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     def action_language(self, language: str) -> None:
         self.words = Catalogue(language)
         self.bench.words = self.words
+        self._keep_setting("language", language)
 
     def action_theme(self, theme: str) -> None:
+        self.show_theme(theme)
+        self._keep_setting("theme", theme)
+
+    def show_theme(self, theme: str) -> None:
+        """Draw everything in this theme."""
         self.theme = theme
         self.bench.invalidate()
 
@@ -359,6 +383,11 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         """Choose where the gauges are shown; see ``VitalsPlace``."""
         self.bench.vitals_place = place
         self.status.show_notice(f"vitals.{place}")
+        self._keep_setting("vitals", place)
+
+    def on_diff_view_arranged(self, event: DiffView.Arranged) -> None:
+        self.bench.arrange_diffs(split=event.split, wrap=event.wrap)
+        self.bench.keep_arrangement()
 
     def action_cycle_mode(self) -> None:
         if self.session.store is not None:
@@ -372,17 +401,21 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         if engine is None:
             return
         if wanted is not ApprovalMode.TRUSTED or engine.store.state.mode is wanted:
-            engine.set_mode(wanted)
+            self._set_mode(engine, wanted)
             return
 
         def answered(answer: Answer | None) -> None:
             engine = self.session.acting()
             if engine is not None and answer == "yes":
-                engine.set_mode(ApprovalMode.TRUSTED)
+                self._set_mode(engine, ApprovalMode.TRUSTED)
             elif engine is not None and answer == "past":
-                engine.set_mode(ApprovalMode.PLAN)
+                self._set_mode(engine, ApprovalMode.PLAN)
 
         self.push_screen(Confirm(self.words, self.clock, "trusted"), answered)
+
+    def _set_mode(self, engine: Engine, mode: ApprovalMode) -> None:
+        engine.set_mode(mode)
+        self.status.show_notice("shell.mode", mode=self.words(f"status.mode.{mode.value}"))
 
     # --- pages ------------------------------------------------------------------------------
 
@@ -586,6 +619,9 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     async def on_unmount(self) -> None:
         self.bridge.detach()
         await self.session.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_WITHIN):
+                await asyncio.to_thread(self._keeper.shutdown)
 
     def run_to_end(self) -> int:
         """Run on the terminal and give it back; the exit status."""

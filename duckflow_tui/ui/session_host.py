@@ -56,6 +56,10 @@ class AppOptions:
     title: str = ""  # name of the workspace folder, until the session says it
     settings: Callable[[], Loaded] | None = None  # as they are now, for the page that shows them
     settings_path: str = "settings.toml"  # shown on the first screen
+    #: Keeps a setting of ``[ui]`` that was chosen on the screen, by its name and value, for later
+    #: starts; returns what the user should know of that in the words of the last argument, empty
+    #: for nothing. Waits for the disk. None keeps none.
+    keep: Callable[[str, str, Callable[..., str]], str] | None = None
     demo: bool = False  # the replies are scripted
     problems: tuple[Trouble, ...] = ()  # of the settings; a session says them itself
     data_dir: Path | None = None  # for the message history; None keeps none

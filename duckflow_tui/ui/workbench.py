@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events
 from textual.app import ComposeResult
@@ -20,12 +20,14 @@ from duckflow_tui import commands
 from duckflow_tui.state.base import Clock, half_width, one_line
 from duckflow_tui.state.gates import CardKind, Gate
 from duckflow_tui.state.store import Store
+from duckflow_tui.ui.arrangement import Arrangement, Column
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.layout import NARROW, ROOMY, SCANT, layout_for
 from duckflow_tui.ui.panes.card import CardPane
 from duckflow_tui.ui.panes.completion import CompletionList
 from duckflow_tui.ui.panes.composer import NEWLINES, Composer
+from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.gate import GatePane
 from duckflow_tui.ui.panes.header import Header, PaneName, Tabs
 from duckflow_tui.ui.panes.key_guard import Typed
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
     from duckflow_tui.ui.layout import Layout
 
 ALL: Final[tuple[PaneName, ...]] = ("chat", *SIDE)
-Column = Literal["side", "wide", "hidden"]
 _NEXT_COLUMN: Final[dict[Column, Column]] = {"side": "wide", "wide": "hidden", "hidden": "side"}
 _STEP: Final = 4  # percent of the width by which a key moves the border
 
@@ -81,14 +82,14 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.layout_name: Layout = "wide"
         self._stands = False
         self._whole = False  # the pane that is shown has all but the line at the foot
-        self._knows_width = False  # of the column, as the user chose it last
+        self._kept_in = options.data_dir  # the folder with the arrangement; None keeps none
         self._interrupted_at = float("-inf")
         self._escaped_at = float("-inf")
         self._drafting: Timer | None = None  # runs from a key until the draft is kept
         self.header = Header(options.title, demo=options.demo, id="header")
         self.status = StatusLine(id="status")
         self.all_tabs = Tabs(ALL, id="all-tabs")
-        self.side = Side(clock, animation=options.animation, kept_in=options.data_dir)
+        self.side = Side(clock, animation=options.animation)
         self.plan, self.diff = self.side.plan, self.side.diff
         self.goal, self.vitals = self.side.goal, self.side.goal.vitals
         self.pill = PlanPill(id="pill")
@@ -127,6 +128,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.watch(self.side, "holding", self._lay_out, init=False)
         self.watch(self.side, "share", self._lay_out, init=False)
         self.watch(self.vitals, "explained", self._lay_out, init=False)
+        self._arrange()
         self._stands = True
         self.invalidate()
         self._lay_out()
@@ -245,7 +247,7 @@ class Workbench(Screen[None], inherit_bindings=False):
 
     def on_side_moved(self) -> None:
         self.column = "side"
-        self.side.remember()
+        self.keep_arrangement()
 
     def on_tabs_chosen(self, event: Tabs.Chosen) -> None:
         event.stop()
@@ -375,13 +377,14 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.column = _NEXT_COLUMN[self.column]
         if self.column == "hidden" and self.shown != "chat":
             self.to_composer()
+        self.keep_arrangement()
 
     def action_move_border(self, by: int) -> None:
         """Give the panes beside the chat more of the width, or less."""
         if self.side.display and self.layout_name == "wide":
             self.column = "side"
             self.side.share -= by * _STEP
-            self.side.remember()
+            self.keep_arrangement()
 
     def action_zoom(self) -> None:
         """Give the pane with the focus all of the screen, or take it back; a gate has its diff."""
@@ -455,8 +458,10 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.status.show_notice(key, count=count)
 
     def action_fold(self) -> None:
-        if self.talk.transcript is not None:
-            self.talk.transcript.action_fold()
+        chat = self.talk.transcript
+        if chat is not None:
+            chat.action_fold()
+            self.status.show_notice("shell.details_open" if chat.details_open else "")
 
     def action_chat_end(self) -> None:
         self.talk.to_end()
@@ -507,6 +512,33 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.composer.write(text)
 
     # --- layout -----------------------------------------------------------------------------
+
+    def _arrange(self) -> None:
+        """Arrange the screen as the user left it, here or in another session."""
+        kept = Arrangement.read(self._kept_in)
+        self.side.share, self.column = kept.share, kept.column
+        self.arrange_diffs(split=kept.split, wrap=kept.wrap)
+
+    def arrange_diffs(self, *, split: bool, wrap: bool) -> None:
+        """Show every diff of this screen so."""
+        for view in self.query(DiffView):
+            view.split, view.wrap = split, wrap
+
+    def keep_arrangement(self) -> None:
+        """Keep how the screen is arranged now for the next start."""
+        if self._kept_in is None:
+            return
+        view = self.diff.view
+        now = Arrangement(
+            share=self.side.share, column=self.column, split=view.split, wrap=view.wrap
+        )
+        folder, words = self._kept_in, self.words
+
+        def write() -> str:
+            reason = now.write(folder)
+            return words("choice.not_kept", reason=reason) if reason else ""
+
+        self.host.keep(write)
 
     def _lay_out(self) -> None:
         if not self._stands:
@@ -562,9 +594,6 @@ class Workbench(Screen[None], inherit_bindings=False):
         if self.layout_name == "single":
             self.side.styles.clear_rule("width")
             return
-        if self.side.display and not self._knows_width:
-            self._knows_width = True
-            self.side.remembered()
         if self.column == "wide":
             self.side.styles.width = f"{MOST}%"
         elif self.side.is_narrow and self.shown == "chat":

@@ -134,12 +134,12 @@ async def at_models(
     connected: bool = True,
 ) -> AsyncGenerator[ModelSeat]:
     """The app in a session with the model ``small`` of a scripted endpoint that also lists
-    ``large``; ``shelf_url`` is connected as ``shelf``. In ``settings``, ``URL`` is its address;
-    without ``versioned`` that is given without its ``/v1``. Without ``connected`` no server is
-    known, and the app stands at its first screen.
+    ``large``, or what was chosen before in ``tmp_path``; ``shelf_url`` is connected as ``shelf``.
+    In ``settings``, ``URL`` is its address; without ``versioned`` that is given without its
+    ``/v1``. Without ``connected`` no server is known, and the app stands at its first screen.
     """
     workspace, home = tmp_path / "little-shop", tmp_path / "home"
-    workspace.mkdir(parents=True)
+    workspace.mkdir(parents=True, exist_ok=True)
     places = Places.find({"DUCKFLOW_HOME": str(home)})
     scripted = script(*(replies or (done("Hello.").model_copy(update={"repeat": True}),)))
     counted = {"digest": Reply(data={"numbers": [1, 2, 3]}, repeat=True)}
@@ -156,15 +156,20 @@ async def at_models(
         if settings:
             places.config.mkdir(parents=True)
             places.settings_file.write_text(settings.replace("URL", url))
-        elif connected:
+        elif connected and not kept.roles:
             kept.choose(ModelRef("pond", "small"))
         flags = Flags(workspace=workspace)
         environ = {**UNTOUCHED, "DUCKFLOW_DISCOVERY__PORTS": ports}
         clock = ManualClock()
         sessions = Sessions(choose(flags, places, language, environ))
+        ui = sessions.choice.settings.ui
         options = AppOptions(
-            language=language,
+            language=language if ui.language == "auto" else ui.language,
+            theme=ui.theme,
+            vitals=ui.vitals,
             animation=False,
+            data_dir=places.data,
+            keep=sessions.keep_choice,
             title="little-shop",
             settings=lambda: sessions.settings,
         )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
-from threading import Timer
+from threading import Event
 from typing import Any
 
 import pytest
@@ -38,9 +37,10 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.state.turn import LoopStarted
 from duckflow_tui.ui import first_frame
 from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.arrangement import SHARE
 from duckflow_tui.ui.layout import MAIN, NARROW, TEXT, chat_width
 from duckflow_tui.ui.panes.diff_pane import NewestChange
-from duckflow_tui.ui.panes.side import LEAST, MOST, SHARE
+from duckflow_tui.ui.panes.side import LEAST, MOST
 from duckflow_tui.ui.screens.whole_diff import WholeDiff
 
 
@@ -285,7 +285,7 @@ async def test_the_border_moves_by_key_and_mouse_and_is_remembered(tmp_path: Pat
         await settled(pilot, lambda: side.share == LEAST, "as narrow as it gets")
         side.post_message(at(MouseMove, 140))
         side.post_message(at(MouseUp, 140))
-        await settled(pilot, lambda: '"share": 30' in kept.read_text(), "the file")
+        await settled(pilot, lambda: '"share":30' in kept.read_text(), "the file")
     app = app_with(FakeEngine(working()), data_dir=tmp_path)
     async with standing(app, 200, 40):
         assert app.bench.side.region.x == 140
@@ -296,26 +296,18 @@ async def test_the_border_moves_by_key_and_mouse_and_is_remembered(tmp_path: Pat
 
 
 async def test_the_border_moves_on_while_the_disk_that_keeps_it_is_busy(tmp_path: Path) -> None:
-    kept, reading = tmp_path / "side.json", list[int]()
-
-    def read() -> None:
-        reading.append(os.open(kept, os.O_RDONLY | os.O_NONBLOCK))
-        kept.unlink()
-
+    kept, has_time = tmp_path / "side.json", Event()
     app = app_with(FakeEngine(working()), data_dir=tmp_path)
-    too_late = Timer(DEADLINE, read)
     async with standing(app, 200, 40) as pilot:
         side = app.bench.side
-        os.mkfifo(kept)  # who writes it waits until somebody reads
-        too_late.start()
+        app.keep(lambda: "" if has_time.wait(DEADLINE) else "too late")
         await pilot.press("alt+left", "alt+left")
         await settled(pilot, lambda: side.share == SHARE + 8, "moved twice")
-        assert too_late.is_alive(), "the screen waited for the disk"
-        too_late.cancel()
-        read()
+        assert not kept.exists()
+        has_time.set()
         await settled(pilot, kept.is_file, "written when the disk has time again")
-        await settled(pilot, lambda: f'"share": {SHARE + 8}' in kept.read_text(), "the newest")
-    os.close(reading[0])
+        await settled(pilot, lambda: f'"share":{SHARE + 8}' in kept.read_text(), "the newest")
+        assert app.status.said == ""
 
 
 @pytest.mark.parametrize("pane", ["plan", "diff", "vitals"])

@@ -359,7 +359,9 @@ async def test_the_kind_of_request_is_chosen_from_a_list_or_left_to_the_ai(
         await settled(
             pilot, lambda: fake.store.state.profile_choice is TaskProfile.RESEARCH, "the choice"
         )
-        assert app.bench.status.said == "All requests count as: Research, until /profile auto."
+        assert app.bench.status.said == (
+            "All requests of this session count as: Research, until /profile auto."
+        )
         await commanded(pilot, "/profile auto")
         await settled(pilot, lambda: fake.store.state.profile_choice is None, "the AI's")
 

@@ -11,6 +11,7 @@ from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.reactive import var
 from textual.selection import Selection
 from textual.strip import Strip
@@ -69,6 +70,14 @@ class DiffView(LineView, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(",".join(key.keys), key.action, key.label, show=False) for key in keys_of("diff")
     ]
+
+    class Arranged(Message):
+        """The user has this diff split or not, and wrapped or not: so all of them should be."""
+
+        def __init__(self, *, split: bool, wrap: bool) -> None:
+            super().__init__()
+            self.split = split
+            self.wrap = wrap
 
     split: var[bool] = var(False)
     wrap: var[bool] = var(True)
@@ -324,11 +333,13 @@ class DiffView(LineView, can_focus=True):
         self.refused = "" if self.can_split else "diff.too_narrow"
         if self.can_split:
             self.split = not self.split
+            self.post_message(self.Arranged(split=self.split, wrap=self.wrap))
         self._changed()
 
     def action_toggle_wrap(self) -> None:
         self.refused = ""
         self.wrap = not self.wrap
+        self.post_message(self.Arranged(split=self.split, wrap=self.wrap))
 
     # Textual
 

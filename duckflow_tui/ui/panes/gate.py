@@ -263,7 +263,7 @@ class GatePane(GateView):
             from duckflow_tui.ui.screens.whole_diff import WholeDiff
 
             self._guard.end()  # what comes until the screen has the keys answers nothing
-            self._whole = WholeDiff(self.words, self._clock, self._document, self._view.at)
+            self._whole = WholeDiff(self.words, self._clock, self._document, self._view)
             host_of(self).push_screen(self._whole, lambda key: self._back_from(gate, key))
 
     async def _back_from(self, gate: Gate, key: str | None) -> None:

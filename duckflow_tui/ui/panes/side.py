@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import logging
 from collections.abc import Collection
-from pathlib import Path
 from typing import Final
 
 from rich.text import Text
@@ -20,7 +16,7 @@ from textual.widget import Widget
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock
 from duckflow_tui.state.plan import PlanStatus
-from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.arrangement import SHARE
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.goal import GoalPane
 from duckflow_tui.ui.panes.header import PaneName, PaneTitle
@@ -28,11 +24,8 @@ from duckflow_tui.ui.panes.plan import PlanPane
 from duckflow_tui.words.catalogue import Catalogue
 
 SIDE: Final[tuple[PaneName, ...]] = ("plan", "diff", "vitals")
-SHARE: Final = 40  # percent of the screen's width, until the user moves the border
 LEAST: Final = 25
 MOST: Final = 65  # also where the column is wide
-
-log = logging.getLogger("duckflow.ui")
 
 
 class Side(Vertical):
@@ -49,8 +42,7 @@ class Side(Vertical):
     holding: var[frozenset[PaneName]] = var(frozenset[PaneName]())
     share: var[int] = var(SHARE)  # percent of the width
 
-    def __init__(self, clock: Clock, *, animation: bool, kept_in: Path | None = None) -> None:
-        """``kept_in`` is the folder that remembers the width; None remembers it nowhere."""
+    def __init__(self, clock: Clock, *, animation: bool) -> None:
         super().__init__(id="side")
         self.goal = GoalPane(id="goal")
         self.plan = PlanPane(clock, id="plan")
@@ -73,8 +65,6 @@ class Side(Vertical):
         self._opened = ""  # the pane that the user went to
         self._wide = True
         self._drags = False  # the user has the border under the pointer
-        self._kept_in = kept_in / "side.json" if kept_in is not None else None
-        self._keeping = False  # the width is being written
 
     def compose(self) -> ComposeResult:
         for name, pane in self._panes.items():
@@ -160,32 +150,6 @@ class Side(Vertical):
 
     # --- the border -------------------------------------------------------------------------
 
-    def remembered(self) -> None:
-        """Take the width that the user chose last, here or in another session."""
-        try:
-            kept = json.loads(self._kept_in.read_text("utf-8")) if self._kept_in else None
-            self.share = int(kept["share"]) if kept else self.share
-        except (OSError, ValueError, TypeError, KeyError):
-            return  # the first time, or nothing that this version wrote
-
-    def remember(self) -> None:
-        """Keep the width for the next time; where that fails, it holds until the end."""
-        if self._kept_in is not None and not self._keeping:
-            self._keeping = True
-            host_of(self).spawn(self._keep(self._kept_in), "side")
-
-    async def _keep(self, file: Path) -> None:
-        """Write the width until the file has the newest: it moves on while the disk is busy."""
-        written = None
-        try:
-            while written != self.share:
-                written = self.share
-                await asyncio.to_thread(_write, file, written)
-        except OSError as error:
-            log.warning("the width of the column cannot be kept: %s", error)
-        finally:
-            self._keeping = False
-
     def validate_share(self, share: int) -> int:
         """Neither side of the border is squeezed out."""
         return min(max(share, LEAST), MOST)
@@ -222,8 +186,3 @@ class Side(Vertical):
 
     def watch_words(self) -> None:
         self.plan.words = self.diff.words = self.goal.words = self.words
-
-
-def _write(file: Path, share: int) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    file.write_text(json.dumps({"share": share}), "utf-8")

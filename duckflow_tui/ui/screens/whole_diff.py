@@ -14,6 +14,7 @@ from textual.widgets import Static
 from duckflow_tui.state.base import Clock
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate import GatePane
@@ -37,17 +38,20 @@ class WholeDiff(Dialog[str]):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c,z", "leave", show=False)]
 
-    def __init__(self, words: Catalogue, clock: Clock, document: DiffDocument, at: int) -> None:
-        """``at``: the hunk at hand, by its index."""
+    def __init__(
+        self, words: Catalogue, clock: Clock, document: DiffDocument, view: DiffView
+    ) -> None:
+        """``view`` shows the document until now: it goes on at its hunk, and as it is there."""
         super().__init__()
         self._words = words
         self._document = document
-        self._at = at
+        self._at = view.at
         self._does = ""  # the newest key, in words
         self._guard = KeyGuard(self, clock, self.hand_on, self._refresh_title)
         self._title = Static(classes="whole-title", markup=False)
         self._pane = DiffPane(id="whole-diff")
         self._pane.view.on_change(self._refresh_title)
+        self._pane.view.split, self._pane.view.wrap = view.split, view.wrap
         self._pane.words, self._pane.leads_back, self._pane.decides = words, True, True
 
     def compose(self) -> ComposeResult:

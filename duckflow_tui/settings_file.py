@@ -1,0 +1,72 @@
+"""Writes what the user chooses on the screen into their settings file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from duckflow_tui.llm.connections import changing, write_private
+from duckflow_tui.places import Places
+from duckflow_tui.settings import Say, load
+from duckflow_tui.state.base import one_line
+
+#: Settings of ``[ui]`` that a flag of the command line sets, too.
+FLAGS: Final = {"language": "--lang", "theme": "--theme"}
+LOCK_S: Final = 1.0  # seconds that a choice waits for another program of ours
+
+
+def keep_choice(
+    places: Places,
+    name: str,
+    value: str,
+    say: Say,
+    *,
+    by_flag: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> str:
+    """Write ``name = value`` into ``[ui]`` of the user's settings, so that the next start has it.
+
+    Returns a sentence for the user where that start may have another value: an environment variable
+    sets it, the file cannot be read or written, or ``by_flag``: a flag set it at this start, and
+    does so whenever it is given. Empty otherwise. A file that cannot be read stays as it is.
+    """
+    loaded, path = load(places, environ), places.settings_file
+    for problem in loaded.problems:
+        if problem.source == str(path) and problem.key in ("", "ui"):
+            where = f"{path.name}:{problem.line}" if problem.line else path.name
+            why = say(f"settings.why.{problem.code}", **problem.params)
+            return say("choice.not_kept", reason=f"{where}: {why}")
+    origin = loaded.origins.get(f"ui.{name}")
+    if origin is not None and origin.name != str(path):
+        return say("choice.set_by_variable", name=origin.name)
+    try:
+        write_ui_setting(Path(os.path.realpath(path)), name, value)
+    except OSError as error:
+        reason = f"{path.name}: {error.strerror or error}"
+        return say("choice.not_kept", reason=reason)
+    except ValueError as error:  # the file was changed since it was read above
+        reason = f"{path.name}: {one_line(str(error), 200)}"
+        return say("choice.not_kept", reason=reason)
+    return say("choice.set_by_flag", flag=FLAGS[name]) if by_flag else ""
+
+
+def write_ui_setting(path: Path, name: str, value: str) -> None:
+    """Set ``name`` in the table ``[ui]`` of a TOML file and leave the rest as it is, comments and
+    order too; the file is made where there is none. Raises OSError, and ValueError for a file that
+    is not TOML.
+    """
+    import tomlkit
+
+    with changing(path.parent, LOCK_S):
+        text, mode = "", 0o600
+        try:
+            with path.open("r+b") as file:  # fails for a file that must not be written
+                text = file.read().decode("utf-8-sig")
+                mode = os.fstat(file.fileno()).st_mode & 0o777
+        except FileNotFoundError:
+            pass
+        document = tomlkit.parse(text)
+        document.setdefault("ui", tomlkit.table())[name] = value
+        write_private(path, document.as_string().encode(), mode)
