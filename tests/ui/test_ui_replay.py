@@ -44,13 +44,13 @@ async def test_keys_play_step_jump_and_go_to_the_edges() -> None:
         await press(pilot, "n")
         assert place(app) == 7
         assert app.bench.gate.gate is not None
-        assert "gate" in str(app.stage.bar.border_title)
+        assert "approval" in str(app.stage.bar.border_title)
         await press(pilot, "n")
         assert place(app) == 11
         assert app.bench.gate.gate is None
         await press(pilot, "n")
         assert place(app) == 11
-        assert "no gate" in app.bench.status.said
+        assert "no approval" in app.bench.status.said
         await press(pilot, "p")
         assert place(app) == 7
         await press(pilot, "right")
