@@ -18,15 +18,15 @@ REVISE: Final = "plan_tool.revise"
 STOP: Final = "task_loop.stop"
 PAUSE: Final = "task_loop.pause"
 
-_STEP: Final = re.compile(r"^(?:Step|段階) (\d+): (.+)$", re.M)
+_STEP: Final = re.compile(r"^(?:Step|ステップ) (\d+): (.+)$", re.M)
 _DONE: Final = re.compile(
     r"^(?:(?P<done>\d+) of (?P<total>\d+) steps done"
-    r"|(?P<total_ja>\d+) 段階中 (?P<done_ja>\d+) 段階が完了)$",
+    r"|(?P<total_ja>\d+) ステップ中 (?P<done_ja>\d+) ステップが完了)$",
     re.M,
 )
 _TASKS: Final = re.compile(
     r"^(?:Tasks of the step: (?P<done>\d+) of (?P<total>\d+) done"
-    r"|段階のタスク: (?P<total_ja>\d+) 件中 (?P<done_ja>\d+) 件が完了)$",
+    r"|ステップのタスク: (?P<total_ja>\d+) 件中 (?P<done_ja>\d+) 件が完了)$",
     re.M,
 )
 _ELAPSED: Final = re.compile(r"^(?:Running for|経過) ([\d:]+)", re.M)

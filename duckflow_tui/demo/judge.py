@@ -17,7 +17,7 @@ from duckflow_tui.demo.wording import language_of, texts
 from duckflow_tui.state.base import JsonObject
 
 _WANTED: Final = re.compile(
-    r"(?:Score every requirement of these|次の要求のすべてに点を付ける): ([^.。\n]+)"
+    r"(?:Score every requirement of these|次の要件のすべてに点を付ける): ([^.。\n]+)"
 )
 _ITEM: Final = re.compile(r"^- (r\d+) P([123]) (.+)$", re.M)
 _JUDGED: Final = re.compile(r"^- (r\d+) P([123]) (open|met|partly|refuted|waived) \d+% (.+)$", re.M)

@@ -37,7 +37,7 @@ _READ: Final = "file_ops.read_file"
 _EDIT: Final = "file_ops.edit_file"
 _WRITE: Final = "file_ops.write_file"
 
-_STEP: Final = re.compile(r"^(?:Step|段階) \d+: (.+)$", re.M)
+_STEP: Final = re.compile(r"^(?:Step|ステップ) \d+: (.+)$", re.M)
 _RESULTS: Final = re.compile(r"<results>\n(.*?)\n</results>", re.S)
 _RESULT: Final = re.compile(
     rf"^\d+\. ([\w.]+)\([^\n]*\) -> \[({LABEL})\]\n(.*?)(?=\n\d+\. [\w.]+\([^\n]*\) -> \[|\Z)",
@@ -46,8 +46,8 @@ _RESULT: Final = re.compile(
 _LOG: Final = re.compile(r"<log>\n(.*?)\n</log>", re.S)
 _RUN: Final = re.compile(rf"^\d+\. {re.escape(RUN)}\(.*\) -> \[(?:{LABEL})\] exit (\d+)", re.M)
 _BAD: Final = re.compile(r"^(?:FAIL|ERROR): (\S+)", re.M)
-_NOTE: Final = re.compile(r"^(?:Last note|最後の覚え書き): (.+)$", re.M)
-_NEXT: Final = re.compile(r"^(?:Steps that come after it|この後の段階):\n- ([^:\n]+)", re.M)
+_NOTE: Final = re.compile(r"^(?:Last note|最後のメモ): (.+)$", re.M)
+_NEXT: Final = re.compile(r"^(?:Steps that come after it|この後のステップ):\n- ([^:\n]+)", re.M)
 _FAILED: Final = re.compile(r"^# (?:What failed|失敗したこと)$", re.M)
 
 

@@ -13,7 +13,7 @@ _JAPANESE: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 #: The line of a request that quotes the user, in the words of either language's prompts.
 _USERS_WORDS: Final = re.compile(
     r"^(?:Request of the user|Request in hand"
-    r"|ユーザーの依頼|取り組み中の依頼): (.+)$|^<request>\n(.+)$",
+    r"|ユーザーのリクエスト|取り組み中のリクエスト): (.+)$|^<request>\n(.+)$",
     re.M,
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -272,8 +271,8 @@ def wire_names(operations: Iterable[str]) -> dict[str, str]:
     return found
 
 
-#: Keywords of a generated schema that are sent: the output format says what each field is for.
-_SENT: Final = ("type", "enum", "items", "properties")
+#: Fields of which the output format explains each value; a native call is told of them there only.
+_EXPLAINED: Final = ("step", "next_step", "prompt_pattern")
 
 #: What a reply says about each of its calls beside the arguments.
 EXTRAS: Final = ("reasoning", "intent", "alternatives")
@@ -284,10 +283,13 @@ def decision_schema() -> JsonObject:
     """The schema of a TurnDecision, its own fields only: the output format shows what lies below
     them. Kept, since each request sends it: nobody may change what is returned.
     """
-    fields: JsonObject = plain_schema(TurnDecision, _SENT)["properties"]
-    flat = {name: {key: field[key] for key in field if key in ("type", "enum")}
-            for name, field in fields.items()}  # fmt: skip
-    return {"type": "object", "properties": flat, "required": [*NEEDED]}
+    schema = plain_schema(TurnDecision, ("type", "enum", "items", "properties"))
+    fields: JsonObject = {}
+    for name, whole in schema["properties"].items():
+        fields[name] = {key: whole[key] for key in ("type", "enum") if key in whole}
+        if "items" in whole:  # servers refuse a list that does not say of what
+            fields[name]["items"] = {"type": whole["items"]["type"]}
+    return {"type": "object", "properties": fields, "required": [*NEEDED]}
 
 
 @cache
@@ -295,21 +297,18 @@ def decide_function() -> JsonObject:
     """The function of the judgement, for native calls: all but what is said and called. Kept, as
     the schema is: nobody may change what is returned.
     """
-    schema: JsonObject = {**copy.deepcopy(plain_schema(TurnDecision, _SENT)), "required": [*NEEDED]}
-    fields = schema["properties"]
+    schema = decision_schema()
+    fields: JsonObject = {**schema["properties"]}
     del fields["reply"]
-    said = fields.pop("actions")["items"]["properties"]
-    about: JsonObject = {name: said[name] for name in EXTRAS}
-    about["alternatives"] = {"type": "array", "items": {"type": "string"}}
-    fields |= {name: {"type": "string"} for name in CHECKS}
-    fields["requirements"]["items"]["properties"]["check"] = {"type": "string"}
-    fields["calls"] = {"type": "array", "items": {"type": "object", "properties": about}}
+    fields["calls"] = fields.pop("actions")
+    for name in (*CHECKS, *_EXPLAINED):
+        fields[name] = {"type": "string"}
     return {
         "type": "function",
         "function": {
             "name": DECIDE,
-            "description": "Your judgement; once, before all other calls.",
-            "parameters": schema,
+            "description": "Once, before all other calls.",
+            "parameters": {**schema, "properties": fields},
         },
     }
 

@@ -108,9 +108,6 @@ _FEW: Final = frozenset({
     "file_ops.edit_file", "shell.run",
 })  # fmt: skip
 
-#: Operations that the file of operations speaks of.
-_NAMED: Final = ("op_propose", "op_remember")
-
 
 class _Stable(Frozen):
     """The part of a request that stays the same in a session: whatever comes to be usable later,
@@ -323,10 +320,8 @@ class PromptCompiler:
             budgets, limits = self._short, _FEW_LIMITS
             operations = tuple(spec for spec in operations if spec.name in _FEW)
         texts, count, instructions = self.texts, self._counter.count, self.instructions
-        names = spoken(operations)
-        named = {"also": limits["also"]} | {name: names[name] for name in _NAMED}
         workspace = one_line(state.session.workspace, LINE)
-        working = texts.operations.render(named | {"workspace": workspace})
+        working = texts.operations.render({"workspace": workspace})
         project, cut = self._project(instructions, budgets.project)
         listed = operation_lines(operations, arguments=not small)
         rare = [spec for spec in operations if spec.listed]

@@ -340,8 +340,6 @@ SPOKEN: Final = {
     "op_tasks": "task_tool.generate_list",
     "op_pause": "task_loop.pause",
     "op_stop": "task_loop.stop",
-    "op_remember": "memory.remember",
-    "op_recall": "memory.recall",
 }
 
 _FIELD_OF: Final = {name: field for field, name in SPOKEN.items()}

@@ -105,7 +105,7 @@ class PromptTexts:
         "session_id total_conversations last_updated total_files "
         "successful_operations learned_patterns user_settings earlier at_hand project",
     ]
-    operations: Annotated[Template, "workspace op_remember op_propose also"]
+    operations: Annotated[Template, "workspace"]
     project: Annotated[Template, "instructions!"]
     no_project: Annotated[Template, ""]
     main: Annotated[

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from duckflow_tui.state.lines import split_bare_lines, split_lines
 from duckflow_tui.tools.operation import Arguments
@@ -16,11 +17,11 @@ from duckflow_tui.tools.operation import Arguments
 class Edit(Arguments):
     old: str = Field(
         default="",
-        description="Exactly as it stands, long enough to occur once; no line numbers.",
+        description="Exactly as it stands, long enough to occur once.",
     )
     new: str
     all: bool = Field(default=False, description="Every occurrence.")
-    lines: str = Field(default="", description="Instead of old, as a refusal offers it.")
+    lines: SkipJsonSchema[str] = ""  # instead of ``old``; offered by a refusal
 
 
 _SHOWN_LINES: Final = 20

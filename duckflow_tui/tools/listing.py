@@ -48,7 +48,7 @@ _RULES_WAIT: Final = 10.0  # seconds the walk waits for one ignore file before i
 
 class ListDir(Arguments):
     path: str = "."
-    depth: int = Field(default=1, ge=1, le=10, description="Levels down.")
+    depth: int = Field(default=1, ge=1, le=10)  # levels down
 
 
 class FindFiles(Arguments):

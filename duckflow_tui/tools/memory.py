@@ -154,7 +154,7 @@ def memory_operations(memory: ProjectMemory) -> tuple[AnyOperation, ...]:
         Operation(
             name="memory.remember",
             listed=True,
-            summary="Note a sentence on this project for later sessions.",
+            summary="Note a lasting wish of the user, or what will matter here again; no secrets.",
             effect=Effect.WRITE,
             arguments=Remember,
             prepare=remember,

@@ -124,10 +124,12 @@ def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
     return (
         _operation(
             "plan_tool.propose",
-            "Propose a plan of several steps; read first what it rests on.",
+            "Propose a plan, where steps build on each other or the size of the work cannot be "
+            "seen yet; read first what it rests on.",
             Propose,
             lambda args: desk.propose(args.goal, args.steps),
             needs=(Need.CONVERSATION,),
+            listed=True,
         ),
         _operation(
             "plan_tool.revise",

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Fact
@@ -35,13 +36,13 @@ _RANGE: Final = re.compile(r"\s*([1-9]\d{0,8})\s*(?:([-–:])\s*(\d{0,9})\s*)?")
 class ReadFile(Arguments):
     path: str = Field(description="A file, or result:… as a cut result names it.")
     start_line: int | None = Field(default=None, ge=1)
-    end_line: int | None = Field(default=None, ge=1, description="Included.")
-    ranges: list[str] = Field(
-        default_factory=list[str], max_length=MAX_RANGES, description='Several: ["10-20", "90-"].'
-    )
-    columns: str = ""  # of each line, such as "20001-40000"; the note on a long line offers it
-    line_numbers: bool = False
-    diff: bool = Field(default=False, description="Instead, what you changed in it.")
+    end_line: int | None = Field(default=None, ge=1)
+    # Not told of, but read: several ranges, such as ["10-20", "90-"]; of each line those columns,
+    # such as "20001-40000", as the note on a long line offers; each line with its number.
+    ranges: SkipJsonSchema[list[str]] = Field(default_factory=list[str], max_length=MAX_RANGES)
+    columns: SkipJsonSchema[str] = ""
+    line_numbers: SkipJsonSchema[bool] = False
+    diff: bool = Field(default=False, description="Instead, your changes of it.")
 
 
 class _Lines(NamedTuple):
@@ -317,7 +318,7 @@ READ_FILE: Final = Operation(
             "description": "",
         },
     ),
-    summary=f"Read a text file: {DEFAULT_LINES:,} lines, or ranges of them, counted from 1.",
+    summary=f"Read {DEFAULT_LINES:,} lines of a text file, or others, counted from 1.",
     effect=Effect.READ,
     arguments=ReadFile,
     paths=lambda args: () if args.path.startswith(HANDLE) else (args.path,),

@@ -44,11 +44,9 @@ _WORKER: Final = Path(__file__).with_name("search_worker.py")
 
 
 class SearchText(Arguments):
-    pattern: str = Field(
-        min_length=1, max_length=2_000, description="A text, or a regular expression."
-    )
+    pattern: str = Field(min_length=1, max_length=2_000)
     path: str = "."
-    glob: str | None = Field(default=None, max_length=MAX_PATTERN, description="Such as *.py.")
+    glob: str | None = Field(default=None, max_length=MAX_PATTERN)
     regex: bool = False
     context: int = Field(default=0, ge=0, le=MAX_CONTEXT, description="Lines around.")
 

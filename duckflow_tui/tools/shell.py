@@ -78,7 +78,7 @@ class Run(Arguments):
     timeout_s: float | None = Field(default=None, ge=1)
     background: bool = Field(
         default=False,
-        description="For servers: returns at once, with a process_id.",
+        description="For servers: returns at once.",
     )
     hosts: list[str] = Field(default_factory=list, max_length=MOST)  # told of as ``outside``
     outside: bool = False  # of the sandbox; told of where one held something back

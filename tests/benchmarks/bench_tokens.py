@@ -21,7 +21,7 @@ from duckflow_tui.places import Places
 MODEL: Final = "scripted"
 ASKED: Final = "Hi."
 #: Tokens by protocol.
-LIMITS: Final = {"tools": 3_250, "json": 2_550}
+LIMITS: Final = {"tools": 2_600, "json": 2_400}
 _NAMES: Final = {"tools": "native calls", "json": "JSON"}
 
 

@@ -71,17 +71,17 @@ async def test_a_small_window_is_told_less_and_a_large_one_all(tmp_path: Path) -
             assert ("- file_ops.move_file(" in system) is not small
             assert ("plan_tool.propose" in system) is not small
             assert "- file_ops.edit_file(" in system
-    assert sizes[4_096] == sizes[8_192] < 0.75 * sizes[8_193]
+    assert sizes[4_096] == sizes[8_192] < 1_250 < sizes[8_193]
     assert sizes[8_193] == sizes[0]
 
 
 async def test_what_does_not_fit_at_all_is_said_before_the_call(tmp_path: Path) -> None:
-    async with session(tmp_path, script(done("Hi."), done("Hi.")), window=2_048) as s:
+    async with session(tmp_path, script(done("Hi."), done("Hi.")), window=1_536) as s:
         await s.turn("hello")
         (notice,) = told(s, "turn.window_small")
         kinds = [m.kind for m in s.state.messages]
         assert kinds.index("notice") < kinds.index("assistant")
-        assert notice.params["window"] == "2,048"
+        assert notice.params["window"] == "1,536"
         await s.turn("hello again")
         assert len(told(s, "turn.window_small")) == 2
     for language in ("en", "ja"):

@@ -94,7 +94,7 @@ def test_question_for_tasks_after_a_failure(language: str) -> None:
     )
     problems = ["task t2 depends on 't9', which is no task of the list"]
     text = asked(question, language, problems)
-    begin = "# This step" if language == "en" else "# この段階"
+    begin = "# This step" if language == "en" else "# このステップ"
     assert_golden(f"ask_{language}_tasks_rest", text[text.index(begin) :])
 
 

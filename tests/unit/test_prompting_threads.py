@@ -542,4 +542,4 @@ def test_planning_points_to_the_operation_for_plans(language: str) -> None:
     planning, main = prompt.tail.split("# Now" if language == "en" else "# 現在")
     assert PROPOSE.name in planning
     assert PROPOSE.name not in main
-    assert PROPOSE.name in prompt.system
+    assert PROPOSE.name in prompt.formats["json"]
