@@ -74,7 +74,7 @@ def test_exit_statuses_are_those_of_a_run_without_a_screen(language: str) -> Non
 def test_the_readme_is_short_and_starts_with_commands_that_work(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert len(text.splitlines()) <= 200
-    assert len(text.encode()) <= (14_336 if path.name == "README.md" else 18_432)
+    assert len(text.encode()) <= 14_336
     begin = "python3 -m venv .venv && .venv/bin/pip install "
     assert f"    {begin}. && .venv/bin/duckflow-tui --demo" in text
     assert f"    {begin}-e '.[dev]' && .venv/bin/pytest\n" in text
