@@ -53,9 +53,8 @@ _HEARD: Final = (RUN_ALL.action, RUN_STEPS.action, TELL.action)
 def belongs(state: AgentState, message: UserMessage) -> Belongs:
     """What the message is to the request in hand, before a turn begins with it.
 
-    Work that was tried again, or a plan's, goes on with it, and so do the user's own words for
-    that. An answer to what the model asked is taken for one, anything else for another request,
-    until the model's first decision says it.
+    Work that is tried again goes on with it. An answer to a question of the model is taken for
+    one, anything else for another request, until the model's first decision says it.
     """
     old, last = state.objective, state.last_turn
     if old is None or last is None or old.closed:
@@ -64,15 +63,13 @@ def belongs(state: AgentState, message: UserMessage) -> Belongs:
         return "new"
     before = state.messages[: last.messages]
     again = any(isinstance(m, UserMessage) and m.message_id == message.message_id for m in before)
-    words = goes_on(message.text)
-    if again or words == "all" or message.text.strip() == old.original_query.strip():
+    if again or message.text.strip() == old.original_query.strip():
         return "same"
-    asked = False  # whether the last turn ended with a question of the model
     for m in reversed(before):
         if isinstance(m, AssistantMessage) and not m.aside and not m.step_id:
-            asked = m.decision is not None and m.decision.next_step is NextStep.PENDING_USER
-            break
-    return "guessed_same" if words == "begins" or asked else "guessed_new"
+            asks = m.decision is not None and m.decision.next_step is NextStep.PENDING_USER
+            return "guessed_same" if asks else "guessed_new"
+    return "guessed_new"
 
 
 class RequestInHand:
@@ -110,7 +107,8 @@ class RequestInHand:
 
     def hear(self, decision: TurnDecision) -> bool:
         """The turn's first decision says whether its message goes on with the request before it;
-        returns whether a request of its own was opened after all.
+        returns whether a request of its own was opened after all. Where it goes on and asks for
+        nothing more, no model is asked what the message changes.
         """
         turn, now = self._store.state.turn, self._store.state.objective
         if self._heard or turn is None or now is None:
@@ -123,9 +121,8 @@ class RequestInHand:
         earlier = self._store.state.earlier
         if turn.request == "guessed_new" and decision.continues and opened and earlier:
             # Back to the earlier one, with what the user noted in the one just opened.
-            # What was said between is no word on it, but this message is.
-            at = now.heard - 1
-            back = earlier[-1].replace(left=None, heard=at)
+            # What was said between is no word on it.
+            back = earlier[-1].replace(left=None, heard=now.heard - 1)
             for item in now.extracted_requirements:
                 renamed = item.model_copy(update={"requirement_id": next_id(back)})
                 items = (*back.extracted_requirements, renamed)
@@ -135,13 +132,15 @@ class RequestInHand:
                 own = self._store.state.memory
                 back_to = now.memory.keeping(own, own.by_user)
                 self._store.dispatch(WorkingMemoryChanged(memory=back_to))
+        if decision.continues and not decision.requirements:
+            at = self._store.state.messages.index(self._message) + 1
+            now = self._store.state.objective
+            change_objective(self._store, heard=max(at, now.heard if now is not None else 0))
         return False
 
 
 def asked_on(state: AgentState) -> list[str]:
-    """The user's words on the request in hand, oldest first: the request, then what they said on
-    it that does more than let the work go on.
-    """
+    """The user's words on the request in hand, oldest first, none twice."""
     objective = state.objective
     if objective is None:
         return []
@@ -149,9 +148,8 @@ def asked_on(state: AgentState) -> list[str]:
     for message in state.messages:
         if not isinstance(message, UserMessage) or message.at <= objective.created_at:
             continue
-        if goes_on(message.text) == "all" or message.text.strip() in map(str.strip, found):
-            continue
-        found.append(message.text)
+        if message.text.strip() not in map(str.strip, found):
+            found.append(message.text)
     return found
 
 
@@ -217,8 +215,7 @@ async def hear(
             continue
         match message:
             case UserMessage(text=text):
-                again = text.strip() == objective.original_query.strip()
-                if not (again or goes_on(text) == "all"):
+                if text.strip() != objective.original_query.strip():
                     words.append(text)
                     said.append(f"said: {text}")
             case OperationMessage(for_requirement="") if message.result.outcome in _REFUSED:
@@ -495,32 +492,3 @@ class LedgerActions:
 
 def _problem(code: str, **params: str) -> Told:
     return Told(key=f"ledger.problem.{code}", params=params)
-
-
-# --- words that go on with a request --------------------------------------------------------------
-
-GoesOn = Literal["all", "begins", "no"]
-
-_WORDS: Final = (
-    r"continue|go on|go ahead|carry on|keep going|proceed|resume|try (?:it )?again|once more|retry"
-    r"|(?:mach |bitte )?weiter(?:machen)?"
-)
-
-_WORDS_JA: Final = (
-    r"(?:作業を|処理を)?(?:続けて|つづけて|続行|再開|進めて|もう一度|やり直して|続き)"
-    r"(?:して)?(?:を)?(?:ください|下さい|くれ|お願い(?:します)?|頼む)?"
-)
-
-_POLITE: Final = r"(?:please|now|then|ok(?:ay)?|yes|bitte|ja|はい|では)"
-
-_BEGINS: Final = re.compile(
-    rf"\W*(?:{_POLITE}\W+)*(?:(?:{_WORDS})\b|{_WORDS_JA})(?:\W*{_POLITE}\b)*", re.IGNORECASE
-)
-
-
-def goes_on(text: str) -> GoesOn:
-    """``all``: it says nothing else; ``begins``: it begins so, and more words follow."""
-    found = _BEGINS.match(text)
-    if found is None:
-        return "no"
-    return "all" if not re.search(r"\w", text[found.end() :]) else "begins"

@@ -122,17 +122,6 @@ async def test_where_nobody_can_say_what_a_later_message_wants_the_models_word_c
         assert "judging.not_heard" in s.notices()
 
 
-async def test_what_only_lets_work_go_on_asks_for_nothing(tmp_path: Path) -> None:
-    script = story(works(claim(NOTES)), HELD, done("So."), satisfaction=(good("r1"),))
-    async with session(tmp_path, script, mode="trusted") as s:
-        await s.engine.send("write the notes")
-        await s.server.reached("a")
-        s.engine.stop()
-        await s.ended()
-        assert (await s.turn("go on")).outcome == "done"
-        assert s.server.of("requirements") == []
-
-
 async def test_what_the_user_says_while_the_work_is_paused_joins_in_the_same_turn(
     tmp_path: Path,
 ) -> None:
@@ -304,7 +293,7 @@ async def test_after_undo_nothing_is_shown_as_met_or_done_and_going_on_brings_it
     script = story(
         works(claim(NOTES)),
         done("Done."),
-        decision("", write("half\n")),
+        decision("", write("half\n"), continues=True),
         done("Again."),
         satisfaction=(good("r1"), good("r1")),
     )
@@ -643,26 +632,3 @@ async def test_what_the_user_drops_by_key_is_gone_without_a_judge(tmp_path: Path
             assert s.engine.ledger.waive(key) is None
         end = await s.turn("thank you, that is all")
         assert (end.outcome, end.satisfaction, list(ledger(s))) == ("done", None, ["r1", "r2"])
-
-
-async def test_a_message_that_leads_back_to_a_request_that_was_left_is_heard_for_it(
-    tmp_path: Path,
-) -> None:
-    back = done("Both.", task_profile="FILE_OPERATION", continues=True)
-    script = story(
-        works(claim(NOTES)),
-        HELD,
-        back,
-        requirements=(found(claim(LOG)),),
-        satisfaction=(good("r1", "r2"),),
-    )
-    async with session(tmp_path, script, mode="trusted") as s:
-        await s.engine.send("write the notes")
-        await s.server.reached("a")
-        s.engine.stop()
-        await s.ended()
-        assert (await s.turn("to the notes add a changelog")).outcome == "done"
-        (asked,) = s.server.of("requirements")
-        heard = asked.text.partition("<changes>")[2].partition("</changes>")[0]
-        assert heard.strip() == "- said: to the notes add a changelog"
-        assert ledger(s) == {"r1": (NOTES, MET), "r2": (LOG, MET)}

@@ -54,16 +54,31 @@ async def test_another_request_after_a_stop_inherits_nothing_and_nothing_is_lost
         assert s.state.earlier == (left,)
 
 
-@pytest.mark.parametrize("words", ["continue", "Please go on!", "weiter", "続けてください。"])
-async def test_the_users_word_for_going_on_goes_on_with_it(tmp_path: Path, words: str) -> None:
-    script = story(works(WORDS), HELD, done("So."), satisfaction=(judged(0.9),))
+@pytest.mark.parametrize(
+    "words", ["continue", "weiter, bitte", "続けてください。", "and the rest?"]
+)
+async def test_what_the_model_says_goes_on_costs_no_call_of_its_own(
+    tmp_path: Path, words: str
+) -> None:
+    """Whatever the words are: no rule reads them."""
+    goes_on = done("So.", continues=True)
+    script = story(works(WORDS), HELD, goes_on, satisfaction=(judged(0.9),))
     async with session(tmp_path, script, mode="trusted") as s:
         first = await stopped(s)
         end = await s.turn(words)
-        assert (end.outcome, end.satisfaction) == ("done", 0.9)
+        assert (end.outcome, end.satisfaction, end.llm_calls) == ("done", 0.9, 2)
         assert objective(s).objective_id == first.objective_id
         assert objective(s).extracted_requirements[0].state is RequirementState.MET
         assert s.state.earlier == ()
+
+
+@pytest.mark.parametrize("words", ["わかりました、ありがとうございます", "ok, go on with your day"])
+async def test_thanks_after_finished_work_are_talk(tmp_path: Path, words: str) -> None:
+    script = story(works(WORDS), done("So."), done("You are welcome."), satisfaction=(judged(0.9),))
+    async with session(tmp_path, script, mode="trusted") as s:
+        assert (await s.turn("write the notes")).outcome == "done"
+        end = await s.turn(words)
+        assert (end.outcome, end.llm_calls, wanted(objective(s))) == ("answered", 1, [])
 
 
 async def test_a_message_that_the_model_takes_for_the_same_request_goes_on_with_it(
@@ -85,12 +100,8 @@ async def test_a_message_that_the_model_takes_for_the_same_request_goes_on_with_
         assert (objective(s).left, s.state.earlier) == (None, ())
 
 
-async def test_what_leads_back_is_heard_as_a_word_on_it_and_finds_its_working_memory(
-    tmp_path: Path,
-) -> None:
-    """Of a sloppy model that forgets the rest of the message: only that word is asked about, and
-    what the user wrote into the memory meanwhile stays.
-    """
+async def test_what_leads_back_finds_its_working_memory(tmp_path: Path) -> None:
+    """What the user wrote into the memory meanwhile stays, and the judge reads the message."""
     aims = decision(
         "I write.",
         write("half\n"),
@@ -98,9 +109,7 @@ async def test_what_leads_back_is_heard_as_a_word_on_it_and_finds_its_working_me
         state_delta={"goal": "notes with a reason", "why_now": "they are wanted"},
     )
     goes_on = Reply(decision=done("With the reason.", continues=True).decision, hold="b")
-    also = found(claim("it names the script"))
-    both = judged(0.9, {"r1": 0.9, "r2": 0.9})
-    script = story(aims, HELD, goes_on, satisfaction=(both,), requirements=(also,))
+    script = story(aims, HELD, goes_on, satisfaction=(judged(0.9),))
     async with session(tmp_path, script, mode="trusted") as s:
         await stopped(s)
         await s.engine.send("it should name the script too")
@@ -109,12 +118,25 @@ async def test_what_leads_back_is_heard_as_a_word_on_it_and_finds_its_working_me
         assert s.engine.working.write("why_now", ["the boss asked"]) is None
         s.server.release("b")
         assert (await s.ended(2)).satisfaction == 0.9
+        assert s.server.of("requirements") == []
+        assert "it should name the script too" in s.server.of("satisfaction")[0].text
+        memory = s.state.memory
+        assert (memory.goal, memory.why_now) == ("notes with a reason", "the boss asked")
+
+
+async def test_requirements_of_a_message_that_goes_on_join_the_ledger(tmp_path: Path) -> None:
+    """The user's words may drop one as well, which the splitter is asked about."""
+    more = claim("it names the script")
+    goes_on = done("With the reason.", continues=True, requirements=[more])
+    both = judged(0.9, {"r1": 0.9, "r2": 0.9})
+    script = story(works(WORDS), HELD, goes_on, satisfaction=(both,), requirements=(found(more),))
+    async with session(tmp_path, script, mode="trusted") as s:
+        await stopped(s)
+        await s.turn("it should name the script too")
         assert wanted(objective(s)) == ["the answer says why", "it names the script"]
         (asked,) = s.server.of("requirements")
         assert "- said: it should name the script too" in asked.text
         assert "- said: write the notes" not in asked.text
-        memory = s.state.memory
-        assert (memory.goal, memory.why_now) == ("notes with a reason", "the boss asked")
 
 
 async def test_an_answer_to_the_models_question_is_the_same_unless_the_model_says_otherwise(
