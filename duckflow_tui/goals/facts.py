@@ -74,6 +74,7 @@ class Fact:
     exit_code: int | None = None
     suite: bool = False
     current: bool = True
+    requirement: str = ""  # of which it is the check, by id
 
     @property
     def is_red_suite(self) -> bool:
@@ -268,6 +269,7 @@ def _checks(
                 ok={"met": True, "refuted": False}.get(finding.outcome),
                 exit_code=seen.exit_code if seen is not None else None,
                 suite=item.check.kind == "command" and bool(TEST_SUITE.search(item.check.value)),
+                requirement=item.requirement_id,
             )
         )
     return found

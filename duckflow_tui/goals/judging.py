@@ -1,11 +1,13 @@
 """From the judge's word and the facts to one judgement of a request.
 
 Scores count as the judge gives them. The app adds two rules of its own: a check that the user wrote
-decides, and a red run of the project's tests has to be answered.
+decides, and a red run of the project's tests, or a red check of a requirement that the judge
+scores as met, has to be answered.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +41,8 @@ class Judgement:
     """How far a request is met. Tuples hold ids: of requirements whose check by the user decided
     against the judge (``vetoes``), whose check by the model the judge holds to be wrong
     (``wrong_checks``), whose check by the user could not be run (``unchecked``), that are met and
-    shown by no fact (``unproven``), and of red runs that the judge did not answer (``unanswered``).
+    shown by no fact (``unproven``), and of red facts that the judge did not answer
+    (``unanswered``).
     """
 
     items: tuple[RequirementItem, ...]
@@ -60,7 +63,7 @@ def judge_requirements(
 ) -> Judgement:
     """The requirements that count, judged. Done: 0.80 in the mean, weighted 3, 2, 1 by priority,
     and by the judge's word on the whole request, no P1 or P2 under 0.50 (S1-28, C14), every check
-    of the user's own shown, every red run of the project's tests answered.
+    of the user's own shown, every red run of the project's tests and every red check answered.
 
     ``evaluation`` is None where the user's own checks decided everything.
     """
@@ -98,7 +101,11 @@ def judge_requirements(
     if evaluation is not None and (not judged or whole < VETO_BELOW):
         score = min(score, evaluation.overall_score) if judged else evaluation.overall_score
     score = round(score, 6)
-    unanswered = _unanswered(facts, evaluation)
+    unanswered = tuple(
+        fact.id for fact in facts if _is_red(fact, wrong) and not _explains(fact.id, evaluation)
+    )
+    passed_over = {fact.requirement for fact in facts if fact.id in unanswered}
+    wrong = [key for key in wrong if key not in passed_over]
     held = any(i.priority < 3 and i.satisfaction_level < VETO_BELOW for i in judged)
     done = score >= DONE_FROM and not (held or unchecked or unanswered)
     return Judgement(
@@ -166,8 +173,8 @@ def open_points(
     findings: Mapping[str, Finding],
 ) -> tuple[str, ...]:
     """What a judge has to be asked about once more, in words for it: a score that is not there,
-    a good one that no fact shows, a red run of tests that it passes over, and a word on the whole
-    that contradicts the parts or the verdict.
+    a good one that no fact shows, a red run of tests or a red check that it passes over, and a word
+    on the whole that contradicts the parts or the verdict.
     """
     found: list[str] = []
     keys = [item.requirement_id for item in items if item.counts]
@@ -184,8 +191,8 @@ def open_points(
     if judgement.unanswered and parts >= DONE_FROM:
         ids = ", ".join(judgement.unanswered)
         found.append(
-            f"{ids} is a red run of the project's tests after the last change; name it in evidence "
-            "or in quality_assessment and say why the work is done all the same, or lower the score"
+            f"{ids} speaks against the work: red on the files as they are now; say in "
+            f"quality_assessment, by that id, why the work is done all the same, or lower the score"
         )
     if evaluation.overall_score < VETO_BELOW and parts >= DONE_FROM:
         found.append(
@@ -278,8 +285,7 @@ def _evidence_of(
         found["check"] = finding.evidence
     for reference in evaluation.evidence.get(key, ()) if evaluation is not None else ():
         for fact in resolve_reference(reference, facts):
-            own = finding is not None and fact.kind == "check" and f" of {key}," in fact.title
-            if own and "check" in found:
+            if fact.requirement == key and "check" in found:
                 found["check"] = found["check"].replace(fact=fact.id)
             else:
                 supports = level >= VETO_BELOW and fact.ok is not False
@@ -287,20 +293,24 @@ def _evidence_of(
     return tuple(found.values())[:_MOST_EVIDENCE]
 
 
-def _unanswered(
-    facts: Sequence[Fact], evaluation: SatisfactionEvaluation | None
-) -> tuple[str, ...]:
-    """Red runs of the project's tests that the judge names nowhere."""
-    named: set[str] = set()
-    if evaluation is not None:
-        words = [*evaluation.missing_aspects, *evaluation.suggestions]
-        for references in (*evaluation.evidence.values(), words, [evaluation.quality_assessment]):
-            for reference in references:
-                named |= {name.upper() for name in re.findall(r"\b[RK]\d+\b", reference, re.I)}
-    return tuple(
-        fact.id
-        for fact in facts
-        if fact.is_red_suite and fact.exit_code not in _NOT_RUN and fact.id not in named
+def _is_red(fact: Fact, wrong: Sequence[str]) -> bool:
+    """Whether a fact speaks against the work: a red run of the project's tests, or the red check
+    of one of the requirements ``wrong``, which the judge scores as met.
+    """
+    ran = fact.exit_code not in _NOT_RUN
+    return fact.requirement in wrong or (fact.is_red_suite and ran)
+
+
+def _explains(fact_id: str, evaluation: SatisfactionEvaluation | None) -> bool:
+    """Whether the judge names the fact in a sentence; an id in a list gives no reason."""
+    if evaluation is None:
+        return False
+    texts = [*evaluation.missing_aspects, *evaluation.suggestions, evaluation.quality_assessment]
+    texts += itertools.chain.from_iterable(evaluation.evidence.values())
+    return any(
+        fact_id in map(str.upper, re.findall(r"\b[RK]\d+\b", text, re.IGNORECASE))
+        and len(text.split()) > 1
+        for text in texts
     )
 
 

@@ -246,8 +246,9 @@ async def test_a_red_run_of_the_tests_has_to_be_answered(tmp_path: Path, names_i
     edit = [{"old": "value = 1\n", "new": "value = 3\n"}]
     change = action("file_ops.edit_file", path="a.py", edits=edit)
     run = action("shell.run", command=RED)
-    said = {"r1": ["C1", "R1"]} if names_it else {"r1": ["C1"]}
-    judge = Reply(text=json.dumps(_full(1.0, "C1", evidence=said)), repeat=True)
+    named = {"quality_assessment": "R1 names a module that is not there."} if names_it else {}
+    said = {"r1": ["C1", "R1"]}  # an id alone gives no reason
+    judge = Reply(text=json.dumps(_full(1.0, "C1", evidence=said, **named)), repeat=True)
     script = Script(
         replies={
             "main": (

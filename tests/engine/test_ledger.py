@@ -18,6 +18,7 @@ from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.goal import (
     RequirementState,
     RequirementWaived,
+    ReviewMessage,
     TaskObjective,
 )
 from duckflow_tui.state.phase import Phase
@@ -69,6 +70,8 @@ async def test_the_same_words_with_another_check_are_another_requirement(tmp_pat
         assert end.outcome == "done"
         kinds = [item.check.kind for item in objective(s).extracted_requirements]
         assert kinds == ["file_exists", "file_contains"]
+        done_at = [m.review.done for m in s.state.messages if isinstance(m, ReviewMessage)]
+        assert done_at == [False, True]
 
 
 #: How models go on after a later message: without a word on requirements, with exactly the new

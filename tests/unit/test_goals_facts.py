@@ -206,7 +206,7 @@ CHECK = Check(kind="file_contains", value="a.py: x")
         (True, RED, 1.0, 0.0, False),
         (True, MET, 0.2, 1.0, True),
         (True, CLOSED, 1.0, 1.0, False),  # the user's own check was not run
-        (False, RED, 0.9, 0.9, True),  # the worker's check is wrong, says the judge
+        (False, RED, 0.9, 0.9, True),  # no fact of it is among those that the judge saw
         (False, MET, 0.2, 0.2, False),
         (False, CLOSED, 0.9, 0.9, True),
     ],
@@ -226,9 +226,21 @@ def test_a_check_of_the_user_decides_and_one_of_the_model_is_a_fact(
 def test_a_red_run_that_the_judge_passes_over_is_never_done() -> None:
     silent = judge_requirements([item()], FACTS, said(1.0, "C1", r1=1.0), {})
     assert (silent.done, silent.unanswered) == (False, ("R1",))
-    assert judge_requirements([item()], FACTS, said(1.0, "C1", "R1", r1=1.0), {}).done
+    assert not judge_requirements([item()], FACTS, said(1.0, "C1", "R1", r1=1.0), {}).done
     told = said(1.0, "C1", r1=1.0).replace(quality_assessment="R1 fails for want of a network")
     assert judge_requirements([item()], FACTS, told, {}).done
+
+
+@pytest.mark.parametrize(
+    ("word", "done"),
+    [("", False), ("as asked", False), ("K1 looks for blanks that nobody asked for", True)],
+)
+def test_a_red_check_of_the_model_has_to_be_answered_by_name(word: str, done: bool) -> None:
+    facts = [*GREEN, Fact("K1", "check", "the worker's check of r1", ok=False, requirement="r1")]
+    given = said(1.0, "C1", r1=0.9).replace(quality_assessment=word)
+    found = judge_requirements([item(check=CHECK)], facts, given, {"r1": RED})
+    assert (found.items[0].satisfaction_level, found.done) == (0.9, done)
+    assert (found.wrong_checks, found.unanswered) == ((("r1",), ()) if done else ((), ("K1",)))
 
 
 def test_a_low_word_on_the_whole_goes_before_the_parts() -> None:
