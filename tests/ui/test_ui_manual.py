@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.manual import TOPICS
 from duckflow_tui.ui.screens.keys_help import KeysHelp
-from duckflow_tui.ui.screens.manual import Manual, ManualPage
+from duckflow_tui.ui.screens.manual import PAGES, Manual, ManualPage
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -33,6 +33,22 @@ async def test_help_opens_a_page_and_turns_to_the_others(
             assert app.words(f"choice.topic.{manual.topic}") in screen_text(app)
             assert "](" not in manual.query_one(ManualPage).text
         await pilot.press("left", "escape")
+        await settled(pilot, lambda: app.screen is app.bench)
+
+
+async def test_a_click_opens_a_page_and_letters_do_nothing(open_apps: OpenApps) -> None:
+    async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
+        await commanded(pilot, "/help")
+        await settled(pilot, lambda: isinstance(app.screen, Manual), "the manual")
+        manual = app.screen
+        assert isinstance(manual, Manual)
+        await pilot.click(".manual-topics", offset=(2, PAGES.index("models")))
+        await settled(pilot, lambda: manual.topic == "models", "the page")
+        await pilot.press(*"quit")
+        await pilot.pause()
+        assert app.screen is manual
+        assert manual.topic == "models"
+        await pilot.press("escape")
         await settled(pilot, lambda: app.screen is app.bench)
 
 

@@ -32,7 +32,7 @@ class Manual(Dialog[None]):
     """All pages in a list, one of them beside it. A small screen shows the page alone."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,ctrl+c,q", "leave", show=False),
+        Binding("escape,ctrl+c", "leave", show=False),
         Binding("down", "scroll(1)", show=False),
         Binding("up", "scroll(-1)", show=False),
         Binding("pagedown,space", "scroll(10)", show=False),
