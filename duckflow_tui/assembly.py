@@ -28,7 +28,7 @@ from duckflow_tui.prompting.budget import Budgets, ScriptCounter
 from duckflow_tui.prompting.compiler import PromptCompiler
 from duckflow_tui.prompting.questions import QuestionPrompts
 from duckflow_tui.safety.desk import Desk, UnattendedDesk
-from duckflow_tui.safety.policy import Fact, PolicyRules
+from duckflow_tui.safety.policy import CallFact, PolicyRules
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.branch import branch_of
 from duckflow_tui.session.kept_rules import KeptRules
@@ -117,11 +117,11 @@ def build(
         UnattendedDesk(store, random_id, choice.mode) if choice.headless else Desk(store, random_id)
     )
 
-    async def facts(operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
+    async def facts(operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:
         found = await named.facts(operation, args)
         if servers is not None:
             found |= servers.facts(operation.name)
-        return found - {Fact.NAMED} if Fact.CHANGED in found else found
+        return found - {CallFact.NAMED} if CallFact.CHANGED in found else found
 
     router = ToolRouter(
         store,

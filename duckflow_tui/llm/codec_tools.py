@@ -40,7 +40,7 @@ from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Thought, call_key
-from duckflow_tui.state.decision import CHECKS, Action, Judgement, Reading, TurnDecision
+from duckflow_tui.state.decision import CHECKS, Action, Reading, SelfCheck, TurnDecision
 from duckflow_tui.state.foreign_calls import read_editor
 from duckflow_tui.state.prompt import Prompt
 
@@ -101,7 +101,7 @@ def _reply(
     if decision is None or not message.complete:
         return [assistant(unread(message))]
     checks = (decision.goal_consistency, decision.constraint_check)
-    if decision.rationale or decision.step or checks != (Judgement(), Judgement()):
+    if decision.rationale or decision.step or checks != (SelfCheck(), SelfCheck()):
         judged = _native(judgement_of(decision))
         about = [_about(action, decision) for action in decision.actions]
         if any(about):

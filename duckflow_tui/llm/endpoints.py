@@ -192,7 +192,7 @@ class Roles(BaseModel, frozen=True, extra="forbid"):
     fast: str = ""
     """Classification, extraction, digests."""
     evaluator: str = ""
-    """Judgement of results."""
+    """SelfCheck of results."""
     strong: str = ""
     """Decisions on hard requests; empty: ``main`` decides on all."""
 
@@ -237,7 +237,7 @@ class Temperatures(BaseModel, frozen=True, extra="forbid"):
     fast: float | None = Field(default=None, ge=0.0, le=2.0)
     """Classification, extraction, digests."""
     evaluator: float | None = Field(default=None, ge=0.0, le=2.0)
-    """Judgement of results."""
+    """SelfCheck of results."""
     strong: float | None = Field(default=None, ge=0.0, le=2.0)
     """Decisions on hard requests; unset here and at the endpoint: 0.1."""
 

@@ -56,7 +56,7 @@ class Access:
     effect: Effect | None
     places: tuple[Place, ...] = ()
     content: bytes | None = None  # what a file would hold afterwards
-    facts: frozenset[Fact] = frozenset()
+    facts: frozenset[CallFact] = frozenset()
     removed_lines: int = 0
     command: str | None = None  # the line that a shell would run, in the one place named
     root: Path | None = None  # the workspace, for a command
@@ -168,7 +168,7 @@ def judge(
     grants = tuple(grants)
     rules = _for_hosts(access, grants, step_id) if access.hosts else ()
     if rules is None:
-        access = replace(access, facts=access.facts | {Fact.REACHES})
+        access = replace(access, facts=access.facts | {CallFact.REACHES})
     zone = strictest(map(_ZONE, access.places))
     ruling = Ruling(said="deny", mode=mode)
     if access.effect is None:
@@ -182,7 +182,7 @@ def judge(
         access.places,
         content,
         access.removed_lines,
-        wide=Fact.WIDE in access.facts,
+        wide=CallFact.WIDE in access.facts,
         line=None if access.command is None else read_command(access.command),
         root=access.root,
     )
@@ -201,9 +201,9 @@ def judge(
         for fact, risk in _RISKS.items():
             if fact in access.facts:
                 found.note(fact.value, risk)
-        always = () if Fact.NAMED in access.facts else _NOT_HELD.intersection(found.reasons)
+        always = () if CallFact.NAMED in access.facts else _NOT_HELD.intersection(found.reasons)
     must_ask = bool(always)
-    if Fact.FOR_USER in access.facts and access.effect is not Effect.STATE:
+    if CallFact.FOR_USER in access.facts and access.effect is not Effect.STATE:
         must_ask = True
         found.reasons.append("for_user")
     if kind is Decision.ALLOW and must_ask:
@@ -221,7 +221,7 @@ def judge(
         ruling = verdict.ruling
         verdict = replace(verdict, ruling=ruling.replace(rules=(*ruling.rules, *rules)))
     kept = keeps and row.in_step and verdict.can_grant_session
-    kept = kept and (rules is None or Fact.HELD not in access.facts)
+    kept = kept and (rules is None or CallFact.HELD not in access.facts)
     return replace(verdict, can_grant_project=True) if kept else verdict
 
 
@@ -301,12 +301,12 @@ def _subjects(access: Access, risk: Risk) -> tuple[str, ...]:
     that the sandbox holds; empty where nothing can be granted for longer than once.
     """
     if access.command is not None:
-        if Fact.REACHES in access.facts:
+        if CallFact.REACHES in access.facts:
             hosts = ON_NETWORK + " ".join(sorted(access.hosts))
-            return (hosts,) if Fact.HELD in access.facts else ()
-        if Fact.HELD in access.facts:
+            return (hosts,) if CallFact.HELD in access.facts else ()
+        if CallFact.HELD in access.facts:
             return (IN_SANDBOX,)
-        if risk.rank >= Risk.HIGH.rank or Fact.AI_WROTE in access.facts:
+        if risk.rank >= Risk.HIGH.rank or CallFact.AI_WROTE in access.facts:
             return ()
         return _commands(access)
     if len(access.places) == 1:
@@ -321,7 +321,7 @@ def _commands(access: Access) -> tuple[str, ...]:
     with its folder where that is another one.
     """
     found = granted_as(read_command(access.command or ""), access.root)
-    if Fact.BACKGROUND in access.facts:
+    if CallFact.BACKGROUND in access.facts:
         found = tuple(f"{text} &" for text in found)
     folder = access.places[0] if access.places else None
     if folder is None or folder.real == access.root:
@@ -341,7 +341,7 @@ def _for_hosts(access: Access, grants: Iterable[Grant], step_id: str) -> tuple[s
         and grant.step_id in ("", step_id)
     }
     every = [host for hosts in given.values() for host in hosts]
-    if Fact.HELD not in access.facts or not covered(access.hosts, every):
+    if CallFact.HELD not in access.facts or not covered(access.hosts, every):
         return None
     return tuple(rule for rule, hosts in given.items() if not set(hosts).isdisjoint(access.hosts))
 
@@ -413,7 +413,7 @@ class Decision(StrEnum):
     DENY = "deny"
 
 
-class Fact(StrEnum):
+class CallFact(StrEnum):
     """What else is known about a call, found out by the app, never by the model."""
 
     APPROVED = "approved"  # the user approved this server and this tool before
@@ -434,17 +434,17 @@ class Fact(StrEnum):
 
 #: What is told of a command, with the risk it has then.
 _RISKS: Final = {
-    Fact.UNHELD: Risk.MEDIUM,
-    Fact.AI_WROTE: Risk.MEDIUM,
-    Fact.REACHES: Risk.MEDIUM,
-    Fact.SHOWS_SECRET: Risk.HIGH,
-    Fact.SHOWS_OUTSIDE: Risk.MEDIUM,
-    Fact.SHOWS_PROTECTED: Risk.HIGH,
+    CallFact.UNHELD: Risk.MEDIUM,
+    CallFact.AI_WROTE: Risk.MEDIUM,
+    CallFact.REACHES: Risk.MEDIUM,
+    CallFact.SHOWS_SECRET: Risk.HIGH,
+    CallFact.SHOWS_OUTSIDE: Risk.MEDIUM,
+    CallFact.SHOWS_PROTECTED: Risk.HIGH,
 }
 
 
 #: What a consent or the sandbox makes of a call: it goes when that does.
-BY_CONSENT: Final = frozenset({Fact.APPROVED, Fact.NAMED, Fact.HELD})
+BY_CONSENT: Final = frozenset({CallFact.APPROVED, CallFact.NAMED, CallFact.HELD})
 
 _MODES: Final = tuple(ApprovalMode)  # plan, strict, standard, trusted
 
@@ -462,12 +462,12 @@ class Row:
     effects: frozenset[Effect]
     zones: frozenset[Zone]
     decisions: tuple[Decision, Decision, Decision, Decision]  # by mode, as in ``_MODES``
-    facts: frozenset[Fact] = frozenset()
+    facts: frozenset[CallFact] = frozenset()
     grantable: frozenset[ApprovalMode] = frozenset()
     in_step: bool = False
 
 
-def _row(operation: str, effect: Effect, zone: Zone, facts: frozenset[Fact]) -> Row | None:
+def _row(operation: str, effect: Effect, zone: Zone, facts: frozenset[CallFact]) -> Row | None:
     """The first row that speaks about this call."""
     for row in TABLE:
         if effect in row.effects and zone in row.zones and row.facts <= facts:
@@ -493,14 +493,14 @@ _SECRET = frozenset({Zone.SECRET})
 _OUTSIDE = frozenset({Zone.OUTSIDE})
 _IN_OR_NONE = frozenset({Zone.INSIDE, Zone.NOWHERE})
 _NOT_PROTECTED = frozenset(Zone) - {Zone.PROTECTED}
-_APPROVED = frozenset({Fact.APPROVED})
-_NAMED = frozenset({Fact.NAMED})
-_RESULT = frozenset({Fact.OWN_RESULT})
+_APPROVED = frozenset({CallFact.APPROVED})
+_NAMED = frozenset({CallFact.NAMED})
+_RESULT = frozenset({CallFact.OWN_RESULT})
 _EVERY = frozenset(ApprovalMode)
 _LOOSE = frozenset({ApprovalMode.STANDARD, ApprovalMode.TRUSTED})
-_HELD = frozenset({Fact.HELD})
-_UNHELD = frozenset({Fact.UNHELD})
-_REACHES = frozenset({Fact.REACHES})
+_HELD = frozenset({CallFact.HELD})
+_UNHELD = frozenset({CallFact.UNHELD})
+_REACHES = frozenset({CallFact.REACHES})
 _A, _G, _D = Decision.ALLOW, Decision.GATE, Decision.DENY
 
 #: The first row that fits decides; where none fits, the call is denied (R17).

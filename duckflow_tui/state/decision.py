@@ -98,7 +98,7 @@ class Reading:
     ids: IdSource
     parse: Callable[[str], JsonObject]
     offered: Sequence[str] = ()  # names that a hint may give
-    judged_before: tuple[Judgement, Judgement] | None = None  # by a reply that only judged
+    judged_before: tuple[SelfCheck, SelfCheck] | None = None  # by a reply that only judged
     why: str = field(default="", init=False)  # of the reply: the reason of a call that gives none
     problems: list[str] = field(default_factory=list[str])
     warnings: list[str] = field(default_factory=list[str])
@@ -293,9 +293,9 @@ def _own_step(phase: Phase | None, info: ValidationInfo) -> Phase | None:
     return None
 
 
-def _judgement(value: object, name: str, reading: Reading) -> Judgement:
+def _judgement(value: object, name: str, reading: Reading) -> SelfCheck:
     """``{"ok", "reason"}``, or a yes or no as text with the reason behind it."""
-    if isinstance(value, Judgement):
+    if isinstance(value, SelfCheck):
         return value
     ok, reason = value, None
     if isinstance(value, dict):
@@ -305,12 +305,12 @@ def _judgement(value: object, name: str, reading: Reading) -> Judgement:
     if isinstance(ok, str):
         for verdict, pattern in _VERDICTS:
             if match := pattern.match(ok):
-                return Judgement(ok=verdict, reason=words or ok[match.end() :].strip())
+                return SelfCheck(ok=verdict, reason=words or ok[match.end() :].strip())
         words = words or ok.strip()
     if ok is not None and not isinstance(ok, bool):
         reading.warnings.append(f"{name} is neither yes nor no")
         ok = None
-    return Judgement(ok=ok, reason=words)
+    return SelfCheck(ok=ok, reason=words)
 
 
 def _confidence(value: object, name: str, reading: Reading) -> float:
@@ -454,7 +454,7 @@ Text = Annotated[str, _reads(_text)]
 Texts = Annotated[tuple[str, ...], _reads(_texts)]
 
 
-class Judgement(Frozen):
+class SelfCheck(Frozen):
     """The model's own check of itself; ``ok`` is None when it did not say."""
 
     model_config = ConfigDict(json_schema_extra={"required": ["ok", "reason"]})
@@ -536,11 +536,11 @@ class TurnDecision(Frozen):
     reply: Annotated[str, _reads(_reply)] = Field(
         default="", description="What the user is told, in Markdown and in their language."
     )
-    goal_consistency: Annotated[Judgement, _reads(_judgement)] = Field(
-        default=Judgement(), description="Whether this decision serves the goal."
+    goal_consistency: Annotated[SelfCheck, _reads(_judgement)] = Field(
+        default=SelfCheck(), description="Whether this decision serves the goal."
     )
-    constraint_check: Annotated[Judgement, _reads(_judgement)] = Field(
-        default=Judgement(), description="Whether this decision keeps the constraints."
+    constraint_check: Annotated[SelfCheck, _reads(_judgement)] = Field(
+        default=SelfCheck(), description="Whether this decision keeps the constraints."
     )
     confidence: Annotated[float | None, _reads(_confidence)] = Field(
         default=None, ge=0.0, le=1.0, description="How sure it is that this way gets there."

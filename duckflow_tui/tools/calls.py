@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.safety.paths import Place
-from duckflow_tui.safety.policy import Access, Decision, Fact, Verdict
+from duckflow_tui.safety.policy import Access, CallFact, Decision, Verdict
 from duckflow_tui.safety.risk import WIDE_FILES
 from duckflow_tui.state.base import IdSource, JsonObject, brief, canonical_json, digest, one_line
 from duckflow_tui.state.calls import FileChangedOutside
@@ -133,7 +133,7 @@ class Call:
         return {**asked, "args": self.args, "step_id": self.step_id, "by_user": self.by_user}
 
 
-async def no_facts(operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
+async def no_facts(operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:
     """Nothing else is known about a call."""
     return frozenset()
 
@@ -178,7 +178,7 @@ class Together:
 
     def seen_whole(self, access: Access) -> Access:
         """The same call with what its decision changes in all."""
-        facts = access.facts | {Fact.WIDE} if self.files >= WIDE_FILES else access.facts
+        facts = access.facts | {CallFact.WIDE} if self.files >= WIDE_FILES else access.facts
         removed = max(access.removed_lines, self.removed)
         return replace(access, facts=facts, removed_lines=removed)
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from duckflow_tui.safety.paths import Place
-from duckflow_tui.safety.policy import Fact
+from duckflow_tui.safety.policy import CallFact
 from duckflow_tui.state.base import brief, digest
 from duckflow_tui.state.foreign_calls import Foreign
 from duckflow_tui.state.lines import split_lines, strip_ending
@@ -145,10 +145,10 @@ async def _read_ranges(
     return Output("\n".join(texts), summary, found[-1].read)
 
 
-def own_result(args: Arguments) -> frozenset[Fact]:
-    """``Fact.OWN_RESULT`` where a handle is read instead of a file."""
+def own_result(args: Arguments) -> frozenset[CallFact]:
+    """``CallFact.OWN_RESULT`` where a handle is read instead of a file."""
     handle = isinstance(args, ReadFile) and args.path.startswith(HANDLE)
-    return frozenset({Fact.OWN_RESULT}) if handle else frozenset()
+    return frozenset({CallFact.OWN_RESULT}) if handle else frozenset()
 
 
 async def _from_result(args: ReadFile, context: ToolContext) -> Output:

@@ -18,8 +18,8 @@ from duckflow_tui.safety.paths import ContentChanged, PathRefused, Place, Worksp
 from duckflow_tui.safety.policy import (
     BY_CONSENT,
     Access,
+    CallFact,
     Decision,
-    Fact,
     PolicyRules,
     Verdict,
     judge,
@@ -116,7 +116,7 @@ _REMOVED: Final = attrgetter("removed")
 _UNSEEN: Final = attrgetter("unseen")
 
 _UNTOUCHED: Final = Touched()
-_NO_FACTS: Final = frozenset[Fact]()
+_NO_FACTS: Final = frozenset[CallFact]()
 
 _UNASKED_TRIES: Final = 3  # times a change that needs no gate is computed anew
 
@@ -139,7 +139,7 @@ class ToolRouter:
     blobs: Blobs
     ids: IdSource
     rules: PolicyRules = field(default_factory=PolicyRules)
-    facts: Callable[[AnyOperation, Arguments], Awaitable[frozenset[Fact]]] = no_facts
+    facts: Callable[[AnyOperation, Arguments], Awaitable[frozenset[CallFact]]] = no_facts
     retry_after_s: float = field(default=0.2, init=False)
     redact: Callable[[str], str] = field(default=str, init=False)  # takes keys out of results
     named: Callable[[], Sequence[str]] = field(default=tuple, init=False)  # rules for commands
@@ -355,7 +355,9 @@ class ToolRouter:
         if operation.ready is not None and not call.by_user:
             await operation.ready()
         places = tuple(map(self.workspace.locate, operation.paths(args)))
-        known_facts = own_result(args) | ({Fact.FOR_USER} if call.action.for_user else _NO_FACTS)
+        known_facts = own_result(args) | (
+            {CallFact.FOR_USER} if call.action.for_user else _NO_FACTS
+        )
         access = Access(
             operation.name,
             operation.effect,
@@ -394,7 +396,7 @@ class ToolRouter:
         if call.unasked is not None and operation.effect in SIDE_EFFECTS:
             granted = GRANTED in verdict.reasons
             call.allowed = GRANTED if granted else self.store.state.mode.value
-            if Fact.HELD in access.facts and Fact.NAMED not in access.facts:
+            if CallFact.HELD in access.facts and CallFact.NAMED not in access.facts:
                 call.allowed = SANDBOX
         if not allowed and not call.by_user:
             question = GateQuestion(call, shown, operation.effect, places, proposal, verdict)

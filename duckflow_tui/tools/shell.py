@@ -28,7 +28,7 @@ from duckflow_tui.safety.commands import program_of, read_command
 from duckflow_tui.safety.hosts import MOST, read_host
 from duckflow_tui.safety.names import obeyed
 from duckflow_tui.safety.paths import Place, WorkspaceError
-from duckflow_tui.safety.policy import Fact
+from duckflow_tui.safety.policy import CallFact
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import IdSource, Job, Spawn, one_line
 from duckflow_tui.state.calls import OperationMessage
@@ -121,21 +121,26 @@ class NamedCommands:
         self.given = tuple(given for given in self.given if given != rule)
         self._rules = AllowRules.of(self.given)
 
-    async def facts(self, operation: AnyOperation, args: Arguments) -> frozenset[Fact]:
-        """``Fact.NAMED`` where every part of a command, or the operation, was named; of a command
-        also what holds it. A rule counts for a command that would show what is secret or outside
-        only where it names that word for word, and no link leads there.
+    async def facts(self, operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:
+        """``CallFact.NAMED`` where every part of a command, or the operation, was named; of a
+        command also what holds it. A rule counts for a command that would show what is secret or
+        outside only where it names that word for word, and no link leads there.
         """
         self._shows.discard(str(getattr(args, "command", "")))
         if not isinstance(args, Run):
             named = bool(self._rules.operations) and self._rules.names_operation(operation.name)
-            return frozenset({Fact.NAMED}) if named else frozenset()
+            return frozenset({CallFact.NAMED}) if named else frozenset()
         held = self._held(args)
         wrote = not held and bool(self.written_by_ai(args))
         unheld = args.outside and self._store.state.session.sandbox != "none"
         named = not (unheld or self.why_not(args))
-        said = {Fact.HELD: held, Fact.AI_WROTE: wrote, Fact.UNHELD: unheld, Fact.NAMED: named}
-        said[Fact.BACKGROUND] = args.background
+        said = {
+            CallFact.HELD: held,
+            CallFact.AI_WROTE: wrote,
+            CallFact.UNHELD: unheld,
+            CallFact.NAMED: named,
+        }
+        said[CallFact.BACKGROUND] = args.background
         facts = frozenset(fact for fact, holds in said.items() if holds)
         line = read_command(args.command)
         argvs = [part.argv for part in line.parts]
@@ -148,9 +153,9 @@ class NamedCommands:
         exact = all(part.argv in self._rules.argvs for part in line.parts)
         plain = assess_command(line, root, root).reasons if exact else ()
         if shown.difference(plain):
-            facts -= {Fact.NAMED}
+            facts -= {CallFact.NAMED}
             self._shows.add(args.command)
-        return facts.union(map(Fact, shown))
+        return facts.union(map(CallFact, shown))
 
     def why_not(self, args: Run) -> str:
         """Empty for a command that was named; else the code of the reason. A rule holds in the

@@ -13,7 +13,7 @@ import pytest
 from support.bench import done
 from support.mcp_servers import HOSTILE, Served, hostile, is_running, noted, served
 
-from duckflow_tui.safety.policy import Fact
+from duckflow_tui.safety.policy import CallFact
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationProgress
 from duckflow_tui.state.conversation import Level
@@ -120,7 +120,7 @@ async def test_a_read_only_tool_asks_until_it_was_approved(tmp_path: Path) -> No
         second = await s.bench.call(ECHO, text="b")
         assert second.gate is None
         assert second.result.outcome is Outcome.OK
-        assert s.servers.facts(ECHO) == {Fact.APPROVED}
+        assert s.servers.facts(ECHO) == {CallFact.APPROVED}
         assert s.servers.facts("mcp.hostile.fail") == frozenset()
 
 
@@ -136,7 +136,7 @@ async def test_a_tool_with_effects_asks_every_time(tmp_path: Path) -> None:
 
 async def test_the_app_vouches_for_its_own_servers_only(tmp_path: Path) -> None:
     async with served(tmp_path, hostile(), approved=["mcp.own.*"], wait=False) as s:
-        assert s.servers.facts("mcp.own.add") == {Fact.APPROVED}
+        assert s.servers.facts("mcp.own.add") == {CallFact.APPROVED}
         assert s.servers.facts("mcp.owner.add") == frozenset()
         assert s.servers.facts("file_ops.write_file") == frozenset()
 
@@ -156,7 +156,7 @@ async def test_consent_is_for_a_tool_as_its_server_described_it(
     async with served(tmp_path, hostile()) as s:
         await s.bench.answered(GateChoice.SESSION, ECHO, {"text": "a"})
         await s.turn(ECHO, what)
-        assert Fact.APPROVED not in s.servers.facts(ECHO)
+        assert CallFact.APPROVED not in s.servers.facts(ECHO)
         task = s.bench.begin(ECHO, text="b", **({"secret": "c"} if what == "schema" else {}))
         gate = await s.bench.gate()
         told = gate.facts["changed"].split("\n")
@@ -192,11 +192,11 @@ async def test_a_tool_that_changes_while_it_is_asked_about_does_not_run(tmp_path
 
 async def test_the_app_vouches_for_a_tool_as_it_was_first_offered(tmp_path: Path) -> None:
     async with served(tmp_path, hostile(), approved=["mcp.hostile.*"]) as s:
-        assert s.servers.facts(ECHO) == {Fact.APPROVED}
+        assert s.servers.facts(ECHO) == {CallFact.APPROVED}
         await s.turn(ECHO, "description")
-        assert s.servers.facts(ECHO) == {Fact.CHANGED}
+        assert s.servers.facts(ECHO) == {CallFact.CHANGED}
         await s.bench.answered(GateChoice.SESSION, ECHO, {"text": "b"})
-        assert s.servers.facts(ECHO) == {Fact.APPROVED}
+        assert s.servers.facts(ECHO) == {CallFact.APPROVED}
 
 
 @pytest.mark.parametrize("way", ["path", "relative", "link"])

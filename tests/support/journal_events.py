@@ -17,7 +17,7 @@ from duckflow_tui.state.conversation import (
     UserMessage,
     UserMessageAdded,
 )
-from duckflow_tui.state.decision import Action, Judgement, TurnDecision
+from duckflow_tui.state.decision import Action, SelfCheck, TurnDecision
 from duckflow_tui.state.gates import Gate, GateAnswer, GateAnswered, GateChoice, GateOpened, Impact
 from duckflow_tui.state.operations import ApprovalMode, Effect, OperationResult, Outcome
 from duckflow_tui.state.session import SessionInfo, SessionStarted
@@ -134,8 +134,8 @@ def _reply(number: int, loop: int, call_id: str) -> AssistantReplied:
         decision_id=f"decision_{number}_{loop}",
         rationale="reads first",
         reply=PROSE * 3,
-        goal_consistency=Judgement(ok=True, reason="serves it"),
-        constraint_check=Judgement(ok=True, reason="none broken"),
+        goal_consistency=SelfCheck(ok=True, reason="serves it"),
+        constraint_check=SelfCheck(ok=True, reason="none broken"),
         actions=() if loop == 4 else (action,),
     )
     return AssistantReplied(

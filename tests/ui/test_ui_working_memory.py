@@ -15,7 +15,7 @@ from support.screens import shown
 from textual.pilot import Pilot
 from textual.widgets import Static, TextArea
 
-from duckflow_tui.state.decision import Action, Judgement, TurnDecision
+from duckflow_tui.state.decision import Action, SelfCheck, TurnDecision
 from duckflow_tui.state.memory import MemoryEdited, WorkingMemory, WorkingMemoryChanged
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
@@ -69,14 +69,14 @@ def carrying(language: str = "en") -> Store:
     first = TurnDecision(
         decision_id="d1",
         rationale=said["why 1"],
-        goal_consistency=Judgement(ok=True, reason=said["yes"]),
+        goal_consistency=SelfCheck(ok=True, reason=said["yes"]),
         actions=(read,),
     )
     second = TurnDecision(
         decision_id="d2",
         rationale=said["why 2"],
-        goal_consistency=Judgement(ok=True, reason=said["yes"]),
-        constraint_check=Judgement(ok=False, reason=said["no"]),
+        goal_consistency=SelfCheck(ok=True, reason=said["yes"]),
+        constraint_check=SelfCheck(ok=False, reason=said["no"]),
         confidence=0.8,
     )
     store = store_with(started(loop=3))

@@ -15,7 +15,7 @@ from duckflow_tui.llm.completion import Completion, NativeCall
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
-from duckflow_tui.state.decision import MAX_ACTIONS, Action, Judgement, NextStep, TurnDecision
+from duckflow_tui.state.decision import MAX_ACTIONS, Action, NextStep, SelfCheck, TurnDecision
 from duckflow_tui.state.operations import Effect, OperationResult, OperationSpec, Outcome
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import Prompt
@@ -39,8 +39,8 @@ ACTIONS = (
 )
 MADE = TurnDecision(
     decision_id="llm_1", rationale="First look.", reply="I look.",
-    goal_consistency=Judgement(ok=True, reason="asked"),
-    constraint_check=Judgement(ok=True), step=Phase.EXECUTION, actions=ACTIONS,
+    goal_consistency=SelfCheck(ok=True, reason="asked"),
+    constraint_check=SelfCheck(ok=True), step=Phase.EXECUTION, actions=ACTIONS,
 )  # fmt: skip
 
 

@@ -154,6 +154,7 @@ RECORDS = {
     "AppOptions",
     "Command",
     "DiffRow",
+    "Fact",
     "FileDiff",
     "Flags",
     "LlmError",
@@ -166,6 +167,7 @@ RECORDS = {
     "Signals",
     "ToolContext",
     "Verdict",
+    "_Case",
 }
 
 

@@ -23,7 +23,7 @@ from duckflow_tui.safety.command_risk import (
 )
 from duckflow_tui.safety.commands import MAX_LINE, MAX_PARTS, read_command
 from duckflow_tui.safety.paths import Place
-from duckflow_tui.safety.policy import Access, Decision, DenyRule, Fact, judge
+from duckflow_tui.safety.policy import Access, CallFact, Decision, DenyRule, judge
 from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone
 
 ROOT = Path("/work")
@@ -477,23 +477,23 @@ def at(zone: Zone = Zone.INSIDE) -> tuple[Place, ...]:
 @pytest.mark.parametrize(
     ("operation", "effect", "places", "facts", "cells"),
     [
-        ("shell.run", Effect.EXECUTE, at(), (Fact.NAMED,), (D, G, A, A)),
-        ("shell.run", Effect.EXECUTE, at(Zone.OUTSIDE), (Fact.NAMED,), (D, G, G, G)),
-        ("shell.run", Effect.EXECUTE, at(Zone.SECRET), (Fact.NAMED,), (D, G, G, G)),
-        ("shell.run", Effect.EXECUTE, at(Zone.PROTECTED), (Fact.NAMED,), (D, D, D, D)),
+        ("shell.run", Effect.EXECUTE, at(), (CallFact.NAMED,), (D, G, A, A)),
+        ("shell.run", Effect.EXECUTE, at(Zone.OUTSIDE), (CallFact.NAMED,), (D, G, G, G)),
+        ("shell.run", Effect.EXECUTE, at(Zone.SECRET), (CallFact.NAMED,), (D, G, G, G)),
+        ("shell.run", Effect.EXECUTE, at(Zone.PROTECTED), (CallFact.NAMED,), (D, D, D, D)),
         ("shell.run", Effect.EXECUTE, at(), (), (D, G, G, G)),
         ("shell.output", Effect.READ, (), (), (A, A, A, A)),
         ("shell.end", Effect.STATE, (), (), (D, A, A, A)),
         ("shell.other", Effect.READ, (), (), (D, D, D, D)),
-        ("mcp.shop.list", Effect.READ, (), (Fact.NAMED,), (G, G, A, A)),
-        ("mcp.shop.buy", Effect.REMOTE, (), (Fact.NAMED,), (D, G, A, A)),
+        ("mcp.shop.list", Effect.READ, (), (CallFact.NAMED,), (G, G, A, A)),
+        ("mcp.shop.buy", Effect.REMOTE, (), (CallFact.NAMED,), (D, G, A, A)),
     ],
 )
 def test_the_rows_of_commands(
     operation: str,
     effect: Effect,
     places: tuple[Place, ...],
-    facts: tuple[Fact, ...],
+    facts: tuple[CallFact, ...],
     cells: tuple[Decision, ...],
 ) -> None:
     access = Access(operation, effect, places, facts=frozenset(facts), command="ls", root=ROOT)
@@ -528,7 +528,12 @@ def test_a_deny_rule_holds_for_every_part_and_for_what_cannot_be_read(command: s
     """R06."""
     rules = (DenyRule(operation="shell.*", command="git push*"),)
     access = Access(
-        "shell.run", Effect.EXECUTE, at(), facts=frozenset({Fact.NAMED}), command=command, root=ROOT
+        "shell.run",
+        Effect.EXECUTE,
+        at(),
+        facts=frozenset({CallFact.NAMED}),
+        command=command,
+        root=ROOT,
     )
     assert judge(access, TRUSTED, deny=rules).kind is D
 

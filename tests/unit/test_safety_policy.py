@@ -10,9 +10,9 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import (
     MAX_WRITE,
     Access,
+    CallFact,
     Decision,
     DenyRule,
-    Fact,
     Verdict,
     grant_for,
     judge,
@@ -41,8 +41,8 @@ SECRET = (place(".env", Zone.SECRET),)
 OUTSIDE = (place("/etc/hosts", Zone.OUTSIDE),)
 PROTECTED = (place(".git/config", Zone.PROTECTED),)
 NONE: tuple[Place, ...] = ()
-NAMED, APPROVED = Fact.NAMED, Fact.APPROVED
-HELD, UNHELD, AI_WROTE = Fact.HELD, Fact.UNHELD, Fact.AI_WROTE
+NAMED, APPROVED = CallFact.NAMED, CallFact.APPROVED
+HELD, UNHELD, AI_WROTE = CallFact.HELD, CallFact.UNHELD, CallFact.AI_WROTE
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_the_table(
     operation: str,
     effect: Effect,
     places: tuple[Place, ...],
-    facts: tuple[Fact, ...],
+    facts: tuple[CallFact, ...],
     cells: tuple[Decision, ...],
 ) -> None:
     """Covers S4-64, S4-69, S4-83, S4-85, S4-86: the table of safety.md, cell by cell."""
@@ -209,7 +209,7 @@ def test_an_ordinary_write_in_trusted_mode_asks_nothing(access: Access) -> None:
 
 
 def test_what_the_model_leaves_to_the_user_is_asked_for_that_reason() -> None:
-    access = Access("file_ops.edit_file", WRITE, INSIDE, facts=frozenset({Fact.FOR_USER}))
+    access = Access("file_ops.edit_file", WRITE, INSIDE, facts=frozenset({CallFact.FOR_USER}))
     assert judge(access, TRUSTED).reasons == ("for_user",)
 
 
@@ -410,8 +410,8 @@ def routine() -> Grant:
         (Access("file_ops.read_file", READ, SECRET), G, G),
         (Access("mcp.docs.add", REMOTE), G, G),
         (Access("file_ops.write_file", WRITE, (place("conftest.py"),)), G, G),
-        (Access("file_ops.edit_file", WRITE, INSIDE, facts=frozenset({Fact.FOR_USER})), G, G),
-        (Access("file_ops.edit_file", WRITE, INSIDE, facts=frozenset({Fact.WIDE})), G, G),
+        (Access("file_ops.edit_file", WRITE, INSIDE, facts=frozenset({CallFact.FOR_USER})), G, G),
+        (Access("file_ops.edit_file", WRITE, INSIDE, facts=frozenset({CallFact.WIDE})), G, G),
     ],
 )
 def test_one_consent_covers_edits_and_held_commands_in_standard_mode(
@@ -484,13 +484,13 @@ def test_what_the_sandbox_holds_may_be_allowed_for_the_step_and_never_for_the_pr
     [
         (UNHELD, "outside_sandbox", Risk.MEDIUM),
         (AI_WROTE, "ai_wrote", Risk.MEDIUM),
-        (Fact.SHOWS_SECRET, "secret", Risk.HIGH),
-        (Fact.SHOWS_OUTSIDE, "outside", Risk.MEDIUM),
-        (Fact.SHOWS_PROTECTED, "protected", Risk.HIGH),
+        (CallFact.SHOWS_SECRET, "secret", Risk.HIGH),
+        (CallFact.SHOWS_OUTSIDE, "outside", Risk.MEDIUM),
+        (CallFact.SHOWS_PROTECTED, "protected", Risk.HIGH),
     ],
 )
 def test_what_else_is_known_of_a_command_is_told_with_its_risk(
-    fact: Fact, reason: str, risk: Risk
+    fact: CallFact, reason: str, risk: Risk
 ) -> None:
     access = Access("shell.run", RUN, INSIDE, facts=frozenset({fact}), command="ls", root=ROOT)
     found = judge(access, STANDARD)
@@ -549,7 +549,7 @@ SUB = (Place("sub", "sub", "sub", ROOT / "sub", Zone.INSIDE, True, is_dir=True),
 
 
 def command(
-    line: str, *facts: Fact, mode: ApprovalMode = STANDARD, grants: tuple[str, ...] = (),
+    line: str, *facts: CallFact, mode: ApprovalMode = STANDARD, grants: tuple[str, ...] = (),
     at: tuple[Place, ...] = HERE, step: str = "",
 ) -> Verdict:  # fmt: skip
     given = [Grant(grant_id="g", operation="shell.run", path=p, gate_id="x") for p in grants]

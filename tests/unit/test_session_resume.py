@@ -30,7 +30,7 @@ from duckflow_tui.session.resume import Applied, EndedCalls, Restored, end_calls
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage, RunningOperation
 from duckflow_tui.state.conversation import AssistantMessage, Level, NoticeMessage
-from duckflow_tui.state.decision import Action, Judgement, TurnDecision
+from duckflow_tui.state.decision import Action, SelfCheck, TurnDecision
 from duckflow_tui.state.gates import GateAnswer, GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
 from duckflow_tui.state.plan import Plan, WorkInfo, WorkStatus
@@ -274,7 +274,7 @@ def running_call(operation: str = WRITE, **fields: Any) -> RunningOperation:
 
 def reply(*call_ids: str, step_id: str = "") -> AssistantMessage:
     """A reply of the model that asks for these calls."""
-    judged = Judgement(ok=True, reason="serves it")
+    judged = SelfCheck(ok=True, reason="serves it")
     decided = TurnDecision(
         decision_id="d",
         rationale="r",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Final, get_args
 
-from duckflow_tui.safety.policy import Fact, any_call
+from duckflow_tui.safety.policy import CallFact, any_call
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
@@ -130,7 +130,7 @@ class McpServers:
 
     # --- consent --------------------------------------------------------------------------------
 
-    def facts(self, operation: str) -> frozenset[Fact]:
+    def facts(self, operation: str) -> frozenset[CallFact]:
         """What the policy needs to know of a call of a server's tool: whether the tool itself
         was approved before, by the user in this session or by the app for its own servers.
         """
@@ -145,10 +145,10 @@ class McpServers:
         )
         own = operation in self._approved or of_server in self._approved
         if granted:
-            return frozenset({Fact.APPROVED})
+            return frozenset({CallFact.APPROVED})
         if self._changed(operation):
-            return frozenset({Fact.CHANGED})
-        return frozenset({Fact.APPROVED}) if own else frozenset()
+            return frozenset({CallFact.CHANGED})
+        return frozenset({CallFact.APPROVED}) if own else frozenset()
 
     def _changed(self, operation: str) -> str:
         """What the server says otherwise of this tool than when it was first offered, in lines."""

@@ -14,7 +14,7 @@ from textual.widgets import Static, TextArea
 
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.state.conversation import AssistantMessage
-from duckflow_tui.state.decision import Judgement
+from duckflow_tui.state.decision import SelfCheck
 from duckflow_tui.state.lines import split_lines
 from duckflow_tui.state.memory import (
     ITEM,
@@ -217,7 +217,7 @@ class WorkingMemoryBoard(StateBoard):
         return next((m for m in self._decided() if m.message_id == name), None)
 
 
-def _sign(check: Judgement, palette: Palette) -> tuple[str, str]:
+def _sign(check: SelfCheck, palette: Palette) -> tuple[str, str]:
     """A check as a sign, which says the same as the colour."""
     if check.ok is None:
         return "·", palette.faint
