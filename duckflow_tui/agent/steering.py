@@ -182,9 +182,12 @@ class PhaseKeeper:
                 self._goes_on(state)
             case OperationFinished(message=message):
                 if message.result.outcome in FAILED:
-                    self._machine.set_status(Status.ERROR, message.result.text[:200])
-                    if not message.step_id and _failed_twice(state):
-                        self._machine.move(Phase.PLANNING, Trigger.ERROR)  # S4-50
+                    status, detail = Status.ERROR, message.result.text[:200]
+                    self._machine.set_status(status, detail)
+                    if not message.step_id and _failed_twice(state):  # S4-50
+                        self._machine.move(
+                            Phase.PLANNING, Trigger.ERROR, status=status, detail=detail
+                        )
                 elif message.result.went_well and state.status is Status.ERROR:
                     self._machine.set_status(Status.IN_PROGRESS)
             case _:

@@ -109,6 +109,7 @@ def reading_of(prompt: Prompt, ids: IdSource) -> Reading:
     )
 
 
+PATCH: Final = "*** Begin Patch"
 #: What a call as text cannot do without.
 _HOLDS_CALLS: Final = re.compile(r"[<\[{]|^\*{3} ", re.M)
 NOT_READ: Final = "you wrote calls as text that cannot be read; nothing of it ran: make them again"
@@ -125,6 +126,19 @@ def calls_in(text: str, prompt: Prompt) -> TextCalls | None:
         known[wire_name(spec.name)] = known[spec.name] = spec.parameters.get("properties", {})
     found = read_calls(text, known)
     return found if found.calls or found.unread else None
+
+
+def read_patch(name: str, args: JsonObject, prompt: Prompt) -> Sequence[tuple[str, JsonObject]]:
+    """The calls that a call of other tools' ``apply_patch`` means, one for each file of the patch,
+    as name and arguments; none where it is another call or can mean more than one thing.
+    """
+    texts = [text for text in args.values() if isinstance(text, str) and PATCH in text]
+    if name.removeprefix("functions.").lower() != "apply_patch" or len(texts) != 1:
+        return ()
+    found = calls_in(texts[0], prompt)
+    if found is None or found.unread or found.rest:
+        return ()
+    return [(call.name, call.arguments) for call in found.calls]
 
 
 def marked(decision: TurnDecision) -> TurnDecision:

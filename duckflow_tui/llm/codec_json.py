@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from duckflow_tui.llm.codec import (
     CUT_BY_LIMIT,
     NOT_READ,
+    PATCH,
     Decoded,
     Show,
     WireRequest,
@@ -18,6 +19,7 @@ from duckflow_tui.llm.codec import (
     extras_of,
     judgement_of,
     marked,
+    read_patch,
     reading_of,
     result_text,
     said_to_model,
@@ -168,6 +170,8 @@ class JsonDecoder:
             found.data["reply"] = found.around
         elif found.around:
             reading.warnings.append("text around the JSON object is left out")
+        if PATCH in said:
+            found.data["actions"] = _parts(found.data.get("actions"), prompt)
         decision = reading.decision(decision_id, found.data)
         if spoken is not None:
             decision = marked(decision)
@@ -179,6 +183,21 @@ class JsonDecoder:
             decision, decision.reply, raw, tuple(reading.problems), tuple(reading.warnings),
             spoken is not None,
         )  # fmt: skip
+
+
+def _parts(actions: object, prompt: Prompt) -> object:
+    """The actions, with a patch of several files as an action for each of them."""
+    if not isinstance(actions, list):
+        return actions
+    parts: list[object] = []
+    for action in cast("list[object]", actions):
+        fields = cast("JsonObject", action) if isinstance(action, dict) else {}
+        args: object = fields.get("args")
+        given = cast("JsonObject", args) if isinstance(args, dict) else {}
+        found = read_patch(str(fields.get("operation")), given, prompt)
+        made = [{**fields, "operation": name, "args": arguments} for name, arguments in found]
+        parts += made or [action]
+    return parts
 
 
 def _is_prose(text: str, prompt: Prompt) -> bool:

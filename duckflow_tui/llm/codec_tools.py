@@ -14,6 +14,7 @@ from duckflow_tui.llm.codec import (
     EXTRAS,
     NOT_READ,
     OTHER,
+    PATCH,
     Decoded,
     Show,
     WireRequest,
@@ -25,6 +26,7 @@ from duckflow_tui.llm.codec import (
     marked,
     operation_function,
     other_function,
+    read_patch,
     reading_of,
     result_text,
     said_to_model,
@@ -199,7 +201,7 @@ class ToolsDecoder:
         if completion.finish == "length":
             return Decoded(None, text, raw, (CUT_BY_LIMIT,))
         reading = reading_of(prompt, ids)
-        calls, spoken = completion.calls, None
+        calls, spoken = [part for c in completion.calls for part in _parts(c, prompt)], None
         if not calls and (spoken := calls_in(text, prompt)) is not None:
             text = spoken.rest
             calls = [
@@ -235,6 +237,27 @@ class ToolsDecoder:
         return Decoded(
             decision, text, raw, tuple(reading.problems), tuple(reading.warnings), bool(spoken)
         )
+
+
+def _parts(call: NativeCall, prompt: Prompt) -> list[NativeCall]:
+    """The call, or those that it stands for where it is a patch of several files; the first of
+    them keeps the id.
+    """
+    if PATCH not in call.argument_text:
+        return [call]
+    args: JsonObject = {}
+    with suppress(NotStrict):
+        args = parse_object(call.argument_text)
+    found = read_patch(call.name, args or {"input": call.argument_text}, prompt)
+    return [
+        NativeCall(
+            wire_id="" if at else call.wire_id,
+            name=wire_name(name),
+            arguments=[canonical_json(arguments)],
+            extra={} if at else call.extra,
+        )
+        for at, (name, arguments) in enumerate(found)
+    ] or [call]
 
 
 def _split(calls: list[NativeCall], reading: Reading) -> tuple[JsonObject | None, list[NativeCall]]:

@@ -126,8 +126,7 @@ def main_values(
         "plan_total": str(total) if plan else "",
         "execution_mode": "" if execution_mode == "auto" else execution_mode,
         "running": lines.running(state),
-        "goal": memory.goal,
-        "goal_guess": "" if memory.goal else request(state),
+        **_goal(state),
         "why_now": memory.why_now,
         "constraints": "\n".join(bullets(memory.constraints)),
         "last_delta": memory.last_delta,
@@ -387,12 +386,18 @@ def needed_results(state: AgentState, plan: Plan, step: Step, *, own: bool = Fal
     )
 
 
+def _goal(state: AgentState) -> Values:
+    """The goal, or the request in its place, as long as the model has stated none."""
+    goal = state.memory.goal
+    return {"goal": goal, "goal_guess": "" if goal else request(state)}
+
+
 def _wish(state: AgentState) -> Values:
     """What is never cut: what the user wants, and what waits for their key."""
     memory = state.memory
     return {
         "request": request(state),
-        "goal": memory.goal or UNSET,
+        **_goal(state),
         "constraints": "\n".join(bullets(memory.constraints)),
         "requirements": lines.requirements(state),
         "gates": lines.gates(state),

@@ -119,7 +119,7 @@ class PromptTexts:
     step: Annotated[
         Template,
         "plan_name plan_goal plan_done plan_total conversation step_number loop limit mode "
-        "tasks digests changed_outside op_revise recovery execution goal! constraints! "
+        "tasks digests changed_outside op_revise recovery execution goal_guess goal! constraints! "
         "requirements! gates! step! results!",
     ]
     step_opening: Annotated[Template, "needs results files asked!"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LINE = 200  # characters of goal, why_now, last_delta (S4-35, 36, 43)
 ITEM = 100  # characters of a list item (S4-37…39, 41)
+DECIDED = 500  # characters of a decision that the app notes: the user's reason stands there whole
 MAX_CONSTRAINTS = 2
 MAX_PLAN_BRIEF = 3
 MAX_OPEN_QUESTIONS = 2
@@ -34,6 +35,7 @@ OWN_FIELDS: Final[tuple[OwnField, ...]] = get_args(OwnField)
 _REF = r"(file|conversation|plan):\S.*"
 Line = Annotated[str, Field(max_length=LINE, pattern=r"^[^\n]*$")]
 Item = Annotated[str, Field(max_length=ITEM)]
+Decided = Annotated[str, Field(max_length=DECIDED)]
 Ref = Annotated[str, Field(pattern=f"^{_REF}$")]
 
 
@@ -46,7 +48,7 @@ class WorkingMemory(Frozen):
     plan_brief: tuple[Item, ...] = Field(default=(), max_length=MAX_PLAN_BRIEF)
     open_questions: tuple[Item, ...] = Field(default=(), max_length=MAX_OPEN_QUESTIONS)
     context_refs: tuple[Ref, ...] = ()  # file:…, conversation:…, plan:… (S4-40)
-    decision_log: tuple[Item, ...] = Field(default=(), max_length=MAX_DECISIONS)  # oldest first
+    decision_log: tuple[Decided, ...] = Field(default=(), max_length=MAX_DECISIONS)  # oldest first
     last_delta: Line = ""
     by_user: tuple[OwnField, ...] = ()  # that stand as the user wrote them
     untold: tuple[OwnField, ...] = ()  # of those: what no request has shown to the model yet
@@ -214,7 +216,7 @@ class ChangeNoted(Event, kind="change_noted"):
     def apply(self, state: AgentState) -> None:
         update: dict[str, object] = {"last_delta": one_line(self.change, LINE)}
         if self.decided:
-            log = (*state.memory.decision_log, one_line(self.change, ITEM))
+            log = (*state.memory.decision_log, one_line(self.change, DECIDED))
             update["decision_log"] = log[-MAX_DECISIONS:]
         state.memory = state.memory.replace(**update)
 

@@ -81,17 +81,18 @@ class PhaseState:
 
 
 class PhaseChanged(Event, kind="phase_changed"):
-    """The phase machine made a move, with the status that goes with it."""
+    """The phase machine made a move, with the status that goes with it and why it has that."""
 
     transition: Transition
     status: Status
+    detail: str = ""
 
     def apply(self, state: AgentState) -> None:
         if self.transition.old is not state.phase:
             raise StateError(f"the phase is {state.phase}, not {self.transition.old}")
         state.phase = self.transition.new
         state.status = self.status
-        state.status_detail = ""
+        state.status_detail = self.detail
         state.transitions = (*state.transitions, self.transition)[-TRANSITION_HISTORY:]
 
 

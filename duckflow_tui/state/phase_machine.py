@@ -89,7 +89,13 @@ class PhaseMachine:
         self._decision_moved_at: dict[str, float] = {}
 
     def move(
-        self, new: Phase, trigger: Trigger, *, decision_id: str = "", status: Status | None = None
+        self,
+        new: Phase,
+        trigger: Trigger,
+        *,
+        decision_id: str = "",
+        status: Status | None = None,
+        detail: str = "",
     ) -> bool:
         """Make the move and say whether it was made; staying is no move and always allowed."""
         state = self._store.state
@@ -118,6 +124,7 @@ class PhaseMachine:
                     old=state.phase, new=new, trigger=trigger, decision_id=decision_id, at=now
                 ),
                 status=status or _START.get(new, Status.IN_PROGRESS),
+                detail=detail,
             )
         )
         return True

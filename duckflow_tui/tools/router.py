@@ -47,7 +47,6 @@ from duckflow_tui.state.operations import (
     Permissions,
     Risk,
     Zone,
-    nearest,
 )
 from duckflow_tui.state.session import NO_SESSION
 from duckflow_tui.state.store import Store
@@ -328,9 +327,7 @@ class ToolRouter:
         if operation is None:
             verdict = self._judge(Access(name, None))
             call.ruling = verdict.ruling
-            near = nearest(name, [spec.name for spec in self.registry.specs()])
-            hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            raise ToolFault(f"{verdict.reason_text}{hint}".strip(), Outcome.INVALID)
+            raise ToolFault(verdict.reason_text, Outcome.INVALID)
         if not call.by_user and not call.action.reasoning.strip():
             raise ToolFault(
                 "reasoning is required: say in one sentence why this call is made.", Outcome.INVALID

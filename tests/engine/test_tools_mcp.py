@@ -537,6 +537,21 @@ async def test_common_servers_are_known_by_their_tools_and_the_rule_holds_for_ea
         assert early.result.outcome is Outcome.INVALID
 
 
+async def test_any_tool_with_a_query_is_behind_the_schema_of_its_server_without_settings(
+    tmp_path: Path,
+) -> None:
+    """Covers S3-19, S3-33."""
+    notes = tmp_path / "notes"
+    async with served(tmp_path, hostile("hostile", "--notes", str(notes))) as s:
+        early = await s.bench.call("mcp.hostile.query", sql="SELECT * FROM orders")
+        assert early.result.outcome is Outcome.INVALID
+        assert "schema of orders was not read" in early.result.text
+        assert "call query" not in notes.read_text()
+        await s.run("mcp.hostile.describe_table", table_name="orders")
+        late = await s.run("mcp.hostile.query", sql="SELECT * FROM orders")
+        assert late.result.outcome is Outcome.OK
+
+
 async def test_a_query_that_failed_is_an_error_where_the_server_says_it_only_in_words(
     tmp_path: Path,
 ) -> None:

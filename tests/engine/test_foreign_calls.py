@@ -1,0 +1,200 @@
+"""Calls in the words of other tools are made as ours, in both protocols, over real HTTP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from support.session import action, decision, done, script, session
+
+from duckflow_tui.demo.replies import Reply, ScriptedCall
+from duckflow_tui.state.conversation import NoticeMessage
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.phase import Phase
+
+Protocol = Literal["tools", "json"]
+
+PATCH = """\
+*** Begin Patch
+*** Update File: a.py
+@@
+-x = 1
++x = 2
+*** Add File: b.py
++y = 3
+*** End Patch"""
+
+#: A call as models that were trained on another tool write it, and what it is of ours.
+CALLS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
+    ("bash", {"cmd": "echo hi"}, "shell.run", {"command": "echo hi"}),
+    ("bash", {"command": "echo hi", "timeout": 90_000}, "shell.run",
+     {"command": "echo hi", "timeout_s": 90}),
+    ("Bash", {"command": "echo hi", "timeout": 90, "description": "Say hi"}, "shell.run",
+     {"command": "echo hi", "timeout_s": 90}),
+    ("shell", {"command": ["bash", "-lc", "echo hi"], "workdir": "."}, "shell.run",
+     {"command": "echo hi", "cwd": "."}),
+    ("shell", {"command": ["echo", "two words"]}, "shell.run", {"command": "echo 'two words'"}),
+    ("ls", {"path": "."}, "file_ops.list_dir", {"path": "."}),
+    ("Read", {"file_path": "a.py", "offset": 1, "limit": 2}, "file_ops.read_file",
+     {"path": "a.py", "start_line": 1, "end_line": 2}),
+    ("grep", {"pattern": "x", "include": "*.py"}, "file_ops.search_text",
+     {"pattern": "x", "glob": "*.py", "regex": True}),
+    ("str_replace_editor",
+     {"command": "str_replace", "path": "a.py", "old_str": "x = 1", "new_str": "x = 2"},
+     "file_ops.edit_file", {"path": "a.py", "edits": [{"old": "x = 1", "new": "x = 2"}]}),
+]  # fmt: skip
+
+
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    (folder / "a.py").write_text("x = 1\n")
+    return folder
+
+
+def asked(protocol: Protocol, name: str, args: dict[str, Any]) -> Reply:
+    if protocol == "tools":
+        return Reply(text="Next.", tool_calls=(ScriptedCall(name=name, arguments=args),))
+    return decision("Next.", action(name, **args))
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize(("name", "args", "operation", "meant"), CALLS)
+async def test_a_call_by_another_name_is_the_call_that_it_means(
+    tmp_path: Path,
+    protocol: Protocol,
+    name: str,
+    args: dict[str, Any],
+    operation: str,
+    meant: dict[str, Any],
+) -> None:
+    project(tmp_path)
+    replies = script(asked(protocol, name, args), done())
+    rules = ("echo:*",)
+    async with session(tmp_path, replies, protocol=protocol, mode="trusted", allow=rules) as s:
+        await s.turn("do it")
+        (made,) = s.results()
+        assert (made.operation, made.args) == (operation, meant)
+        assert made.result.went_well, made.result.text
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+@pytest.mark.parametrize("field", ["input", "patch"])
+async def test_a_patch_is_an_edit_for_each_of_its_files(
+    tmp_path: Path, protocol: Protocol, field: str
+) -> None:
+    folder = project(tmp_path)
+    replies = script(asked(protocol, "apply_patch", {field: PATCH}), done())
+    async with session(tmp_path, replies, protocol=protocol, mode="trusted") as s:
+        end = await s.turn("x must be 2, and add b.py")
+        assert end.outcome == "done"
+        assert (folder / "a.py").read_text() == "x = 2\n"
+        assert (folder / "b.py").read_text() == "y = 3\n"
+        again = s.server.of("main")[1].json["messages"]
+        ids = [call["id"] for m in again for call in m.get("tool_calls") or ()]
+        assert sorted(ids) == sorted(m["tool_call_id"] for m in again if m["role"] == "tool")
+
+
+@pytest.mark.parametrize("protocol", ["tools", "json"])
+async def test_a_patch_that_does_not_say_where_is_refused_and_our_names_are_told(
+    tmp_path: Path, protocol: Protocol
+) -> None:
+    folder = project(tmp_path)
+    nowhere = "*** Begin Patch\n*** Update File: a.py\n@@\n+x = 2\n*** End Patch"
+    replies = script(asked(protocol, "apply_patch", {"input": nowhere}), done())
+    async with session(tmp_path, replies, protocol=protocol, mode="trusted") as s:
+        await s.turn("x must be 2")
+        assert (folder / "a.py").read_text() == "x = 1\n"
+        assert "there is no operation “apply_patch”" in s.server.of("main")[1].text
+
+
+async def test_a_hint_names_only_what_is_on_offer(tmp_path: Path) -> None:
+    """Without a plan none can be revised."""
+    project(tmp_path)
+    replies = script(decision("Next.", action("plan_tool.revize", changes=[])), done("No."))
+    async with session(tmp_path, replies) as s:
+        await s.turn("change the plan")
+        (hint,) = [
+            m.for_model
+            for m in s.state.messages
+            if isinstance(m, NoticeMessage) and "revize" in m.for_model
+        ]
+        assert "plan_tool.propose" in hint
+        assert "plan_tool.revise" not in hint
+
+
+async def test_after_two_failures_in_a_row_the_app_goes_back_to_planning(tmp_path: Path) -> None:
+    """Covers S4-50, S4-91, S4-113."""
+    project(tmp_path)
+    lost = action("file_ops.read_file", path="lost.py")
+    replies = script(
+        decision("First.", lost),
+        decision("Second.", lost | {"args": {"path": "gone.py"}}),
+        done("I found nothing."),
+    )
+    async with session(tmp_path, replies) as s:
+        await s.turn("read lost.py")
+        tails = [request.json["messages"][-1]["content"] for request in s.server.of("main")]
+        assert "Phase EXECUTION" in tails[1]
+        assert "Phase PLANNING" in tails[2]
+        assert "The last operation failed: gone.py does not exist" in tails[2]
+        assert (Phase.EXECUTION, Phase.PLANNING) in [(m.old, m.new) for m in s.state.transitions]
+
+
+async def test_a_move_that_the_table_forbids_is_told_in_one_line(tmp_path: Path) -> None:
+    """Covers S4-51, S4-113. The line is of the last decision, and stands once."""
+    project(tmp_path)
+    look = action("file_ops.read_file", path="a.py")
+    replies = script(
+        decision("I look.", look, step="PLANNING"),
+        decision("I judge.", look, step="REVIEW"),
+        decision("I do.", look, step="EXECUTION"),
+        done(),
+    )
+    async with session(tmp_path, replies) as s:
+        await s.turn("look at a.py")
+        told = [
+            line
+            for request in s.server.of("main")
+            for line in request.json["messages"][-1]["content"].splitlines()
+            if "was refused" in line
+        ]
+        assert len(told) == len(s.state.refusals)
+
+
+async def test_the_reason_of_a_refusal_is_told_whole_as_long_as_the_request_lasts(
+    tmp_path: Path,
+) -> None:
+    """Covers S4-41, S4-105."""
+    project(tmp_path)
+    reason = "Keep the old name, as " + "the importer of the shop in Osaka reads it too, " * 6
+    write = action("file_ops.write_file", path="b.py", content="y = 1\n")
+    look = action("file_ops.read_file", path="a.py")
+    replies = script(decision("I write.", write), decision("Then I look.", look), done("No."))
+    async with session(tmp_path, replies, mode="standard") as s:
+        await s.engine.send("write b.py")
+        await s.answer(GateChoice.REJECT, reason=reason)
+        await s.ended()
+        (entry,) = s.state.memory.decision_log
+        assert reason.strip() in entry
+        assert entry in s.server.of("main")[2].json["messages"][-1]["content"]
+
+
+async def test_the_goal_is_the_request_marked_as_such_until_the_model_states_one(
+    tmp_path: Path,
+) -> None:
+    """Covers S4-114."""
+    project(tmp_path)
+    look = action("file_ops.read_file", path="a.py")
+    replies = script(
+        decision("I look.", look),
+        decision("Again.", look, state_delta={"goal": "x is known"}),
+        done("It is 1."),
+    )
+    async with session(tmp_path, replies) as s:
+        await s.turn("What is x?\nTell me.")
+        tails = [request.json["messages"][-1]["content"] for request in s.server.of("main")]
+        assert "\nGoal (the request, until you state one): What is x?" in tails[0]
+        assert "\nGoal: x is known" in tails[2]
+        assert "until you state one" not in tails[2]
