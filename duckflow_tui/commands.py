@@ -371,10 +371,10 @@ def parse(text: str) -> Invocation | None:
 
 def unknown(name: str) -> Told:
     """Which command of ours does what was meant by a name that is none of them."""
-    name = name.lower().rstrip(_STOPS)
-    if name in ELSEWHERE:
-        return Told(key=f"elsewhere.{name}")
-    near = get_close_matches(name, _BY_NAME, n=1)
+    plain = name.lower().rstrip(_STOPS)
+    if plain in ELSEWHERE:
+        return Told(key=f"elsewhere.{plain}")
+    near = get_close_matches(plain, _BY_NAME, n=1)
     if not near:
         return Told(key="shell.no_command", params={"name": name})
     return Told(key="shell.nearest_command", params={"name": name, "near": near[0]})

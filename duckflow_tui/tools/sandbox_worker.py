@@ -570,7 +570,7 @@ def _end_as(code: int) -> NoReturn:
 
 
 def main() -> NoReturn:
-    """``hold PLAN COMMAND…`` or ``inside PIPE PLAN COMMAND…``."""
+    """``hold PLAN COMMAND ...`` or ``inside PIPE PLAN COMMAND ...``."""
     try:
         match sys.argv[1:]:
             case ["hold", plan, *command]:

@@ -63,6 +63,24 @@ def test_no_character_ends_or_stops_a_run(tmp_path: Path, encoding: str, as_json
     assert (process.returncode, (escaped if lacks else JAPANESE) in said) == (0, True), (said, err)
 
 
+def test_a_locale_without_other_characters_ends_no_run(tmp_path: Path) -> None:
+    """Not even the sandbox's own program is then given what the locale lacks."""
+    places = {"DUCKFLOW_HOME": str(tmp_path / "home")}
+    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    with served(script(done(JAPANESE))) as server:
+        ended = subprocess.run(
+            [*PROGRAM, *asking(server)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            cwd=tmp_path,
+            env={**os.environ, **UNTOUCHED, "DUCKFLOW_SANDBOX__LEVEL": "auto", **places, **locale},
+            timeout=DEADLINE,
+            check=False,
+        )
+    escaped = JAPANESE.encode("ascii", "backslashreplace")
+    assert (ended.returncode, ended.stdout.strip()) == (0, escaped), ended.stderr
+
+
 class Ends(NamedTuple):
     """How a shell calls the program, and what comes of it."""
 

@@ -83,7 +83,7 @@ def test_every_command_of_another_program_leads_to_one_of_ours(name: str) -> Non
         ("/theem dark", "Did you mean /theme?"),
         ("/qqqq1-x", "There is no command /qqqq1-x"),
         ("/add-dir\n../other", "an approval that names it"),
-        ("/undo.", "Did you mean /undo?"),
+        ("/undo.", "/undo. is not a command. Did you mean /undo?"),
         ("/help。", "Did you mean /help?"),
         ("/ヘルプ", "There is no command /ヘルプ"),
         ("/" + "x" * 300, "There is no command /xxx"),
