@@ -172,7 +172,7 @@ def _cases() -> list[tuple[str, bool, str, bool]]:
     styles = list(STYLES)
     cases = [
         (text, work, styles[(number + 5 * turn) % len(styles)], (number // 3 + turn) % 3 != 0)
-        for turn in range(rounds(12, 1))
+        for turn in range(rounds(3, 1))
         for number, (text, work) in enumerate(requests)
     ]
     return cases if WHOLE else cases[::3] + cases[1::9]

@@ -189,7 +189,7 @@ async def play(chat: Chat, some: Sequence[Reply], steps: Sequence[Step], cut: bo
             end(chat, reply, complete=not cut)
 
 
-@settings(max_examples=rounds(3_000, 40), deadline=None)
+@settings(max_examples=rounds(400, 40), deadline=None)
 @given(texts=st.lists(replies, min_size=1, max_size=2), steps=steps, cut=st.booleans())
 @example(texts=[ANSWER], steps=[("first", 43), ("pause", 1)], cut=False)
 def test_a_reply_that_came_in_pieces_stands_there_as_if_it_had_come_at_once(

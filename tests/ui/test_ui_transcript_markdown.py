@@ -52,7 +52,7 @@ def shown(text: str, width: int = 60) -> list[str]:
     return [row_text(row)[look(width).indent :].rstrip() for row in rows_of(text, width)]
 
 
-@settings(max_examples=rounds(10_000, 200), deadline=None)
+@settings(max_examples=rounds(1_000, 200), deadline=None)
 @given(
     text=texts | replies,
     share=st.lists(st.floats(0, 1), max_size=12),

@@ -23,7 +23,7 @@ _PARTS = (
 )
 
 
-@settings(max_examples=rounds(5_000, 150), deadline=None)
+@settings(max_examples=rounds(1_000, 150), deadline=None)
 @given(
     st.lists(st.sampled_from(_PARTS), max_size=8).map("".join),
     st.sets(st.integers(1, 120), max_size=8),
