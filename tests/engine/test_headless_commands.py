@@ -284,7 +284,8 @@ async def test_the_model_reads_exit_code_and_output(tmp_path: Path) -> None:
     (tmp_path / "work/t.sh").write_text("echo broken; exit 4\n")
     async with session(tmp_path, replies, headless=True, allow=("sh t.sh",)) as made:
         await made.turn("go")
-        sent = json.dumps(made.server.requests[-1].json)
+        main = [request for request in made.server.requests if request.purpose == "main"]
+        sent = json.dumps(main[-1].json)
         assert "[exit 4]" in sent
         assert "[ok] exit" not in sent
         assert "broken" in sent

@@ -67,10 +67,10 @@ async def test_notes_of_a_folder_are_sent_once_the_user_trusts_them(tmp_path: Pa
     async with session(tmp_path, script(*[done("Hello.")] * 3)) as s:
         card = await asked(s)
         assert [(f.path, f.note, f.kind) for f in card.files] == [("AGENTS.md", "24 B", "create")]
-        assert (await s.turn("hello")).outcome == "done"
+        assert (await s.turn("hello")).outcome == "answered"
         assert "Never spaces" not in sent(s)
         await says(s, TRUST)
-        assert (await s.turn("hello again")).outcome == "done"
+        assert (await s.turn("hello again")).outcome == "answered"
         assert "Never spaces" in sent(s)
         assert "they cannot give consent" in sent(s)
         kept = next((tmp_path / "home/data/trust").iterdir())
@@ -183,7 +183,7 @@ async def test_notes_that_lead_elsewhere_are_no_notes(tmp_path: Path, way: str) 
         case _:
             notes.mkdir()
     async with session(tmp_path, script(done("Hello.")), headless=True, trust=True) as s:
-        assert (await s.turn("hello")).outcome == "done"
+        assert (await s.turn("hello")).outcome == "answered"
         assert "obey" not in sent(s).lower()
 
 
