@@ -134,9 +134,9 @@ class Asker:
         self._answers = answers
         self._aside = bool(answers)
         # Who asks for the conversation itself makes room in it.
-        self._compactor = None if step_id or answers else Compactor(parts)
+        self._compactor = None if answers else Compactor(parts)
         if not answers:
-            parts.models.prompts.in_hand.pop(step_id, None)
+            parts.models.prompts.in_hand = ()
         self.repaired = 0  # replies to the newest question that had to be asked for again
         self._owed = 0  # replies in a row before it that were carried out in part only
         self.in_calls = False  # whether the newest reply came as native calls
@@ -244,7 +244,7 @@ class Asker:
             request = prompt()
             if request.tight:
                 files = await code_in_hand(self._parts, self._step_id, request)
-                models.prompts.in_hand[self._step_id] = files
+                models.prompts.in_hand = files
                 request = prompt()
             window = models.service.window(role)
             if window and (needed := prompt_tokens(request)) > window - SMALLEST_ROOM:

@@ -177,9 +177,9 @@ _FILES: Final = 20  # of a turn or step
 
 
 async def code_in_hand(parts: TurnParts, step_id: str, sent: Prompt) -> tuple[FileRead, ...]:
-    """The files that the turn, or the step, has changed, the newest first, then those it has read
-    that the words of the request or of the step name: each as it is now. Those whose text stands
-    in the request ``sent`` are left out, and so are files that need a key to be read.
+    """The files that the turn and its steps have changed, the newest first, then those they have
+    read that the words of the request or of the step name: each as it is now. Those whose text
+    stands in the request ``sent`` are left out, and so are files that need a key to be read.
     """
     state, workspace = parts.store.state, parts.router.workspace
     memory, since = state.memory, state.turn.started_at if state.turn else 0.0
@@ -191,7 +191,7 @@ async def code_in_hand(parts: TurnParts, step_id: str, sent: Prompt) -> tuple[Fi
         words.append(state.objective.original_query)
     about, changed, read = "\n".join(words), dict[str, None](), dict[str, None]()
     for message in reversed(state.messages):
-        if not isinstance(message, OperationMessage) or message.step_id != step_id:
+        if not isinstance(message, OperationMessage):
             continue
         if message.at < since:
             break

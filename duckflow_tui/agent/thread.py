@@ -105,6 +105,10 @@ class Thread(ABC):
         """Record that an action is not carried out."""
         return await self.parts.router.skip(action, reason, step_id=self.step_id)
 
+    def reason_to_skip(self) -> str:
+        """Why no further action of the decision is carried out; empty where they are."""
+        return ""
+
     @abstractmethod
     async def after(self, decision: TurnDecision) -> bool:
         """The decision's actions have their results; True ends the thread."""
@@ -177,8 +181,9 @@ class Thread(ABC):
                 await self.control.safe_point()
                 if self.control.redirected is not None:
                     skip = "the user redirected the work before this call began"
-            if skip or (one and (begun or self.ran)):
-                await self.skip(action, skip or ONE_ACTION)
+            reason = skip or (ONE_ACTION if one and (begun or self.ran) else self.reason_to_skip())
+            if reason:
+                await self.skip(action, reason)
                 continue
             if self.ran_before and action.args_hash in self.ran_before:
                 self.ran_before.remove(action.args_hash)

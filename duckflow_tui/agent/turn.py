@@ -41,6 +41,9 @@ BROKE_OFF: Final = (
     "from there, and do nothing of it again."
 )
 
+#: Why an action behind a call that lets the approved plan begin is left out.
+PLAN_RUNS: Final = "the steps of the approved plan begin now; what belongs to them is done there"
+
 _FRESH: Final = ("new", "guessed_new")  # requests of their own
 
 if TYPE_CHECKING:
@@ -133,8 +136,9 @@ class Turn(Thread):
             self.pattern = rest.decision.prompt_pattern
             return rest
         await self.steering.safe_point()  # a paused turn waits for the user's key
-        if state.interrupted is not None and state.interrupted.work is not None:
-            await self._desk.run_rest()
+        worked = state.interrupted is not None and state.interrupted.work is not None
+        if worked or self._desk.is_due:
+            await self._desk.run_rest(asks=True)
         if (escalated := escalated_before(state)) is not None:
             self._judged(await self._reviewer.ask_again(*escalated))
         return None
@@ -182,6 +186,9 @@ class Turn(Thread):
         await self._reviewer.understand(decision)
         self.pattern = decision.prompt_pattern
 
+    def reason_to_skip(self) -> str:
+        return PLAN_RUNS if self._desk.is_due else ""
+
     async def refuse(self, decision: TurnDecision) -> bool:
         if decision.next_step is not NextStep.CONTINUE:
             self.tell_refusal(decision)
@@ -195,6 +202,9 @@ class Turn(Thread):
         await self._reviewer.tick(self.ran)
         if self.changes_course:
             return False
+        if self._desk.is_due and await self._desk.run_rest():
+            self.idle = 0
+            return False  # its reports are sent, and answered, before the turn ends
         asks = decision.step is Phase.AWAITING_APPROVAL and not decision.actions
         keys = decision.question is not None and decision.offers_keys
         if (asks or keys) and decision.next_step is not NextStep.DEFER:
@@ -209,7 +219,7 @@ class Turn(Thread):
         wants_end = decision.next_step in (NextStep.DONE, NextStep.PENDING_USER)
         if wants_end and await self._desk.run_rest():
             self.idle = 0
-            return False  # its reports are sent, and answered, before the turn ends
+            return False
         match decision.next_step:
             case NextStep.DONE:
                 if self._wants_an_answer():

@@ -114,8 +114,10 @@ class LoyaltyWriter:
         scene = self._scene
         if scene.missing:
             return "still_open"
-        if not scene.latest and scene.progress:
-            return "check"
+        if scene.stopped:
+            return "stopped"
+        if scene.progress:
+            return self._after_run()
         if not (scene.results or ABOUT.search(scene.said)):
             return "left" if scene.before and drops(scene.said) else "elsewhere"
         if not scene.latest:
@@ -154,11 +156,15 @@ class LoyaltyWriter:
             case _:
                 return "gave_up"
 
+    def _after_run(self) -> str:
+        wish = _WISH.search(self._scene.progress)
+        if wish is None:
+            return "check"
+        suggested = self._words["reports"]["next"].partition("{")[0]
+        return "work_on" if wish[1].startswith(suggested) else "wish"
+
     def _after_work(self, work: Result) -> str:
         match work.outcome:
-            case "ok" if wish := _WISH.search(work.text):
-                suggested = self._words["reports"]["next"].partition("{")[0]
-                return "work_on" if wish[1].startswith(suggested) else "wish"
             case "ok":
                 return "check"
             case "stopped":
@@ -167,15 +173,10 @@ class LoyaltyWriter:
                 return "gave_up"
 
     def _end(self) -> str:
-        found = _PROGRESS.search(self._run_text())
+        found = _PROGRESS.search(self._scene.run)
         if last_run(self._scene).kind == "red":
             return "ended_red"
         return "ended" if found and found[1] == found[2] else "ended_part"
-
-    def _run_text(self) -> str:
-        """What the run of the plan came to, told as a result or by the app."""
-        work = self._scene.last(WORK)
-        return work.text if work is not None else self._scene.progress
 
     # --- what a beat does --------------------------------------------------------------------
 
@@ -230,7 +231,7 @@ class LoyaltyWriter:
 
     def _filled(self, text: str) -> str:
         ran = last_run(self._scene)
-        told = self._run_text()
+        told = self._scene.run
         steps = self._words["status"]
         reports = [f"- {name}: {steps[status]}" for name, status in _REPORT.findall(told)]
         found = _PROGRESS.search(told)

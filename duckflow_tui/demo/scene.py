@@ -15,6 +15,10 @@ from duckflow_tui.state.conversation import BESIDE_THE_WORK
 #: the message it answers, from the conversation of the work itself.
 BESIDE: Final = frozenset({"an answer beside the work", "作業の横で答える"})
 
+#: The rationale of every decision inside a step of the plan.
+OF_STEP: Final = frozenset({"What this step needs next", "このステップに次に要ること"})
+
+_REPORTED: Final = "Report on step "
 _RESULTS: Final = "Results of your actions:"
 LABEL: Final = r"\w+|exit -?\d+"  # how a call ended
 _RESULT: Final = re.compile(
@@ -68,6 +72,7 @@ class Scene:
     latest: list[Result] = field(default_factory=list[Result])  # since the last reply
     changed_outside: bool = False  # told since the last reply
     progress: str = ""  # what the app said of the plan's run since the last reply
+    run: str = ""  # the same, of the newest run since the turn began
     stopped: bool = False  # the work on the plan, told since the last reply
     missing: tuple[str, ...] = ()  # what a review found missing, told since the last reply
     other_way: bool = False  # the user wants one, told since the last reply
@@ -79,23 +84,50 @@ class Scene:
         return next((r for r in reversed(self.results) if r.operation == operation), None)
 
 
-def scene_of(body: JsonObject, about: re.Pattern[str] | None = None) -> Scene:
+def step_of(body: JsonObject) -> Scene:
+    """Read a request for the next action inside a step: what was done since the step began."""
+    messages = _messages(body)
+    begun = 0
+    for place, message in enumerate(messages[:-1]):
+        words = message.get("content")
+        ends = isinstance(words, str) and words.startswith(_REPORTED)
+        other = message.get("role") == "assistant" and not _is_of_step(message)
+        beside = _judgement(message).get("rationale") in BESIDE
+        if ends or (other and not beside):
+            begun = place + 1
+    while begun < len(messages) - 1 and messages[begun].get("role") != "assistant":
+        if from_the_user(messages[begun]):
+            break  # said in the step, before its first decision
+        begun += 1
+    return scene_of({**body, "messages": messages[begun:]}, of_step=True)
+
+
+def scene_of(
+    body: JsonObject, about: re.Pattern[str] | None = None, *, of_step: bool = False
+) -> Scene:
     """Read a request. Its last message is the volatile tail and says nothing of the story.
 
     What was said and answered beside the work is left out, but for the request that is such an
     answer itself. What was said beside it and has no answer yet redirects the work when it is
     ``about`` something the story knows; else it waits for its answer. Actions of one reply that
-    were given back and asked for again, one by one, count as that one reply.
+    were given back and asked for again, one by one, count as that one reply. What steps of a plan
+    said and did is left out, but ``of_step``.
     """
     messages = _messages(body)[:-1]
     left_out = frozenset[int]() if is_aside(body) else _beside(messages, about)
     scene = Scene()
     asked: dict[str, JsonObject] = {}
     beside = set[str]()  # operations whose results answer somebody beside the work
-    goes_on = False
+    goes_on = in_step = False
     for place, message in enumerate(messages):
         text = message.get("content")
         words = text if isinstance(text, str) else ""
+        if message.get("role") == "assistant":
+            in_step = not of_step and _is_of_step(message)
+        elif in_step and (from_the_app(words) or from_the_user(message)):
+            in_step = False
+        if in_step:
+            continue
         match message.get("role"):
             case "assistant":
                 asked = _asked(message)
@@ -141,22 +173,36 @@ def from_the_app(words: str) -> bool:
     return _FROM_THE_APP.match(words) is not None
 
 
+def from_the_user(message: JsonObject) -> bool:
+    """Whether a message is what the user said."""
+    words = message.get("content")
+    if message.get("role") != "user" or not isinstance(words, str):
+        return False
+    return not (words.startswith((_RESULTS, "Result of ")) or from_the_app(words))
+
+
+def _is_of_step(message: JsonObject) -> bool:
+    return _judgement(message).get("rationale") in OF_STEP
+
+
 def _hear(
     scene: Scene, words: str, asked: dict[str, JsonObject], beside: set[str], goes_on: bool
 ) -> None:
     if words.startswith(_RESULTS):
         found = _RESULT.finditer(words.removeprefix(_RESULTS))
         for number, match in enumerate(found, start=1):
-            if match[1] not in beside:
-                _add(scene, asked.get(str(number), {}), result_of(match[1], match[2], match[3]))
+            call = asked.get(str(number), {})
+            if match[1] not in beside and (not asked or match[1] == call.get("operation")):
+                _add(scene, call, result_of(match[1], match[2], match[3]))
     elif late := _LATE_RESULT.fullmatch(words):
-        if late[1] not in beside:
+        mine = not asked or any(late[1] == c.get("operation") for c in asked.values())
+        if late[1] not in beside and mine:
             _add(scene, {}, result_of(late[1], late[2], late[3]))
     elif from_the_app(words):
         scene.changed_outside = scene.changed_outside or words.startswith(_OUTSIDE)
         scene.stopped = scene.stopped or words.startswith("It was ended with task_loop")
         if _PROGRESS.match(words):
-            scene.progress = words
+            scene.progress = scene.run = words
         if found := _LACKS.search(words):
             scene.missing = tuple(_LACK.findall(found[1]))
         scene.other_way = scene.other_way or _OTHER_WAY.match(words) is not None
@@ -165,7 +211,7 @@ def _hear(
         if not goes_on:
             waits = scene.judgement.get("next_step") == "pending_user"
             scene.before = (scene.before or scene.request) if waits else ""
-            scene.request, scene.turn = scene.said, []
+            scene.request, scene.turn, scene.run = scene.said, [], ""
         scene.results, scene.latest, scene.progress, scene.left = [], [], "", []
 
 

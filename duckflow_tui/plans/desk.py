@@ -30,8 +30,11 @@ from duckflow_tui.plans.run import (
     unfinished_step,
 )
 from duckflow_tui.plans.tasks import list_tasks, listed
+from duckflow_tui.prompting.questions import shown_by
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import StateError, Told, one_line
+from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.gates import GO_ON, STOP, TELL, CardKind
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import (
@@ -99,6 +102,9 @@ class PlanDesk:
         self._control = control
         self._go_on = go_on
         self.approvals = PlanApprovals(parts, task_loop)
+        #: The plan that the model asked to be carried out behind its decision, and the one step of
+        #: it, empty for all.
+        self._wanted: tuple[str, str] | None = None
 
     # --- what the model calls -------------------------------------------------------------------
 
@@ -170,6 +176,11 @@ class PlanDesk:
         ends = wanted is WorkStatus.COMPLETED and not taken
         if ends and step.status is not WorkStatus.IN_PROGRESS:
             raise ToolFault(f"Step {step.name!r} is {step.status.value}; only what runs can end.")
+        if ends and not self._has_done_something(step):
+            raise ToolFault(
+                f"Nothing was done or said since step {step.name!r} began: it stays in progress. "
+                "Do it first, or say that it failed."
+            )
         try:
             await self._parts.store.commit(
                 StepChanged(
@@ -188,6 +199,17 @@ class PlanDesk:
         if ends and plan.run is RunMode.STEP:
             text = f"{text} {await self._asked_on(plan.plan_id, step, note)}".rstrip()
         return Output(text, wanted.value)
+
+    def _has_done_something(self, step: Step) -> bool:
+        """Whether an operation went well since the step began, or the user was told something
+        before the reply that calls it done.
+        """
+        specs, since = self._parts.router.registry.specs(), step.started_at or 0.0
+        messages = [m for m in self._parts.store.state.messages if m.at >= since]
+        calls = [m for m in messages if isinstance(m, OperationMessage) and not m.by_user]
+        replies = [m for m in messages if isinstance(m, AssistantMessage) and not m.aside]
+        ran = any(m.result.went_well for m in shown_by(calls, specs))
+        return ran or any(m.text.strip() for m in replies[:-1])
 
     async def _asked_on(self, plan_id: str, step: Step, note: str) -> str:
         """The user's word on going on, after a step that the model worked on itself in a plan that
@@ -255,10 +277,14 @@ class PlanDesk:
         )
 
     async def run(self, step_id: str, task_list: list[ListedTask]) -> Output:
-        """Work in TaskLoop until the step, the plan or the list is through or cannot go on."""
+        """Carry out a list at once, or have the plan or a step of it carried out behind the
+        decision that asks for it: its steps are part of the same conversation.
+        """
         if task_list:
             return await self._run_list(task_list)
-        plan = self._plan("")
+        plan, work = self._plan(""), self._parts.store.state.work
+        if work is not None:
+            raise ToolFault("Work is going on; there is one writer at a time.")
         if plan.status is PlanStatus.COMPLETED and not plan.may_go_on:
             done, total = plan.progress
             return Output(f"The plan is carried out: {run_words(plan)}", f"{done}/{total}")
@@ -279,10 +305,15 @@ class PlanDesk:
                     Outcome.INVALID,
                 )
             only = step.step_id
-        result = await self.work_on(plan, only)
-        after = self._plan(plan.plan_id)
-        done, total = after.progress
-        return Output(run_words(after, result), f"{done}/{total}")
+        self._wanted = plan.plan_id, only
+        done, total = plan.progress
+        return Output("The steps run now; each reports here.", f"{done}/{total}")
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the user's word, or the model's call, lets a step begin behind the decision."""
+        plan = self._ready_plan(asks=self._wanted is not None)
+        return plan is not None and (plan.run is RunMode.ALL or self._wanted is not None)
 
     async def pause(self) -> Output:
         """Halt the work at its next safe point."""
@@ -302,7 +333,7 @@ class PlanDesk:
 
     # --- what the turn does ---------------------------------------------------------------------
 
-    async def work_on(self, plan: Plan, only: str = "") -> PlanResult:
+    async def _work_on(self, plan: Plan, only: str = "") -> PlanResult:
         """Run an approved plan in TaskLoop. Raises WorkFault when it was stopped or broke."""
         control = self._control()
         assert control is not None  # work belongs to a turn
@@ -376,11 +407,13 @@ class PlanDesk:
 
         The approval is the user's order: a model that forgets it does not undo it.
         """
-        parts, plan = self._parts, self._ready_plan(asks=asks)
+        wanted, self._wanted = self._wanted, None
+        parts, plan = self._parts, self._ready_plan(asks=asks or wanted is not None)
         if plan is None:
             return False
+        only = wanted[1] if wanted is not None and wanted[0] == plan.plan_id else ""
         try:
-            result = await self.work_on(plan)
+            result = await self._work_on(plan, only)
         except WorkFault as fault:
             told = fault.told
             parts.notices.warn(told.key, for_model=fault.text, **told.params)

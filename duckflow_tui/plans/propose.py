@@ -300,7 +300,9 @@ def _approved(plan: Plan, answer: CardAnswer, who: str) -> Output:
             f"{account} into account and propose another, or ask what they want instead.",
             Outcome.REJECTED,
         )
-    how = "and wants all steps run" if plan.run is RunMode.ALL else "and wants it step by step"
+    how = "and wants it step by step"
+    if plan.run is RunMode.ALL:
+        how = "and wants all steps run; they begin now, and you are asked for each"
     text = f"{who} approved the plan {how}."
     if answer.text.strip():
         text += f" They said: {answer.text.strip()}"

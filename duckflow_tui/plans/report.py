@@ -1,4 +1,4 @@
-"""The report on a step or on a list: counts are computed, the words are a model's (S2-20)."""
+"""The report on a step or a list, of what is known, worded by a model where that helps (S2-20)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from duckflow_tui.prompting.questions import report_question, shown_by
 from duckflow_tui.prompting.replies import ReportReply
 from duckflow_tui.prompting.threads import step_of
 from duckflow_tui.state.base import Told, one_line
-from duckflow_tui.state.operations import Effect, OperationSpec, Outcome
-from duckflow_tui.state.plan import Plan, Step, StepReport, Task
+from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, target
+from duckflow_tui.state.plan import Plan, RunMode, Step, StepReport, Task
 from duckflow_tui.tools.results import changed_files
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ NO_OPERATION: Final = "No operation ran that shows it."
 NOT_JUDGED: Final = "Whether it is done could not be judged."
 
 
-async def reported(
+async def make_report(
     parts: TurnParts,
     plan: Plan,
     step: Step,
@@ -40,27 +40,31 @@ async def reported(
     waited_before: float = 0.0,
     started: float,
 ) -> StepReport:
-    """The report on what ``log`` did of ``step``.
+    """The report on what ``log`` did of ``step``, and on what the model ``said`` at its end.
 
-    ``cause`` is why it was not done, ``told`` the same for the user. Else a call of its own judges
-    by the log whether it was (S2-28), and what the model ``said`` at its end is the summary, unless
-    it was said ``early``, before the last calls ran; it is not done where that call could not be
-    made, or where no operation went well.
+    ``cause`` is why it was not done, ``told`` the same for the user. A step whose operations went
+    well is done, and the report is made of what is known: a call of its own words it only where the
+    user goes step by step, where it was not done, and where all that it brought are words, which
+    that call judges (S2-28). ``early``: ``said`` was said before the last calls ran.
     """
-    found = counts(log)
-    words, specs = await _words(parts, plan, step, log, cause, said), parts.router.registry.specs()
-    if not cause and words is None:
-        cause, told = NOT_JUDGED, Told(key="work.cause.not_judged")
-    elif not cause and not any(m.result.went_well for m in shown_by(log, specs)):
-        cause, told = NO_OPERATION, Told(key="work.cause.no_operation")
-    elif words is not None and words.cause.strip():
-        told = None
-    if words is None:
-        words = ReportReply(status="failed", summary=said, cause=cause, next_action="")
-    status = words.status
+    found, specs = counts(log), parts.router.registry.specs()
+    shows = any(m.result.went_well for m in shown_by(log, specs))
+    words = None
+    if cause or not shows or plan.run is RunMode.STEP:
+        if cause or log or said.strip():
+            words = await _words(parts, plan, step, log, cause, said)
+        if not cause and not shows and words is None:
+            claims = bool(said.strip())
+            cause = NOT_JUDGED if claims else NO_OPERATION
+            told = Told(key=f"work.cause.{'not_judged' if claims else 'no_operation'}")
+    status = words.status if words is not None else "completed"
     if cause:
         status = "partial" if has_done_some(log, specs) else "failed"
-    summary = said.strip() if status == "completed" and not early else ""
+    if words is not None and words.cause.strip():
+        told = None
+    summary = said.strip() or _runs(log)
+    if words is not None and (status != "completed" or early or not summary):
+        summary = words.summary
     now = step_of(parts.store.state, step.step_id)  # none where the step is of no plan
     work = now[1] if now else parts.store.state.work
     waited = work.waited_s - waited_before if work is not None else 0.0
@@ -70,16 +74,22 @@ async def reported(
         step_id=step.step_id,
         step_name=step.name,
         status=status,
-        summary=summary or words.summary,
-        cause=cause if told else words.cause or cause,
+        summary=summary,
+        cause=cause if told or words is None else words.cause or cause,
         told=told,
-        next_action=words.next_action,
+        next_action=words.next_action if words is not None else "",
         **found,
         llm_calls=max((now[1] if now else step).calls - calls_before, 0),
         duration_s=max(parts.store.clock.monotonic() - started - waited, 0.0),
         waited_s=waited,
         files_changed=changed_files(log),
     )
+
+
+def _runs(log: Sequence[OperationMessage]) -> str:
+    """The commands that ran, each with its exit."""
+    ran = (m for m in log if m.result.exit_code is not None)
+    return "; ".join(f"{one_line(target(m.args), 80)} → {m.result.exit_code}" for m in ran)
 
 
 async def _words(
@@ -126,19 +136,21 @@ def has_done_some(log: Sequence[OperationMessage], specs: Sequence[OperationSpec
 
 
 def report_words(report: StepReport) -> str:
+    """The report for the model, told once, behind what the step did and said."""
     lines = [
         f'Report on step {report.step_id} "{report.step_name}": {report.status}. '
         f"{report.succeeded} operations went well, {report.failed} failed, "
         f"{report.refused} were refused, {report.skipped} did not run."
     ]
     if report.summary:
-        lines.append(one_line(report.summary, 1000))
-    if report.status != "completed" and report.cause:
-        lines.append(f"Cause: {one_line(report.cause, 500)}")
+        lines.append(one_line(report.summary, 300))
     if report.files_changed:
         lines.append(f"Files changed: {', '.join(report.files_changed[:30])}")
-    if report.next_action:
-        lines.append(f"Suggested next: {one_line(report.next_action, 300)}")
+    if report.status == "completed":
+        return "\n".join(lines)
+    for name, text in (("Cause", report.cause), ("Suggested next", report.next_action)):
+        if text:
+            lines.append(f"{name}: {one_line(text, 500)}")
     return "\n".join(lines)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
 from duckflow_tui.agent.rest import interrupted_at
 from duckflow_tui.plans.propose import end_plan, held_back, let_go, set_step
-from duckflow_tui.plans.report import failed_task, reported, result_line
+from duckflow_tui.plans.report import failed_task, make_report, result_line
 from duckflow_tui.plans.tasks import LinkFault, call_of
 from duckflow_tui.state.base import StateError, Told, one_line
 from duckflow_tui.state.gates import (
@@ -442,7 +442,7 @@ class ListRun:
         step = Step(step_id=self._work_id, name=asked or "list", task_list=self._tasks)
         plan = Plan(plan_id=self._work_id, name=step.name, goal=asked, steps=(step,))
         log = tuple(self._log)
-        report = await reported(
+        report = await make_report(
             self._parts, plan, step, log, cause=cause, told=told, started=started
         )
         await self._parts.add_report(report, self._work_id)

@@ -13,7 +13,7 @@ from duckflow_tui.agent.thread import Thread
 from duckflow_tui.goals.consultation import Consultation, ConsultationEnd
 from duckflow_tui.goals.pace import PaceKeeper
 from duckflow_tui.llm.errors import LlmError, Unreadable
-from duckflow_tui.plans.report import failed_task, report_words, reported, result_line
+from duckflow_tui.plans.report import failed_task, make_report, report_words, result_line
 from duckflow_tui.plans.tasks import LinkFault, call_of, list_tasks
 from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.decision import Action, NextStep, PromptPattern, TurnDecision
@@ -96,10 +96,10 @@ class StepRun(Thread):
         self._mode: ExecutionMode = mode
         self.log: list[OperationMessage] = []
         self._replans = 0
-        self._sent_back = False  # it ended without an operation, and was told so once
         self._before: Interrupted | None = None  # when an earlier process ended in this step
         self.stopped = False  # by the user, or because nobody could be asked
         self.wish = ""  # what the user wants instead
+        self._taken = False  # the user took what there is as done
         self._calls_before, self._waited_before = step.calls, step.waited_s
         self._started = parts.store.clock.monotonic()
         self._consultation = Consultation(
@@ -125,7 +125,7 @@ class StepRun(Thread):
         self.store.dispatch(PlanStatusChanged(plan_id=self._plan_id, status=PlanStatus.IN_PROGRESS))
         try:
             cause, told = await self._cause()
-            report = await reported(
+            report = await make_report(
                 self.parts,
                 self._plan,
                 self._step,
@@ -145,6 +145,8 @@ class StepRun(Thread):
             # Whatever broke, the step must not look as if it still ran; who spawned shows it.
             self._change(WorkStatus.FAILED, one_line(repr(error), 200))
             raise
+        if self._taken:
+            report = report.replace(status="completed", told=None)
         done = report.status == "completed"
         self._change(
             WorkStatus.COMPLETED if done else WorkStatus.FAILED,
@@ -222,15 +224,6 @@ class StepRun(Thread):
             return False
         match decision.next_step:
             case NextStep.DONE:
-                if not self.log and not self._sent_back and self._before is None:
-                    self._sent_back = True
-                    self.parts.notices.say(
-                        "work.nothing_done",
-                        step_id=self.step_id,
-                        for_model="You ended the step, and no operation of it ran: nothing shows "
-                        "that it is done. Do it, or look whether it is done already.",
-                    )
-                    return False
                 asked = {action.call_id for action in decision.actions}
                 return all(m.result.went_well for m in self.log if m.call_id in asked)
             case NextStep.CONTINUE:
@@ -240,8 +233,11 @@ class StepRun(Thread):
 
     def _ends_with(self, consulted: ConsultationEnd) -> bool:
         """Whether the step ends with what there is; raises StepFailed where it cannot go on."""
-        if consulted.end in ("goes_on", "accepted"):
-            return consulted.end == "accepted"
+        if consulted.end == "goes_on":
+            return False
+        if consulted.end == "accepted":
+            self.stopped = self._taken = True
+            return True
         self.stopped, self.wish = True, consulted.wish
         if not self.wish:
             self.steering.turn_end = consulted.outcome
@@ -259,6 +255,12 @@ class StepRun(Thread):
         while True:
             if failure or not _open(self._step):
                 await self._list(failure)
+            if not _open(self._step):
+                if failure:  # and nobody knows another way
+                    raise StepFailed(failure, self._failed())
+                self.pace = self._paced
+                await self._adaptive()  # it brings words
+                return
             failure = await self._tasks(_open(self._step))
             if not failure:
                 return
@@ -370,6 +372,7 @@ class StepRun(Thread):
                 status=status,
                 note=note,
                 mode=self._mode,
+                taken=self._taken and status is WorkStatus.COMPLETED,
                 at=self.store.clock.now(),
             )
         )

@@ -33,11 +33,9 @@ def listed(
 ) -> tuple[Task, ...]:
     """Tasks in the order given, with ids of ours in place of the model's.
 
-    Raises ValueError for an empty or overlong list, an operation that is not there or may not
+    Raises ValueError for an overlong list, an operation that is not there or may not
     stand in a list, arguments that cannot be, and a need or a link that does not lead back.
     """
-    if not proposed:
-        raise ValueError("The list has no task; it needs at least one.")
     if len(proposed) > MAX_TASKS:
         raise ValueError(f"The list has {len(proposed)} tasks; at most {MAX_TASKS} are possible.")
     known = {spec.name: spec for spec in specs}

@@ -8,15 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.prompting import lines
 from duckflow_tui.prompting.background import (
     HANDLE,
     READ_FILE,
     SHARE,
     FileRead,
-    background,
     data,
-    files_read,
     files_text,
 )
 from duckflow_tui.prompting.budget import (
@@ -35,7 +32,6 @@ from duckflow_tui.prompting.layers import (
     aside_values,
     execution_values,
     main_values,
-    needed_results,
     planning_values,
     review_values,
     session_values,
@@ -55,7 +51,6 @@ from duckflow_tui.prompting.threads import Threads, full_share, step_of_thread
 from duckflow_tui.prompting.window import KEPT, Overflow, View, message_tokens, parts_of
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen, one_line
-from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.decision import MAX_ACTIONS, MAX_ALTERNATIVES, PromptPattern
 from duckflow_tui.state.memory import (
@@ -151,19 +146,17 @@ class PromptCompiler:
         )
         self._counter = counter
         self._base = self.texts.base.render()
-        self._nothing = self.texts.nothing.render()
         self._threads = Threads(
             counter,
             self._left_out,
-            self._opening,
             self._front,
             self._left_line,
         )
         self.instructions = ""  # the project's own, once the user trusts them
         self.overview: tuple[str, ...] = ()  # of the project, for the first request of a session
-        #: By thread, the files that the work is about, as they are now, where the history no longer
-        #: has them: sent behind it.
-        self.in_hand: dict[str, tuple[FileRead, ...]] = {}
+        #: The files that the work is about, as they are now, where the history no longer has them:
+        #: sent behind it.
+        self.in_hand: tuple[FileRead, ...] = ()
         self._stable: dict[bool, _Stable] = {}  # by whether the window is small
         self._refused: dict[tuple[str, str], int] = {}  # (endpoint, model) → tokens that fit
 
@@ -180,12 +173,11 @@ class PromptCompiler:
     ) -> Prompt:
         """The next request. ``pattern`` is what the last decision chose (S4-72, S4-75).
 
-        ``thread`` is the step of a plan whose next action is asked for, and its messages are
-        the history; empty for the conversation. ``aside`` asks for an answer to the user while
-        work goes on: to the message ``answers``, without one to all that was said. Neither has
-        a specialized layer. ``window`` is what the model that is asked can hold, in tokens, where
-        it is not the main one; 0 for the main model's. ValueError for a thread that is no step, or
-        for both at once.
+        ``thread`` is the step of a plan whose next action is asked for; its messages are part of
+        the conversation. ``aside`` asks for an answer to the user while work goes on: to the
+        message ``answers``, without one to all that was said. Neither has a specialized layer.
+        ``window`` is what the model that is asked can hold, in tokens, where it is not the main
+        one; 0 for the main model's. ValueError for a thread that is no step, or for both at once.
 
         ``uses`` names every part in the order of the request: base, operations, project,
         format, history, main, specialized; a budget of 0 means no limit.
@@ -194,9 +186,9 @@ class PromptCompiler:
             raise ValueError("an aside belongs to the conversation, not to a step")
         stable, factor, room = self._room(state, operations, window)
         whole = self._whole(state, window)
-        code = None if aside or not self.in_hand.get(thread) else self._code(thread, room)
+        code = None if aside or not self.in_hand else self._code(room)
         spare = 0 if code is None else message_tokens(code, self._counter.count)
-        view = self._threads.view(state, thread, aside, room - spare, whole, answers)
+        view = self._threads.view(state, aside, room - spare, whole, answers)
         if code is not None:
             sizes = (*view.sizes, spare)
             view = replace(
@@ -243,11 +235,6 @@ class PromptCompiler:
             tight=view.tight and not aside,
         )
 
-    @property
-    def threads(self) -> tuple[str, ...]:
-        """The threads whose place in the history is kept, the conversation's as ``""``."""
-        return self._threads.kept
-
     def overflowed(self, state: AgentState, prompt: Prompt) -> bool:
         """The endpoint refused ``prompt`` as too long: the next one will be shorter (S4-80).
 
@@ -272,8 +259,8 @@ class PromptCompiler:
         """
         _, factor, room = self._room(state, operations)
         spare = 0
-        if self.in_hand.get(""):
-            spare = message_tokens(self._code("", room), self._counter.count)
+        if self.in_hand:
+            spare = message_tokens(self._code(room), self._counter.count)
         cut = self._threads.cut(
             state,
             room - spare,
@@ -408,23 +395,6 @@ class PromptCompiler:
         """What stands for a result that was left out to save room."""
         return self.texts.left_line.render({"about": about})
 
-    def _opening(self, state: AgentState, step_id: str) -> str:
-        """What a step's own conversation begins with: the same as long as the step runs."""
-        plan, step = step_of_thread(state, step_id)
-        files = files_read(state, lines.step(step), but_of=step_id)
-        # Requirements and constraints may change meanwhile: the tail has them.
-        told = replace(background(state, files=files, ledger=False), constraints="").fields(
-            self.texts, state.usage.context_window or ASSUMED_CONTEXT, self._counter.count
-        )
-        needed = needed_results(state, plan, step)
-        return self.texts.step_opening.render(
-            {
-                **told,
-                "needs": "\n".join(lines.needs(state, plan, step)),
-                "results": framed("results", needed),
-            }
-        )
-
     def _front(self, compaction: Compaction) -> NoticeMessage:
         """The digest as the first message of what travels."""
         digest = framed("digest", compaction.digest)
@@ -435,11 +405,11 @@ class PromptCompiler:
             at=compaction.at,
         )
 
-    def _code(self, thread: str, room: int) -> NoticeMessage:
+    def _code(self, room: int) -> NoticeMessage:
         """The files in hand as a message; as many of them as a quarter of the room holds."""
-        text = files_text(self.in_hand[thread], room // SHARE, self._counter.count)
+        text = files_text(self.in_hand, room // SHARE, self._counter.count)
         return NoticeMessage(
-            message_id=f"code_{thread}",
+            message_id="code",
             key="context.code",
             for_model=self.texts.in_hand.render({"files": data("files", text)}),
             at=0.0,
@@ -478,10 +448,7 @@ class PromptCompiler:
         approval = self._approval(state)
         if thread:
             step = step_of_thread(state, thread)
-            travels = {m.call_id for m in view.history if isinstance(m, OperationMessage)}
-            travels -= view.left_out
-            told = operations, view.digests, travels, self._nothing
-            values, cut = step_values(state, *step, *told)
+            values, cut = step_values(state, *step, operations, view.digests)
             rules, lessons = execution_values(state)
             rules |= {"plan": "", "step": "", "learned": "\n".join(lessons["learned"].items)}
             values |= {"execution": self.texts.execution.render(rules)}

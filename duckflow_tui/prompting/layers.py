@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal
 
 from duckflow_tui.prompting import lines
@@ -11,10 +11,8 @@ from duckflow_tui.prompting.lines import (
     LINE,
     bullets,
     framed,
-    inside,
     minute,
     numbered,
-    recent_exchanges,
     short,
     spoken,
 )
@@ -141,9 +139,7 @@ def main_values(
     }
     return values, {
         "context_refs": Cuttable(Trim.EVIDENCE, bullets(memory.context_refs)),
-        "decision_log": Cuttable(
-            Trim.EVIDENCE, bullets(memory.decision_log[-_TOLD_DECISIONS:]), drop="first"
-        ),
+        "decision_log": _decided(state),
         "digests": _earlier(digests),
         "plan_step": Cuttable(Trim.PLAN_BRIEF, lines.step_in_hand(plan) if plan else ()),
         "plan_brought": Cuttable(
@@ -253,12 +249,15 @@ def _untold(state: AgentState, items: Sequence[str]) -> Sequence[str]:
     return [item for item in items if not any(item in words for words in told)][-_LEARNED:]
 
 
+def _decided(state: AgentState) -> Cuttable:
+    newest = state.memory.decision_log[-_TOLD_DECISIONS:]
+    return Cuttable(Trim.EVIDENCE, bullets(newest), drop="first")
+
+
 def _earlier(digests: Sequence[str]) -> Cuttable:
     """The newest of what was said before and does not travel in full."""
     return Cuttable(Trim.CONVERSATION_SUMMARY, bullets(digests[-MAIN_DIGESTS:]), drop="first")
 
-
-_STEP_RESULTS: Final = 12  # newest of a step, of those that its conversation no longer has
 
 _TASKS: Final = 12  # next ones of a list
 
@@ -271,19 +270,12 @@ def step_values(
     step: Step,
     operations: Sequence[OperationSpec],
     digests: Sequence[str],
-    travels: Collection[str],
-    nothing: str,
 ) -> tuple[Values, Lists]:
-    """For the next action inside a step (S3-14…18, S3-30, S3-36).
-
-    ``digests`` are of decisions of the step that no longer travel; results are listed but for
-    those of the calls that ``travels`` names; ``nothing`` stands for them while there are none.
+    """For the next action inside a step (S3-14…18, S3-30, S3-36); ``digests`` are of what of the
+    conversation no longer travels.
     """
     work = state.work if state.work and state.work.step_id == step.step_id else None
     done, total = plan.progress
-    results = step_results(state, step)
-    gone = [at for at in enumerate(results, start=1) if at[1].call_id not in travels]
-    told = (f"{n}. {inside(lines.result(m), 'results')}" for n, m in gone[-_STEP_RESULTS:])
     tasks = [t for t in step.task_list if t.status.is_open][:_TASKS]
     values = {
         **_wish(state),
@@ -299,10 +291,8 @@ def step_values(
         "changed_outside": lines.changed_outside(state),
         "op_revise": spoken(operations)["op_revise"],
     }
-    recent = recent_exchanges(state.messages, MAIN_DIGESTS)
     return values, {
-        "results": Cuttable(Trim.EVIDENCE, tuple(told) if results else (nothing,), drop="first"),
-        "conversation": _earlier(recent),
+        "decision_log": _decided(state),
         "digests": _earlier(digests),
         "tasks": Cuttable(Trim.PLAN_BRIEF, numbered([lines.task(t) for t in tasks])),
     }

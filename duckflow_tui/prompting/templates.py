@@ -118,11 +118,10 @@ class PromptTexts:
     ]
     step: Annotated[
         Template,
-        "plan_name plan_goal plan_done plan_total conversation step_number loop limit mode "
+        "request decision_log plan_name plan_goal plan_done plan_total step_number loop limit mode "
         "tasks digests changed_outside op_revise recovery execution goal_guess goal! constraints! "
-        "requirements! gates! step! results!",
+        "requirements! gates! step!",
     ]
-    step_opening: Annotated[Template, "needs results files asked!"]
     aside: Annotated[
         Template,
         "phase status mode request plan plan_done plan_total step_number step tasks_done "

@@ -1,15 +1,14 @@
-"""Which messages a model reads for the conversation, for an answer beside work, and for a step.
+"""Which messages a model reads for the conversation, steps of plans included, and beside work.
 
-The conversation of a turn goes on while TaskLoop works and while the user is answered beside
-it, so its items arrive out of the order in which a model can read them. A log puts them in
-one that only grows: what waits for results enters once they are there, and together with them.
+The conversation of a turn goes on while the user is answered beside it, so its items arrive out of
+the order in which a model can read them. A log puts them in one that only grows: what waits for
+results enters once they are there, and together with them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 from duckflow_tui.prompting.budget import ScriptCounter
 from duckflow_tui.prompting.window import FULL, Front, HistoryWindow, Overflow, View, call_ids
@@ -17,9 +16,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
 from duckflow_tui.state.memory import CompactionMessage
-from duckflow_tui.state.plan import Plan, Step, WorkStatus
-
-OPENING: Final = "opening_"  # before the id of a step: the first message of its conversation
+from duckflow_tui.state.plan import LISTED, Plan, Step
 
 
 def step_of(state: AgentState, step_id: str) -> tuple[Plan, Step] | None:
@@ -47,23 +44,22 @@ class _Held:
 
 
 class ThreadLog:
-    """The messages of one thread, in an order that only grows.
+    """The messages of the conversation, or of answers ``aside``, in an order that only grows. The
+    calls of a list of tasks are no part: the call that ran it tells their results.
 
-    ``opening`` stands before them. A reply is held back until its calls have their results or can
-    get none any more: for the turn those of asides, for an aside those of both sides, because
-    one aside may be answered while another waits for the user. What is said beside the work
-    enters an aside's log when it is answered, so that each request ends with its own message.
+    A reply is held back until its calls have their results or can get none any more: for the turn
+    and its steps those of asides, for an aside those of both sides, because one aside may be
+    answered while another waits for the user. What is said beside the work enters an aside's log
+    when it is answered, so that each request ends with its own message.
     """
 
-    def __init__(self, thread: str, *, aside: bool = False, opening: Message | None = None) -> None:
-        self._thread = thread
+    def __init__(self, *, aside: bool = False) -> None:
         self._aside = aside
-        self._opening = () if opening is None else (opening,)
         self._read = 0
         self._last: Message | None = None
         self._held: list[_Held] = []
         self._said: list[UserMessage] = []  # beside the work, for an aside; not answered yet
-        self._log: list[Message] = list(self._opening)
+        self._log: list[Message] = []
 
     def follow(self, messages: Sequence[Message], answers: str = "") -> Sequence[Message]:
         """The log after all of these; ``messages`` only grows, or is another conversation.
@@ -75,9 +71,9 @@ class ThreadLog:
             known = 0
             self._held.clear()
             self._said.clear()
-            self._log = list(self._opening)
+            self._log = []
         for message in messages[known:]:
-            if message.step_id == self._thread:
+            if not message.step_id.startswith(LISTED):
                 self._take(message)
         self._admit(answers)
         self._read = len(messages)
@@ -98,7 +94,7 @@ class ThreadLog:
                 waiting = call_ids(message)
                 if message.decision is not None and message.decision.refused_by_itself:
                     waiting.clear()  # nothing of it runs
-                if waiting and not self._thread and (message.aside or self._aside):
+                if waiting and (message.aside or self._aside):
                     self._held.append(_Held([message], waiting, message.aside))
                     return
             case NoticeMessage(aside=True) if not self._aside:
@@ -150,51 +146,43 @@ class _Thread:
 
 @dataclass(slots=True)
 class Threads:
-    """A log and a window for each thread that a request was made for, while it is needed."""
+    """A log and a window for the conversation, and for answers beside it while work goes on."""
 
     counter: ScriptCounter
     left_out: Callable[[int, str], str]
-    opening: Callable[[AgentState, str], str]  # words that a step's history begins with
     front: Front  # what travels for what was compacted
     left_line: Callable[[str], str]  # words for a result that was left out
-    _kept: dict[tuple[str, bool], _Thread] = field(default_factory=dict[tuple[str, bool], _Thread])
-
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """The threads whose windows are held; the conversation's is ``""``."""
-        return tuple(thread for thread, aside in self._kept if not aside)
+    _kept: dict[bool, _Thread] = field(default_factory=dict[bool, _Thread])
 
     def view(
         self,
         state: AgentState,
-        thread: str,
         aside: bool,
         room: int,
         whole: int,
         answers: str = "",
     ) -> View:
-        """What a request of the thread shows of the conversation; ``room`` and ``whole`` as in the
-        window, ``answers`` as in the log.
+        """What a request shows of the conversation; ``room`` and ``whole`` as in the window,
+        ``answers`` as in the log.
         """
-        self._drop(state, thread, aside)
-        kept = self._thread(state, thread, aside)
-        turn, request = state.turn, f"{OPENING}{thread}" if thread else ""
-        if state.objective and not thread:
-            request = state.objective.message_id
+        if not aside and state.turn is None and state.work is None:
+            self._kept.pop(True, None)  # there is nothing left to be beside
+        kept = self._thread(aside)
+        turn = state.turn
         return kept.window.view(
             kept.log.follow(state.messages, answers),
             turn.turn_id if turn else "",
-            turn.message_id if turn and not thread else "",
+            turn.message_id if turn else "",
             room,
             whole,
-            None if thread else state.compaction,
+            state.compaction,
             full_share(state),
-            request,
+            state.objective.message_id if state.objective else "",
         )
 
     def without_newest(self, state: AgentState) -> int:
         """Tokens of the conversation as it would travel without the newest compaction."""
-        window = self._thread(state, "", aside=False)
+        window = self._thread(aside=False)
         before = state.compactions[-2] if len(state.compactions) > 1 else None
         return window.window.total_with(window.log.follow(state.messages), before)
 
@@ -202,7 +190,7 @@ class Threads:
         self, state: AgentState, room: int, whole: int, *, full: float, keep: float, inside: bool
     ) -> Overflow | None:
         """What of the conversation should be left out; as in the window."""
-        kept = self._thread(state, "", aside=False)
+        kept = self._thread(aside=False)
         turn = state.turn
         return kept.window.cut(
             kept.log.follow(state.messages),
@@ -216,28 +204,9 @@ class Threads:
             inside=inside,
         )
 
-    def _thread(self, state: AgentState, thread: str, aside: bool) -> _Thread:
-        kept = self._kept.get((thread, aside))
+    def _thread(self, aside: bool) -> _Thread:
+        kept = self._kept.get(aside)
         if kept is None:
-            log = ThreadLog(thread, aside=aside, opening=self._opening(state, thread))
             window = HistoryWindow(self.counter, self.left_out, self.front, self.left_line)
-            kept = _Thread(log, window)
-            self._kept[thread, aside] = kept
+            kept = self._kept[aside] = _Thread(ThreadLog(aside=aside), window)
         return kept
-
-    def _opening(self, state: AgentState, thread: str) -> Message | None:
-        if not thread:
-            return None
-        text = self.opening(state, thread)
-        return UserMessage(message_id=f"{OPENING}{thread}", text=text, step_id=thread, at=0.0)
-
-    def _drop(self, state: AgentState, thread: str, aside: bool) -> None:
-        """Forget steps that do not run, and asides once there is nothing to be beside."""
-        working = state.turn is not None or state.work is not None
-        for key in list(self._kept):
-            of, beside = key
-            found = step_of(state, of) if of else None
-            runs = found is not None and found[1].status is WorkStatus.IN_PROGRESS
-            needed = working if beside else (not of or runs)
-            if not needed and key != (thread, aside):
-                del self._kept[key]

@@ -61,7 +61,6 @@ UNKNOWN: Final = (
 )
 
 NOT_BEGUN: Final = "The app ended before this ran; nothing was executed."
-_WORK: Final = "work"  # on a plan
 _CLOCKS: Final = 2.0  # seconds that a file's time may be off
 
 log = logging.getLogger("duckflow.session")
@@ -71,7 +70,7 @@ _WAITS_FOR: Final[dict[str, frozenset[str]]] = {
     "plan_tool.propose": frozenset({CardKind.PLAN}),
     "plan_tool.revise": frozenset({CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.PLAN_END}),
     "plan_tool.update_step": frozenset({CardKind.BREAKPOINT}),
-    "task_loop.run": frozenset({_WORK, CardKind.BREAKPOINT}),
+    "task_loop.run": frozenset({CardKind.BREAKPOINT}),
 }
 
 EffectOf = Callable[[str], Effect | None]  # of an operation, None for an unknown one
@@ -335,8 +334,6 @@ def _asked_again(state: AgentState, effect: EffectOf) -> set[str]:
         if task.status is WorkStatus.IN_PROGRESS and step.status is WorkStatus.IN_PROGRESS
     }
     waiting: set[str] = {card.kind for card in state.cards}
-    if state.work is not None and state.work.plan_id:
-        waiting.add(_WORK)
 
     def once_more(call: RunningOperation) -> bool:
         if call.by_user or call.call_id not in wanted or _refused(call) is not None:

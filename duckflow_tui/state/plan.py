@@ -221,6 +221,7 @@ class WorkInfo(Frozen):
     waited_s: float = 0.0  # seconds in which the user was waited for
 
 
+LISTED: Final = "work_"  # begins the id of work that is a list of tasks of no plan
 SOFT_STEPS: Final = 7  # more than this gets a word (C24)
 MAX_STEPS: Final = 300  # steps of a plan; what the screen is measured for
 _DIGITS: Final = 9  # of a number that may mean a step

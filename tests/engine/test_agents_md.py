@@ -81,7 +81,7 @@ async def test_a_turn_goes_the_way_that_is_told(tmp_path: Path) -> None:
 async def test_a_step_goes_the_way_that_is_told(tmp_path: Path) -> None:
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("Done.")),
+            "main": (PROPOSE, done("Done.")),
             "plan": (plan_reply("first note"),),
             "task": (
                 decision("Writing.", action("file_ops.write_file", path="a.txt", content="x\n")),

@@ -110,7 +110,7 @@ async def test_planned_work_sends_few_tokens_and_does_what_was_asked(
     (planned,) = [json.loads(line) for line in said.out.splitlines()]
     assert planned["what"] == "request: plan"
     assert planned["as_wanted"]
-    assert planned["sent"].keys() == {"main", "plan", "task", "report", "satisfaction"}
+    assert planned["sent"].keys() == {"main", "plan", "task", "satisfaction"}
     assert sum(planned["sent"].values()) <= PLANNED_MOST, planned["sent"]
 
 

@@ -21,7 +21,7 @@ def working(*beside: Reply) -> Script:
     """A plan of one step, which waits at a gate; these answer what is said meanwhile."""
     return Script(
         replies={
-            "main": (PROPOSE, done("Run it."), *beside, done("All done.")),
+            "main": (PROPOSE, *beside, done("All done.")),
             "plan": (plan_reply("first note"),),
             "task": (WRITES,),
         }

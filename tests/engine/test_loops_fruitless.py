@@ -150,7 +150,7 @@ async def test_a_step_that_only_talks_asks_too(tmp_path: Path) -> None:
     names = files(tmp_path / "work", 1)
     replies = Script(
         replies={
-            "main": (PROPOSE, done("The plan stands."), done("All done.")),
+            "main": (PROPOSE, done("All done.")),
             "plan": (plan_reply("look around"),),
             "task": (muse(), muse(), reads(names[0]), done("Looked.")),
         }

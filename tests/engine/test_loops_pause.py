@@ -175,7 +175,7 @@ async def test_whatever_a_model_is_asked_for_is_asked_again_after_the_pause(
     async with session(tmp_path, scripted, mode="trusted", environ=environ) as s:
         await s.engine.send("notes please")
         if purpose != "plan":
-            await answer(s, "run_all")
+            await answer(s, "run_steps" if purpose == "report" else "run_all")
         await pause(s)
         assert len(s.server.of(purpose)) == 1
         s.engine.resume()

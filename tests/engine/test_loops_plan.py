@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -41,54 +42,73 @@ from duckflow_tui.state.turn import TurnFinished
 LOOK = action("file_ops.list_dir", path=".")
 
 
-async def test_a_step_that_is_only_called_done_is_sent_back_and_then_not_done(
-    tmp_path: Path,
+@pytest.mark.parametrize("brings", [True, False])
+@pytest.mark.parametrize("how", ["run_all", "run_steps"])
+async def test_a_step_that_brings_words_alone_is_judged_by_its_words(
+    tmp_path: Path, how: str, brings: bool
 ) -> None:
-    """The words "Step done." without an operation are a claim. Covers S2-28."""
+    """Adaptive and by list, in which no task is listed then. Covers S2-28, S2-32."""
+    verdict = report_reply() if brings else report_reply("failed", cause="a claim")
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("It is not there.")),
+            "main": (PROPOSE, *((done("Run it."),) if how == "run_steps" else ()), done("So.")),
+            "plan": (plan_reply("say why"),),
+            "tasks": (tasks_reply(),),
+            "task": (done("Because of the rounding."),),
+            "report": (verdict,),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("why is it?")
+        await answer(running, how)
+        if not brings:
+            await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
+            await answer(running, "skip")
+        await running.ended()
+        assert "<said>\nBecause of the rounding.\n</said>" in running.server.of("report")[0].text
+        (report,) = [e.message.report for e in running.events(ReportAdded)]
+        assert (report.status, report.succeeded) == ("completed" if brings else "failed", 0)
+        wanted = WorkStatus.COMPLETED if brings else WorkStatus.SKIPPED
+        assert statuses(running.state) == [wanted]
+
+
+async def test_a_step_that_brings_nothing_and_says_nothing_is_not_done(tmp_path: Path) -> None:
+    """No model is asked whether it is. Covers S2-28."""
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("So.")),
             "plan": (plan_reply("first note"),),
-            "task": (done("Step done."), done("Step done, really.")),
+            "task": (done(""),),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
         await answer(running, "run_all")
         await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
-        assert "no operation of it ran" in running.server.of("task")[1].text
-        (report,) = [e.message.report for e in running.events(ReportAdded)]
-        assert (report.status, report.succeeded) == ("failed", 0)
         assert statuses(running.state) == [WorkStatus.FAILED]
+        assert running.server.of("report") == []
         await answer(running, "skip")
         await running.ended()
 
 
-@pytest.mark.parametrize(
-    ("mode", "said"), [("run_all", "The note is written."), ("run_all", ""), ("run_steps", "")]
-)
-async def test_a_step_is_done_when_its_log_shows_it_and_not_when_it_says_so(
-    tmp_path: Path, mode: str, said: str
-) -> None:
+async def test_step_by_step_a_step_is_done_when_its_log_shows_it(tmp_path: Path) -> None:
     """It looked at a folder and wrote nothing. Covers S2-28."""
     replies = Script(
         replies={
             "main": (PROPOSE, done("Run it."), done("It is not there.")),
             "plan": (plan_reply("first note"),),
-            "task": (decision(said, LOOK, next_step="done"),),
             "tasks": (tasks_reply({**LOOK, "description": "look"}),),
             "report": (report_reply("failed", summary="", cause="nothing was written"),),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
-        await answer(running, mode)
+        await answer(running, "run_steps")
         await running.until(lambda s: any(c.kind is CardKind.REPORT for c in s.cards))
         (report,) = [e.message.report for e in running.events(ReportAdded)]
         assert (report.status, report.cause) == ("failed", "nothing was written")
         asked = running.server.of("report")[0].text
         assert asked.startswith("You are the judge")
-        assert not said or f"<said>\n{said}\n</said>" in asked
         await answer(running, "skip")
         await running.ended()
 
@@ -97,20 +117,17 @@ async def test_a_step_is_done_when_its_log_shows_it_and_not_when_it_says_so(
 async def test_a_step_whose_last_calls_go_well_ends_without_another_word_of_the_model(
     tmp_path: Path, sees: bool
 ) -> None:
-    """Its words were written before it could see what the calls bring, so the judge's are shown;
-    where one of them failed, it is asked on.
-    """
+    """No call is spent on a report of it; where one of them failed, it is asked on."""
     check = action("file_ops.read_file", path="first.txt" if sees else "gone.txt")
     writes = action("file_ops.write_file", path="first.txt", content="text\n")
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("There.")),
+            "main": (PROPOSE, done("There.")),
             "plan": (plan_reply("first note"),),
             "task": (
                 decision("I write it and look.", writes, check, next_step="done"),
                 done("I have looked: it is there."),
             ),
-            "report": (report_reply(summary="first.txt holds the note"),),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
@@ -120,11 +137,12 @@ async def test_a_step_whose_last_calls_go_well_ends_without_another_word_of_the_
         (report,) = [e.message.report for e in running.events(ReportAdded)]
         assert (report.status, report.failed) == ("completed", 0 if sees else 1)
         assert len(running.server.of("task")) == (1 if sees else 2)
-        wanted = "first.txt holds the note" if sees else "I have looked: it is there."
+        wanted = "I write it and look." if sees else "I have looked: it is there."
         assert report.summary == wanted
+        assert running.server.of("report") == []
 
 
-async def test_the_whole_flow_of_a_plan_headless_in_trusted_mode(tmp_path: Path) -> None:
+async def test_the_whole_flow_of_a_plan_step_by_step(tmp_path: Path) -> None:
     """Request, proposal, approval, list, run, report, next step, answer.
 
     Covers S2-3, S2-5, S2-8, S2-9, S2-10, S2-20, S2-21, S2-23.
@@ -135,23 +153,18 @@ async def test_the_whole_flow_of_a_plan_headless_in_trusted_mode(tmp_path: Path)
                 PROPOSE,
                 decision("I list the first step.", action("task_tool.generate_list", step_id="1")),
                 decision("I run it.", action("task_loop.run", step_id="1")),
-                decision("", action("task_loop.run", step_id="2")),
                 done("Both notes are written."),
             ),
             "plan": (plan_reply("first note", "second note"),),
-            "tasks": (tasks_reply(write("a.txt")),),
-            "task": (
-                decision(
-                    "Second note written.",
-                    action("file_ops.write_file", path="b.txt", content="b\n"),
-                    next_step="done",
-                ),
-            ),
+            "tasks": (tasks_reply(write("a.txt")), tasks_reply(write("b.txt", "b\n"))),
             "report": (report_reply(summary="a.txt is written"),),
         }
     )
-    async with session(tmp_path, replies, mode="trusted", headless=True) as running:
-        end = await running.turn("two notes please")
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_steps")
+        await answer(running, "go_on")
+        end = await running.ended()
         state = running.state
         assert end.outcome == "done"
         assert end.reply == "Both notes are written."
@@ -181,9 +194,6 @@ async def test_the_whole_flow_of_a_plan_headless_in_trusted_mode(tmp_path: Path)
             if isinstance(m, OperationMessage) and m.operation == "task_tool.generate_list"
         )
         assert '1. file_ops.write_file {"content":"text' in listed.result.text
-        proposed = next(m for m in state.messages if isinstance(m, OperationMessage))
-        assert proposed.result.text.startswith("The approval mode, as nobody was asked, approved")
-        assert not any("user approved the plan" in r.text for r in running.server.requests)
 
 
 async def test_nobody_to_approve_means_denied(tmp_path: Path) -> None:
@@ -207,7 +217,7 @@ async def test_the_user_approves_as_shown_and_the_rest_runs_by_itself(tmp_path: 
     """
     replies = Script(
         replies={
-            "main": (PROPOSE, done("The plan stands."), done("All is done.")),
+            "main": (PROPOSE, done("All is done.")),
             "plan": (plan_reply("first note", "second note"),),
             "task": (
                 decision("", action("file_ops.write_file", path="a.txt", content="a\n")),
@@ -231,7 +241,7 @@ async def test_the_user_approves_as_shown_and_the_rest_runs_by_itself(tmp_path: 
         end = await running.ended()
         assert end.outcome == "done"
         assert end.reply == "All is done."
-        assert "approved the plan and wants all steps run." in running.results()[0].result.text
+        assert "approved the plan and wants all steps run" in running.results()[0].result.text
         assert statuses(running.state) == [WorkStatus.COMPLETED] * 2
         tasks = (
             [s.task_list[0] for s in running.state.active_plan.steps]
@@ -241,7 +251,7 @@ async def test_the_user_approves_as_shown_and_the_rest_runs_by_itself(tmp_path: 
         assert [task.status for task in tasks] == [WorkStatus.COMPLETED] * 2
         assert all(task.duration_s > 0 for task in tasks)
         calls = running.state.active_plan.steps[0].calls if running.state.active_plan else 0
-        assert calls == 3  # two decisions and the judgement
+        assert calls == 2
 
 
 async def test_a_rejected_plan_does_not_run_and_the_reason_reaches_the_model(
@@ -307,7 +317,10 @@ async def test_what_does_not_fit_the_plan_is_refused_with_the_reason(tmp_path: P
         "is in_progress now": ("plan_tool.update_step", {"step_id": "1", "status": "in_progress"}),
         "is in_progress; nothing to list": ("task_tool.generate_list", {"step_id": "1"}),
         "No step can begin now": ("task_tool.generate_list", {}),
-        "is completed now": ("plan_tool.update_step", {"step_id": "1", "status": "completed"}),
+        "Nothing was done or said": (
+            "plan_tool.update_step",
+            {"step_id": "1", "status": "completed"},
+        ),
     }
     actions = [action(name, **args) for name, args in calls.values()]
     replies = Script(
@@ -318,7 +331,7 @@ async def test_what_does_not_fit_the_plan_is_refused_with_the_reason(tmp_path: P
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("two notes please")
-        await answer(running, "run_all")
+        await answer(running, "run_steps")
         await running.until(lambda _: len(running.results()) > len(calls))
         for words, told in zip(calls, running.results()[1:], strict=True):
             assert words in told.result.text
@@ -361,7 +374,7 @@ async def test_the_cause_on_a_report_names_the_task_in_the_apps_own_words(
     begin = PROPOSE if of == "a step" else run
     replies = Script(
         replies={
-            "main": (begin, done("Run it."), done("It is not there.")),
+            "main": (begin, done("It is not there.")),
             "plan": (plan_reply("first note"),),
             "tasks": (tasks_reply(read),) * 3,
         }
@@ -385,7 +398,7 @@ async def test_a_failing_task_replans_the_rest_and_is_never_done(tmp_path: Path)
     read = {"operation": "file_ops.read_file", "args": {"path": "gone.txt"}, "description": "read"}
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("Done after all.")),
+            "main": (PROPOSE, done("Done after all.")),
             "plan": (plan_reply("first note"),),
             "tasks": (
                 tasks_reply(read, write("never.txt")),
@@ -423,7 +436,7 @@ async def test_what_cannot_be_mended_is_reported_with_its_cause(tmp_path: Path) 
     read = {"operation": "file_ops.read_file", "args": {"path": "gone.txt"}, "description": "read"}
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("It did not work.")),
+            "main": (PROPOSE, done("It did not work.")),
             "plan": (plan_reply("first note", "second note"),),
             "tasks": (*(tasks_reply(read) for _ in range(3)), tasks_reply(write("never.txt"))),
             "report": (report_reply("completed", cause="the file is missing"),),
@@ -457,7 +470,7 @@ async def test_a_decision_error_is_an_error_never_a_completion(tmp_path: Path) -
     broken = Reply(text="{I cannot write JSON today.")
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("It broke.")),
+            "main": (PROPOSE, done("It broke.")),
             "plan": (plan_reply("first note"),),
             "task": (broken,) * 4,
             "report": (report_reply("failed", cause="unreadable"),),
@@ -478,7 +491,7 @@ async def test_a_step_that_neither_acts_nor_ends_does_not_come_to_its_limit(
     """Covers S3-21. Nobody is there to be asked; the turn ends with what was amiss."""
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("It did not move.")),
+            "main": (PROPOSE, done("It did not move.")),
             "plan": (plan_reply("first note"),),
             "task": tuple(decision("thinking") for _ in range(9)),
             "report": (report_reply("failed"),),
@@ -575,7 +588,6 @@ async def test_a_question_beside_the_work_is_answered_while_it_goes_on(tmp_path:
         replies={
             "main": (
                 PROPOSE,
-                done("Run it."),
                 done("We are at the first note."),
                 done("All done."),
             ),
@@ -616,7 +628,6 @@ async def test_beside_the_work_nothing_is_changed(tmp_path: Path) -> None:
         replies={
             "main": (
                 PROPOSE,
-                done("Run it."),
                 decision("I do it.", action("file_ops.write_file", path="x.txt", content="x")),
                 done("It has to wait."),
                 done("All done."),
@@ -658,7 +669,7 @@ async def test_a_wish_changes_the_plan_once_the_user_accepts(tmp_path: Path) -> 
     )
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), wish, done("All done.")),
+            "main": (PROPOSE, wish, done("All done.")),
             "plan": (plan_reply("first note"),),
             "task": tuple(
                 decision(
@@ -699,7 +710,7 @@ async def test_stop_ends_the_step_and_the_plan_can_go_on(tmp_path: Path) -> None
     )
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "main": (PROPOSE, done("All done.")),
             "plan": (plan_reply("first note"),),
             "task": (writes, writes),
         }
@@ -723,7 +734,7 @@ async def test_stop_ends_the_step_and_the_plan_can_go_on(tmp_path: Path) -> None
 async def test_a_breakpoint_asks_before_its_step(tmp_path: Path) -> None:
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "main": (PROPOSE, done("All done.")),
             "plan": (plan_reply("first note"),),
             "task": (decision("", LOOK, next_step="done"),),
         }
@@ -747,7 +758,7 @@ async def test_a_breakpoint_asks_before_its_step(tmp_path: Path) -> None:
 async def test_a_no_at_a_breakpoint_ends_the_work_and_leaves_it_set(tmp_path: Path) -> None:
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("As you like.")),
+            "main": (PROPOSE, done("As you like.")),
             "plan": (plan_reply("first note"),),
         }
     )
@@ -775,7 +786,7 @@ async def test_work_that_failed_waits_only_where_the_user_wants_something_else(
 ) -> None:
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("As you like.")),
+            "main": (PROPOSE, done("As you like.")),
             "plan": (plan_reply("first note", "second note"),),
             "task": (decision("Which folder is it?", next_step="pending_user"),),
             "report": (report_reply("failed"),),
@@ -826,7 +837,7 @@ async def test_a_failed_step_is_retried_or_skipped_by_the_user(tmp_path: Path) -
     asks = decision("Which folder is it?", next_step="pending_user")
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "main": (PROPOSE, done("All done.")),
             "plan": (plan_reply("first note", "second note"),),
             "task": (asks, asks, decision("", LOOK, next_step="done")),
             "report": (report_reply("failed"), report_reply("failed")),
@@ -949,17 +960,18 @@ async def test_the_list_that_was_shown_is_the_list_that_runs(
             "main": (
                 PROPOSE,
                 decision("I list it.", action("task_tool.generate_list", step_id="1")),
-                done("Run it."),
+                done("I run it."),
                 done("All done."),
             ),
             "plan": (plan_reply("first note"),),
             "tasks": (tasks,),
-            "task": (decision("", LOOK, next_step="done"),),
             "report": (report_reply(),),
         }
     )
-    async with session(tmp_path, replies, mode="trusted", headless=True) as running:
-        assert (await running.turn("two notes please")).outcome == "done"
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_steps")
+        assert (await running.ended()).outcome == "done"
         (begun,) = [e for e in running.events(StepChanged) if e.status is WorkStatus.IN_PROGRESS]
         assert begun.mode == "tasklist"
         listed = running.results()[1].result
@@ -1005,13 +1017,15 @@ async def test_a_turn_without_a_word_is_asked_for_its_answer(tmp_path: Path) -> 
         assert end.reply == "The folder is empty."
 
 
-async def test_reports_reach_the_model_and_steps_stay_out_of_its_conversation(
+async def test_a_step_is_a_part_of_the_conversation(
     tmp_path: Path,
 ) -> None:
-    """The main conversation has the report; the step's own exchanges are not in it."""
+    """What was read before is known in the step, what it did behind it, and each request begins
+    as the one before did.
+    """
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "main": (PROPOSE, done("All done.")),
             "plan": (plan_reply("first note"),),
             "task": (
                 decision("looking around first", action("file_ops.list_dir")),
@@ -1025,8 +1039,10 @@ async def test_reports_reach_the_model_and_steps_stay_out_of_its_conversation(
         await running.ended()
         last = str([r.text for r in running.server.requests if r.purpose == "main"][-1])
         assert "The first note is as wanted." in last
-        assert "- first note: completed" in last
-        assert "looking around first" not in last
+        assert "looking around first" in last
+        assert 'first note": completed' in running.server.of("main")[-1].text
+        sent = [r.json["messages"][1:-1] for r in running.server.requests if r.purpose != "plan"]
+        assert all(after[: len(before)] == before for before, after in pairwise(sent[:4]))
         step_body = str([r.text for r in running.server.requests if r.purpose == "task"][-1])
         assert "looking around first" in step_body
         assert not [
@@ -1040,7 +1056,7 @@ async def test_every_event_of_a_plan_is_in_the_record(tmp_path: Path) -> None:
     """Cards, steps and reports are records like all others."""
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "main": (PROPOSE, done("All done.")),
             "plan": (plan_reply("first note"),),
             "task": (decision("", LOOK, next_step="done"),),
         }
@@ -1087,7 +1103,7 @@ async def test_decisions_are_asked_for_at_a_low_temperature(tmp_path: Path) -> N
     """Covers S3-11."""
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "main": (PROPOSE, done("All done.")),
             "plan": (plan_reply("first note"),),
             "task": (decision("", LOOK, next_step="done"),),
         }
@@ -1095,7 +1111,7 @@ async def test_decisions_are_asked_for_at_a_low_temperature(tmp_path: Path) -> N
     async with session(tmp_path, replies, mode="trusted", headless=True) as running:
         await running.turn("notes please")
         temperatures = {r.purpose: r.json.get("temperature") for r in running.server.requests}
-        judges = {"satisfaction": None, "report": None}
+        judges = {"satisfaction": None}
         assert temperatures == {"main": 0.1, "plan": None, "task": 0.1, **judges}
 
 
@@ -1103,7 +1119,7 @@ async def test_what_the_user_says_to_paused_work_reaches_the_step(tmp_path: Path
     """Paused at a safe point, redirected: the step's next decision has the words, and acts."""
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "main": (PROPOSE, done("All done.")),
             "plan": (plan_reply("first note"),),
             "task": (
                 decision("", action("file_ops.write_file", path="a.txt", content="a")),
@@ -1132,7 +1148,7 @@ async def test_what_the_user_says_to_a_paused_list_is_told_to_who_lists_the_rest
     read = {"operation": "file_ops.read_file", "args": {"path": "gone.txt"}, "description": "read"}
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "main": (PROPOSE, done("All done.")),
             "plan": (plan_reply("first note"),),
             "tasks": (
                 tasks_reply(write("a.txt"), write("never.txt")),
@@ -1171,7 +1187,7 @@ async def test_while_a_step_runs_long_a_question_is_answered_and_a_stop_ends_its
     command = f"setsid sleep {gone} & sleep {group} & echo begun; wait"
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("Still at the first note.")),
+            "main": (PROPOSE, done("Still at the first note.")),
             "plan": (plan_reply("first note"),),
             "task": (decision("", action("shell.run", command=command)),),
         }

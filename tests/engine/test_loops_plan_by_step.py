@@ -25,6 +25,8 @@ from duckflow_tui.state.plan_events import ReportAdded
 
 DONE, OPEN = WorkStatus.COMPLETED, WorkStatus.PENDING
 
+WRITE = action("file_ops.write_file", path="a.txt", content="a\n")
+
 
 def run_step(number: str) -> Reply:
     return decision(f"I run {number}.", action("task_loop.run", step_id=number))
@@ -99,7 +101,7 @@ async def test_a_step_that_the_model_works_on_itself_asks_too(tmp_path: Path, sa
     """Covers S2-27, S2-23."""
     script = story(
         PROPOSE,
-        decision("I do it myself.", update("1", "in_progress")),
+        decision("I do it myself.", update("1", "in_progress"), WRITE),
         decision("", update("1", "completed")),
         decision("", update("2", "in_progress")),
         decision("", update("2", "failed")),
@@ -114,8 +116,8 @@ async def test_a_step_that_the_model_works_on_itself_asks_too(tmp_path: Path, sa
         assert [o.action for o in card.options] == ["go_on", "stop", "tell"]
         assert statuses(s.state) == [DONE, OPEN, OPEN]
         await answer(s, said, "shorter notes" if said == "tell" else "")
-        await s.until(lambda _: len(s.results()) >= 4)
-        told, second = s.results()[2].result.text, s.results()[3].result.outcome
+        await s.until(lambda _: len(s.results()) >= 5)
+        told, second = s.results()[3].result.text, s.results()[4].result.outcome
         if said == "stop":
             assert (second, "does not want to go on" in told) == (Outcome.REJECTED, True)
         else:

@@ -62,7 +62,7 @@ async def test_a_change_accepted_after_the_turn_is_carried_out_unasked(tmp_path:
     """The user wanted all of it run: the yes to the change is enough."""
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), wish(ADD), done("All done."), done("That too.")),
+            "main": (PROPOSE, wish(ADD), done("All done."), done("That too.")),
             "plan": (plan_reply("first note"),),
             "task": (writes("a.txt"), writes("c.txt")),
         }
@@ -84,9 +84,10 @@ async def test_a_change_accepted_after_the_turn_is_carried_out_unasked(tmp_path:
 
 @pytest.mark.parametrize("how", ["refused", "step by step", "stopped"])
 async def test_what_the_user_did_not_order_does_not_begin(tmp_path: Path, how: str) -> None:
+    run = (done("Run it."),) if how == "step by step" else ()
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), wish(ADD), done("All done.")),
+            "main": (PROPOSE, *run, wish(ADD), done("All done.")),
             "plan": (plan_reply("first note"),),
             "tasks": (Reply(data={"tasks": []}),) * 3,
             "task": (writes("a.txt"),),
@@ -125,7 +126,7 @@ async def test_an_open_change_holds_back_only_the_step_it_changes(
     change = {"op": "change", "step_id": "2", "name": "the long second note"}
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), wish(change), done("It waits."), done("All done.")),
+            "main": (PROPOSE, wish(change), done("It waits."), done("All done.")),
             "plan": (plan_reply("first note", "second note", "last note", chain=False),),
             "task": (
                 writes("a.txt", when=When(pattern="first note")),
@@ -154,7 +155,7 @@ async def test_an_open_change_holds_back_only_the_step_it_changes(
         assert plan is not None
         assert plan.steps[1].name == ("the long second note" if yes else "second note")
         begun = running.server.of("task")[-1]
-        assert ("the long second note" in begun.text) is yes
+        assert ("Step 2: the long second note" in begun.text) is yes
         assert statuses(running.state) == [DONE, DONE, DONE]
 
 
@@ -169,14 +170,14 @@ async def test_a_change_is_accepted_only_for_the_plan_that_it_was_shown_with(
     """The user changed the plan while the card was open: a yes to it shows the change anew."""
     replies = Script(
         replies={
-            "main": (PROPOSE, decision("I change it.", LONGER), done("Run it."), done("All done.")),
+            "main": (PROPOSE, decision("I change it.", LONGER), done("All done.")),
             "plan": (plan_reply("first note", "second note"),),
             "task": (writes("a.txt"), writes("b.txt")),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await answer(running, "run_steps")
         await change_card(running)
         plan = running.state.active_plan
         assert plan is not None
@@ -194,7 +195,8 @@ async def test_a_change_is_accepted_only_for_the_plan_that_it_was_shown_with(
             "my second note",
         ]
         await answer(running, "accept")
-        assert (await running.ended()).outcome == "done"
+        running.engine.stop()
+        await running.ended()
         assert running.state.active_plan is not None
         assert running.state.active_plan.steps[0].name == "the long first note"
 
@@ -243,7 +245,6 @@ async def test_a_step_that_is_dropped_while_it_is_held_back_never_begins(tmp_pat
         replies={
             "main": (
                 PROPOSE,
-                done("Run it."),
                 wish({"op": "drop", "step_id": "2"}),
                 done("All done."),
             ),
@@ -269,7 +270,6 @@ async def test_a_stop_ends_work_that_waits_for_the_answer_to_a_change(tmp_path: 
         replies={
             "main": (
                 PROPOSE,
-                done("Run it."),
                 wish({"op": "drop", "step_id": "2"}),
                 done("It waits."),
             ),
@@ -300,7 +300,6 @@ async def test_a_stop_by_the_model_is_not_said_to_be_the_users(tmp_path: Path) -
         replies={
             "main": (
                 PROPOSE,
-                decision("I run it.", action("task_loop.run")),
                 stop,
                 done("It was ended."),
             ),
@@ -315,13 +314,11 @@ async def test_a_stop_by_the_model_is_not_said_to_be_the_users(tmp_path: Path) -
         await running.engine.send("stop it please", when="now")
         await running.ended()
         by_name = {m.operation: m.result for m in running.results()}
-        ended = by_name["task_loop.run"]
-        assert ended.outcome is Outcome.STOPPED
-        assert "task_loop.stop" in ended.text
         halted = by_name["file_ops.write_file"]
         assert halted.outcome is Outcome.STOPPED
         told = running.server.of("main")[-1].text
-        assert "user stopped" not in f"{ended.text}{told}".lower()
+        assert "user stopped" not in told.lower()
+        assert "ended with task_loop.stop" in told
         assert "by the user" not in halted.text
         assert statuses(running.state) == [WorkStatus.CANCELLED]
 
@@ -329,7 +326,7 @@ async def test_a_stop_by_the_model_is_not_said_to_be_the_users(tmp_path: Path) -
 async def test_a_stop_by_the_user_is_said_to_be_theirs(tmp_path: Path) -> None:
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("I see.")),
+            "main": (PROPOSE, done("I see.")),
             "plan": (plan_reply("first note"),),
             "task": (writes("a.txt"),),
         }
@@ -353,14 +350,14 @@ async def test_another_plan_that_is_approved_ends_the_older_one(tmp_path: Path) 
     )
     replies = Script(
         replies={
-            "main": (PROPOSE, begin, again, done("Run it."), done("All done.")),
+            "main": (PROPOSE, begin, again, done("All done.")),
             "plan": (plan_reply("first note", "second note"), plan_reply("the only note")),
             "task": (writes("a.txt"),),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
-        first = await answer(running, "run_all")
+        first = await answer(running, "run_steps")
         await running.until(lambda s: bool(s.cards) and s.cards[0].card_id != first.card_id)
         older = running.state.plans[0]
         assert older.status.may_run  # until the user has said yes to the other
@@ -387,9 +384,10 @@ async def test_another_plan_that_is_rejected_leaves_the_older_one(tmp_path: Path
             "task": (writes("a.txt"),),
         }
     )
-    async with session(tmp_path, replies) as running:
+    environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
+    async with session(tmp_path, replies, environ=environ) as running:
         await running.engine.send("notes please")
-        first = await answer(running, "run_all")
+        first = await answer(running, "run_steps")
         await running.until(lambda s: bool(s.cards) and s.cards[0].card_id != first.card_id)
         assert (await card(running)).kind is CardKind.PLAN
         await answer(running, "reject")
@@ -440,7 +438,8 @@ async def test_another_plan_that_is_approved_ends_the_work_on_the_older_one(
     work = [action("task_loop.run")]
     if itself:
         stands = ("in_progress", "completed")
-        work = [action("plan_tool.update_step", step_id="1", status=status) for status in stands]
+        update = [action("plan_tool.update_step", step_id="1", status=status) for status in stands]
+        work = [update[0], action("file_ops.write_file", path="c.txt", content="c\n"), update[1]]
     replies = Script(
         replies={
             "main": (PROPOSE, PROPOSE, *(decision("I do it.", call) for call in work)),
@@ -474,9 +473,12 @@ async def test_another_plan_that_is_approved_ends_the_work_on_the_older_one(
         wanted, other = running.state.plans
         assert (wanted.status, other.status) == (PlanStatus.COMPLETED, PlanStatus.CANCELLED)
         assert [step.status for step in other.steps] == [DONE, PENDING]
-        (stopped,) = [m.result for m in running.results() if m.result.outcome is Outcome.STOPPED]
-        told = "The step is completed." if itself else "The user stopped the work"
-        assert stopped.text.startswith(told)
+        if itself:
+            results = [m.result for m in running.results()]
+            (stopped,) = [result for result in results if result.outcome is Outcome.STOPPED]
+            assert stopped.text.startswith("The step is completed.")
+        else:
+            assert "The user stopped the work" in running.server.of("main")[-1].text
 
 
 async def test_a_draft_is_changed_as_it_is_shown_and_shown_again(tmp_path: Path) -> None:
@@ -515,14 +517,15 @@ async def test_a_change_of_a_step_that_is_gone_is_not_made(tmp_path: Path) -> No
     change = action("plan_tool.revise", changes=[{"op": "change", "step_id": "2", "name": "x"}])
     replies = Script(
         replies={
-            "main": (PROPOSE, decision("I change it.", change), done("Run it."), done("All done.")),
+            "main": (PROPOSE, decision("I change it.", change), done("Run it."), done("All.")),
             "plan": (plan_reply("first note", "second note"),),
             "task": (writes("a.txt"),),
         }
     )
-    async with session(tmp_path, replies, mode="trusted") as running:
+    environ = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
+    async with session(tmp_path, replies, mode="trusted", environ=environ) as running:
         await running.engine.send("notes please")
-        await answer(running, "run_all")
+        await answer(running, "run_steps")
         await change_card(running)
         plan = running.state.active_plan
         assert plan is not None
@@ -547,7 +550,7 @@ async def test_a_step_neither_plans_nor_begins_other_work(tmp_path: Path) -> Non
     }
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("All done.")),
+            "main": (PROPOSE, done("All done.")),
             "plan": (plan_reply("first note"),),
             "task": (decision("", *calls.values()), done("First.")),
         }
@@ -562,7 +565,7 @@ async def test_the_model_halts_work_that_the_user_lets_go_on(tmp_path: Path) -> 
     halt = decision("I halt it.", action("task_loop.pause"), next_step="done")
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), halt, done("All done.")),
+            "main": (PROPOSE, halt, done("All done.")),
             "plan": (plan_reply("first note", "second note"),),
             "task": (writes("a.txt"), writes("b.txt")),
         }

@@ -243,7 +243,6 @@ async def test_a_question_in_a_step_is_answered_there_and_the_step_goes_on(tmp_p
         await answer(s, "offered_2")
         await s.ended()
         assert "The user's answer: Textual" in s.server.of("task")[1].new_text
-        assert all("The user's answer" not in r.text for r in s.server.of("main"))
         assert s.state.plans[0].steps[0].status is WorkStatus.COMPLETED
 
 

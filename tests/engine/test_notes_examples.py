@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.plan_talk import PROPOSE, plan_reply, report_reply, tasks_reply, write
+from support.plan_talk import PROPOSE, answer, plan_reply, report_reply, tasks_reply, write
 from support.session import action, decision, done, session
 
 from duckflow_tui.demo.replies import Script
@@ -23,41 +23,39 @@ async def test_of_five_steps_two_are_done(tmp_path: Path) -> None:
                 PROPOSE,
                 decision("First.", action("task_tool.generate_list", step_id="1")),
                 decision("", action("task_loop.run", step_id="1")),
-                decision("", action("task_tool.generate_list", step_id="2")),
-                decision("", action("task_loop.run", step_id="2")),
                 done("Two are done."),
                 done("All five are done."),
             ),
             "plan": (plan_reply(*STEPS),),
-            "tasks": (tasks_reply(write("a.txt")), tasks_reply(write("b.txt"))),
-            "task": tuple(
-                decision(
-                    "",
-                    action("file_ops.write_file", path=f"{name}.txt", content="text\n"),
-                    next_step="done",
-                )
-                for name in "cde"
-            ),
+            "tasks": tuple(tasks_reply(write(f"{name}.txt")) for name in "abcde"),
             "report": (
                 report_reply(summary="the layout is known"),
                 report_reply(summary="b.txt holds the module"),
-                report_reply(summary="the rest is there"),
+                *(report_reply(summary="the rest is there") for _ in "cde"),
             ),
         }
     )
-    async with session(tmp_path, replies, mode="trusted", headless=True) as running:
-        end = await running.turn("build the module in five steps")
-        assert end.outcome == "done"
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("build the module in five steps")
+        await answer(running, "run_steps")
+        await answer(running, "go_on")
+        first = await answer(running, "tell", "tell me how far it is")
+        await running.ended()
+        assert first.report is not None
+        assert running.engine.plan.run() is None
+        for _ in range(2):
+            await answer(running, "go_on")
+        assert (await running.ended(2)).outcome == "done"
         told = [request.text for request in running.server.of("main")]
         now = [text[text.rindex("# Now") :] for text in told]
         assert "Plan: 0 of 5 steps done" in now[1]
         assert "1. look around [pending] | notes" in now[1]
-        assert "Plan: 2 of 5 steps done" in now[5]
-        assert "3. write the tests [pending] | notes" in now[5]
-        assert "1. [completed] look around: the layout is known (a.txt)" in now[5]
-        assert "2. [completed] write the module: b.txt holds the module (b.txt)" in now[5]
-        assert "Plan: 5 of 5 steps done" in now[6]
-        assert "Step in hand" not in now[6]
+        assert "Plan: 2 of 5 steps done" in now[3]
+        assert "3. write the tests [pending] | notes" in now[3]
+        assert "1. [completed] look around: the layout is known (a.txt)" in now[3]
+        assert "2. [completed] write the module: b.txt holds the module (b.txt)" in now[3]
+        assert "Plan: 5 of 5 steps done" in now[4]
+        assert "Step in hand" not in now[4]
 
 
 async def test_two_operations_take_three_calls(tmp_path: Path) -> None:

@@ -502,7 +502,7 @@ async def test_a_plan_made_after_it_goes_with_it_and_comes_back_with_it(tmp_path
     )
     replies = Script(
         replies={
-            "main": (done("Hello."), PROPOSE, done("Run it."), done("All done."), done("Bye.")),
+            "main": (done("Hello."), PROPOSE, done("All done."), done("Bye.")),
             "plan": (plan_reply("first note"),),
             "task": (writes,),
         }
@@ -531,7 +531,7 @@ async def test_back_into_the_middle_of_a_turn_it_is_a_turn_that_was_stopped_ther
     )
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), done("Half way."), done("All done."), done("Yes.")),
+            "main": (PROPOSE, done("Half way."), done("All done."), done("Yes.")),
             "plan": (plan_reply("first note"),),
             "task": (writes,),
         }

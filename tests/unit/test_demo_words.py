@@ -139,7 +139,7 @@ def test_what_the_app_says_to_the_model_is_never_taken_for_the_users_words() -> 
     found: list[str] = []
     for path in Path(state.__file__).parents[1].rglob("*.py"):
         found += beginnings(ast.parse(path.read_text(encoding="utf-8")))
-    assert len(found) >= 15
+    assert len(found) >= 14
     assert [text for text in found if not from_the_app(text)] == []
 
 

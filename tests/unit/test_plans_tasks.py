@@ -92,7 +92,6 @@ def test_a_name_means_the_first_task_that_has_it() -> None:
 @pytest.mark.parametrize(
     ("items", "words"),
     [
-        ([], "at least one"),
         ([item()] * (MAX_TASKS + 1), f"has {MAX_TASKS + 1} tasks"),
         ([item("f.fly")], "Task 1: there is no operation 'f.fly'"),
         ([item(), item("f.heavy")], "Task 2: f.heavy cannot stand"),
@@ -284,8 +283,8 @@ def test_the_words_of_a_report() -> None:
         'Report on step step_1 "write": failed. 1 operations went well, 2 failed, 3 were refused, '
         "4 did not run.",
         "half of it",
-        "Cause: no room",
         "Files changed: " + ", ".join(f"f{n}" for n in range(30)),
+        "Cause: no room",
         "Suggested next: make room",
     ]
     bare = {"summary": "", "next_action": "", "files_changed": (), "status": "completed"}
