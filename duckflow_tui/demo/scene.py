@@ -19,6 +19,7 @@ BESIDE: Final = frozenset({"an answer beside the work", "作業の横で答え�
 OF_STEP: Final = frozenset({"What this step needs next", "このステップに次に要ること"})
 
 _REPORTED: Final = "Report on step "
+_READ_OF: Final = re.compile(r"\[([^:\n]+): lines 1-(\d+) of \2\]")  # the whole file
 _RESULTS: Final = "Results of your actions:"
 LABEL: Final = r"\w+|exit -?\d+"  # how a call ended
 _RESULT: Final = re.compile(
@@ -87,6 +88,27 @@ class Scene:
 def step_of(body: JsonObject) -> Scene:
     """Read a request for the next action inside a step: what was done since the step began."""
     messages = _messages(body)
+    return scene_of({**body, "messages": messages[_begin_of_step(messages) :]}, of_step=True)
+
+
+def files_read(body: JsonObject) -> dict[str, str]:
+    """Files that were read for the request in hand before the step began, and that nobody has
+    changed since: path → the result of reading it.
+    """
+    messages = _messages(body)
+    before = [*messages[: _begin_of_step(messages)], *messages[-1:]]
+    found, tail = dict[str, str](), tail_of(body).splitlines()
+    for result in scene_of({**body, "messages": before}, of_step=True).turn:
+        for path in list(found):
+            if f"changed {path} " in result.text:
+                del found[path]
+        if result.outcome == "ok" and (read := _READ_OF.match(result.text)):
+            found[read[1]] = result.text
+    return {path: text for path, text in found.items() if f"- {path}" not in tail}
+
+
+def _begin_of_step(messages: list[JsonObject]) -> int:
+    """The place of the first message of the step that is asked for."""
     begun = 0
     for place, message in enumerate(messages[:-1]):
         words = message.get("content")
@@ -99,7 +121,7 @@ def step_of(body: JsonObject) -> Scene:
         if from_the_user(messages[begun]):
             break  # said in the step, before its first decision
         begun += 1
-    return scene_of({**body, "messages": messages[begun:]}, of_step=True)
+    return begun
 
 
 def scene_of(
@@ -192,11 +214,10 @@ def _hear(
         found = _RESULT.finditer(words.removeprefix(_RESULTS))
         for number, match in enumerate(found, start=1):
             call = asked.get(str(number), {})
-            if match[1] not in beside and (not asked or match[1] == call.get("operation")):
+            if match[1] not in beside:
                 _add(scene, call, result_of(match[1], match[2], match[3]))
     elif late := _LATE_RESULT.fullmatch(words):
-        mine = not asked or any(late[1] == c.get("operation") for c in asked.values())
-        if late[1] not in beside and mine:
+        if late[1] not in beside:
             _add(scene, {}, result_of(late[1], late[2], late[3]))
     elif from_the_app(words):
         scene.changed_outside = scene.changed_outside or words.startswith(_OUTSIDE)
@@ -254,7 +275,8 @@ def _beside(messages: list[JsonObject], about: re.Pattern[str] | None) -> frozen
                     out.update(open_words[-1:])
                     del open_words[-1:]
                 else:
-                    goes_on = judgement.get("next_step") == "continue"
+                    # What it asked for runs yet, also where it ends what it is part of.
+                    goes_on = judgement.get("next_step") == "continue" or bool(_asked(message))
             case "user" if not (words.startswith((_RESULTS, "Result of ")) or from_the_app(words)):
                 if goes_on and words.startswith(BESIDE_THE_WORK):
                     open_words.append(place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -102,13 +103,23 @@ def step_key(text: str, words: dict[str, Any]) -> str:
 
 
 class StepWriter:
-    """Writes the next decision of a step."""
+    """Writes the next decision of a step. ``earlier`` are the files that need not be read again:
+    path → the result of reading it.
+    """
 
-    def __init__(self, key: str, scene: Scene, words: dict[str, Any], command: str) -> None:
+    def __init__(
+        self,
+        key: str,
+        scene: Scene,
+        words: dict[str, Any],
+        command: str,
+        earlier: Mapping[str, str],
+    ) -> None:
         self._key = key
         self._scene = scene
         self._words = words
         self._command = command
+        self._earlier = earlier
 
     def write(self) -> JsonObject:
         """The decision; of an unknown step one that says so."""
@@ -123,8 +134,8 @@ class StepWriter:
             return self._asked("refused" if bad.outcome in ("rejected", "declined") else "failed")
         if latest and latest[-1].operation == RUN:
             return self._after_run(run_of(latest[-1]), len(changed))
-        if not latest and self._key in _READS:
-            return self._reads()
+        if not latest and (unread := self._unread()):
+            return self._reads(unread)
         left = () if self._is_there() else changes[len(changed) :]
         return self._finishes(*left) if left or self._key in _TESTED else self._done("done")
 
@@ -135,9 +146,12 @@ class StepWriter:
         return self._key == "calculation" and is_calculated(self._code())
 
     def _code(self) -> str:
-        """pricing.py as it was read last in this step."""
+        """pricing.py as it was read last."""
         read = [r.text for r in self._scene.results if r.text.startswith(f"[{CODE}:")]
-        return read[-1] if read else ""
+        return read[-1] if read else self._earlier.get(CODE, "")
+
+    def _unread(self) -> tuple[str, ...]:
+        return tuple(path for path in _READS.get(self._key, ()) if path not in self._earlier)
 
     def _after_run(self, ran: SuiteRun, changes: int) -> JsonObject:
         if ran.kind == "unrun":
@@ -158,10 +172,8 @@ class StepWriter:
 
     # --- what it writes -----------------------------------------------------------------------
 
-    def _reads(self) -> JsonObject:
-        reads = [
-            action(_READ, {"path": path}, self._of("reads")["step"]) for path in _READS[self._key]
-        ]
+    def _reads(self, paths: Sequence[str]) -> JsonObject:
+        reads = [action(_READ, {"path": path}, self._of("reads")["step"]) for path in paths]
         return self._decision("read", goes_on("EXECUTION", 0.85, *reads))
 
     def _finishes(self, *changes: _Change) -> JsonObject:

@@ -20,7 +20,7 @@ from duckflow_tui.demo.loyalty import LoyaltyWriter, names_a_step, plan_for
 from duckflow_tui.demo.replies import Reply
 from duckflow_tui.demo.savings import ABOUT as SAVINGS
 from duckflow_tui.demo.savings import SavingsWriter
-from duckflow_tui.demo.scene import Scene, is_aside, scene_of, step_of, tail_of
+from duckflow_tui.demo.scene import Scene, files_read, is_aside, scene_of, step_of, tail_of
 from duckflow_tui.demo.steps import StepWriter, report_for, step_key, tasks_for
 from duckflow_tui.demo.tax import ABOUT as TAX
 from duckflow_tui.demo.tax import TaxWriter, is_rate
@@ -142,7 +142,8 @@ class Story:
                 scene = step_of(request.json)
                 if scene.left:
                     return self._paced(one_more(scene.judgement, scene.left[0]))
-                return self._paced(StepWriter(key, scene, words, self._command).write())
+                earlier = files_read(request.json)
+                return self._paced(StepWriter(key, scene, words, self._command, earlier).write())
             case "tasks":
                 data = tasks_for(key, request.text, words, self._command)
             case "report":

@@ -135,18 +135,22 @@ def has_done_some(log: Sequence[OperationMessage], specs: Sequence[OperationSpec
     return any(m.result.went_well and m.operation not in reads for m in log)
 
 
-def report_words(report: StepReport) -> str:
-    """The report for the model, told once, behind what the step did and said."""
-    lines = [
-        f'Report on step {report.step_id} "{report.step_name}": {report.status}. '
-        f"{report.succeeded} operations went well, {report.failed} failed, "
-        f"{report.refused} were refused, {report.skipped} did not run."
-    ]
-    if report.summary:
+def report_words(report: StepReport, last_reply: str = "") -> str:
+    """The report for the model. Left out is what stands right before it: the summary where that is
+    the model's ``last_reply``, and of a step that is done the counts of its operations.
+    """
+    done = report.status == "completed"
+    lines = [f'Report on step {report.step_id} "{report.step_name}": {report.status}.']
+    if not done:
+        lines[0] += (
+            f" {report.succeeded} operations went well, {report.failed} failed, "
+            f"{report.refused} were refused, {report.skipped} did not run."
+        )
+    if report.summary and report.summary != last_reply.strip():
         lines.append(one_line(report.summary, 300))
     if report.files_changed:
         lines.append(f"Files changed: {', '.join(report.files_changed[:30])}")
-    if report.status == "completed":
+    if done:
         return "\n".join(lines)
     for name, text in (("Cause", report.cause), ("Suggested next", report.next_action)):
         if text:

@@ -152,7 +152,7 @@ class StepRun(Thread):
             WorkStatus.COMPLETED if done else WorkStatus.FAILED,
             one_line(report.summary if done else report.cause or report.summary, 200),
         )
-        await self.parts.add_report(report, for_model=report_words(report))
+        await self.parts.add_report(report, for_model=report_words(report, self.asker.last_reply))
         return report
 
     async def _cause(self) -> tuple[str, Told | None]:

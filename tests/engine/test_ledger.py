@@ -256,7 +256,7 @@ async def test_a_change_of_the_plan_that_the_user_accepts_waives_what_it_takes_o
     async with session(tmp_path, script, mode="trusted") as s:
         await s.engine.send("write the notes and a changelog")
         await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
-        await answer(s, "run_all")
+        await answer(s, "run_steps")
         await s.until(lambda state: any(c.kind is CardKind.PLAN_CHANGE for c in state.cards))
         await answer(s, "accept")
         await s.server.reached("a")
@@ -278,7 +278,7 @@ async def test_a_step_that_the_user_takes_out_by_key_waives_what_it_was_for(
         assert await s.engine.plan.edit((drop,)) is None
         assert "plan.step_dropped" in s.notices()
         await s.until(lambda state: any(c.card_id != first for c in state.cards))
-        await answer(s, "run_all")
+        await answer(s, "run_steps")
         await s.server.reached("a")
         s.server.release("a")
         await s.until(lambda _: ledger(s)["r2"][1] is WAIVED)
