@@ -68,7 +68,7 @@ async def test_a_step_is_taken_as_done_and_what_needs_it_begins(tmp_path: Path) 
         told = running.server.of("main")[-1].text
         assert "- first note: partial; the user took it as done" in told
         judged = running.server.of("satisfaction")[-1].text
-        assert "file_ops.write_file" in judged  # by what ran, and not by the user's word
+        assert "a.txt" in judged  # by what ran, and not by the user's word
         assert "took it as done" not in judged
         assert "user's word" not in judged
 

@@ -339,7 +339,7 @@ RUNS, WAITS = WorkStatus.IN_PROGRESS, WorkStatus.PENDING
         ),
         (cut(running_call("plan_tool.revise", started=True), cards=(change_card(),)), True),
         (cut(running_call("plan_tool.propose", started=True), cards=(change_card(),)), False),
-        (cut(running_call("task_loop.run", started=True), work=WORK), True),
+        (cut(running_call("task_loop.run", started=True), work=WORK), False),
         (
             cut(running_call("task_loop.run", started=True), work=WORK.replace(plan_id="")),
             False,
