@@ -290,13 +290,13 @@ class Engine:
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
             return
-        undoing = self._router.undoing
+        undoing, before = self._router.undoing, self._met
         self._tell(
             [await undoing.undo_last(anyway=anyway)]
             if one
             else await undoing.undo_allowed(anyway=anyway)
         )
-        await self._look_again()
+        await self._look_again(before)
 
     async def redo(self, *, anyway: bool = False, one: bool = False, whole: bool = False) -> None:
         """Make again what was undone last; says what it did or why it did not. ``anyway``: also
@@ -306,7 +306,7 @@ class Engine:
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
             return
-        undoing, goes_on = self._router.undoing, True
+        undoing, before, goes_on = self._router.undoing, self._met, True
         while goes_on:
             reports = (
                 [await undoing.redo_last(anyway=anyway)]
@@ -316,16 +316,21 @@ class Engine:
             self._tell(reports)
             complete = all(report.complete for report in reports)
             goes_on = whole and complete and bool(self.store.state.undone_calls)
-        await self._look_again()
+        await self._look_again(before)
 
-    async def _look_again(self) -> None:
-        """What files show of the requirements by now; where a verdict stands in the chat, how many
-        are met as the files are now, as the verdict is of before.
+    @property
+    def _met(self) -> tuple[int, int]:
+        """How many requirements are met, and of how many."""
+        objective = self.store.state.objective
+        return objective.met if objective is not None else (0, 0)
+
+    async def _look_again(self, before: tuple[int, int]) -> None:
+        """Check the requirements by the files as they are now. Where that changes how many are met
+        and a verdict stands in the chat, say so, as the verdict is of before.
         """
         await self._checks.look_again()
-        state = self.store.state
-        if state.objective is not None and state.last_review is not None:
-            met, counted = state.objective.met
+        met, counted = self._met
+        if (met, counted) != before and self.store.state.last_review is not None:
             self.notices.say("judging.now", met=str(met), counted=str(counted))
 
     def redact(self, text: str) -> str:

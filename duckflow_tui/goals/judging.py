@@ -230,10 +230,13 @@ def merge_evaluations(
     )
 
 
-def missing_of(judgement: Judgement, facts: Sequence[Fact],
-               evaluation: SatisfactionEvaluation | None,
-               findings: Mapping[str, Finding]) -> tuple[MissingItem, ...]:  # fmt: skip
-    """What is concretely missing, the most important first: by the user's own checks, by red runs
+def missing_of(
+    judgement: Judgement,
+    facts: Sequence[Fact],
+    evaluation: SatisfactionEvaluation | None,
+    findings: Mapping[str, Finding],
+) -> tuple[MissingItem, ...]:
+    """What is concretely missing, the most important first: by the user's own checks, by red facts
     that nobody answered, and by the judge.
     """
     found: list[MissingItem] = []
@@ -248,16 +251,6 @@ def missing_of(judgement: Judgement, facts: Sequence[Fact],
             found.append(MissingItem(what=one_line(f"{fact.title}: {end}", _LINE)))
     if evaluation is not None:
         found += [MissingItem(what=aspect) for aspect in evaluation.missing_aspects]
-    return tuple(sorted(found, key=lambda entry: entry.priority))
-
-
-def unmet_of(judgement: Judgement) -> tuple[MissingItem, ...]:
-    """The requirements that are not met, the most important first."""
-    found = [
-        MissingItem(what=item.requirement, priority=item.priority)
-        for item in judgement.items
-        if item.state is not RequirementState.MET
-    ]
     return tuple(sorted(found, key=lambda entry: entry.priority))
 
 
