@@ -106,13 +106,17 @@ def _satisfaction(text: str, words: dict[str, Any]) -> JsonObject:
     total = sum(_WEIGHTS[items[key][0]] for key in scores) or 1
     overall = sum(_WEIGHTS[items[key][0]] * level for key, level in scores.items()) / total
     good = overall >= 0.8
+    said = words["good" if good else "needs_work"]
+    red = [name for name, end in _RAN.findall(facts) if end not in _WELL]
+    if good and red:
+        said += words["red"].format(runs=", ".join(red))
     return {
         "overall_score": round(overall, 2),
         "requirement_scores": scores,
         "evidence": evidence,
         "missing_aspects": [items[key][1] for key, level in scores.items() if level < 0.8],
         "grade": "good" if good else "needs_work",
-        "quality_assessment": words["good" if good else "needs_work"],
+        "quality_assessment": said,
         "suggestions": [],
         "verdict": "approve" if good else "fix",
         "completion_recommendation": good,

@@ -109,8 +109,9 @@ class Attempts:
 
     def may_follow(self, before: TaskObjective, items: Sequence[RequirementItem]) -> bool:
         """Whether a further attempt may follow this one: one is left, and this one did not miss
-        the same as the one before it, by nothing less.
+        the same as the one before it in this turn, by nothing less.
         """
+        turn, _ = in_hand(self._store.state)
         if before.iteration_count + 1 >= before.max_iterations:
             return False
         levels = {item.requirement_id: item.satisfaction_level for item in items}
@@ -120,7 +121,7 @@ class Attempts:
             for old in before.extracted_requirements
             if old.counts and old.state in (RequirementState.REFUTED, RequirementState.PARTLY)
         }
-        same = before.iteration_count > 0 and missed == earlier.keys()
+        same = turn.attempt > 1 and missed == earlier.keys()
         return not same or any(levels[key] > level for key, level in earlier.items())
 
     async def go_on(

@@ -184,7 +184,8 @@ class RequirementChecks:
                 Outcome.SKIPPED,
                 Outcome.STOPPED,
             ):
-                return None if await self._is_older_than_files() else message
+                old = message.at < state.read_other_at or await self._is_older_than_files()
+                return None if old else message
             if self.may_have_changed(message):
                 return None
         return None

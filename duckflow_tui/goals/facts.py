@@ -50,7 +50,7 @@ _READ: Final = 1_500  # characters of an excerpt
 _REPLY: Final = 1_200  # characters of a paragraph
 _SAID: Final = 500
 _EVIDENCE: Final = 600  # characters of a fact that are kept with a requirement
-_NO_FACT: Final = "plan_tool.update_step"  # a step marked as completed shows nothing
+_OF_PLANS: Final = ("plan_tool.", "task_loop.", "task_tool.")  # their reports show nothing
 
 _REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED)
 _ID: Final = re.compile(r"(?<![A-Za-z0-9])([CRKSPU])[-_ ]?(\d{1,3})(?![A-Za-z0-9])", re.IGNORECASE)
@@ -205,7 +205,7 @@ def _runs(calls: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> 
     last_change = max((n for n, m in enumerate(calls) if _changes_files(m)), default=-1)
     for number, message in enumerate(calls):
         reads = effects.get(message.operation) is Effect.READ
-        if reads or message.for_requirement or message.operation == _NO_FACT:
+        if reads or message.for_requirement or message.operation.startswith(_OF_PLANS):
             continue
         result = message.result
         if result.changes and message.operation != RUN:

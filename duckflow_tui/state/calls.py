@@ -142,6 +142,7 @@ class CallState:
 
     running: tuple[RunningOperation, ...] = ()
     changed_outside: tuple[str, ...] = ()  # paths the model was not told about yet
+    read_other_at: float = 0.0  # when a call last read a file that someone else had changed
     undone_calls: tuple[str, ...] = ()  # calls whose changes the user took back, in that order
     #: By call: what was taken back of it, as making it again would do it.
     undone_changes: dict[str, tuple[FileChange, ...]] = field(
@@ -195,6 +196,10 @@ class OperationFinished(Event, kind="operation_finished"):
         state.running = state.running[:at] + state.running[at + 1 :]
         state.outputs.pop(self.message.call_id, None)
         state.messages.append(self.message)
+        changed = {path for c in self.message.result.changes for path in (c.path, c.target)}
+        for path, sha in self.files_read.items():
+            if path not in changed and state.files_read.get(path) not in (None, "", sha):
+                state.read_other_at = self.message.at
         note_read(state, self.files_read)
 
 

@@ -205,7 +205,7 @@ async def test_a_free_message_gets_an_honest_answer_and_touches_nothing(tmp_path
             await on.say(said)
             end = await on.end()
             cannot = any(word in answer for word in ("scripted", "台本", "--base-url", "/undo"))
-            assert end.outcome == ("partial" if cannot else "done"), said
+            assert end.outcome == ("partial" if cannot else "answered"), said
             assert end.llm_calls == 1, said
             assert answer in end.reply
             assert on.operations() == [], said

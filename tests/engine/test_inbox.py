@@ -33,7 +33,7 @@ async def test_a_retry_while_a_message_is_written_begins_no_second_turn(tmp_path
         end = await s.turn("hi")
         forget()
         assert [await answer for answer in answers] == [False]
-        assert end.outcome == "done"
+        assert end.outcome == "answered"
         assert len(s.events(TurnStarted)) == 1
         assert s.state.turn is None
 
@@ -89,7 +89,7 @@ async def test_a_stop_while_a_message_is_written_stops_its_turn(tmp_path: Path) 
         assert end.outcome == "stopped"
         assert s.state.turn is None
         assert await s.engine.retry()
-        assert (await s.ended(2)).outcome == "done"
+        assert (await s.ended(2)).outcome == "answered"
 
 
 async def test_a_chat_that_ends_ends_the_watch_over_the_files(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ async def test_what_is_not_raised_ends_the_turn_and_sends_nothing_more(
         assert sent(s) == ["main"]
         assert s.state.objective is not None
         assert s.state.objective.closed is closed
-        assert (await s.turn("and now?")).outcome == "done"  # each turn has its own calls
+        assert (await s.turn("and now?")).outcome == "answered"  # each turn has its own calls
         assert sent(s) == ["main", "main"]
 
 
@@ -183,7 +183,7 @@ async def test_a_model_without_a_price_is_said_once_and_does_not_count(tmp_path:
     replies = script(done("One."), done("Two."))
     async with session(tmp_path, replies, environ={COST: "0.001"}) as s:
         await s.turn("first")
-        assert (await s.turn("second")).outcome == "done"
+        assert (await s.turn("second")).outcome == "answered"
         assert s.notices().count("budget.no_price") == 1
 
 

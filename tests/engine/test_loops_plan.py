@@ -480,9 +480,6 @@ async def test_a_decision_error_is_an_error_never_a_completion(tmp_path: Path) -
         end = await running.turn("two notes please")
         assert statuses(running.state) == [WorkStatus.FAILED]
         assert end.outcome == "partial"
-        judged = running.state.last_review
-        assert judged is not None
-        assert not judged.done  # though the model ended its turn with a word of its own
 
 
 async def test_a_step_that_neither_acts_nor_ends_does_not_come_to_its_limit(

@@ -134,7 +134,7 @@ async def test_a_plan_that_was_stopped_marks_no_later_turn(tmp_path: Path) -> No
         await answer(s, "stop")
         assert (await s.ended()).outcome == "partial"
         for words in ("hello", "tell me a joke"):
-            assert (await s.turn(words)).outcome == "done"
+            assert (await s.turn(words)).outcome == "answered"
         assert s.state.active_plan is not None
         assert s.state.active_plan.status is PlanStatus.IN_PROGRESS
         assert s.engine.plan.run() is None

@@ -73,7 +73,7 @@ async def test_a_plan_closed_by_key_is_in_no_turn_any_more_and_keeps_its_reports
         assert s.state.active_plan is None
         assert [p.status for p in s.state.listed_plans] == [PlanStatus.CLOSED]
         assert s.engine.plan.close(plan_id) is not None  # once is enough
-        assert (await s.turn("hello")).outcome == "done"
+        assert (await s.turn("hello")).outcome == "answered"
         assert s.results()[-1].result.outcome is Outcome.INVALID
         assert "the user closed the plan 'notes'" in str(s.server.requests[-1].json)
         s.cut()

@@ -215,7 +215,7 @@ async def test_headless_the_interrupted_turn_ends_and_the_new_one_runs(tmp_path:
         assert made.state.turns[-1].outcome == "stopped"
         assert [m.result.outcome for m in made.results()] == [Outcome.STOPPED]
         end = await made.turn("hello")
-        assert (end.outcome, end.reply) == ("done", "Hello.")
+        assert (end.outcome, end.reply) == ("answered", "Hello.")
         assert any(isinstance(r.event, SessionResumed) for r in made.engine.begun)
 
 

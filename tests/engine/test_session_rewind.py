@@ -110,7 +110,8 @@ async def test_what_left_the_conversation_is_sent_no_more_and_a_new_process_has_
         assert await s.engine.rewind.back(id_of(s, "second words"), "a new thought") == ""
         assert said(s.state) == ["first words", "Hello."]
         assert s.state.draft == "second words\na new thought"
-        assert s.notices() == ["rewind.back", "rewind.files", "rewind.requirements"]
+        told = [key for key in s.notices() if key != "turn.answered"]
+        assert told == ["rewind.back", "rewind.files", "rewind.requirements"]
         assert (s.workspace / "a.txt").read_text() == "two\n"  # nothing is undone by itself
         assert s.state.files_read == {}
         assert s.state.phase is Phase.DONE
@@ -411,7 +412,7 @@ async def test_work_that_begins_on_the_way_back_ends_it_there(tmp_path: Path) ->
         assert await going == "busy"
         assert await s.engine.rewind.files_back(second) == "busy"
         s.store.dispatch(ENDED)
-        assert s.notices() == []
+        assert s.notices() == ["turn.answered"]
 
         def begin(_: AgentState, record: Record) -> None:
             if isinstance(record.event, ChangesUndone):  # the first file is put back
@@ -454,7 +455,8 @@ async def test_what_is_in_the_way_of_a_file_is_said_when_the_words_come_back(
         assert (s.workspace / "a.txt").read_text() == "mine\n"
         assert (s.workspace / "b.txt").read_text() == "three\n"
         key, params = notices(s.state)[-1]
-        assert (len(s.notices()), key, params["path"]) == (1, "operations.redo.changed", "a.txt")
+        told = [name for name in s.notices() if name != "turn.answered"]
+        assert (len(told), key, params["path"]) == (1, "operations.redo.changed", "a.txt")
 
 
 async def test_across_a_compaction_the_whole_text_travels_again(tmp_path: Path) -> None:
@@ -556,7 +558,7 @@ async def test_back_into_the_middle_of_a_turn_it_is_a_turn_that_was_stopped_ther
         assert "All done." not in said(s.state)
         assert image(open_to_read(path_of(s)).state) == image(s.state)
         await s.turn("are you there?")  # the plan was stopped, so that this turn owes it nothing
-        assert s.events(TurnFinished)[-1].outcome == "done"
+        assert s.events(TurnFinished)[-1].outcome == "answered"
         assert s.state.active_plan == plan.replace(halted="waits")
 
 
@@ -645,7 +647,7 @@ async def test_a_fork_of_running_work_is_at_rest_and_the_work_goes_on(tmp_path: 
     assert [m.result.outcome for m in calls] == [Outcome.STOPPED]
     async with session(tmp_path, script(done("Here.")), resume=forked.session_id) as s:
         assert s.state.turn is None
-        assert (await s.turn("what is there?")).outcome == "done"
+        assert (await s.turn("what is there?")).outcome == "answered"
 
 
 class Meanwhile(Recording):

@@ -92,7 +92,7 @@ async def test_half_a_pair_in_an_argument_is_named_and_nothing_of_the_reply_runs
     replies = script(reply, done("I could write neither."))
     async with session(tmp_path, replies, protocol=protocol, mode="trusted") as s:
         end = await s.turn("write both")
-        assert (end.outcome, len(s.server.of("main")), end.files_changed) == ("done", 2, ())
+        assert (end.outcome, len(s.server.of("main")), end.files_changed) == ("answered", 2, ())
         assert s.results() == []
         assert "not valid Unicode" in told(s)
         assert "path holds U+D800" in told(s)
@@ -121,5 +121,5 @@ async def test_a_pair_that_two_chunks_share_is_one_character(tmp_path: Path) -> 
 async def test_half_a_pair_in_plain_words_ends_nothing(tmp_path: Path) -> None:
     reply = events({"reasoning_content": f"hm {HALF}"}, {"content": f"Well {HALF}"})
     async with session(tmp_path, script(reply), protocol="tools") as s:
-        assert (await s.turn("hello")).outcome == "done"
+        assert (await s.turn("hello")).outcome == "answered"
         assert last_text(s) == "Well �"

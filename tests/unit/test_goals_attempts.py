@@ -145,7 +145,7 @@ def test_a_further_attempt_knows_what_the_ones_before_it_came_to() -> None:
         objective(
             attempts=attempts, attempted_strategies=("this",), learned_constraints=("read-only",)
         ),
-        review(evaluation=evaluation, unchecked=("req_4",)),
+        review(evaluation=evaluation),
         missing,
         log,
     )
@@ -163,7 +163,6 @@ def test_a_further_attempt_knows_what_the_ones_before_it_came_to() -> None:
     assert set(found.unavailable_resources) == {
         "f.do den: denied",
         f"f.do {Outcome.REJECTED[:3]}: {Outcome.REJECTED}",
-        "req_4",
     }
     assert len(found.unavailable_resources) == 3
     assert (found.failed_approaches, found.learned_limitations) == (("this",), ("read-only",))

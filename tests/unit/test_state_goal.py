@@ -104,7 +104,11 @@ def test_a_review_leaves_what_the_user_changed_meanwhile() -> None:
     )
     message = ReviewMessage(message_id="m", review=review, at=1.0)
     result = AttemptResult(
-        attempt_number=1, strategy="look", lessons_learned=("read-only",), results=("x",)
+        attempt_number=1,
+        strategy="look",
+        execution_plan=ExecutionPlan(strategy="look"),
+        lessons_learned=("read-only",),
+        results=("x",),
     )
     ObjectiveReviewed(message=message, result=result).apply(state)
     now = state.objective
