@@ -164,7 +164,7 @@ def test_a_further_attempt_knows_what_the_ones_before_it_came_to() -> None:
         "f.do den: denied",
         f"f.do {Outcome.REJECTED[:3]}: {Outcome.REJECTED}",
     }
-    assert len(found.unavailable_resources) == 3
+    assert len(found.unavailable_resources) == 2
     assert (found.failed_approaches, found.learned_limitations) == (("this",), ("read-only",))
     assert (found.alternative_strategies, found.missing_info) == (("another",), missing)
 
