@@ -27,6 +27,7 @@ from duckflow_tui.project_settings import tightened
 from duckflow_tui.prompting.budget import Budgets, ScriptCounter
 from duckflow_tui.prompting.compiler import PromptCompiler
 from duckflow_tui.prompting.questions import QuestionPrompts
+from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.safety.desk import Desk, UnattendedDesk
 from duckflow_tui.safety.policy import CallFact, PolicyRules
 from duckflow_tui.safety.workspace import Workspace
@@ -64,7 +65,8 @@ def build(
     """
     settings = choice.settings
     redact = choice.redact
-    notices = Notices(store, random_id, redact)
+    told = notice_words(asset_folder("prompts"), choice.language)
+    notices = Notices(store, random_id, redact, told)
     led = (os.environ.get(name) for name in ("GIT_DIR", "GIT_COMMON_DIR"))
     repositories = (Path(choice.workspace, place) for place in led if place)
     workspace = Workspace(

@@ -52,10 +52,6 @@ if TYPE_CHECKING:
     from duckflow_tui.state.store import Store
 
 UNCHECKED: Final = "turn.unchecked"  # the notice that the model is asked for its own checks
-_ASKS_FOR_CHECKS: Final = (
-    "Nothing of your last reply was carried out: a call of it has a high risk. State "
-    "goal_consistency and constraint_check, each with ok and reason, together with the calls."
-)
 UNUSABLE: Final = 2  # native replies asked for again in vain, after which JSON is asked for
 REPAIRS: Final = 3  # calls in a row that ask for a well-formed decision; then the turn ends (C8)
 REASKED: Final = 2  # times another question is asked again; then its asker goes on without (C8)
@@ -88,11 +84,6 @@ async def accounted(
         else:
             step = {"step_id": started.step_id} if started.step_id else {}
             store.dispatch(LlmCallFinished(call=call.model_copy(update=step)))
-
-
-_FROM_TEXT: Final = (
-    "Your calls were read from text this time. Make calls in the form that the format asks for."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,19 +146,16 @@ class Asker:
             made, problems = reply.decision, reply.problems
             if made is not None and not problems and await self._owes_checks(made):
                 await self._record(reply, made.replace(actions=()))
-                self._parts.notices.say(
-                    UNCHECKED, for_model=_ASKS_FOR_CHECKS, step_id=self._step_id, aside=self._aside
-                )
+                self._parts.notices.tell(UNCHECKED, step_id=self._step_id, aside=self._aside)
                 self.repaired += 1
                 continue
             if made is not None and not problems:
                 self._owed = 0
                 await self._record(reply, made)
                 if reply.from_text:
-                    self._parts.notices.say(
-                        "turn.from_text", for_model=_FROM_TEXT, step_id=self._step_id,
-                        aside=self._aside,
-                    )  # fmt: skip
+                    self._parts.notices.tell(
+                        "turn.from_text", step_id=self._step_id, aside=self._aside
+                    )
                 return made
             problems, part = self._usable(reply)
             await self._record(reply, part)
@@ -178,11 +166,10 @@ class Asker:
                     self._owed = self.repaired = 0  # JSON is asked for three times
             elif tries == REPAIRS:
                 break
-            done = "only its calls that read were carried out" if part else "nothing of it was"
+            told = "turn.repair_rest" if part else "turn.repair"
             self._parts.notices.say(
-                "turn.repair_rest" if part else f"turn.repair{_fault(reply)}",
-                for_model=f"Your last reply could not be used and {done}: {problems}. Reply again "
-                "in the required format.",
+                told if part else f"turn.repair{_fault(reply)}",
+                for_model=self._parts.notices.words(told, problems=problems),
                 step_id=self._step_id,
                 aside=self._aside,
             )

@@ -159,12 +159,7 @@ class Thread(ABC):
         self._announced = announced  # its calls come in the next message
         if decision.next_step is NextStep.CONTINUE and not (asked or announced):
             self._idled(None)
-            self.parts.notices.say(
-                "turn.nothing_asked",
-                step_id=self.step_id,
-                for_model="You said continue but asked for no action, so nothing happened. "
-                "Ask for an action, or set next_step to done or pending_user.",
-            )
+            self.parts.notices.tell("turn.nothing_asked", step_id=self.step_id)
         return False
 
     async def _dispatch(self, actions: Sequence[Action], skip: str, *, begun: bool) -> None:
@@ -224,8 +219,7 @@ class Thread(ABC):
         self.parts.notices.warn(
             f"turn.{check}_no",
             step_id=self.step_id,
-            for_model=f"Your {check} was no, so none of your actions ran. Propose something that "
-            "passes both checks, or ask the user.",
+            for_model=self.parts.notices.words("turn.check_no", check=check),
             reason=judgement.reason,
         )
         return judgement.reason

@@ -35,12 +35,6 @@ from duckflow_tui.state.plan_events import PlanHalted, waiting_s
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnStarted
 from duckflow_tui.tools.results import changed_files
 
-#: What the model is told where a call to it failed in the middle of the work.
-BROKE_OFF: Final = (
-    "The work broke off here, because something failed. What was done before stays done: go on "
-    "from there, and do nothing of it again."
-)
-
 #: Why an action behind a call that lets the approved plan begin is left out.
 PLAN_RUNS: Final = "the steps of the approved plan begin now; what belongs to them is done there"
 
@@ -92,7 +86,7 @@ class Turn(Thread):
         except TurnEnd as end:
             await self._finish(end)
         except LlmError as error:
-            told = BROKE_OFF if decisions_of(self.store.state) else ""
+            told = self._broke_off()
             kind = "in_turn" if error.code in ("connect", "not_found_host") else "error"
             self.parts.notices.error(f"llm.{kind}.{error.code}", for_model=told, **error.params)
             detail = f"{error.code}: {error.detail}"[:200]
@@ -102,14 +96,19 @@ class Turn(Thread):
         except asyncio.CancelledError:
             if not self._left:
                 self.parts.machine.reset(Trigger.STOP)
-                self.parts.notices.say("turn.stopped", for_model="The user stopped the work here.")
+                self.parts.notices.tell("turn.stopped")
                 await self._finish(TurnEnd("stopped", reason=BY_USER))
             raise
         except Exception as error:  # noqa: BLE001 - whatever broke, the turn ends and says it
-            told = BROKE_OFF if decisions_of(self.store.state) else ""
+            told = self._broke_off()
             what = self.parts.notices.report_fault(error, for_model=told)
             self.parts.machine.set_status(Status.ERROR, what)
             await self._finish(TurnEnd("failed", Status.ERROR))
+
+    def _broke_off(self) -> str:
+        """Words for the model where the work had begun; else empty."""
+        begun = decisions_of(self.store.state)
+        return self.parts.notices.words("turn.broke_off") if begun else ""
 
     def leave(self) -> None:
         """The session is left as it stands: what is cancelled now can be taken up again."""
@@ -167,8 +166,7 @@ class Turn(Thread):
             if not moved and state.refusals[-1].reason.startswith(RECOVERED):
                 self.parts.notices.warn(
                     "turn.recovered",
-                    for_model="You have gone back to planning after errors as often as one turn "
-                    "may. Go on with what works, or ask the user.",
+                    for_model=self.parts.notices.words("turn.recovered"),
                 )
         machine.set_status(Status.IN_PROGRESS)
         before = state.memory.constraints
@@ -267,11 +265,7 @@ class Turn(Thread):
         if self.asker.last_reply.strip() or self._answer_wanted or not self._ending.log():
             return False
         self._answer_wanted = True
-        self.parts.notices.say(
-            "turn.no_answer",
-            for_model="You ended the work without a word to the user. Tell them in reply what came "
-            "of it.",
-        )
+        self.parts.notices.tell("turn.no_answer")
         return True
 
     # --- what a turn writes down -------------------------------------------------------------
@@ -345,12 +339,7 @@ class Turn(Thread):
         dropped = [words for words in before if words not in self.store.state.memory.constraints]
         if dropped:
             said = "; ".join(dropped)
-            self.parts.notices.say(
-                "turn.constraint_dropped",
-                for_model=f"No longer a constraint: {said}. State it again in state_delta if it "
-                "still holds.",
-                constraints=said,
-            )
+            self.parts.notices.tell("turn.constraint_dropped", constraints=said)
 
     def _tell_overwritten(self, memory: WorkingMemory, lost: set[OwnField]) -> None:
         """What the user wrote by hand, and the model had read, never goes in silence (S4-103)."""
@@ -364,13 +353,7 @@ class Turn(Thread):
     def _tell_outside_changes(self) -> None:
         paths = self.store.state.changed_outside
         if paths:
-            names = ", ".join(paths)
-            self.parts.notices.say(
-                "files.changed_outside",
-                for_model=f"Changed outside since you read them: {names}. Read again before you "
-                "rely on what they held.",
-                paths=names,
-            )
+            self.parts.notices.tell("files.changed_outside", paths=", ".join(paths))
             self.store.dispatch(OutsideChangesTold(paths=paths))
 
     async def _finish(self, end: TurnEnd) -> None:

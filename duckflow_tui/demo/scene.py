@@ -32,23 +32,18 @@ _NATIVE_RESULT: Final = re.compile(rf"\[({LABEL})\] ?(.*)", re.S)
 _ASIDE: Final = re.compile(r"^# (?:Going on now|進行中)$", re.M)
 
 #: How the app's own words to the model begin; they come as the user's, and are not.
-_OUTSIDE: Final = "Changed outside since you read them:"
-_STOPPED: Final = "The user stopped the work"
+_APP: Final = r"\[(?:Written by the app|アプリが書いた)[^\]]*\]\s"
+_OUTSIDE: Final = re.compile(_APP + "(?:Changed by someone else|読んだ後にほかの人が)")
+_STOPPED: Final = re.compile(_APP + "(?:The user stopped the work here|ユーザーがここで作業を停止)")
 _LACKS: Final = re.compile(r"^\[Written by the app.*?<missing>\n(.*?)\n</missing>", re.S)
 _LACK: Final = re.compile(r"^- P[123] (.+)$", re.M)
-_OTHER_WAY: Final = re.compile(
-    r"^\[Written by the app at a key.*\nThe user wants a completely different approach", re.M
-)
+_OTHER_WAY: Final = re.compile(rf"^{_APP}The user wants a completely different approach", re.M)
 _PROGRESS: Final = re.compile(r"\d+ of \d+ steps are done;")
 _FROM_THE_APP: Final = re.compile(
-    rf"{_OUTSIDE}|{_STOPPED}|{_PROGRESS.pattern}|\[Written by the app|\[アプリが書いた"
-    "|Your last reply could not be used|Nothing of your last reply was|Your [^ ]+ was no, so none"
-    "|You said continue but asked for no action|You ended the work without a word|The user undid"
-    "|The user ran this themselves|The work broke|The background process |Report on step "
-    "|By what the user said or did |No longer a constraint: |You have gone back to planning "
-    "|The plan ['\"].*['\"] was put aside |The user had these files put back |You ended the step, "
-    "|The user took the conversation back |The app ended here and was started again"
-    "|Your calls were read from text |It was ended with task_loop|Step ['\"].*['\"] is in progress "
+    rf"{_PROGRESS.pattern}|\[Written by the app|\[アプリが書いた|The user undid"
+    "|The user ran this themselves|Report on step |The user had these files put back "
+    "|The user took the conversation back |The user stopped the work"
+    "|It was ended with task_loop|Step ['\"].*['\"] is in progress "
 )
 
 
@@ -171,7 +166,7 @@ def scene_of(
                 if found := _NATIVE_RESULT.fullmatch(words):
                     _add(scene, call, result_of(str(call.get("operation")), found[1], found[2]))
             case "user":
-                goes_on = goes_on and not words.startswith(_STOPPED)
+                goes_on = goes_on and not _STOPPED.match(words)
                 _hear(scene, words, asked, beside, goes_on)
             case _:
                 pass
@@ -220,7 +215,7 @@ def _hear(
         if late[1] not in beside:
             _add(scene, {}, result_of(late[1], late[2], late[3]))
     elif from_the_app(words):
-        scene.changed_outside = scene.changed_outside or words.startswith(_OUTSIDE)
+        scene.changed_outside = scene.changed_outside or _OUTSIDE.match(words) is not None
         scene.stopped = scene.stopped or words.startswith("It was ended with task_loop")
         if _PROGRESS.match(words):
             scene.progress = scene.run = words
@@ -282,7 +277,7 @@ def _beside(messages: list[JsonObject], about: re.Pattern[str] | None) -> frozen
                     open_words.append(place)
                 elif open_words:
                     open_words.clear()
-            case "user" if words.startswith(_STOPPED):
+            case "user" if _STOPPED.match(words):
                 goes_on = False
             case "tool" if beside:
                 out.add(place)

@@ -51,7 +51,6 @@ _LINE: Final = 200  # characters of a strategy
 
 _DIGEST: Final = 2_000  # characters of tidied results that are kept
 
-_APP: Final = "[Written by the app at a key of the user.]"
 
 #: What the model is told of an answer that needs no more than words: the notice, and its words.
 _TOLD: Final[dict[str, tuple[str, str]]] = {
@@ -326,9 +325,7 @@ class Consultation:
         """The thread begins anew: what was before travels as digests only."""
         message = self._parts.notices.message(
             "consulting.start_over",
-            f"{_APP}\nThe user wants you to start over. What was said and done before is "
-            "shortened from here on; files are as the work left them. Read what you need anew, and "
-            "begin with the request itself.",
+            self._parts.notices.words("consulting.start_over"),
         )
         notice = NoticeAdded(message=message.replace(step_id=self._step_id, fresh=True))
         self._store.dispatch(notice)
@@ -363,7 +360,7 @@ class Consultation:
         """A notice for the user; ``words`` for the model."""
         self._parts.notices.say(
             key,
-            for_model=f"{_APP}\n{words}",
+            for_model=self._parts.notices.words("consulting", words=words),
             step_id=self._step_id,
             aside=False,
             level=Level.INFO,

@@ -15,7 +15,7 @@ from duckflow_tui.prompting.questions import requirements_question
 from duckflow_tui.prompting.replies import RequirementsReply
 from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage
+from duckflow_tui.state.conversation import AssistantMessage, Level, NoticeMessage, UserMessage
 from duckflow_tui.state.decision import Check, NextStep, RequirementClaim, TurnDecision
 from duckflow_tui.state.gates import ACCEPT, RUN_ALL, RUN_STEPS, TELL, Card, CardKind, CardMessage
 from duckflow_tui.state.goal import (
@@ -262,12 +262,8 @@ async def hear(
             command = item.check.value.strip() if item.check.kind == "command" else ""
             if command and not await parts.router.runs_unasked(command):
                 named, said = item.requirement_id, one_line(command, 200)
-                parts.notices.warn(
-                    "judging.cannot_check",
-                    for_model=f"[Written by the app: The check of {named} cannot run, as nobody "
-                    f"is there to allow it: {said}. Show {named} by what runs or is read.]",
-                    requirement=named,
-                    command=said,
+                parts.notices.tell(
+                    "judging.cannot_check", Level.WARNING, requirement=named, command=said
                 )
 
 
@@ -337,8 +333,7 @@ def _waive(parts: TurnParts, found: _Changes, because: str) -> None:
         what = one_line("; ".join(f"{key} {words}" for key, words in dropped.items()), 300)
         parts.notices.say(
             "judging.dropped",
-            for_model="By what the user said or did these requirements are dropped: "
-            f"{what}. Do not bring them, and do not ask for them again.",
+            for_model=parts.notices.words("judging.dropped", what=what),
             what=one_line("; ".join(dropped.values()), 300),
         )
 

@@ -209,14 +209,7 @@ class PlanApprovals:
                 PlanStatusChanged(plan_id=other.plan_id, status=PlanStatus.CANCELLED)
             )
             done, total = other.progress
-            parts.notices.say(
-                "plan.put_aside",
-                for_model=f"The plan {other.name!r} was put aside for it, with {done} of {total} "
-                "steps done.",
-                plan=other.name,
-                done=str(done),
-                total=str(total),
-            )
+            parts.notices.tell("plan.put_aside", plan=other.name, done=str(done), total=str(total))
 
     async def change(self, plan: Plan, edits: tuple[PlanEdit, ...], result: Plan) -> Output:
         """Put a change of an approved plan before the user; until then it holds back the steps
@@ -240,11 +233,7 @@ class PlanApprovals:
             except Unanswered as none:
                 raise _unanswered(none) from none
             except asyncio.CancelledError:
-                parts.notices.say(
-                    "plan.change_dropped",
-                    for_model="The user stopped the work while a change of the plan waited for "
-                    "their answer; the plan was not changed.",
-                )
+                parts.notices.tell("plan.change_dropped")
                 raise
             _check_accepted(answer, "the change")
             now = self._parts.store.state.plan(plan.plan_id)

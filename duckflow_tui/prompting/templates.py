@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -189,7 +189,8 @@ class PromptTexts:
         """
         place = folder / language
         files = _files()
-        surplus = sorted(path.stem for path in place.glob("*.md") if path.stem not in files)
+        known = {*files, _NOTICES}
+        surplus = sorted(path.stem for path in place.glob("*.md") if path.stem not in known)
         if surplus:
             raise TemplateError(f"{language}/{surplus[0]}.md: no prompt is called that")
         read: dict[str, Template] = {}
@@ -198,6 +199,36 @@ class PromptTexts:
             may = [field.removesuffix("!") for field in fields]
             read[name] = Template.read(place / f"{name}.md", may, must)
         return cls(**read)
+
+
+_NOTICES: Final = "notices"
+
+
+@cache
+def load_notices(folder: Path, language: str) -> Mapping[str, Template]:
+    """The sections of ``folder/<language>/notices.md`` by their names, read once in the life of a
+    process. Raises TemplateError for a file that cannot be read.
+    """
+    path = folder / language / f"{_NOTICES}.md"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise TemplateError(f"{language}/{path.name}: cannot be read: {error}") from error
+    parts = re.split(r"^:: (\S+)\n", text, flags=re.MULTILINE)
+    return {
+        name: Template(f"{language}/{path.name}:{name}", words, _MARK.findall(words))
+        for name, words in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+def notice_words(folder: Path, language: str) -> Callable[..., str]:
+    """A function from the name of such a section and its values to the words."""
+    texts = load_notices(folder, language)
+
+    def words(name: str, **values: str) -> str:
+        return texts[name].render(values)
+
+    return words
 
 
 @cache

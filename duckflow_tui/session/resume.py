@@ -232,9 +232,9 @@ async def resume(
     )
     for_model = ""
     if worked or commands or replaced:
-        for_model = "The app ended here and was started again; what was running has ended."
+        for_model = notices.words("resume.resumed")
     if replaced:
-        for_model += " The workspace is another folder than before: read files again."
+        for_model += " " + notices.words("resume.another_folder")
     notices.say("resume.resumed_consent" if had_consent else "resume.resumed", for_model=for_model)
     if lost:
         key = "resume.reply_lost" if len(lost) == 1 else "resume.replies_lost"

@@ -181,14 +181,18 @@ class BackgroundCommands:
         process, running = entry.process, entry.running
         how = running.how
         bad = by == "itself" and running.group.program.exit_code != 0
-        who = "by itself" if by == "itself" else "because the user ended it"
         lines = running.last_lines(TOLD_LINES)
         self.notices.say(
             f"processes.ended_{by}",
             Level.WARNING if bad else Level.INFO,
-            for_model=f"The background process {process.process_id} "
-            f"({one_line(process.command, 200)}) ended {who}: {how} after "
-            f"{running.duration:.0f} s. Its last lines:\n{lines or '(no output)'}",
+            for_model=self.notices.words(
+                f"processes.ended_{by}",
+                process=process.process_id,
+                command=one_line(process.command, 200),
+                how=how,
+                seconds=f"{running.duration:.0f}",
+                lines=lines or "–",
+            ),
             command=one_line(process.command, 60),
             how=how,
             seconds=f"{running.duration:.0f}",

@@ -13,16 +13,41 @@ from duckflow_tui.state.store import Store
 log = logging.getLogger("duckflow.faults")
 
 
+def _no_words(name: str, **_values: str) -> str:
+    return name
+
+
 class Notices:
     """Adds notices; keys are entries of the catalogue, params are untrusted text."""
 
     def __init__(
-        self, store: Store, ids: IdSource, redact: Callable[[str], str] = lambda text: text
+        self,
+        store: Store,
+        ids: IdSource,
+        redact: Callable[[str], str] = lambda text: text,
+        words: Callable[..., str] = _no_words,
     ) -> None:
-        """``redact`` takes secrets out of what an error says."""
+        """``redact`` takes secrets out of what an error says; ``words`` gives, by its name, what
+        the model is told, filled with the values.
+        """
         self._store = store
         self._ids = ids
         self._redact = redact
+        self.words = words
+
+    def tell(
+        self,
+        key: str,
+        /,
+        level: Level = Level.INFO,
+        *,
+        step_id: str = "",
+        aside: bool = False,
+        **params: str,
+    ) -> None:
+        """Show a notice, and tell the model what has the same name in the words for models."""
+        told = self.words(key, **params)
+        self.say(key, level, for_model=told, step_id=step_id, aside=aside, **params)
 
     def say(
         self,
@@ -35,8 +60,8 @@ class Notices:
         aside: bool = False,
         **params: str,
     ) -> None:
-        """Show a notice; ``for_model`` is also told to the model, in English: in the
-        conversation, in the thread of a step, or to the one who answers beside the work.
+        """Show a notice; ``for_model`` is also told to the model: in the conversation,
+        in the thread of a step, or to the one who answers beside the work.
         """
         message = self.message(key, for_model, level, **params)
         self._store.dispatch(NoticeAdded(message=message.replace(step_id=step_id, aside=aside)))

@@ -577,7 +577,7 @@ async def test_a_file_changed_outside_is_told_to_the_model(tmp_path: Path) -> No
         s.server.release("a")
         await s.ended()
         assert "files.changed_outside" in s.notices()
-        assert "Changed outside" in s.server.of("main")[2].new_text
+        assert "Changed by someone else" in s.server.of("main")[2].new_text
 
 
 async def test_undo_restores_the_bytes_and_tells_the_model(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 import pytest
 from support.bench import Bench
 
+from duckflow_tui.places import asset_folder
+from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import SessionInfo, SessionStarted
@@ -65,7 +67,9 @@ class ShellBench(Bench):
             secrets_known=keys,
             sandbox=sandbox,
         )
-        self.background = BackgroundCommands(self.store, Notices(self.store, self.ids))
+        words = notice_words(asset_folder("prompts"), "en")
+        notices = Notices(self.store, self.ids, words=words)
+        self.background = BackgroundCommands(self.store, notices)
         named = NamedCommands(allowed, self.workspace, self.store)
         spool = root.parent / "state" / "spool"
         self.copies = FileCopies(self.workspace, self.kept, spool, copies, self.store)

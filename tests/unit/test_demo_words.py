@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from duckflow_tui import state
 from duckflow_tui.demo.project import held_by
 from duckflow_tui.demo.scene import Result, from_the_app, scene_of
 from duckflow_tui.demo.tax import rate_of
 from duckflow_tui.demo.wording import texts
+from duckflow_tui.glance import LANGUAGES
+from duckflow_tui.places import asset_folder
+from duckflow_tui.prompting.templates import load_notices
 from duckflow_tui.state.conversation import BESIDE_THE_WORK
 from duckflow_tui.state.decision import StateDelta
 from duckflow_tui.state.memory import WorkingMemory, updated
@@ -87,7 +86,7 @@ def test_results_are_told_apart_from_what_the_user_says_in_json() -> None:
                 "Results of your actions:\n\n1. file_ops.read_file [ok] [a.py: lines 1-3 of 3]\n"
                 "one\n\n2 lines\n\n2. file_ops.edit_file [rejected] rejected by the user: no\n\nno"
             ),
-            user("Changed outside since you read them: a.py. Read again …"),
+            user("[Written by the app.] Changed by someone else since you read them: a.py."),
         )
     )
     assert scene.said == "fix it"
@@ -118,29 +117,12 @@ def test_native_results_are_named_by_their_calls() -> None:
     assert scene.results == scene.latest == [Result("file_ops.read_file", "error", "gone")]
 
 
-def beginnings(module: ast.Module) -> Iterator[str]:
-    """How each text begins that a module says to the model by ``for_model``."""
-    named = {
-        target.id: node.value
-        for node in module.body
-        if isinstance(node, ast.AnnAssign) and isinstance(target := node.target, ast.Name)
-    }
-    for node in ast.walk(module):
-        if not isinstance(node, ast.keyword) or node.arg != "for_model":
-            continue
-        value = named.get(node.value.id) if isinstance(node.value, ast.Name) else node.value
-        pieces = value.values if isinstance(value, ast.JoinedStr) else [value]
-        said = [str(piece.value) if isinstance(piece, ast.Constant) else "'x'" for piece in pieces]
-        if isinstance(pieces[0], ast.Constant) and "".join(said):
-            yield "".join(said)
-
-
-def test_what_the_app_says_to_the_model_is_never_taken_for_the_users_words() -> None:
-    found: list[str] = []
-    for path in Path(state.__file__).parents[1].rglob("*.py"):
-        found += beginnings(ast.parse(path.read_text(encoding="utf-8")))
-    assert len(found) >= 14
-    assert [text for text in found if not from_the_app(text)] == []
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_the_app_says_to_the_model_is_never_taken_for_the_users_words(language: str) -> None:
+    said = load_notices(asset_folder("prompts"), language)
+    behind = {"resume.another_folder"}  # only ever said behind another one
+    told = {n: text.render(dict.fromkeys(text.fields, "x")) for n, text in said.items()}
+    assert [n for n, words in told.items() if not from_the_app(words)] == [*behind]
 
 
 @pytest.mark.parametrize(

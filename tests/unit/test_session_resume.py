@@ -23,6 +23,8 @@ from support.plans import (
     running,
 )
 
+from duckflow_tui.places import asset_folder
+from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.reader import RecordedEvent, SessionRead, Unread
 from duckflow_tui.session.records import JournalHeader
@@ -55,7 +57,9 @@ TODAY = SessionInfo(
 )
 EMPTY = RecordedEvent(1, NOW - 30, {})
 WHOLE = Applied(0, 0, 0)
-STARTED_AGAIN = "The app ended here and was started again; what was running has ended."
+STARTED_AGAIN = (
+    "[Written by the app.] The app ended here and was started again; what was running has ended."
+)
 
 
 async def went_on(
@@ -77,7 +81,8 @@ async def went_on(
     )
     restored = Restored(state, found, applied, 0)
     with contextlib.closing(Workspace(folder)) as workspace:
-        notices = Notices(store, CountingIds())
+        words = notice_words(asset_folder("prompts"), "en")
+        notices = Notices(store, CountingIds(), words=words)
         await resume(store, notices, restored, today, workspace, lambda _: None)
     event = recorder.records[0].event
     assert isinstance(event, SessionResumed)
