@@ -250,6 +250,9 @@ async def hear(
     if said:
         objective = objective.replace(heard=until)
         store.dispatch(ObjectiveChanged(objective=objective))
+    if (checked := replace_checks(objective, claims)) != objective:
+        objective = checked
+        store.dispatch(ObjectiveChanged(objective=objective))
     count, items = new_items(objective, claims)
     if count > len(items):
         parts.notices.warn("judging.many", found=str(count), kept=str(len(items)))
@@ -355,21 +358,16 @@ def new_items(
     """How many claims are not on the ledger yet, and ``MAX_NEW`` of them under ids of their own,
     the most important ones. A decision may bring many thousands.
 
-    The same words with another check are another requirement; without a check they say nothing
-    new, and what was dropped does not come back by being said again.
+    Within one decision the same words with another check are another requirement; without a check
+    they say nothing new. What is on the ledger, dropped or not, does not join it again.
     """
-    known: dict[str, list[Check]] = {}
-    dropped: set[str] = set()
-    for item in objective.extracted_requirements:
-        words = comparable(item.requirement)
-        known.setdefault(words, []).append(item.check)
-        if not item.counts:
-            dropped.add(words)
+    known = {comparable(item.requirement) for item in objective.extracted_requirements}
+    new: dict[str, list[Check]] = {}
     found: list[RequirementClaim] = []
     for claim in claims:
         words = comparable(claim.requirement)
-        checks = known.setdefault(words, [])
-        if words in dropped or claim.check in checks or (checks and claim.check == Check()):
+        checks = new.setdefault(words, [])
+        if words in known or claim.check in checks or (checks and claim.check == Check()):
             continue
         checks.append(claim.check)
         found.append(claim)
@@ -386,6 +384,25 @@ def new_items(
         )
         items.append(item)
     return len(found), tuple(items)
+
+
+def replace_checks(objective: TaskObjective, claims: Sequence[RequirementClaim]) -> TaskObjective:
+    """The objective with the checks that the model now names for its own requirements, each of
+    which is open again then. What the user wrote stays.
+    """
+    for item in objective.extracted_requirements:
+        words = comparable(item.requirement)
+        checks = [c.check for c in claims if comparable(c.requirement) == words]
+        new = next((check for check in checks if check != Check()), item.check)
+        if item.counts and not item.by_user and new != item.check and item.check not in checks:
+            open_again = RequirementItem(
+                requirement_id=item.requirement_id,
+                requirement=item.requirement,
+                priority=item.priority,
+                check=new,
+            )
+            objective = objective.with_requirement(open_again)
+    return objective
 
 
 def new_requirement(objective: TaskObjective, text: str) -> RequirementItem:

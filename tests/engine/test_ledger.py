@@ -74,6 +74,33 @@ async def test_the_same_words_with_another_check_are_another_requirement(tmp_pat
         assert done_at == [False, True]
 
 
+async def test_a_later_check_of_the_model_takes_the_place_of_its_own_earlier_one(
+    tmp_path: Path,
+) -> None:
+    """Its first one looked for blanks that the file does not have; the user's own check stays."""
+    wrong = claim("x is 2", kind="file_contains", value="notes.txt: x = 2")
+    right = claim("X is 2.", kind="file_contains", value="notes.txt: x=2")
+    there = claim("there are notes", kind="file_exists", value="notes.txt")
+    other = claim("there are notes", kind="file_exists", value="other.txt")
+    script = story(
+        works(wrong, there, content="x=2\n").model_copy(update={"hold": "a"}),
+        decision("I mend my check.", write("x=2\n"), requirements=[right, other]),
+        done("Done."),
+        satisfaction=(good("r1", "r2"),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("set x")
+        await s.server.reached("a")
+        s.server.release("a")
+        await s.until(lambda _: len(ledger(s)) == 2)
+        assert s.engine.ledger.edit("r2", text="There are notes") is None
+        assert (await s.ended()).outcome == "done"
+        first, second = objective(s).extracted_requirements
+        assert (first.check.value, first.state) == ("notes.txt: x=2", MET)
+        assert (second.check.value, second.by_user) == ("notes.txt", True)
+        assert len(s.server.of("satisfaction")) == 1
+
+
 #: How models go on after a later message: without a word on requirements, with exactly the new
 #: one, and with all of them once more in other words.
 TEMPERS = {
