@@ -151,3 +151,15 @@ def test_words_for_the_model_in_a_conversation_stand_in_the_prompts_of_both_lang
         if re.search(r"for_model=\(?\s*f?\"\w", path.read_text(encoding="utf-8"))
     ]
     assert written == ["state/gates.py"]
+
+
+def test_japanese_prompts_use_the_words_of_the_screen() -> None:
+    """Models copy them into what the user reads."""
+    other = re.compile(
+        r"要求|段階|検査|覚え書き|別案|道具|端末|依頼|(?<!な)いま(?![すせし])|今[すせ]"
+    )
+    found = {
+        path.name: other.findall(path.read_text(encoding="utf-8"))
+        for path in (asset_folder("prompts") / "ja").glob("*.md")
+    }
+    assert {name: words for name, words in found.items() if words} == {}
