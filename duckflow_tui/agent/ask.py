@@ -401,7 +401,8 @@ class ModelAccess:
         tries = 0
         while tries <= REASKED:
             window = self.service.window(role)
-            asked = self.questions.messages(question, problems, window, refused)
+            rules = self.prompts.project_rules()
+            asked = self.questions.messages(question, problems, window, refused, rules)
             await self.budget.permit(purpose, step_id=step_id, size=partial(_tokens, asked))
             llm_id = self.ids("llm")
             started = LlmCallStarted(

@@ -342,6 +342,11 @@ class PromptCompiler:
         self._stable[small] = made
         return made
 
+    def project_rules(self) -> str:
+        """The project's own instructions as models read them; empty where there are none."""
+        rules = self.instructions
+        return self._project(rules, self.budgets.project)[0] if rules.strip() else ""
+
     def _project(self, instructions: str, most: int) -> tuple[str, bool]:
         """The project's own instructions, cut at the end to their budget, never the factor's."""
         text = instructions.strip()

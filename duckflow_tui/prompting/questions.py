@@ -120,6 +120,7 @@ class QuestionPrompts:
         problems: Sequence[str] = (),
         window: int = 0,
         refused: str = "",
+        rules: str = "",
     ) -> tuple[ChatMessage, ...]:
         """A system message, the judges' or that of all others, and the user's with the question.
 
@@ -127,6 +128,9 @@ class QuestionPrompts:
 
         ``problems`` say why the last reply, ``refused``, was sent back: inside the question where
         its words have a place for them, else in a message behind that reply.
+
+        ``rules`` are the project's own instructions; who splits a request or sums up a text does
+        neither by them.
         """
         kind = question.kind
         template: Template = getattr(self._texts, f"ask_{kind.purpose}")
@@ -137,10 +141,10 @@ class QuestionPrompts:
         values = {**told, **question.values, "problems": said}
         for name in kind.frames:
             values[name] = values[name] or framed(name, self._nothing)
-        asked = (
-            self._judge if kind.judges else self._base,
-            ChatMessage("user", template.render(values)),
-        )
+        system = self._judge if kind.judges else self._base
+        if rules and kind.purpose not in _WITHOUT_RULES:
+            system = ChatMessage("system", f"{system.content}\n\n{rules}")
+        asked = (system, ChatMessage("user", template.render(values)))
         if not said or "problems" in template.fields:
             return asked
         again = ChatMessage("user", self._texts.ask_again.render({"problems": said}))
@@ -149,6 +153,7 @@ class QuestionPrompts:
         return (*asked, ChatMessage("assistant", _ends(refused, _REFUSED)), again)
 
 
+_WITHOUT_RULES: Final = ("requirements", "digest")
 _EXCHANGES: Final = 5  # of the conversation, in a line each
 _PLANS: Final = 5  # newest
 _NEXT: Final = 3  # steps that come after the one reported on

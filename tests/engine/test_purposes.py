@@ -10,7 +10,7 @@ from support.reviews import claim, diagnosis, judged, lacks, next_plan
 from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply, Script
-from duckflow_tui.state.gates import CardAnswer, CardKind, GateChoice
+from duckflow_tui.state.gates import TRUST, CardAnswer, CardKind, GateChoice
 
 END = "and end each line with a full stop"
 REQUEST = f"Write the notes. {'They are read by people who are in a hurry. ' * 20}{END}"
@@ -26,7 +26,7 @@ TOLD = {
     "tasks": (DECISION, REQUIREMENT, FACT, " note: do "),
     "task": (DECISION, REQUIREMENT, FACT, "second note: do second note", "a.txt is written"),
     "report": (DECISION, REQUIREMENT, "file_ops.write_file"),
-    "satisfaction": (DECISION, REQUIREMENT, "file_ops.write_file"),
+    "satisfaction": (DECISION, REQUIREMENT, "C1 a.txt"),
     "missing": (DECISION, REQUIREMENT, "a.txt"),
     "continuation": (DECISION, REQUIREMENT, FACT, "a.txt is written", "the harbour is not named"),
     "failure": (DECISION, REQUIREMENT),
@@ -104,6 +104,30 @@ async def test_each_purpose_is_told_what_its_work_needs(tmp_path: Path, protocol
             assert request.purpose != "satisfaction" or FACT not in request.text  # was only read
             for said in (END, *(() if first else (CONSTRAINT, *TOLD[request.purpose]))):
                 assert said in request.text, (request.purpose, said)
+
+
+async def test_the_rules_of_the_project_reach_all_but_who_splits_or_sums_up(tmp_path: Path) -> None:
+    """The judge and who plans a further attempt work by them too."""
+    rule = "Never spaces, always tabs."
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/AGENTS.md").write_text(f"{rule}\n")
+    scripted = planned()
+    first, *rest = scripted.replies["main"]
+    assert first.decision is not None
+    bare = first.model_copy(update={"decision": {**first.decision, "requirements": []}})
+    split = (Reply(data={"requirements": [claim(REQUIREMENT)]}),)
+    replies = {**scripted.replies, "main": (bare, *rest), "requirements": split}
+    async with session(tmp_path, Script(replies=replies), mode="trusted") as s:
+        await s.until(lambda state: bool(state.cards))
+        card = s.state.cards[0]
+        await s.engine.answer_card(
+            CardAnswer(card_id=card.card_id, subject=card.subject, action=TRUST.action)
+        )
+        await s.until(lambda state: not state.cards)
+        await run(s)
+        await s.ended()
+        told = {r.purpose for r in s.server.requests if r.method == "POST" and rule in r.text}
+        assert told == TOLD.keys()
 
 
 async def test_only_a_request_that_fills_a_quarter_of_the_window_is_cut_and_says_so(
