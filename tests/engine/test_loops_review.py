@@ -99,6 +99,78 @@ async def answer(s: Session, card: Card, action: str, text: str = "") -> None:
 # --- a requirement that was missed, and then met -------------------------------------------------
 
 
+async def test_tools_succeed_and_the_answer_misses_a_requirement_so_it_goes_on_and_meets_it(
+    tmp_path: Path,
+) -> None:
+    """Covers S1-1, S1-2, S1-8, S1-27, S1-30, S1-46."""
+    lacking = "notes.txt lacks the word done"
+    script = story(
+        works(NOTES, WORDS),
+        done("Written."),
+        decision("The word was missing.", write("half\ndone\n")),
+        done("It says done, because the script reads it."),
+        satisfaction=(
+            judged(0.5, {"r1": 0.1, "r2": 0.9}, missing_aspects=[lacking]),
+            judged(0.9, {"r1": 0.9, "r2": 0.9}),
+        ),
+    )
+    async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
+        end = await s.turn("write the notes and say why")
+        assert (end.outcome, end.satisfaction) == ("done", 0.9)
+        first, second = reviews(s)
+        assert (first.attempt, first.done, second.attempt, second.done) == (1, False, 2, True)
+        assert first.missing[0].what == lacking
+        told = next(r for r in s.server.of("main") if "request is not met yet" in r.new_text)
+        assert lacking in told.new_text
+        assert "+half" in told.new_text  # the files as they differ now
+        assert {"missing", "continuation"}.isdisjoint(purposes(s))  # the judge has said it
+        assert item(s).state is RequirementState.MET
+        proof = item(s).evidence[0]
+        assert (proof.kind, proof.source, proof.exit_code) == ("command", CHECK, 0)
+        ran = next(m for m in s.results() if m.call_id == proof.call_id)
+        assert ran.for_requirement == "r1"
+        assert objective(s).iteration_count == 2
+        assert s.state.phase is Phase.DONE
+
+
+async def test_another_way_begins_a_new_round_that_knows_all_that_was_tried_and_learned(
+    tmp_path: Path,
+) -> None:
+    """Covers S1-7, S1-14, S1-17, S1-18, S1-19, S1-20, S1-21, S1-22, S1-25, S1-30, S1-36, S1-49."""
+    script = story(
+        works(WORDS),
+        decision("", action("file_ops.read_file", path="gone.txt")),
+        *map(done, ("One.", "Two.", "Three.", "Four.", "Five.")),
+        satisfaction=tuple(judged(n, missing_aspects=[]) for n in (0.2, 0.3, 0.4, 0.45, 0.9)),
+        missing=(lacks("the reason"),) * 4,
+        continuation=(next_plan("name the script"),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes")
+        card = await escalation(s)
+        assert [m.attempt for m in attempts(s)] == [2, 3]
+        assert "continuation" not in purposes(s)  # no plan was followed
+        await answer(s, card, "alternative")
+        end = await s.ended()
+        assert (end.outcome, end.satisfaction) == ("done", 0.9)
+        (asked,) = s.server.of("continuation")
+        assert "gone.txt" in asked.text  # the error of an attempt
+        assert "the file is read by a script" in asked.text  # learned
+        plan = next(m.plan for m in attempts(s) if m.attempt == 4)
+        assert plan.strategy == "name the script"
+        assert plan.constraints == ("the file is read by a script",)
+        kept = objective(s)
+        assert kept.learned_constraints == ("the file is read by a script",)
+        assert kept.attempted_strategies == ("name the script",)
+        assert kept.accumulated_results[0].startswith("file_ops.write_file notes.txt")
+        other = TaskObjective(objective_id="obj_2", original_query="x", created_at=0.0)
+        assert other.learned_constraints == other.attempted_strategies == ()
+        assert other.accumulated_results == ()
+        assert [a.attempt_number for a in kept.attempts] == [1, 2, 3, 4, 5]
+        assert kept.attempts[0].errors[0].operation == "file_ops.read_file gone.txt"
+        assert kept.attempts[0].lessons_learned == ("the file is read by a script",)
+
+
 # --- evidence before words -----------------------------------------------------------------------
 
 
@@ -440,6 +512,26 @@ async def test_after_the_users_no_there_is_no_loop_of_attempts(tmp_path: Path) -
         assert purposes(s) == ["main", "main", "requirements", "satisfaction"]
         assert "judging.refused" in s.notices()
         assert attempts(s) == []
+
+
+@pytest.mark.parametrize(
+    "look", [action("file_ops.find_files", glob="*"), action("shell.run", command="ls")]
+)
+async def test_where_the_user_refused_nothing_it_is_tried_again(
+    tmp_path: Path, look: dict[str, Any]
+) -> None:
+    """Nothing was to be changed, or nothing was. S1-30."""
+    script = story(
+        decision("", look, task_profile="RESEARCH", requirements=[WORDS]),
+        done("One."),
+        done("Two."),
+        satisfaction=(judged(0.4, missing_aspects=[]), judged(0.9)),
+        missing=(lacks(" ", "the reason"),),
+    )
+    async with session(tmp_path, script, mode="trusted", allow=("ls",)) as s:
+        assert (await s.turn("why is it so?")).outcome == "done"
+        assert [r.done for r in reviews(s)] == [False, True]
+        assert [m.what for m in reviews(s)[0].missing] == ["the reason"]
 
 
 async def test_what_the_user_rewrites_while_it_is_judged_is_open(tmp_path: Path) -> None:
@@ -1007,6 +1099,64 @@ async def test_a_judge_who_cannot_be_reached_is_said_and_the_work_is_not_done(
         refused = Catalogue("en")("llm.error.bad_request", **told.params)
         assert said == f"The result could not be judged, so it does not count as done: {refused}"
         assert s.notices().count("llm.error.bad_request") == 0  # not said twice
+
+
+async def test_where_nobody_can_say_what_is_missing_the_user_is_asked(tmp_path: Path) -> None:
+    """C8."""
+    script = story(works(WORDS), done("One."), satisfaction=(judged(0.4, missing_aspects=[]),))
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes")
+        await answer(s, await escalation(s), "accept_partial")
+        assert (await s.ended()).outcome == "partial"
+        assert "judging.no_missing" in s.notices()
+        assert attempts(s) == []
+
+
+async def test_the_apps_own_check_is_not_told_as_a_result_of_the_model(tmp_path: Path) -> None:
+    low = judged(0.3, {"r1": 0.1}, missing_aspects=["the word done"])
+    script = story(
+        works(NOTES), done("One."), decision("", write("done\n")), done("Two."),
+        satisfaction=(low, judged(0.9)),
+    )  # fmt: skip
+    async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
+        end = await s.turn("write the notes")
+        assert "Result of shell.run" not in s.server.of("main")[-1].text
+        assert end.files_changed == ("notes.txt",)
+        checks = [m for m in s.results() if m.for_requirement]
+        assert [m.args for m in checks] == [{"command": CHECK}] * 2
+
+
+@pytest.mark.parametrize("by_user", [True, False])
+async def test_a_check_that_nobody_allows_leaves_the_users_own_word_unproven(
+    tmp_path: Path, by_user: bool
+) -> None:
+    """The user's own check decides, and was not run; the model's is a fact that is not there."""
+    held = done("Done.").model_copy(update={"hold": "wait"})
+    script = story(works(NOTES), held, satisfaction=(judged(0.9),))
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes")
+        await s.server.reached("wait")
+        if by_user:
+            assert s.engine.ledger.edit("r1", text="the notes say that it is done") is None
+        s.server.release("wait")
+        await s.answer(GateChoice.REJECT)
+        end = await s.ended()
+        (review,) = reviews(s)
+        assert (review.unchecked, review.done) == ((("r1",), False) if by_user else ((), True))
+        assert (end.outcome == "partial") is by_user
+        assert ("judging.unproven" in s.notices()) is by_user
+        assert {"missing", "continuation"}.isdisjoint(purposes(s))
+
+
+async def test_a_command_that_is_not_there_refutes_nothing(tmp_path: Path) -> None:
+    command = "no-such-program --check"
+    asked = claim("checked", kind="command", value=command)
+    script = story(works(asked), done("Done."), satisfaction=(judged(0.9),))
+    async with session(tmp_path, script, mode="trusted", allow=(command,)) as s:
+        assert (await s.turn("write the notes")).outcome == "done"
+        assert len(s.server.of("satisfaction")) == 1
+        facts = s.server.of("satisfaction")[0].text
+        assert "K1 the worker's check of r1, unchecked" in facts
 
 
 async def test_hostile_words_in_requirement_file_and_reply_stay_data(tmp_path: Path) -> None:
