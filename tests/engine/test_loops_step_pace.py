@@ -85,7 +85,6 @@ async def test_a_step_that_reads_to_good_purpose_is_not_stopped(tmp_path: Path) 
         ("note", None, None, 8),
         ("note", "RESEARCH", None, 16),
         ("fix the failing test", None, None, 14),
-        ("fix the failing test", "GENERAL_CHAT", None, 14),  # a clear order is no talk
         ("note", "RESEARCH", TaskProfile.SIMPLE_QUESTION, 5),
     ],
 )
