@@ -17,6 +17,7 @@ from support.whole import WHOLE, rounds
 
 from duckflow_tui.demo.endpoint import Request
 from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.state.goal import ReviewMessage
 
 Style = Callable[[float, str], str]
 
@@ -267,3 +268,54 @@ async def test_a_red_run_of_the_tests_has_to_be_answered(tmp_path: Path, names_i
         assert "R1" in facts_of(first)
         assert (end.outcome == "done") is names_it
         assert bool(again) is not names_it
+
+
+def wrong_edit(new: str) -> dict[str, Any]:
+    return action("file_ops.edit_file", path="a.py", edits=[{"old": "value = 1\n", "new": new}])
+
+
+HOLDS_TWO = claim("value is 2", kind="file_contains", value="a.py: value = 2")
+
+#: Wrong work of which a fact tells: the requirement, and what the worker does.
+TELLING = {
+    "a comment only": (HOLDS_TWO, [wrong_edit("value = 1  # is 2\n")]),
+    "another value": (HOLDS_TWO, [wrong_edit("value = 3\n")]),
+    "nothing but a look": (HOLDS_TWO, [action("file_ops.read_file", path="a.py")]),
+    "its own tests are red": (
+        claim("value is 2"),
+        [wrong_edit("value = 3\n"), action("shell.run", command=RED)],
+    ),
+    "its own command is red": (
+        claim("value is 2", kind="command", value="grep -q 2 a.py"),
+        [wrong_edit("value = 3\n")],
+    ),
+    "half a file": (
+        claim("there is a test", kind="file_exists", value="test_a.py"),
+        [wrong_edit("value = 2\n")],
+    ),
+}
+
+
+@pytest.mark.parametrize("evidence", [{}, {"r1": ["C1", "R1", "K1"]}])
+@pytest.mark.parametrize("name", TELLING)
+async def test_wrong_work_that_a_fact_tells_of_is_not_done_by_a_lenient_judge(
+    tmp_path: Path, name: str, evidence: dict[str, list[str]]
+) -> None:
+    """Full marks, whether it names no fact or all of them: a red one needs a reason. The judge is
+    asked once for each attempt.
+    """
+    wanted, acts = TELLING[name]
+    works = [
+        decision("", act, requirements=[wanted] if not n else []) for n, act in enumerate(acts)
+    ]
+    judge = Reply(text=json.dumps(_full(1.0, "C1", evidence=evidence)), repeat=True)
+    script = Script(replies={"main": (*works, *(done("It is 2."),) * 3), "satisfaction": (judge,)})
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/a.py").write_text("value = 1\n")
+    allowed = (RED, "grep -q 2 a.py")
+    async with session(tmp_path, script, mode="trusted", headless=True, allow=allowed) as s:
+        end = await s.turn("set value to 2")
+        assert end.outcome == "partial"
+        reviews = [m.review for m in s.state.messages if isinstance(m, ReviewMessage)]
+        assert all(review.unanswered for review in reviews)
+        assert len(s.server.of("satisfaction")) == 2 * len(reviews)
