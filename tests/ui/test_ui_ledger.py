@@ -171,6 +171,17 @@ async def test_the_page_shows_state_score_check_and_evidence(open_apps: OpenApps
         await settled(pilot, lambda: "another day" in page(app), "the waived one")
 
 
+async def test_what_only_the_works_own_check_shows_is_met_for_now(open_apps: OpenApps) -> None:
+    fake = asked()
+    state = fake.store.state
+    assert state.objective is not None
+    ticked = item_of(fake, "req_1").replace(provisional=True)
+    state.objective = state.objective.with_requirement(ticked)
+    async with open_apps.standing(fake) as (app, pilot):
+        await open_board(app, pilot)
+        assert page(app).count("met for now") == 2  # on its row, and among its facts
+
+
 async def test_an_earlier_request_stands_below_with_what_became_of_it_and_can_only_be_read(
     open_apps: OpenApps,
 ) -> None:

@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 Part = Literal["words", "check"]
 
 
+def _state_name(item: RequirementItem) -> str:
+    """The name of the words for a state; one that only the work's own check shows is for now."""
+    return "provisional" if item.provisional else item.state.value
+
+
 class LedgerBoard(StateBoard):
     """The requirements in the order in which they were found; the evidence of the chosen one.
 
@@ -154,7 +159,7 @@ class LedgerBoard(StateBoard):
             return request_row(request, palette_of(self), width, self._left(request))
         if item is None:
             return []
-        said = self.words(f"ledger.state.{item.state.value}")
+        said = self.words(f"ledger.state.{_state_name(item)}")
         return requirement_row(item, palette_of(self), width, said)
 
     def about(self, name: str, width: int) -> list[Row]:
@@ -176,7 +181,7 @@ class LedgerBoard(StateBoard):
 
     def _facts(self, item: RequirementItem, width: int) -> list[Row]:
         palette, words = palette_of(self), self.words
-        state = words(f"ledger.state.{item.state.value}")
+        state = words(f"ledger.state.{_state_name(item)}")
         if item.state is not RequirementState.OPEN and item.counts:
             state = f"{state} · {figure(item.satisfaction_level)}"
         priority = words(f"ledger.priority.{item.priority}")
