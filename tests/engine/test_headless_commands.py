@@ -94,7 +94,7 @@ class Terminal(io.StringIO):
 async def test_a_reply_that_was_told_before_the_end_is_not_printed_again_on_a_terminal(
     tmp_path: Path, wanting: bool
 ) -> None:
-    """With its calls, or before the verdict on it; what was denied lets no attempt begin."""
+    """With its calls; what was denied lets no attempt begin, so that it is the last word there."""
     runs = action("shell.run", command="true")
     one = decision("I try it.", runs, next_step="done", requirements=[claim("It runs")])
     replies = story(one, satisfaction=(judged(0.9),))
@@ -102,9 +102,12 @@ async def test_a_reply_that_was_told_before_the_end_is_not_printed_again_on_a_te
         two = (decision("So.", runs, requirements=[claim("It runs")]), done("I try it."))
         replies = story(*two, satisfaction=(judged(0.4),), missing=(lacks("a run"),))
     allow = () if wanting else ("true",)
-    for screen, times in ((Terminal(), 1), (io.StringIO(), 2)):
-        await headless(tmp_path, replies, *allow, out=screen, err=screen)
-        assert screen.getvalue().count("I try it.") == times
+    screen, out, err = Terminal(), io.StringIO(), io.StringIO()
+    await headless(tmp_path, replies, *allow, out=screen, err=screen)
+    assert screen.getvalue().count("I try it.") == 1
+    await headless(tmp_path, replies, *allow, out=out, err=err)
+    assert out.getvalue() == "I try it.\n"
+    assert err.getvalue().count("I try it.") == (0 if wanting else 1)
 
 
 def results(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
