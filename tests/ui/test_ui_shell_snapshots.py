@@ -199,7 +199,7 @@ def done(language: str) -> Store:
 
 def failed(language: str) -> Store:
     """Three attempts did not get there, and the user gave up."""
-    judged = consults.review(language, attempt=3)
+    judged = consults.review(language, attempt=3, follows=False)
     store = consults.at_work(
         language, consults.escalation(language), more=(consults.reviewed(judged),)
     )
