@@ -363,10 +363,10 @@ _NEEDED: Final = 8  # newest results of a step and of those it depends on
 _NEEDED_RESULT: Final = 1_500  # characters of each; a list of tasks needs the values themselves
 
 
-def needed_results(state: AgentState, plan: Plan, step: Step, *, own: bool = False) -> str:
-    """What the calls of the steps that this one depends on gave; with its ``own``."""
+def needed_results(state: AgentState, plan: Plan, step: Step) -> str:
+    """The results of the calls of a step, behind those of the steps that it depends on."""
     seen = [m for s in plan.steps if s.step_id in step.depends_on for m in step_results(state, s)]
-    seen += step_results(state, step) if own else ()
+    seen += step_results(state, step)
     return "\n".join(
         numbered(
             f"{lines.call(m.operation, m.args)} -> {m.result.label}\n"

@@ -252,7 +252,7 @@ def tasks_question(
         "needs": "\n".join(lines.needs(state, plan, step)),
         "conversation": _conversation(state),
         "tasks": "\n".join(numbered([lines.task(task) for task in step.task_list])),
-        "results": data("results", needed_results(state, plan, step, own=True)),
+        "results": data("results", needed_results(state, plan, step)),
         "failure": data("failure", cut(failure, _FAILURE)),
     }
     told = background(state, files=files_read(state, lines.step(step), but_of=step.step_id))
