@@ -10,6 +10,7 @@ from pydantic import Field
 from duckflow_tui.state.base import Count, Event, Frozen, StateError
 from duckflow_tui.state.decision import Question
 from duckflow_tui.state.gates import Card, CardKind
+from duckflow_tui.state.goal import ENDED_WELL
 from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import ForbiddenTransition, Transition
 from duckflow_tui.state.plan import StepReport, WorkInfo
@@ -187,7 +188,7 @@ class TurnFinished(TurnResult, Event, kind="turn_finished"):
         state.interrupted = None
         if not state.work_waits:
             state.waits_since = None
-        if self.outcome != "done" or self.reason is not None:
+        if self.outcome not in ENDED_WELL or self.reason is not None:
             _halt_plans(state, "stopped")
         state.live = {llm_id: live for llm_id, live in state.live.items() if live.aside}
         summary = TurnSummary.model_validate(self, from_attributes=True)
