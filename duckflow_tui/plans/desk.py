@@ -86,6 +86,19 @@ class WorkFault(ToolFault):
         self.told = Told(key=f"work.ended.{code}", params=params)
 
 
+def _check_none_in_progress(plan: Plan) -> None:
+    """Raise WorkFault where the model works on a step itself: it has to say how that ended."""
+    step = next((s for s in plan.steps if s.status is WorkStatus.IN_PROGRESS), None)
+    if step is not None:
+        raise WorkFault(
+            f"Step {step.name!r} is in progress by plan_tool.update_step; say how it ended "
+            "before other work begins.",
+            "busy",
+            Outcome.INVALID,
+            step=step.name,
+        )
+
+
 class PlanDesk:
     """One for a session. ``control`` is that of the running turn, None while none runs."""
 
@@ -293,6 +306,7 @@ class PlanDesk:
                 f"The plan is {plan.status.value}; it runs only as the user approved it.",
                 Outcome.INVALID,
             )
+        _check_none_in_progress(plan)
         await self._check_goes_on(plan)
         plan = self._plan(plan.plan_id)
         only = ""
@@ -337,15 +351,7 @@ class PlanDesk:
         """Run an approved plan in TaskLoop. Raises WorkFault when it was stopped or broke."""
         control = self._control()
         assert control is not None  # work belongs to a turn
-        held = next((s for s in plan.steps if s.status is WorkStatus.IN_PROGRESS), None)
-        if held is not None:
-            raise WorkFault(
-                f"Step {held.name!r} is in progress by plan_tool.update_step; say how it ended "
-                "before other work begins.",
-                "busy",
-                Outcome.INVALID,
-                step=held.name,
-            )
+        _check_none_in_progress(plan)
         run = PlanRun(self._parts, control, plan, only)
         try:
             result = await self._worked(run.run())

@@ -87,9 +87,10 @@ async def answer(running: Session, kind: CardKind, action_name: str) -> None:
     )
 
 
-async def approve(running: Session) -> None:
+async def approve(running: Session, how: str = "run_all") -> None:
+    """``run_steps``: nothing begins before the model asks for it."""
     await running.engine.send("notes please")
-    await answer(running, CardKind.PLAN, "run_all")
+    await answer(running, CardKind.PLAN, how)
 
 
 def at_a_decision(state: AgentState) -> bool:
@@ -189,12 +190,11 @@ async def test_a_step_dropped_while_its_tasks_are_listed_is_told_to_the_model(
         replies={
             "main": (PROPOSE, listing, *TALK),
             "plan": (planned("first", "second"),),
-            "tasks": (held(listed(("file_ops.list_dir", {}))),),
-            "task": (worked("Second."),),
+            "tasks": (held(listed(("file_ops.list_dir", {}))), listed(("file_ops.list_dir", {}))),
         }
     )
     async with session(tmp_path, replies, mode="trusted", no_session=True) as running:
-        await approve(running)
+        await approve(running, "run_steps")
         await running.until(
             lambda s: any(r.operation == "task_tool.generate_list" and r.started for r in s.running)
         )
@@ -359,23 +359,22 @@ async def test_a_step_the_model_works_on_itself_runs_no_longer_than_the_turn(
         replies={
             "main": (
                 PROPOSE,
-                decision(
-                    "",
-                    action("plan_tool.update_step", step_id="1", status="in_progress"),
-                    action("task_loop.run", step_id="2"),
-                ),
+                decision("", action("plan_tool.update_step", step_id="1", status="in_progress")),
+                decision("", action("task_loop.run", step_id="2")),
                 *TALK,
             ),
             "plan": (planned("first", "second"),),
             "task": (worked("First."), worked("Second.")),
         }
     )
-    async with session(tmp_path, replies, mode="trusted") as running:
-        await approve(running)
+    adaptive = {"DUCKFLOW_EXECUTION__MODE": "adaptive"}
+    async with session(tmp_path, replies, mode="trusted", environ=adaptive) as running:
+        await approve(running, "run_steps")
         assert (await running.ended()).outcome == "partial"
         assert running.results()[2].result.outcome is Outcome.INVALID
         assert statuses(running) == [WorkStatus.CANCELLED, WorkStatus.PENDING]
         assert running.engine.plan.run() is None
+        await answer(running, CardKind.REPORT, "go_on")
         assert (await running.ended(2)).outcome == "done"
         assert statuses(running) == [WorkStatus.COMPLETED] * 2
 
@@ -389,7 +388,7 @@ async def test_the_model_takes_nothing_back_of_what_is_done_or_waived(tmp_path: 
     ]
     replies = Script(
         replies={
-            "main": (PROPOSE, *TALK[:2], decision("", *back), *TALK),
+            "main": (PROPOSE, TALK[0], decision("", *back), *TALK),
             "plan": (planned("first", "second"),),
             "task": (worked("First."),),
         }
@@ -476,7 +475,7 @@ async def test_a_plan_whose_failed_step_is_dropped_is_completed(tmp_path: Path, 
     drop = decision("", action("plan_tool.revise", changes=[{"op": "drop", "step_id": "2"}]))
     replies = Script(
         replies={
-            "main": (PROPOSE, *TALK[:2], drop, *TALK),
+            "main": (PROPOSE, TALK[0], drop, *TALK),
             "plan": (planned("first", "second"),),
             "task": (worked("First."), CANNOT),
             "report": (REPORTED.model_copy(update={"repeat": False}), FAILED),
@@ -505,7 +504,7 @@ async def test_a_card_answered_after_its_turn_does_not_make_the_session_busy(
     change = action("plan_tool.revise", changes=[{"op": "add", "name": "third"}])
     replies = Script(
         replies={
-            "main": (PROPOSE, done("Run it."), decision("", change, next_step="done"), *TALK),
+            "main": (PROPOSE, decision("", change, next_step="done"), *TALK),
             "plan": (planned("first"),),
             "task": (decision("", write("a.txt"), next_step="done"),),
         }
@@ -535,13 +534,14 @@ async def test_a_change_accepted_after_the_user_ended_the_turn_begins_nothing(
     beside = change.model_copy(update={"when": When(anywhere="a third one")})
     replies = Script(
         replies={
-            "main": (beside, PROPOSE, held(looks[0]), *looks[1:], *TALK),
-            "plan": (planned("first"),),
+            "main": (beside, PROPOSE, *TALK),
+            "plan": (planned("first", "second"),),
+            "task": (held(looks[0]), *looks[1:]),
         }
     )
     async with session(tmp_path, replies, environ=LONG) as running:
         await approve(running)
-        await running.until(lambda s: s.active_plan is not None and bool(s.live))
+        await running.until(at_a_decision)
         await running.engine.send("a third one please", when="now")
         await card(running, CardKind.PLAN_CHANGE)
         running.server.release("until asked")
@@ -550,7 +550,7 @@ async def test_a_change_accepted_after_the_user_ended_the_turn_begins_nothing(
         await answer(running, CardKind.PLAN_CHANGE, "accept")
         await running.until(lambda s: not s.running)
         assert running.state.turn is None
-        assert statuses(running) == [WorkStatus.PENDING] * 2
+        assert statuses(running)[1:] == [WorkStatus.PENDING] * 2
 
 
 async def test_a_plan_that_the_user_stops_after_taking_it_up_is_not_begun_again(
@@ -587,11 +587,11 @@ async def test_a_number_of_thousands_of_digits_means_no_step(tmp_path: Path) -> 
                 *TALK,
             ),
             "plan": (planned("first"),),
-            "task": (worked("First."),),
+            "tasks": (listed(("file_ops.list_dir", {})),),
         }
     )
     async with session(tmp_path, replies, mode="trusted") as running:
-        await approve(running)
+        await approve(running, "run_steps")
         assert (await running.ended()).outcome == "done"
         assert "has no step" in running.results()[1].result.text
 
@@ -627,6 +627,7 @@ async def test_a_failed_step_that_the_user_takes_up_again_is_done_and_the_plan_w
 
 # --- a model of which nothing usable comes -------------------------------------------------------
 
+GENERATE = decision("", action("task_tool.generate_list"))
 BAD = (Reply(text="I cannot write JSON today."),) * 3
 LISTS = {"DUCKFLOW_EXECUTION__MODE": "tasklist"}
 READ = ("file_ops.read_file", {"path": "gone.txt"})
@@ -638,8 +639,8 @@ READ = ("file_ops.read_file", {"path": "gone.txt"})
         ((PROPOSE,), {"plan": BAD}, "No usable plan came", []),
         ((PROPOSE,), {}, "could not be made: bad_request", ["llm.error.bad_request"]),
         (
-            (PROPOSE, decision("", action("task_tool.generate_list"))),
-            {"plan": (planned("first"),), "tasks": BAD, "task": (worked("First."),)},
+            (PROPOSE, GENERATE),
+            {"plan": (planned("first"),), "tasks": BAD},
             "No usable list of tasks came",
             [],
         ),
@@ -654,28 +655,38 @@ async def test_what_could_not_be_made_is_said_with_the_reason(
 ) -> None:
     """C8."""
     script = Script(replies={"main": (*calls, *TALK), **replies})
-    async with session(tmp_path, script, mode="trusted", headless=True) as running:
-        await running.turn("notes please")
+    async with session(tmp_path, script, mode="trusted") as running:
+        await running.engine.send("notes please")
+        if len(calls) > 1:
+            await answer(running, CardKind.PLAN, "run_steps")
+        await running.until(lambda _: len(running.results()) >= len(calls))
         told = running.results()[len(calls) - 1].result
         assert told.outcome is Outcome.ERROR
         assert words in told.text
         assert [key for key in running.notices() if key.startswith("llm.error")] == notices
 
 
+LISTS_FOUR = decision("", *[action("task_tool.generate_list")] * 4)
+
+
 @pytest.mark.parametrize(
-    ("calls", "limit"),
-    [((PROPOSE,), 1), ((PROPOSE, decision("", *[action("task_tool.generate_list")] * 4)), 3)],
+    ("calls", "limit", "asked", "sent"),
+    [((PROPOSE,), 1, "plan", 0), ((PROPOSE, LISTS_FOUR), 3, "tasks", 3)],
 )
 async def test_beyond_the_limit_of_calls_nothing_is_made(
-    tmp_path: Path, calls: tuple[Reply, ...], limit: int
+    tmp_path: Path, calls: tuple[Reply, ...], limit: int, asked: str, sent: int
 ) -> None:
-    """Covers S1-43."""
+    """Covers S1-43. The user does not raise it, for the turn or for its step."""
     found = listed(("file_ops.find_files", {"glob": "*"})).model_copy(update={"repeat": True})
     replies = {"main": (*calls, *TALK), "plan": (planned("first"),), "tasks": (found,)}
-    script = Script(replies=replies)
     environ = {"DUCKFLOW_EXECUTION__MAX_MODEL_CALLS": str(limit)}
-    async with session(tmp_path, script, mode="trusted", headless=True, environ=environ) as running:
-        await running.turn("notes please")
+    async with session(tmp_path, Script(replies=replies), environ=environ) as running:
+        await running.engine.send("notes please")
+        if len(calls) > 1:
+            await answer(running, CardKind.PLAN, "run_steps")
+        await answer(running, CardKind.BUDGET, "accept_result")
+        await running.ended()
+        assert len(running.server.of(asked)) == sent
         told = running.results()[-1].result
         assert told.outcome is Outcome.STOPPED
         assert "limit of calls to models was reached" in told.text
@@ -709,7 +720,6 @@ async def test_a_plan_that_cannot_be_is_sent_back_with_the_reason(
     ("lists", "cause"),
     [
         (BAD, "No usable list of tasks"),
-        ((listed(),) * 3, "No usable list of tasks"),
         ((listed(READ), *BAD), "gone.txt"),  # what went wrong, not that no other list came
         (
             (
@@ -767,6 +777,7 @@ async def test_behind_a_no_the_other_calls_of_a_step_are_skipped(tmp_path: Path)
             "main": (PROPOSE, *TALK),
             "plan": (planned("first"),),
             "task": (decision("", write("a.txt"), write("b.txt")), done("As you like.")),
+            "report": (FAILED,),
         }
     )
     async with session(tmp_path, replies) as running:
