@@ -245,7 +245,7 @@ def test_a_long_log_keeps_its_newest_entries_under_their_numbers() -> None:
 
 
 def test_a_report_without_a_log_says_so_and_has_the_counts_of_the_app() -> None:
-    """Covers S2-20."""
+    """Covers S2-20, S3-15."""
     state = working_talk().state
     step = step_of(PLAN, READING)
     text = asked(report_question(state, PLAN, step, [], COUNTS))

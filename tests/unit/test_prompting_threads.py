@@ -142,6 +142,20 @@ def crowded(talk: Talk) -> None:
         talk.came(call, "z = 3\n" * 5_000, step_id=WRITING)
 
 
+def test_beside_the_work_a_result_is_cut_to_200_characters_and_its_reason_is_whole() -> None:
+    """Covers S3-15."""
+    talk = working_talk()
+    (call,) = talk.act("big.txt", step_id=WRITING)
+    talk.came(call, "0123456789" * 500_000, step_id=WRITING)
+    talk.user("What did it read?", aside=True)
+    line = next(line for line in of_aside(talk).tail.splitlines() if '(path: "big.txt")' in line)
+    shown = re.fullmatch(
+        r'- files\.look\(path: "big\.txt"\) -> \[ok\] (\S+) \(see big\.txt\)', line
+    )
+    assert shown is not None
+    assert len(shown.group(1)) == 200
+
+
 @CODECS
 def test_a_request_of_a_step_begins_with_the_one_before_it(encode: Encode) -> None:
     talk = working_talk()
