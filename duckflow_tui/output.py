@@ -1,6 +1,6 @@
-"""Standard streams that never raise for a character, and never wait for ever for a reader.
+"""Standard streams that write any character and give up on a reader that stopped reading.
 
-Imported before the first frame, so that it needs nothing that Python has not loaded by itself.
+Imported at every start, so it imports only modules that Python has already loaded.
 """
 
 from __future__ import annotations
@@ -16,45 +16,45 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Final, TextIO
 
-PATIENCE_S: Final = 2.5  # seconds without a byte read, after which a reader is given up
-_SLICE_S: Final = 0.1  # seconds of waiting between two looks at the patience
-_PIECE: Final = 4096  # bytes that fit whole into a pipe that takes any at all (PIPE_BUF)
+PATIENCE_S: Final = 2.5  # seconds without progress after which a reader is given up
+_POLL_S: Final = 0.1  # seconds of one wait
+_CHUNK: Final = 4096  # bytes (PIPE_BUF): a pipe that is ready takes that many without blocking
 
 _patience: float | None = PATIENCE_S
-_lost: OSError | None = None
+_output_error: OSError | None = None
 
 
 def guard_streams() -> None:
-    """Put guarded streams in the place of standard input, output and error.
+    """Replace standard input, output and error by guarded streams.
 
     A character that the encoding lacks is written as an escape. Standard output raises OSError
     once when it cannot be written, or nobody reads it for ``PATIENCE_S``, and is dropped from then
     on; standard error is dropped without an error. A stream that was closed from the start is
-    opened, so that no file of the program gets its number; writing to it fails. A terminal is
-    written as it is: whoever stopped it goes on.
+    opened on the null device, so that no other file gets its number; writing to it fails. A
+    terminal is never given up, because its user may have stopped it and will let it go on.
     """
-    global _lost
-    _lost = None
+    global _output_error
+    _output_error = None
     set_patience(PATIENCE_S)
     if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # closed by the caller
-        sys.stdin = os.fdopen(_reserve(0), encoding="utf-8", closefd=False)
-    sys.stdout = _guarded(sys.stdout, 1)
-    sys.stderr = _guarded(sys.stderr, 2)
+        sys.stdin = os.fdopen(_open_null_at(0), encoding="utf-8", closefd=False)
+    sys.stdout = _guard(sys.stdout, 1)
+    sys.stderr = _guard(sys.stderr, 2)
 
 
 def set_patience(seconds: float | None) -> None:
-    """Set how long a reader may read nothing before it is given up; None waits for ever."""
+    """Set the seconds after which a stalled reader is given up; None waits for ever."""
     global _patience
     _patience = seconds
 
 
 def output_error() -> OSError | None:
-    """The error that standard output was lost by; None while it can be written."""
-    return _lost
+    """The error that made standard output unusable; None while it can be written."""
+    return _output_error
 
 
-def _reserve(number: int) -> int:
-    """Open a descriptor that was closed, so that it can be read (as empty) and not written."""
+def _open_null_at(number: int) -> int:
+    """Open the null device, for reading only, under the number of a closed descriptor."""
     opened = os.open(os.devnull, os.O_RDONLY)
     if opened != number:
         os.dup2(opened, number)
@@ -62,16 +62,16 @@ def _reserve(number: int) -> int:
     return number
 
 
-def _guarded(stream: TextIO | None, number: int) -> TextIO:
+def _guard(stream: TextIO | None, number: int) -> TextIO:
     if stream is None:
-        _reserve(number)
+        _open_null_at(number)
         return _text_stream(number, "utf-8", by_lines=True)
     wrapper: Any = stream
     try:
         is_ours = isinstance(wrapper, io.TextIOWrapper) and stream.fileno() == number
     except OSError:
         is_ours = False
-    if not is_ours:  # somebody who calls the program put their own there
+    if not is_ours:  # a stream that the calling code installed
         return stream
     if stream.isatty():
         wrapper.reconfigure(errors="backslashreplace")
@@ -87,7 +87,7 @@ def _text_stream(number: int, encoding: str, *, by_lines: bool) -> TextIO:
 
 
 class _Descriptor(io.RawIOBase):
-    """Standard output or error as bytes; waits for its reader as long as the patience lasts."""
+    """Standard output or error as bytes; a write fails when its reader stalls for too long."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -104,29 +104,31 @@ class _Descriptor(io.RawIOBase):
         return True
 
     def write(self, data: Any, /) -> int:
-        global _lost
+        global _output_error
         view = memoryview(data)
         if self._is_lost:
             return view.nbytes
         try:
-            return self._write_piece(view[:_PIECE])
+            return self._write_chunk(view[:_CHUNK])
         except OSError as error:
             self._is_lost = True
             if self._number != 1:
                 return view.nbytes
-            _lost = error
+            _output_error = error
             raise
 
-    def _write_piece(self, piece: memoryview) -> int:
+    def _write_chunk(self, chunk: memoryview) -> int:
         poll = select.poll()
         poll.register(self._number, select.POLLOUT)
         waited_s = 0.0
         while True:
-            if poll.poll(_SLICE_S * 1000):
+            if poll.poll(_POLL_S * 1000):
                 try:
-                    return os.write(self._number, piece)
-                except BlockingIOError:  # the caller set it so, and a part of the piece has room
-                    time.sleep(_SLICE_S)
-            waited_s = 0.0 if _patience is None else waited_s + _SLICE_S
+                    return os.write(self._number, chunk)
+                except (
+                    BlockingIOError
+                ):  # the descriptor is non-blocking, and the chunk does not fit
+                    time.sleep(_POLL_S)
+            waited_s = 0.0 if _patience is None else waited_s + _POLL_S
             if _patience is not None and waited_s >= _patience:
                 raise TimeoutError(errno.ETIMEDOUT, "nobody reads it")

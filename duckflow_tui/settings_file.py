@@ -12,9 +12,9 @@ from duckflow_tui.places import Places
 from duckflow_tui.settings import Say, load
 from duckflow_tui.state.base import one_line
 
-#: Settings of ``[ui]`` that a flag of the command line sets, too.
+#: Settings of ``[ui]`` that can also be set by a command-line flag, with that flag.
 FLAGS: Final = {"language": "--lang", "theme": "--theme"}
-LOCK_S: Final = 1.0  # seconds that a choice waits for another program of ours
+LOCK_S: Final = 1.0  # seconds to wait for another instance that is writing
 
 
 def keep_choice(
@@ -28,9 +28,9 @@ def keep_choice(
 ) -> str:
     """Write ``name = value`` into ``[ui]`` of the user's settings, so that the next start has it.
 
-    Returns a sentence for the user where that start may have another value: an environment variable
-    sets it, the file cannot be read or written, or ``by_flag``: a flag set it at this start, and
-    does so whenever it is given. Empty otherwise. A file that cannot be read stays as it is.
+    Returns a sentence for the user if the next start may not use the value, else an empty string:
+    an environment variable overrides it, the file cannot be read or written, or a command-line flag
+    set it at this start (``by_flag``). A file that cannot be read is left unchanged.
     """
     loaded, path = load(places, environ), places.settings_file
     for problem in loaded.problems:

@@ -1,4 +1,4 @@
-"""Pause, resume, redirect: how the user steers a running turn, at its safe points."""
+"""Pausing, resuming and redirecting a running turn; also the phase while the user is asked."""
 
 from __future__ import annotations
 
@@ -40,30 +40,30 @@ if TYPE_CHECKING:
     from duckflow_tui.state.store import Record, Store
 
 
-FAILED: Final = frozenset({Outcome.ERROR, Outcome.INVALID})  # a call that ended so is an error
+FAILED: Final = frozenset({Outcome.ERROR, Outcome.INVALID})  # outcomes that count as an error
 
 
 class ReplyStopped(Exception):
-    """The user paused the work while a model replied; the request was ended."""
+    """Raised when the user paused while a model replied; the request was cancelled."""
 
 
 @asynccontextmanager
 async def ended_by_pause(store: Store) -> AsyncGenerator[None]:
-    """Ends what is awaited inside as soon as the user pauses the work; raises ReplyStopped then."""
+    """Cancel the body of the context when the user pauses the work, and raise ReplyStopped."""
     loop = asyncio.get_running_loop()
 
     def hear(_state: AgentState, record: Record) -> None:
         if isinstance(record.event, PauseRequested):
-            forget()
+            unwatch()
             scope.reschedule(loop.time())
 
-    scope, forget = asyncio.timeout(None), store.watch(hear)
+    scope, unwatch = asyncio.timeout(None), store.watch(hear)
     try:
         async with scope:
             try:
                 yield
             finally:
-                forget()
+                unwatch()
     except TimeoutError:
         if not scope.expired():
             raise
@@ -71,8 +71,8 @@ async def ended_by_pause(store: Store) -> AsyncGenerator[None]:
 
 
 async def wait_while_paused(store: Store) -> None:
-    """Returns at once, or after the user resumes a turn that is to pause. Nothing is half done
-    where it is called.
+    """Wait until the user resumes a paused turn; returns at once if it is not paused. Call it only
+    where no effect is half done.
     """
     turn = store.state.turn
     if turn is None or turn.pause == "running":
@@ -83,56 +83,56 @@ async def wait_while_paused(store: Store) -> None:
         if isinstance(record.event, TurnResumed):
             resumed.set()
 
-    forget = store.watch(hear)
+    unwatch = store.watch(hear)
     try:
         await store.commit(TurnPaused(at=store.clock.now()))
         await resumed.wait()
     finally:
-        forget()
+        unwatch()
 
 
 class TurnControl:
-    """How the user steers one turn. Whether it is paused stands in ``state.turn.pause`` alone."""
+    """Steers one turn for the user. Whether it is paused is stored only in ``state.turn.pause``."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.turn_pace: PaceKeeper | None = None
         self.step_pace: PaceKeeper | None = None  # of the step that runs
-        # Which the user chose in a step, or what was due there and nobody decided.
+        # How the turn ends: chosen by the user in a step, or due there with nobody to ask.
         self.turn_end: tuple[TurnOutcome, Status, Reason | None] | None = None
         self.redirected: QueuedMessage | None = None  # waits to be taken up at the next decision
 
     @property
     def pace(self) -> PaceKeeper | None:
-        """Of what is being worked on: the step that runs, or the turn."""
+        """The pace of the running step, else of the turn."""
         return self.step_pace or self.turn_pace
 
     def pause(self) -> None:
-        """End the reply that arrives, and halt the turn at its next safe point."""
+        """Stop the reply that is arriving, and pause the turn at its next safe point."""
         turn = self._store.state.turn
         if turn is not None and turn.pause == "running":
             self._store.dispatch(PauseRequested())
 
     def resume(self) -> None:
-        """Let the turn go on, or take back a pause that has not taken hold."""
+        """Continue the turn, or cancel a pause that has not taken effect."""
         turn = self._store.state.turn
         if turn is not None and turn.pause != "running":
             self._store.dispatch(TurnResumed(at=self._store.clock.now()))
 
     def redirect(self, message: QueuedMessage) -> None:
-        """Go on with something new to say: actions not yet begun are skipped."""
+        """Continue the turn with a new message; actions not yet begun are skipped."""
         self.redirected = message
         self.resume()
 
     async def safe_point(self) -> None:
-        """Where nothing is half done: returns at once, or after the user resumes."""
+        """Wait here while the turn is paused; called where no effect is half done."""
         await wait_while_paused(self._store)
 
 
 class PhaseKeeper:
-    """Watches the Store: a high-risk gate and a plan wait in AWAITING_APPROVAL (S4-42, S4-46…49),
-    any other gate or card requires the user (S4-29), a failed operation is an ERROR until the
-    next decision (S4-53).
+    """Derives phase and status from events of the Store. A high-risk gate or a plan waits in
+    AWAITING_APPROVAL (S4-42, S4-46…49); any other gate or card sets REQUIRES_USER_INPUT (S4-29); a
+    failed operation sets ERROR until the next decision (S4-53).
     """
 
     def __init__(self, store: Store, machine: PhaseMachine) -> None:
@@ -144,8 +144,8 @@ class PhaseKeeper:
             objective = state.objective
             turned = isinstance(record.event, ChangesUndone | ChangesRedone)
             if turned and objective and objective.reopened:
-                self._machine.reset()  # what was done is so no more
-            return  # an answer beside work that has ended moves nothing
+                self._machine.reset()  # undo or redo changed the finished work
+            return  # an answer after the turn changes no phase
         match record.event:
             case GateOpened(gate=gate):
                 if gate.impact.risk.rank >= Risk.HIGH.rank or "for_user" in gate.impact.reasons:
@@ -154,7 +154,7 @@ class PhaseKeeper:
                     self._machine.set_status(Status.REQUIRES_USER_INPUT)
             case GateAnswered(answer=answer) if not state.gates:
                 if state.phase is not Phase.AWAITING_APPROVAL:
-                    self._goes_on(state)
+                    self._resume_status(state)
                 elif answer.approves:
                     self._machine.move(Phase.EXECUTION, Trigger.GATE_APPROVED)
                 else:
@@ -173,13 +173,13 @@ class PhaseKeeper:
                 self._machine.move(Phase.PLANNING, Trigger.GATE_REFUSED)
             case WorkStarted(work=work) if work.plan_id:
                 self._machine.move(Phase.EXECUTION, Trigger.GATE_APPROVED)
-            case CardAnswered(answer=answer) if _was_question(state):
+            case CardAnswered(answer=answer) if _was_approval_question(state):
                 if answer.action == REJECT.action:
                     self._machine.move(Phase.PLANNING, Trigger.GATE_REFUSED)
                 else:
                     self._machine.move(Phase.EXECUTION, Trigger.GATE_APPROVED)
             case CardAnswered() | CardWithdrawn(reason="stopped"):
-                self._goes_on(state)
+                self._resume_status(state)
             case OperationFinished(message=message):
                 if message.result.outcome in FAILED:
                     status, detail = Status.ERROR, message.result.text[:200]
@@ -193,14 +193,14 @@ class PhaseKeeper:
             case _:
                 pass
 
-    def _goes_on(self, state: AgentState) -> None:
-        """The status after an answer; another question may still be open."""
+    def _resume_status(self, state: AgentState) -> None:
+        """Set IN_PROGRESS after an answer, unless another question is open."""
         if not state.work_waits and state.phase is not Phase.AWAITING_APPROVAL:
             self._machine.set_status(Status.IN_PROGRESS)
 
 
 def _failed_twice(state: AgentState) -> bool:
-    """Whether the newest two calls of the model in the conversation failed."""
+    """Whether the model's last two calls in the conversation failed."""
     calls = (
         m
         for m in reversed(state.messages)
@@ -210,8 +210,8 @@ def _failed_twice(state: AgentState) -> bool:
     return len(newest) == 2 and all(m.result.outcome in FAILED for m in newest)
 
 
-def _was_question(state: AgentState) -> bool:
-    """Whether the newest answer is to a question of the model that waited for approval."""
+def _was_approval_question(state: AgentState) -> bool:
+    """Whether the newest message answers a question of the model that awaited approval."""
     newest = state.messages[-1]
     asked = isinstance(newest, CardMessage) and newest.card.kind is CardKind.QUESTION
     return asked and state.phase is Phase.AWAITING_APPROVAL

@@ -1,6 +1,6 @@
-"""The facts that a request is judged by: each with a short id, in the order in which they matter.
+"""Collects the facts by which a judge scores a request: recorded events, each with a short id.
 
-Nothing here weighs them. A fact is a piece of what happened, as it was recorded.
+The most telling kinds come first. Nothing here judges them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LETTERS: Final[Mapping[FactKind, str]] = {
     "reply": "P",
     "user": "U",
 }
-#: Of which kind the evidence is that a fact becomes on the screen.
+#: The kind of evidence as which a fact is shown on the screen.
 _SHOWN_AS: Final[Mapping[FactKind, Literal["diff", "command", "file", "reply", "user"]]] = {
     "change": "diff",
     "run": "command",
@@ -43,23 +43,31 @@ _SHOWN_AS: Final[Mapping[FactKind, Literal["diff", "command", "file", "reply", "
     "user": "user",
 }
 
-_MOST: Final = 60_000  # characters of all facts together
-_CHANGE: Final = 4_000  # characters of one hunk
-_RUN: Final = 1_500  # characters, the last ones of an output
-_READ: Final = 1_500  # characters of an excerpt
-_REPLY: Final = 1_200  # characters of a paragraph
-_SAID: Final = 500
-_EVIDENCE: Final = 600  # characters of a fact that are kept with a requirement
-_OF_PLANS: Final = ("plan_tool.", "task_loop.", "task_tool.")  # their reports show nothing
+_MAX_TOTAL: Final = 60_000  # characters of all facts together
+_MAX_HUNK: Final = 4_000  # characters of one hunk
+_MAX_OUTPUT: Final = 1_500  # characters from the end of an output
+_MAX_EXCERPT: Final = 1_500  # characters of an excerpt
+_MAX_PARAGRAPH: Final = 1_200  # characters of a paragraph
+_MAX_USER_WORDS: Final = 500
+_MAX_EVIDENCE: Final = 600  # characters of a fact stored with a requirement
+_PLAN_OPERATIONS: Final = (
+    "plan_tool.",
+    "task_loop.",
+    "task_tool.",
+)  # prefixes of operations whose results prove nothing
 
 _REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED)
-_ID: Final = re.compile(r"(?<![A-Za-z0-9])([CRKSPU])[-_ ]?(\d{1,3})(?![A-Za-z0-9])", re.IGNORECASE)
-_ENTRY: Final = re.compile(r"^\W*(?:entry|log|fact|line)?\s*#?(\d{1,3})\W*(?::|$)", re.IGNORECASE)
+_FACT_ID: Final = re.compile(
+    r"(?<![A-Za-z0-9])([CRKSPU])[-_ ]?(\d{1,3})(?![A-Za-z0-9])", re.IGNORECASE
+)
+_ENTRY_NUMBER: Final = re.compile(
+    r"^\W*(?:entry|log|fact|line)?\s*#?(\d{1,3})\W*(?::|$)", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One thing that happened. ``ok``: whether it went well, None where that cannot be said;
+    """One recorded event. ``ok``: whether it went well, None where that does not apply;
     ``suite``: it is a run of the project's tests; ``current``: no file was changed after it.
     """
 
@@ -74,7 +82,7 @@ class Fact:
     exit_code: int | None = None
     suite: bool = False
     current: bool = True
-    requirement: str = ""  # of which it is the check, by id
+    requirement: str = ""  # id of the requirement that this checks
 
     @property
     def is_red_suite(self) -> bool:
@@ -82,11 +90,11 @@ class Fact:
         return self.suite and self.current and self.ok is False
 
     def evidence(self, *, supports: bool) -> Evidence:
-        """The fact as it stands beside a requirement."""
+        """The fact as evidence stored with a requirement; ``supports``: it speaks for it."""
         command = self.exit_code is not None
         return Evidence(
             kind="command" if command else _SHOWN_AS[self.kind],
-            text=_end_of(self.text, _EVIDENCE) if command else self.text[:_EVIDENCE],
+            text=_keep_end(self.text, _MAX_EVIDENCE) if command else self.text[:_MAX_EVIDENCE],
             source=self.source or self.title,
             supports=supports,
             exit_code=self.exit_code,
@@ -104,10 +112,11 @@ def collect_facts(
     specs: Sequence[OperationSpec],
     findings: Mapping[str, Finding] | None = None,
 ) -> list[Fact]:
-    """The facts of the work on a request, the most telling kinds first.
+    """Collect the facts of the work on a request, the most telling kinds first.
 
     ``net_change``: the difference of the files as ``tools.results.net_change`` writes it;
-    ``reply``: all that the user was told; ``findings``: what checks showed, by requirement.
+    ``reply``: all replies to the user on the request; ``findings``: results of checks by
+    requirement.
     """
     calls = [
         m
@@ -115,12 +124,12 @@ def collect_facts(
         if isinstance(m, OperationMessage) and m.at >= objective.created_at
     ]
     facts = [
-        *_changes(net_change),
-        *_runs(calls, specs),
-        *_checks(objective.extracted_requirements, findings or {}, calls),
-        *_reads(calls, specs, whole=not net_change),
-        *_paragraphs(reply),
-        *_user_words(state, objective),
+        *_collect_changes(net_change),
+        *_collect_runs(calls, specs),
+        *_collect_checks(objective.extracted_requirements, findings or {}, calls),
+        *_collect_reads(calls, specs, whole=not net_change),
+        *_collect_paragraphs(reply),
+        *_collect_user_words(state, objective),
     ]
     numbers: dict[str, int] = {}
     named: list[Fact] = []
@@ -128,11 +137,11 @@ def collect_facts(
         letter = _LETTERS[fact.kind]
         numbers[letter] = numbers.get(letter, 0) + 1
         named.append(replace(fact, id=f"{letter}{numbers[letter]}"))
-    return _bounded(named)
+    return _limit_total(named)
 
 
 def facts_text(facts: Sequence[Fact]) -> str:
-    """The facts as a judge reads them: id and title on a line, what was seen below it."""
+    """The facts as text for the judge: id and title on one line, the text indented below."""
     shown: list[str] = []
     for fact in facts:
         shown.append(f"{fact.id} {fact.title}")
@@ -141,16 +150,16 @@ def facts_text(facts: Sequence[Fact]) -> str:
 
 
 def resolve_reference(reference: str, facts: Sequence[Fact]) -> list[Fact]:
-    """The facts that a judge's reference names: by ids, wherever they stand in it, by a path, a
-    command or a quotation of what a fact says. Empty where it leads nowhere.
+    """Find the facts that a judge's reference names: by ids anywhere in it, else by the number in
+    the list, a path, a command, a quotation or a kind. Empty where none is found.
     """
     by_id = {fact.id: fact for fact in facts}
-    found = [by_id[f"{m[1].upper()}{m[2]}"] for m in _ID.finditer(reference)
+    found = [by_id[f"{m[1].upper()}{m[2]}"] for m in _FACT_ID.finditer(reference)
              if f"{m[1].upper()}{m[2]}" in by_id]  # fmt: skip
     if found:
         return found
     words = reference.strip().strip("\"'`“”「」『』«»*[]() ")
-    if number := _ENTRY.match(words):  # an entry of the list, counted
+    if number := _ENTRY_NUMBER.match(words):  # position in the list of facts, from 1
         at = int(number[1])
         if 0 < at <= len(facts):
             return [facts[at - 1]]
@@ -160,9 +169,9 @@ def resolve_reference(reference: str, facts: Sequence[Fact]) -> list[Fact]:
             return [fact]
         if where and fact.source.endswith(f"/{where}"):
             return [fact]
-    plain = _plain(words)
+    plain = _normalize(words)
     for fact in facts if plain else ():
-        if plain in _plain(f"{fact.title}\n{fact.text}"):
+        if plain in _normalize(f"{fact.title}\n{fact.text}"):
             return [fact]
     named = words.casefold().rstrip("s.:")
     letter = {"reply": "P", "answer": "P", "返答": "P", "回答": "P", "changes": "C", "change": "C",
@@ -171,16 +180,16 @@ def resolve_reference(reference: str, facts: Sequence[Fact]) -> list[Fact]:
     return [fact for fact in facts if kind and fact.id.startswith(kind)][:1]
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     return "".join(text.split()).casefold()
 
 
-def _end_of(text: str, most: int) -> str:
+def _keep_end(text: str, most: int) -> str:
     return text if len(text) <= most else f"{ELLIPSIS}\n{text[-most:]}"
 
 
-def _changes(net_change: str) -> list[Fact]:
-    """A fact for each hunk, and one for each file of which no lines can be shown."""
+def _collect_changes(net_change: str) -> list[Fact]:
+    """A fact for each hunk, and one for each changed file without hunks."""
     heads, *hunks = f"\n{net_change}".split("\n@@ ")
     found: list[Fact] = []
     hunk_paths = {hunk.partition(" ")[0] for hunk in hunks}
@@ -194,18 +203,18 @@ def _changes(net_change: str) -> list[Fact]:
         path, _, rest = head.partition(" ")
         number, _, heading = rest.partition(" ")
         title = f"{path} line {number} {heading}".strip()
-        found.append(Fact("", "change", title, lines[:_CHANGE], source=path))
+        found.append(Fact("", "change", title, lines[:_MAX_HUNK], source=path))
     return found
 
 
-def _runs(calls: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> list[Fact]:
-    """What was run, newest last; of the same call only the newest, as it superseded the others."""
+def _collect_runs(calls: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> list[Fact]:
+    """Facts of commands and other effects, newest last; of equal calls only the newest."""
     effects = {spec.name: spec.effect for spec in specs}
     found: dict[str, Fact] = {}
     last_change = max((n for n, m in enumerate(calls) if _changes_files(m)), default=-1)
     for number, message in enumerate(calls):
         reads = effects.get(message.operation) is Effect.READ
-        if reads or message.for_requirement or message.operation.startswith(_OF_PLANS):
+        if reads or message.for_requirement or message.operation.startswith(_PLAN_OPERATIONS):
             continue
         result = message.result
         if result.changes and message.operation != RUN:
@@ -226,7 +235,7 @@ def _runs(calls: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> 
             "",
             "run",
             f"{by}{one_line(title, 300)} -> {end}{age}",
-            _end_of(result.text.strip(), _RUN),
+            _keep_end(result.text.strip(), _MAX_OUTPUT),
             source=command or message.operation,
             call_id=message.call_id,
             at=message.at,
@@ -239,13 +248,13 @@ def _runs(calls: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> 
 
 
 def _changes_files(message: OperationMessage) -> bool:
-    """Whether a call changed files; what a run of tests leaves behind changes none of the work."""
+    """Whether a call changed files of the work; files that a run of tests wrote do not count."""
     command = str(message.args.get("command", ""))
     touched = message.result.touched and not TEST_SUITE.search(command)
     return bool(message.result.changes or touched)
 
 
-def _checks(
+def _collect_checks(
     items: Sequence[RequirementItem],
     findings: Mapping[str, Finding],
     calls: Sequence[OperationMessage],
@@ -275,11 +284,11 @@ def _checks(
     return found
 
 
-def _reads(
+def _collect_reads(
     calls: Sequence[OperationMessage], specs: Sequence[OperationSpec], *, whole: bool
 ) -> list[Fact]:
-    """What was read; with ``whole`` an excerpt of it, where no file was changed and so the words
-    of the reply are the work.
+    """Facts of reading calls; ``whole`` adds excerpts, for a request without changed files, whose
+    reply is judged by them.
     """
     reads = {spec.name for spec in specs if spec.effect is Effect.READ}
     found: dict[str, Fact] = {}
@@ -298,7 +307,7 @@ def _reads(
             "",
             "read",
             one_line(call(message.operation, message.args), 300) + end,
-            text[:_READ] if whole and went_well else "",
+            text[:_MAX_EXCERPT] if whole and went_well else "",
             source=str(message.args.get("path", "")),
             call_id=message.call_id,
             at=message.at,
@@ -307,20 +316,23 @@ def _reads(
     return list(found.values())
 
 
-def _paragraphs(reply: str) -> list[Fact]:
+def _collect_paragraphs(reply: str) -> list[Fact]:
     parts = [part.strip() for part in re.split(r"\n\s*\n", reply) if part.strip()]
     return [
-        Fact("", "reply", "the reply to the user says:", _end_of(part, _REPLY)) for part in parts
+        Fact("", "reply", "the reply to the user says:", _keep_end(part, _MAX_PARAGRAPH))
+        for part in parts
     ]
 
 
-def _user_words(state: AgentState, objective: TaskObjective) -> list[Fact]:
-    """What the user said and decided since the request, oldest first."""
+def _collect_user_words(state: AgentState, objective: TaskObjective) -> list[Fact]:
+    """Facts of the user's messages and decisions after the request, oldest first."""
     found: list[Fact] = []
 
     def add(title: str, text: str, at: float, call_id: str = "") -> None:
         found.append(
-            Fact("", "user", title, text.strip()[:_SAID], source="", call_id=call_id, at=at)
+            Fact(
+                "", "user", title, text.strip()[:_MAX_USER_WORDS], source="", call_id=call_id, at=at
+            )
         )
 
     for message in state.messages:
@@ -348,9 +360,9 @@ def _user_words(state: AgentState, objective: TaskObjective) -> list[Fact]:
     return found
 
 
-def _bounded(facts: list[Fact]) -> list[Fact]:
-    """The same with texts cut from the end of the list on, where all are too long together."""
-    left = _MOST
+def _limit_total(facts: list[Fact]) -> list[Fact]:
+    """Shorten the texts of the last facts until all together fit into ``_MAX_TOTAL``."""
+    left = _MAX_TOTAL
     kept: list[Fact] = []
     for fact in facts:
         room = max(left - len(fact.title), 0)

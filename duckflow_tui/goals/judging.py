@@ -1,8 +1,8 @@
-"""From the judge's word and the facts to one judgement of a request.
+"""Combines a judge's evaluation with the facts into one judgement of a request.
 
-Scores count as the judge gives them. The app adds two rules of its own: a check that the user wrote
-decides, and a red run of the project's tests, or a red check of a requirement that the judge
-scores as met, has to be answered.
+The judge's scores are used as they are, with two rules: a check written by the user overrides the
+score of its requirement; and the judge has to explain a failed run of the project's tests, or a
+failed check of a requirement that it scores as met.
 """
 
 from __future__ import annotations
@@ -29,20 +29,19 @@ if TYPE_CHECKING:
     from duckflow_tui.goals.checks import Finding
     from duckflow_tui.prompting.replies import SatisfactionReply
 
-WEIGHTS: Final = {1: 3, 2: 2, 3: 1}  # of a requirement in the mean, by its priority
+WEIGHTS: Final = {1: 3, 2: 2, 3: 1}  # weight of a requirement in the mean, by priority
 
-_LINE: Final = 500  # characters of a sentence of the judge
-_MOST_EVIDENCE: Final = 6  # facts that are kept with one requirement
-_NOT_RUN: Final = (126, 127)  # exit codes of a shell that found nothing to run
+_MAX_SENTENCE: Final = 500  # characters of a sentence of the judge
+_MAX_EVIDENCE: Final = 6  # facts stored with one requirement
+_COULD_NOT_RUN: Final = (126, 127)  # exit codes of a shell that could not run the command
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """How far a request is met. Tuples hold ids: of requirements whose check by the user decided
-    against the judge (``vetoes``), whose check by the model the judge holds to be wrong
-    (``wrong_checks``), whose check by the user could not be run (``unchecked``), that are met and
-    shown by no fact (``unproven``), and of red facts that the judge did not answer
-    (``unanswered``).
+    """How far a request is met. The tuples hold ids of requirements: ``vetoes``, where the user's
+    check overruled the judge; ``wrong_checks``, where the judge overruled the model's check;
+    ``unchecked``, where the user's check could not be run; ``unproven``, met without a fact that
+    shows it. ``unanswered`` holds ids of failed facts that the judge did not explain.
     """
 
     items: tuple[RequirementItem, ...]
@@ -61,11 +60,12 @@ def judge_requirements(
     evaluation: SatisfactionEvaluation | None,
     findings: Mapping[str, Finding],
 ) -> Judgement:
-    """The requirements that count, judged. Done: 0.80 in the mean, weighted 3, 2, 1 by priority,
-    and by the judge's word on the whole request, no P1 or P2 under 0.50 (S1-28, C14), every check
-    of the user's own shown, every red run of the project's tests and every red check answered.
+    """Judge the requirements that count (S1-28, C14). The score is their mean, weighted 3, 2, 1 by
+    priority; an overall score of the judge under 0.50 lowers it to that. The request is done with
+    0.80 or more, no P1 or P2 under 0.50, every check of the user run, and every failed run of the
+    project's tests and failed check explained by the judge.
 
-    ``evaluation`` is None where the user's own checks decided everything.
+    ``evaluation`` is None where the user's checks decide everything.
     """
     judged: list[RequirementItem] = []
     vetoes, wrong = list[str](), list[str]()
@@ -88,7 +88,7 @@ def judge_requirements(
         if level is None:
             judged.append(item)
             continue
-        evidence = _evidence_of(key, level, facts, evaluation, finding)
+        evidence = _collect_evidence(key, level, facts, evaluation, finding)
         if level >= DONE_FROM and not any(fact.supports for fact in evidence):
             unproven.append(key)
         state = RequirementState.PARTLY if level >= VETO_BELOW else RequirementState.REFUTED
@@ -96,18 +96,18 @@ def judge_requirements(
         fields = {"satisfaction_level": level, "state": state, "evidence": evidence}
         judged.append(item.replace(**fields, provisional=False))
     score = weighted(judged) if judged else 0.0
-    raised = any(key in vetoes and findings[key].outcome == "met" for key in findings)
-    whole = evaluation.overall_score if evaluation is not None and not raised else 1.0
+    is_raised_by_check = any(key in vetoes and findings[key].outcome == "met" for key in findings)
+    whole = evaluation.overall_score if evaluation is not None and not is_raised_by_check else 1.0
     if evaluation is not None and (not judged or whole < VETO_BELOW):
         score = min(score, evaluation.overall_score) if judged else evaluation.overall_score
     score = round(score, 6)
     unanswered = tuple(
-        fact.id for fact in facts if _is_red(fact, wrong) and not _explains(fact.id, evaluation)
+        fact.id for fact in facts if _is_red(fact, wrong) and not _is_explained(fact.id, evaluation)
     )
     passed_over = {fact.requirement for fact in facts if fact.id in unanswered}
     wrong = [key for key in wrong if key not in passed_over]
-    held = any(i.priority < 3 and i.satisfaction_level < VETO_BELOW for i in judged)
-    done = score >= DONE_FROM and not (held or unchecked or unanswered)
+    has_low_requirement = any(i.priority < 3 and i.satisfaction_level < VETO_BELOW for i in judged)
+    done = score >= DONE_FROM and not (has_low_requirement or unchecked or unanswered)
     return Judgement(
         tuple(judged), score, done, tuple(vetoes), tuple(wrong), tuple(unchecked), tuple(unproven),
         unanswered,
@@ -115,7 +115,7 @@ def judge_requirements(
 
 
 def weighted(items: Sequence[RequirementItem]) -> float:
-    """The mean level by priority; 0.0 of nothing."""
+    """The mean satisfaction level, weighted by priority; 0.0 without requirements."""
     total = levels = 0.0
     for item in items:
         total += WEIGHTS[item.priority]
@@ -126,18 +126,18 @@ def weighted(items: Sequence[RequirementItem]) -> float:
 def read_evaluation(
     reply: SatisfactionReply, items: Sequence[RequirementItem]
 ) -> SatisfactionEvaluation:
-    """The judge's word with scores and evidence under the ids of ``items``. A missing word on the
-    whole is the mean of the parts; of one requirement the whole is the part. Raises ValueError
-    where neither can be read.
+    """Convert the judge's reply, with scores and evidence by the ids of ``items``. A missing
+    overall score is the mean of the others; it also replaces the missing score of a single
+    requirement. Raises ValueError where there is no score at all.
     """
     scores: dict[str, float] = {}
     evidence: dict[str, tuple[str, ...]] = {}
     for key, score in reply.requirement_scores.items():
-        if (item := _requirement_of(key, items)) is not None:
+        if (item := _find_requirement(key, items)) is not None:
             scores.setdefault(item.requirement_id, score)
     for key, references in reply.evidence.items():
-        if (item := _requirement_of(key, items)) is not None:
-            evidence.setdefault(item.requirement_id, _lines(references))
+        if (item := _find_requirement(key, items)) is not None:
+            evidence.setdefault(item.requirement_id, _clean_sentences(references))
     whole = reply.overall_score
     if whole is not None and len(items) == 1:
         scores.setdefault(items[0].requirement_id, whole)
@@ -157,10 +157,10 @@ def read_evaluation(
         overall_score=whole,
         requirement_scores=scores,
         evidence=evidence,
-        missing_aspects=_lines(reply.missing_aspects),
+        missing_aspects=_clean_sentences(reply.missing_aspects),
         grade=reply.grade,
-        quality_assessment=one_line(reply.quality_assessment, _LINE),
-        suggestions=_lines(reply.suggestions),
+        quality_assessment=one_line(reply.quality_assessment, _MAX_SENTENCE),
+        suggestions=_clean_sentences(reply.suggestions),
         verdict=reply.verdict,
         completion_recommendation=reply.completion_recommendation,
     )
@@ -172,9 +172,9 @@ def open_points(
     evaluation: SatisfactionEvaluation,
     findings: Mapping[str, Finding],
 ) -> tuple[str, ...]:
-    """What a judge has to be asked about once more, in words for it: a score that is not there,
-    a good one that no fact shows, a red run of tests or a red check that it passes over, and a word
-    on the whole that contradicts the parts or the verdict.
+    """Points to ask the judge about once more, as sentences for it: a missing score, good scores
+    without any evidence, a failed run of tests or check that it does not explain, an overall score
+    that contradicts the others, and a verdict that contradicts the scores.
     """
     found: list[str] = []
     keys = [item.requirement_id for item in items if item.counts]
@@ -211,8 +211,8 @@ def open_points(
 def merge_evaluations(
     first: SatisfactionEvaluation, second: SatisfactionEvaluation, items: Sequence[RequirementItem]
 ) -> SatisfactionEvaluation:
-    """The answer to what the judge was asked once more, with what only the first one said. A
-    requirement that neither scored has the score of the whole.
+    """The judge's second answer, completed from the first. A requirement that neither scored gets
+    the overall score.
     """
     scores = {**first.requirement_scores, **second.requirement_scores}
     for item in items:
@@ -236,27 +236,27 @@ def missing_of(
     evaluation: SatisfactionEvaluation | None,
     findings: Mapping[str, Finding],
 ) -> tuple[MissingItem, ...]:
-    """What is concretely missing, the most important first: by the user's own checks, by red facts
-    that nobody answered, and by the judge.
+    """List what is missing, the most important first: from failed checks of the user, from failed
+    facts that the judge did not explain, and from the judge.
     """
     found: list[MissingItem] = []
     for item in judgement.items:
         finding = findings.get(item.requirement_id)
         if item.by_user and finding is not None and finding.outcome == "refuted":
-            words = one_line(f"{item.requirement} ({finding.words})", _LINE)
+            words = one_line(f"{item.requirement} ({finding.words})", _MAX_SENTENCE)
             found.append(MissingItem(what=words, priority=item.priority))
     for fact in facts:
         if fact.id in judgement.unanswered:
             end = one_line(" ".join(fact.text.split("\n")[-3:]), 300)
-            found.append(MissingItem(what=one_line(f"{fact.title}: {end}", _LINE)))
+            found.append(MissingItem(what=one_line(f"{fact.title}: {end}", _MAX_SENTENCE)))
     if evaluation is not None:
         found += [MissingItem(what=aspect) for aspect in evaluation.missing_aspects]
     return tuple(sorted(found, key=lambda entry: entry.priority))
 
 
 def rests_on(facts: Sequence[Fact]) -> Literal["tests", "runs", "nothing"]:
-    """What ran on the files as they are now: the project's tests with success, something else, or
-    nothing.
+    """The strongest kind of run on the current files: the project's tests, all passed; another
+    command or check; or nothing.
     """
     runs = [f for f in facts if f.kind in ("run", "check") and f.exit_code is not None]
     runs = [fact for fact in runs if fact.current]
@@ -265,14 +265,14 @@ def rests_on(facts: Sequence[Fact]) -> Literal["tests", "runs", "nothing"]:
     return "runs" if runs else "nothing"
 
 
-def _evidence_of(
+def _collect_evidence(
     key: str,
     level: float,
     facts: Sequence[Fact],
     evaluation: SatisfactionEvaluation | None,
     finding: Finding | None,
 ) -> tuple[Evidence, ...]:
-    """What the requirement's own check showed, and the facts that the judge names."""
+    """The evidence from the requirement's own check, then from the facts that the judge names."""
     found: dict[str, Evidence] = {}
     if finding is not None and finding.evidence is not None:
         found["check"] = finding.evidence
@@ -283,19 +283,19 @@ def _evidence_of(
             else:
                 supports = level >= VETO_BELOW and fact.ok is not False
                 found.setdefault(fact.id, fact.evidence(supports=supports))
-    return tuple(found.values())[:_MOST_EVIDENCE]
+    return tuple(found.values())[:_MAX_EVIDENCE]
 
 
 def _is_red(fact: Fact, wrong: Sequence[str]) -> bool:
-    """Whether a fact speaks against the work: a red run of the project's tests, or the red check
-    of one of the requirements ``wrong``, which the judge scores as met.
+    """Whether a fact speaks against the work: a failed run of the project's tests, or the failed
+    check of a requirement in ``wrong``, which the judge scores as met.
     """
-    ran = fact.exit_code not in _NOT_RUN
+    ran = fact.exit_code not in _COULD_NOT_RUN
     return fact.requirement in wrong or (fact.is_red_suite and ran)
 
 
-def _explains(fact_id: str, evaluation: SatisfactionEvaluation | None) -> bool:
-    """Whether the judge names the fact in a sentence; an id in a list gives no reason."""
+def _is_explained(fact_id: str, evaluation: SatisfactionEvaluation | None) -> bool:
+    """Whether the judge mentions the fact in a sentence; a bare id gives no reason."""
     if evaluation is None:
         return False
     texts = [*evaluation.missing_aspects, *evaluation.suggestions, evaluation.quality_assessment]
@@ -307,11 +307,11 @@ def _explains(fact_id: str, evaluation: SatisfactionEvaluation | None) -> bool:
     )
 
 
-def _requirement_of(key: str, items: Sequence[RequirementItem]) -> RequirementItem | None:
-    """The requirement that a judge's key means: its id in any case, its words, or its place."""
-    words = _plain(key)
+def _find_requirement(key: str, items: Sequence[RequirementItem]) -> RequirementItem | None:
+    """Find the requirement of a judge's key: an id in any case, the text, or a position from 1."""
+    words = _normalize(key)
     for item in items:
-        if words in (_plain(item.requirement_id), _plain(item.requirement)):
+        if words in (_normalize(item.requirement_id), _normalize(item.requirement)):
             return item
     if (
         place := re.fullmatch(r"\W*(?:r|req(?:uirement)?|要件)?[\s_#-]*(\d{1,3})\W*", words)
@@ -327,9 +327,9 @@ def _requirement_of(key: str, items: Sequence[RequirementItem]) -> RequirementIt
     return None
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     return " ".join(text.split()).strip(" .。\"'`").casefold()
 
 
-def _lines(texts: Sequence[str]) -> tuple[str, ...]:
-    return tuple(one_line(text, _LINE) for text in texts if text.strip())
+def _clean_sentences(texts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(one_line(text, _MAX_SENTENCE) for text in texts if text.strip())

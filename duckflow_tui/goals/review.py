@@ -1,4 +1,4 @@
-"""Done means met: the review of what the model calls done, and what follows (S1-1, S1-2, S1-23)."""
+"""Reviews work that the model calls done, and decides what follows (S1-1, S1-2, S1-23)."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from duckflow_tui.state.decision import TurnDecision
     from duckflow_tui.state.usage import Role
 
-_LINE: Final = 500  # characters of a sentence that is kept
-_REASON: Final = 200  # characters of what is shown of what nobody saw met
-_REQUEST: Final = 500  # characters of a request that is its own requirement
+_MAX_SENTENCE: Final = 500  # characters of one stored sentence
+_MAX_REASON: Final = 200  # characters of the unchecked requirements in a notice
+_MAX_REQUEST: Final = 500  # characters of a request used as its only requirement
 
 _DID_NOT_RUN: Final = (Outcome.DENIED, Outcome.SKIPPED, Outcome.INVALID)
 
@@ -73,7 +73,7 @@ ReviewEnd = Literal[
     "failed",  # it could not be judged, which was shown
 ]
 
-#: How a turn ends after such a review; one that is not named here is done.
+#: Outcome and status of a turn by the end of its review; any other end counts as done.
 OUTCOMES: Final[dict[ReviewEnd, tuple[TurnOutcome, Status]]] = {
     "answered": ("answered", Status.SUCCESS),
     "accepted": ("partial", Status.SUCCESS),
@@ -83,28 +83,28 @@ OUTCOMES: Final[dict[ReviewEnd, tuple[TurnOutcome, Status]]] = {
     "failed": ("partial", Status.ERROR),
 }
 
-#: After these nothing of the request is under way or asked any more, though it is not done.
+#: Ends after which work on the request stops without further questions, although it is not done.
 ENDS_WORK: Final = frozenset(OUTCOMES) - {"failed", "answered"}
 
 
 @dataclass(slots=True)
 class _Case:
-    """What an attempt is judged by."""
+    """The material by which one attempt is judged."""
 
-    asked: TaskObjective  # as it was when the judgement began
+    asked: TaskObjective  # the request as it was when the judgement began
     log: Sequence[OperationMessage]  # the model's calls in this turn
     calls: Sequence[OperationMessage]  # all calls since the request was made, the user's too
-    ran: bool  # whether one of the model's did
-    reply: str  # what the user was told on the request
-    last: bool  # no attempt follows it
-    changes: str = ""  # of files, from before the first to after the last
+    ran: bool  # whether an operation of the model ran
+    reply: str  # all replies to the user on the request
+    last: bool  # no further attempt may follow
+    changes: str = ""  # net change of files since the request
     findings: dict[str, Finding] = field(default_factory=dict[str, Finding])  # by requirement
     facts: list[Fact] = field(default_factory=list[Fact])
     evaluation: SatisfactionEvaluation | None = None  # None: the checks decided everything
 
 
 class Reviewer:
-    """Judges what the model calls done. One for a turn."""
+    """Judges work that the model calls done. One instance per turn."""
 
     def __init__(self, parts: TurnParts, keeper: PaceKeeper) -> None:
         self._parts = parts
@@ -112,7 +112,7 @@ class Reviewer:
         self._keeper = keeper
         self._attempts = Attempts(parts, keeper)
         self._checks = RequirementChecks(parts.store, parts.ids, parts.router)
-        self._understood = False  # what the turn's first decision says was taken
+        self._understood = False  # the requirements of the first decision were recorded
         self.newest: Review | None = None  # of this turn
 
     @property
@@ -121,21 +121,21 @@ class Reviewer:
         return self.newest.score if self.newest is not None else None
 
     def resume(self, decisions: Sequence[TurnDecision]) -> None:
-        """The turn goes on behind these decisions, which an earlier process took in."""
+        """Continue a turn whose first ``decisions`` were handled by an earlier process."""
         objective = self._store.state.objective
         known = objective is not None and bool(objective.extracted_requirements)
         self._understood = len(decisions) > 1 or bool(decisions and known)
 
     async def understand(self, decision: TurnDecision) -> None:
-        """Node 1 of an attempt: take what the turn's decisions say of the request (S1-24)."""
+        """Record the requirements of a decision: the first node of an attempt (S1-24)."""
         first, self._understood = not self._understood, True
         await take_requirements(self._parts, decision, first=first)
         if first:
             self._attempts.plan = first_plan(self._store.state)
 
     async def tick(self, ran: Sequence[OperationMessage]) -> None:
-        """Mark what the work's own commands and files show as met for now. What was so before the
-        work changed anything is not met by it.
+        """Provisionally mark requirements that the commands and files of the work show as met. A
+        state that held before the work changed anything does not count.
         """
         objective = self._store.state.objective
         if objective is None or not ran:
@@ -153,15 +153,15 @@ class Reviewer:
                     )
 
     async def review(self, log: Sequence[OperationMessage], reply: str, *, last: bool) -> ReviewEnd:
-        """Judge what the model calls done (S1-27…31). ``log``: its own calls in this turn, those
-        of checks left out; ``reply``: its last word to the user; ``last``: no attempt follows, as
-        something was denied or the user stopped the plan.
+        """Judge work that the model calls done (S1-27…31). ``log``: the model's calls in this turn,
+        without those of checks; ``reply``: its last reply to the user; ``last``: no further attempt
+        may follow, because something was denied or the user stopped the plan.
 
-        Judged is a request for which an operation ran or requirements stand. Completion goes
-        before the limit of attempts; a reply that cannot be read is never taken for a yes.
+        A request is judged if an operation ran for it or it has requirements. It may be done even
+        in the last attempt; an unreadable answer of the judge never counts as done.
         """
         _, objective = in_hand(self._store.state)
-        calls, said = self._since(objective)
+        calls, said = self._collect_since(objective)
         ran = [m for m in calls if not m.by_user and m.result.outcome not in _DID_NOT_RUN]
         if not (ran or objective.extracted_requirements):
             return "answered"
@@ -172,9 +172,9 @@ class Reviewer:
             return "skipped"
         if self._store.state.phase is Phase.EXECUTION:
             self._parts.machine.move(Phase.REVIEW, Trigger.DONE)
-        if not items:  # nobody split it: it is its own requirement
+        if not items:  # without requirements, the request itself is the only one
             texts = asked_on(self._store.state)
-            items = (new_requirement(objective, one_line("; ".join(texts), _REQUEST)),)
+            items = (new_requirement(objective, one_line("; ".join(texts), _MAX_REQUEST)),)
             await self._store.commit(
                 RequirementsFound(objective_id=objective.objective_id, items=items)
             )
@@ -196,7 +196,7 @@ class Reviewer:
             case.findings,
         )
         try:
-            case.evaluation = await self._evaluated(case)
+            case.evaluation = await self._evaluate(case)
         except LlmError as error:
             self._parts.notices.error("judging.not_judged", **because(error))
             return "failed"
@@ -206,17 +206,17 @@ class Reviewer:
         return await self._judge(case)
 
     async def ask_again(self, review: Review, report: SituationReport) -> ReviewEnd:
-        """The user was being asked this after that review when an earlier process ended."""
+        """Repeat the question that was open after ``review`` when an earlier process ended."""
         _, objective = in_hand(self._store.state)
         self.newest = review
-        log, _ = self._since(objective)
+        log, _ = self._collect_since(objective)
         return await self._attempts.ask_again(review, report, log)
 
     async def _judge(self, case: _Case) -> ReviewEnd:
         turn, before = in_hand(self._store.state)
-        items, findings, evaluation = _as_asked(case, before)
+        items, findings, evaluation = _drop_outdated(case, before)
         found = judge_requirements(items, case.facts, evaluation, findings)
-        refused = not found.done and (case.last or self._refused(case.log))
+        refused = not found.done and (case.last or self._is_refused(case.log))
         missing = MissingInfoAnalysis()
         follows = False
         if not found.done:
@@ -227,7 +227,7 @@ class Reviewer:
                 before, found.items
             )
             if follows and not missing.missing:
-                missing = await self._missing(case, found) or missing
+                missing = await self._ask_missing(case, found) or missing
                 follows = bool(missing.missing)
         review = Review(
             review_id=self._parts.ids("review"),
@@ -261,14 +261,14 @@ class Reviewer:
             return "refused"
         if found.unchecked:
             unseen = [r.requirement for r in items if r.requirement_id in review.unchecked]
-            what = one_line(", ".join(unseen), _REASON)
+            what = one_line(", ".join(unseen), _MAX_REASON)
             self._parts.notices.warn("judging.unproven", what=what)
             return "unchecked"
         return await self._attempts.go_on(review, missing, case.calls, case.changes)
 
     def _propose_other_judge(self) -> None:
-        """Say once in a session that a model of another family could judge, where the one that
-        works judges itself and such a model is set up.
+        """Suggest once per session a configured model of another family as the judge, if the
+        working model judges itself.
         """
         key, roles = "judging.other_judge", self._parts.models.service.roles
         main = roles.of("main")
@@ -280,16 +280,16 @@ class Reviewer:
         others: tuple[Role, ...] = ("strong", "creative", "fast")
         for role in others:
             other = roles.of(role)
-            if other is not None and _family(other.model) != _family(main.model):
+            if other is not None and _model_family(other.model) != _model_family(main.model):
                 self._parts.notices.say(key, model=other.model)
                 return
 
     # --- questions to a model ----------------------------------------------------------------
 
-    async def _evaluated(self, case: _Case) -> SatisfactionEvaluation | None:
-        """How far the requirements are met, by the evaluator (S1-8, S1-16); None where checks of
-        the user's own decided everything and something was changed, or no attempt follows and such
-        a check is red or nothing ran. What leaves open points is asked about once.
+    async def _evaluate(self, case: _Case) -> SatisfactionEvaluation | None:
+        """Ask the evaluator how far requirements are met (S1-8, S1-16), and once more about open
+        points. None where it need not be asked: files were changed and the user's checks decide
+        everything, or no attempt may follow and nothing ran or a user's check failed.
         """
         items = [item for item in case.asked.extracted_requirements if item.counts]
         outcomes = {key: finding.outcome for key, finding in case.findings.items()}
@@ -319,22 +319,22 @@ class Reviewer:
             self._parts.notices.warn("judging.not_asked_again", **because(error))
             return merge_evaluations(first, first, items)
 
-    async def _missing(self, case: _Case, found: Judgement) -> MissingInfoAnalysis | None:
-        """What is missing, the most important first, by the fast role (S1-9), asked where the
-        evaluator named nothing; None when it could not say, which is shown.
+    async def _ask_missing(self, case: _Case, found: Judgement) -> MissingInfoAnalysis | None:
+        """Ask the fast role what is missing, the most important first (S1-9), where the evaluator
+        named nothing; None, after a notice, where it could not answer.
         """
 
         def read(reply: MissingReply) -> MissingInfoAnalysis:
             lacks = [
-                MissingItem(what=one_line(entry.what, _LINE), priority=entry.priority)
+                MissingItem(what=one_line(entry.what, _MAX_SENTENCE), priority=entry.priority)
                 for entry in reply.missing
                 if entry.what.strip()
             ]
             return MissingInfoAnalysis(
                 missing=tuple(sorted(lacks, key=lambda item: item.priority)),
-                constraints=_sentences(reply.constraints),
-                suggested_improvements=_sentences(reply.suggested_improvements),
-                alternative_strategies=_sentences(reply.alternative_strategies),
+                constraints=_clean_sentences(reply.constraints),
+                suggested_improvements=_clean_sentences(reply.suggested_improvements),
+                alternative_strategies=_clean_sentences(reply.alternative_strategies),
             )
 
         facts = facts_text(case.facts)
@@ -347,10 +347,9 @@ class Reviewer:
 
     # --- reading the state -------------------------------------------------------------------
 
-    def _since(self, objective: TaskObjective) -> tuple[list[OperationMessage], str]:
-        """All calls since the request was made, the user's own included, the checks left out; and
-        what the user was told on it, the last word at the end: an answer may have been given
-        before the last one.
+    def _collect_since(self, objective: TaskObjective) -> tuple[list[OperationMessage], str]:
+        """All calls since the request, including the user's, without those of checks; and all
+        replies to the user, since the answer may stand before the last reply.
         """
         calls: list[OperationMessage] = []
         texts: dict[str, None] = {}
@@ -363,9 +362,9 @@ class Reviewer:
                 texts.setdefault(message.text.strip())
         return calls, "\n\n".join(filter(None, texts))
 
-    def _refused(self, log: Sequence[OperationMessage]) -> bool:
-        """Whether the user's answer to the last effect was no, to all of it or to a part, or their
-        own version: then nothing is tried unasked.
+    def _is_refused(self, log: Sequence[OperationMessage]) -> bool:
+        """Whether the user refused or rewrote the last effect, wholly or in part; no further
+        attempt then begins by itself.
         """
         specs = self._parts.router.registry.specs()
         acting = {spec.name for spec in specs if spec.has_side_effects}
@@ -383,17 +382,17 @@ class Reviewer:
         return rewritten or (answer is not None and bool(answer.left_out))
 
 
-def _family(model: str) -> str:
+def _model_family(model: str) -> str:
     """The family of a model by its name: ``qwen`` of ``Qwen/qwen3-coder:30b``."""
     name = model.rpartition("/")[2].casefold()
     return "".join(itertools.takewhile(str.isalpha, name))
 
 
-def _as_asked(
+def _drop_outdated(
     case: _Case, now: TaskObjective
 ) -> tuple[list[RequirementItem], dict[str, Finding], SatisfactionEvaluation | None]:
-    """The requirements that count, with the findings and the evaluation that still hold: what the
-    user added or rewrote meanwhile was not judged, it is open.
+    """The current requirements that count, and the findings and scores without those of
+    requirements that the user added or rewrote during the judgement.
     """
     items, findings, evaluation = list[RequirementItem](), dict(case.findings), case.evaluation
     for item in now.extracted_requirements:
@@ -409,5 +408,5 @@ def _as_asked(
     return items, findings, evaluation
 
 
-def _sentences(items: Sequence[str]) -> tuple[str, ...]:
-    return tuple(one_line(item, _LINE) for item in items if item.strip())
+def _clean_sentences(items: Sequence[str]) -> tuple[str, ...]:
+    return tuple(one_line(item, _MAX_SENTENCE) for item in items if item.strip())

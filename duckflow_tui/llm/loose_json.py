@@ -1,5 +1,5 @@
-"""The JSON object of an answer that is weighed and never run, as models write it by hand: with
-comments, in the notation of Python, in a fence, or several of which the first is meant.
+"""Lenient reading of a JSON object in a model's answer: with comments, with Python literals, in a
+code fence, or among several. Only for answers that are judged and never executed.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import Final
 from duckflow_tui.llm.strict_json import MOST_READ, NotStrict, find_object, parse_object
 from duckflow_tui.state.base import JsonObject
 
-_MOST_TRIED: Final = 100  # braces of one answer at which an object is looked for
+_MAX_ATTEMPTS: Final = 100  # opening braces of one answer that are tried
 
-#: A string in either quotes, a comment, a sign, a word or number, the space between.
+#: One token: a string in either quotes, a comment, punctuation, a word or number, or space.
 _TOKEN: Final = re.compile(
     r'"(?:[^"\\]++|\\.)*+"' + r"|'(?:[^'\\]++|\\.)*+'"
     r"|//[^\n]*|\#[^\n]*|/\*.*?\*/|[{}\[\],:()]|[^\s\"'{}\[\],:()#/]++|\s++|/",
     re.S,
 )
-_WORDS: Final = {"True": "true", "False": "false", "None": "null"}
-_PLAIN: Final = re.compile(r"true|false|null|-?\d.*|\.\d+")
-_TUPLES: Final = {"(": "[", ")": "]"}
+_PYTHON_LITERALS: Final = {"True": "true", "False": "false", "None": "null"}
+_JSON_SCALAR: Final = re.compile(r"true|false|null|-?\d.*|\.\d+")
+_TUPLE_BRACKETS: Final = {"(": "[", ")": "]"}
 
 
 def read_object(text: str, known: Iterable[str]) -> JsonObject:
-    """The first whole object of an answer that has one of the ``known`` fields, else the first.
+    """The first complete object of an answer that has one of the ``known`` fields, else the first.
 
-    An object in strict JSON goes first. Raises NotStrict where none is whole, with what is wrong
-    with the strict reading, and for an answer over 1,000,000 characters.
+    Strict JSON is preferred. Raises NotStrict, with the error of the strict reading, where no
+    object is complete or the answer has more than 1,000,000 characters.
     """
     names = frozenset(known)
     try:
@@ -40,11 +40,11 @@ def read_object(text: str, known: Iterable[str]) -> JsonObject:
         raise wrong
     first: JsonObject | None = None
     at = tried = 0
-    while (at := text.find("{", at)) >= 0 and tried < _MOST_TRIED:
+    while (at := text.find("{", at)) >= 0 and tried < _MAX_ATTEMPTS:
         tried += 1
-        written, end = _as_json(text, at)
+        written, end = _convert_object(text, at)
         if not end:
-            break  # it is cut off: what it holds inside is never taken for the whole
+            break  # cut off: an inner object must not be taken for the whole
         try:
             found = parse_object(written)
         except NotStrict:
@@ -58,9 +58,9 @@ def read_object(text: str, known: Iterable[str]) -> JsonObject:
     return first
 
 
-def _as_json(text: str, start: int) -> tuple[str, int]:
-    """The object that begins at ``start`` in the notation of JSON, and where it ends; empty where
-    it has no end.
+def _convert_object(text: str, start: int) -> tuple[str, int]:
+    """Rewrite the object that begins at ``start`` as JSON; returns it and its end offset, or an
+    empty string and 0 where the object is not closed.
     """
     parts: list[str] = []
     depth, at = 0, start
@@ -68,7 +68,7 @@ def _as_json(text: str, start: int) -> tuple[str, int]:
         piece, at = token.group(), token.end()
         if piece.startswith(("//", "#", "/*")) or piece.isspace():
             continue
-        piece = _TUPLES.get(piece, piece)
+        piece = _TUPLE_BRACKETS.get(piece, piece)
         if piece in "{[":
             depth += 1
         elif piece in "}]":
@@ -76,16 +76,16 @@ def _as_json(text: str, start: int) -> tuple[str, int]:
             if parts and parts[-1] == ",":
                 parts.pop()
         elif piece[0] == "'":
-            piece = _quoted(piece)
+            piece = _requote(piece)
         elif piece not in ",:" and piece[0] != '"':
-            piece = _WORDS.get(piece, piece)
-            piece = piece if _PLAIN.fullmatch(piece) else json.dumps(piece)
+            piece = _PYTHON_LITERALS.get(piece, piece)
+            piece = piece if _JSON_SCALAR.fullmatch(piece) else json.dumps(piece)
         parts.append(piece)
         if not depth:
             return "".join(parts), at
     return "", 0
 
 
-def _quoted(string: str) -> str:
-    """A string in single quotes, in double ones."""
+def _requote(string: str) -> str:
+    """Rewrite a single-quoted string with double quotes."""
     return '"' + string[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'

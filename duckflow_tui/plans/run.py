@@ -1,4 +1,4 @@
-"""One run of an approved plan: its steps as they become ready, until it is done or asks."""
+"""Runs an approved plan step by step, or a list of tasks, as a job beside the turn."""
 
 from __future__ import annotations
 
@@ -53,24 +53,26 @@ if TYPE_CHECKING:
 WorkEnd = Literal["completed", "failed", "waiting"]
 
 
-#: How a step stands that ended without being done; the user says what becomes of it.
+#: Status of a step that ended without being done; the user decides what becomes of it.
 NOT_DONE: Final = (WorkStatus.FAILED, WorkStatus.BLOCKED)
 
-_LEAD: Final = 16  # characters around a step's name that add nothing: "Go on: ", "Next, step 2: "
+_MAX_LEAD: Final = (
+    16  # characters around a step's name that add nothing: "Go on: ", "Next, step 2: "
+)
 
 
 @dataclass(slots=True)
 class PlanResult:
-    """What came of a run: the reports, and what the user wants instead of going on."""
+    """Result of a run: the reports, and what the user wants instead of going on."""
 
     outcome: WorkEnd = "completed"
     reports: list[StepReport] = field(default_factory=list[StepReport])
     wish: str = ""  # the user's words, or the suggestion the user took
-    suggested: bool = False  # it is the suggestion: behind it the plan goes on
+    suggested: bool = False  # ``wish`` is the suggestion; the plan goes on after it
 
 
 class PlanRun:
-    """Runs once. ``only`` names one step to run; without it every step that becomes ready."""
+    """One run of a plan. ``only``: the id of the single step to run; empty: all that get ready."""
 
     def __init__(
         self,
@@ -85,7 +87,7 @@ class PlanRun:
         self._plan_id = plan.plan_id
         self._only = only
         self._work_id = parts.ids("work")
-        self._stopped = False  # the user has said in the newest step that it ends here
+        self._stopped = False  # the user ended the newest step, or nobody could be asked
         self._wish = ""  # and what they want instead
 
     @property
@@ -93,7 +95,9 @@ class PlanRun:
         return self._store.state.plan(self._plan_id)
 
     async def run(self) -> PlanResult:
-        """Raises CancelledError after the step in hand was marked as stopped."""
+        """Run the steps until the plan is done, fails or waits for the user. Raises CancelledError
+        after marking the running step as stopped.
+        """
         result = PlanResult()
         self._store.dispatch(
             WorkStarted(
@@ -104,34 +108,34 @@ class PlanRun:
                 )
             )
         )
-        goes_on = await self._take_up(result)
+        goes_on = await self._ask_unfinished(result)
         while goes_on:
             await self._control.safe_point()
-            # Only now: during a pause the user may have changed what comes next.
-            step = self._next()
+            # After the pause, during which the user may have changed what comes next.
+            step = self._next_step()
             if step is None:
-                if not (held := self._ready()):
+                if not (held := self._ready_steps()):
                     break
                 step_ids = frozenset(s.step_id for s in held)
                 await let_go(self._store, self._plan_id, step_ids)
                 continue
             if step.break_before:
-                if not await self._past_breakpoint(step):
+                if not await self._ask_at_breakpoint(step):
                     result.outcome = "waiting"
                     break
                 continue
-            report = await self._step(step)
+            report = await self._run_step(step)
             result.reports.append(report)
-            if not await self._goes_on(report, result):
+            if not await self._may_go_on(report, result):
                 break
-        if not result.wish:  # whose words may be that a step is done, or how to do it
+        if not result.wish:  # a wish may still complete or redo a step
             end_plan(self._store, self._plan_id)
         self._store.dispatch(WorkFinished(work_id=self._work_id, outcome=result.outcome))
         return result
 
-    async def _take_up(self, result: PlanResult) -> bool:
-        """Ask what was being asked when an earlier process ended, or of the step that is in the
-        way; whether to go on.
+    async def _ask_unfinished(self, result: PlanResult) -> bool:
+        """Ask about a step that an earlier run left unfinished, or repeat the question that was
+        open when an earlier process ended. Returns whether to go on.
         """
         before = self._store.state.interrupted
         report = before.report if before is not None else None
@@ -142,10 +146,10 @@ class PlanRun:
             report = self._report_on(step)
         await self._control.safe_point()
         result.reports.append(report)
-        return await self._goes_on(report, result)
+        return await self._may_go_on(report, result)
 
     def _report_on(self, step: Step) -> StepReport:
-        """The newest report on a step that is not done, or one that says no more than that."""
+        """The newest report on an unfinished step, or a minimal one that says it failed."""
         for message in reversed(self._store.state.messages):
             if isinstance(message, ReportMessage) and message.report.step_id == step.step_id:
                 return message.report
@@ -158,19 +162,19 @@ class PlanRun:
             cause=step.note,
         )
 
-    def _ready(self) -> tuple[Step, ...]:
+    def _ready_steps(self) -> tuple[Step, ...]:
         ready = ready_steps(self._plan)
         return tuple(s for s in ready if not self._only or s.step_id == self._only)
 
-    def _next(self) -> Step | None:
-        """The first that may begin and that no open question holds back."""
+    def _next_step(self) -> Step | None:
+        """The first ready step that no open question holds back."""
         held = held_back(self._store.state, self._plan_id)
-        return next((step for step in self._ready() if step.step_id not in held), None)
+        return next((step for step in self._ready_steps() if step.step_id not in held), None)
 
-    async def _step(self, step: Step) -> StepReport:
+    async def _run_step(self, step: Step) -> StepReport:
         from duckflow_tui.plans.step import StepRun
 
-        mode = self._mode(step)
+        mode = self._choose_mode(step)
         self._store.dispatch(
             WorkProgressed(
                 work_id=self._work_id,
@@ -185,9 +189,10 @@ class PlanRun:
         self._stopped, self._wish = run.stopped, run.wish
         return report
 
-    def _mode(self, step: Step) -> ExecutionMode:
-        """A list that was shown is the one that runs. Else the setting's way; ``auto`` takes a
-        list where the user goes step by step and so sees it beforehand (C9).
+    def _choose_mode(self, step: Step) -> ExecutionMode:
+        """The mode of an interrupted run, or a task list where one was already shown; else the
+        setting. ``auto`` means a task list where the user goes step by step, and so sees it
+        beforehand (C9).
         """
         if interrupted_at(self._store.state, step.step_id) and step.mode is not None:
             return step.mode
@@ -198,7 +203,7 @@ class PlanRun:
             return wanted
         return "tasklist" if self._plan.run is RunMode.STEP else "adaptive"
 
-    async def _past_breakpoint(self, step: Step) -> bool:
+    async def _ask_at_breakpoint(self, step: Step) -> bool:
         card = self._parts.desk.card(
             CardKind.BREAKPOINT,
             (GO_ON, STOP),
@@ -214,19 +219,19 @@ class PlanRun:
             self._store.dispatch(event)
         return True
 
-    async def _goes_on(self, report: StepReport, result: PlanResult) -> bool:
-        """Whether to take up the next step; asks where that is the user's to say."""
+    async def _may_go_on(self, report: StepReport, result: PlanResult) -> bool:
+        """Whether to run the next step; asks the user after a failure and step by step."""
         if self._stopped:
             result.outcome, result.wish = "waiting", self._wish
             return False
         failed = report.status != "completed"
         if failed:
             result.outcome = "failed"
-        following = ready_steps(self._plan)  # step by step, also behind the one that was named
+        following = ready_steps(self._plan)  # going step by step, even after the step of ``only``
         if not failed and (self._plan.run is RunMode.ALL or not following):
             return True
         options = [RETRY, TAKE, SKIP, STOP] if failed else [GO_ON, STOP]
-        goes_on = not failed and _names(report.next_action, following[0])
+        goes_on = not failed and _only_names_step(report.next_action, following[0])
         if report.next_action and not goes_on:
             label = one_line(report.next_action, 200)
             options.append(SUGGESTED.model_copy(update={"label": label}))
@@ -240,21 +245,23 @@ class PlanRun:
             report=report,
         )
         answer = await self._parts.desk.ask(card)
-        return await self._answered(answer, report, result)
+        return await self._apply_answer(answer, report, result)
 
-    async def _answered(self, answer: CardAnswer, report: StepReport, result: PlanResult) -> bool:
+    async def _apply_answer(
+        self, answer: CardAnswer, report: StepReport, result: PlanResult
+    ) -> bool:
         match answer.action:
             case GO_ON.action:
                 self._only = ""
                 return True
             case RETRY.action:
-                if answer.text.strip():  # its next run reads it
+                if answer.text.strip():  # for the next run of the step
                     await self._parts.user_said(answer.text, report.step_id)
-                self._move(report.step_id, WorkStatus.PENDING)
+                self._set_status(report.step_id, WorkStatus.PENDING)
             case TAKE.action:
-                self._move(report.step_id, WorkStatus.COMPLETED, taken=True)
+                self._set_status(report.step_id, WorkStatus.COMPLETED, taken=True)
             case SKIP.action:
-                self._move(report.step_id, WorkStatus.SKIPPED)
+                self._set_status(report.step_id, WorkStatus.SKIPPED)
             case _:
                 if answer.action == SUGGESTED.action:
                     result.wish, result.suggested = report.next_action, True
@@ -266,31 +273,37 @@ class PlanRun:
         result.outcome = "completed"
         return True
 
-    def _move(self, step_id: str, status: WorkStatus, *, taken: bool = False) -> None:
+    def _set_status(self, step_id: str, status: WorkStatus, *, taken: bool = False) -> None:
         if self._plan.step(step_id) is not None:  # not dropped while the card was open
             set_step(self._store, self._plan_id, step_id, status, taken=taken)
 
 
 def unfinished_step(plan: Plan, only: str = "") -> Step | None:
-    """The step that keeps the plan from going on, or ``only`` that one; None while others can."""
+    """The ended step that blocks the plan; None while another step is ready.
+
+    With ``only``, an id, just that step is considered, whatever the others are.
+    """
     if not only and ready_steps(plan):
         return None
     ended = (step for step in plan.steps if step.status in NOT_DONE)
     return next((step for step in ended if only in ("", step.step_id)), None)
 
 
-def _names(suggestion: str, step: Step) -> bool:
-    """Whether a suggestion says no more than to do this step."""
+def _only_names_step(suggestion: str, step: Step) -> bool:
+    """Whether a suggestion only says to do this step."""
     said, name = one_line(suggestion, 400).casefold(), one_line(step.name, 200).casefold()
     before, found, after = said.partition(name)
-    return bool(found) and len(f"{before}{after}".strip()) <= _LEAD
+    return bool(found) and len(f"{before}{after}".strip()) <= _MAX_LEAD
 
 
 T = TypeVar("T")
 
 
 class WorkStopped(Exception):
-    """The work was stopped; what it had done stays. ``by_model``: by a call of task_loop.stop."""
+    """Raised to the waiting caller when work was stopped; its effects remain.
+
+    ``by_model``: by a call of task_loop.stop.
+    """
 
     def __init__(self, *, by_model: bool = False) -> None:
         super().__init__("by the model" if by_model else "")
@@ -298,23 +311,25 @@ class WorkStopped(Exception):
 
 
 class WorkBroke(Exception):
-    """The work ended by a fault of the app, which whoever spawned it shows."""
+    """Raised to the waiting caller when work ended by an error, which the spawner shows."""
 
 
 class _Piece(Generic[T]):
+    """The work of one job, and the future by which the caller waits for it."""
+
     def __init__(self, body: Coroutine[Any, Any, T]) -> None:
         self.body = body
         self.ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.job: Job | None = None
-        self.by_model = False  # who stopped it
+        self.by_model = False  # stopped by the model
         self.begun = False  # its job has taken its first step
 
 
 class TaskLoop:
-    """Takes one piece of work, runs it as a job of the group ``task``, and tells who waits.
+    """Runs one piece of work at a time as a job of the group ``task``, and returns its result.
 
-    Neither side takes the other down: a piece that breaks raises in its own job, and who waits
-    gets ``WorkBroke``; a wait that is cancelled stops the piece and lets it lay its work down.
+    An error of the work is raised in its job; the caller gets ``WorkBroke``. When the caller is
+    cancelled, the work is stopped and its clean-up awaited.
     """
 
     def __init__(self, store: Store, spawn: Spawn) -> None:
@@ -328,7 +343,7 @@ class TaskLoop:
         return self._piece is not None
 
     async def run(self, body: Coroutine[Any, Any, T]) -> T:
-        """The result of the work.
+        """Run the work and return its result.
 
         Raises WorkStopped, WorkBroke, and StateError while another piece goes on.
         """
@@ -336,30 +351,30 @@ class TaskLoop:
             body.close()
             raise StateError("other work goes on; there is one writer at a time")
         piece = self._piece = _Piece(body)
-        piece.job = self._spawn(self._carry(piece), "task")
+        piece.job = self._spawn(self._run_piece(piece), "task")
         try:
             return await asyncio.shield(piece.ended)
         except asyncio.CancelledError:
-            if not piece.begun:  # a job that is cancelled now never begins, and tells nobody
+            if not piece.begun:  # cancelled now, the job never starts and sets no result
                 piece.job.cancel()
                 piece.body.close()
                 self._piece = None
                 raise
             while not piece.ended.done():
-                self.stop()  # once more with each further cancel: it need not be gentle any more
+                self.stop()  # cancels again with each further cancellation of the caller
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait({piece.ended})
             raise
 
     def stop(self, *, by_model: bool = False) -> None:
-        """End the work now. Who waits for it gets WorkStopped."""
+        """Cancel the work; its caller gets WorkStopped."""
         piece = self._piece
         if piece is not None and piece.job is not None:
             piece.by_model = by_model
-            # Behind the job's first step, without which it could not say that it was stopped.
+            # Only after the job has started: a job that never starts sets no result.
             asyncio.get_running_loop().call_soon(piece.job.cancel)
 
-    async def _carry(self, piece: _Piece[T]) -> None:
+    async def _run_piece(self, piece: _Piece[T]) -> None:
         piece.begun = True
         try:
             result = await piece.body
@@ -372,7 +387,7 @@ class TaskLoop:
             told = WorkStopped(by_model=by_model) if stopped else WorkBroke(repr(error))
             self._piece = None
             piece.ended.set_exception(told)
-            piece.ended.exception()  # whoever waited may be gone; that is no news for the log
+            piece.ended.exception()  # marks it as retrieved: the caller may be gone
             raise
         self._piece = None
         piece.ended.set_result(result)
@@ -380,7 +395,7 @@ class TaskLoop:
 
 @dataclass(frozen=True, slots=True)
 class ListResult:
-    """What came of the tasks, in words for the model, and how many went well."""
+    """Results of a list of tasks, in words for the model, and how many succeeded."""
 
     text: str
     succeeded: int
@@ -388,7 +403,7 @@ class ListResult:
 
 
 class ListRun:
-    """Runs once; its calls are a thread of their own under the work's id."""
+    """One run of a list of tasks; its calls have the id of the work as their step id."""
 
     def __init__(self, parts: TurnParts, control: TurnControl, tasks: tuple[Task, ...]) -> None:
         self._parts = parts
@@ -399,7 +414,7 @@ class ListRun:
         self._log: list[OperationMessage] = []
 
     async def run(self) -> ListResult:
-        """Every task's result in full, as the model needs it to answer."""
+        """Run the tasks until one fails; returns every result in full for the model."""
         total = len(self._tasks)
         self._store.dispatch(
             WorkStarted(
@@ -423,20 +438,20 @@ class ListRun:
             self._store.dispatch(
                 WorkProgressed(work_id=self._work_id, mode="tasklist", loop=number, limit=total)
             )
-            good, text = await self._one(task, results)
+            good, text = await self._run_task(task, results)
             lines.append(f"{number}. {task.operation}: {text}")
             if good:
                 results[task.task_id] = text
             else:
                 failure, told = str(number), failed_task(task)
         cause = lines[int(failure) - 1] if failure else ""
-        await self._report(cause, told, started)
+        await self._make_report(cause, told, started)
         outcome = "failed" if failure else "completed"
         self._store.dispatch(WorkFinished(work_id=self._work_id, outcome=outcome))
         return ListResult("\n\n".join(lines), len(results), total)
 
-    async def _report(self, cause: str, told: Told | None, started: float) -> None:
-        """What came of the list, in words for the user; the model has the results (S2-10)."""
+    async def _make_report(self, cause: str, told: Told | None, started: float) -> None:
+        """Make the report for the user; the model gets the results themselves (S2-10)."""
         request = self._store.state.objective
         asked = one_line(request.original_query, 200) if request else ""
         step = Step(step_id=self._work_id, name=asked or "list", task_list=self._tasks)
@@ -447,7 +462,7 @@ class ListRun:
         )
         await self._parts.add_report(report, self._work_id)
 
-    async def _one(self, task: Task, results: dict[str, str]) -> tuple[bool, str]:
+    async def _run_task(self, task: Task, results: dict[str, str]) -> tuple[bool, str]:
         try:
             action = call_of(task, results, self._parts.ids, "part of the list of tasks")
         except LinkFault as fault:

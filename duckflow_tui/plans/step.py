@@ -1,4 +1,4 @@
-"""One run of one step of a plan: adaptive, or by its task list; then the report."""
+"""Runs one step of a plan, adaptively or by a task list, and makes its report."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ REPLANS: Final = 2  # times a step's remaining tasks are listed anew after a fai
 
 
 class StepFailed(Exception):
-    """The step cannot be done now; ``str()`` is the cause, ``told`` the same in the app's own words
-    for the user, where it has some.
+    """Raised when the step cannot be done; ``str()`` is the cause for the model, ``told`` the cause
+    in the app's words for the user, or None.
     """
 
     def __init__(self, text: str, told: Told | None = None) -> None:
@@ -55,13 +55,13 @@ class StepFailed(Exception):
         self.told = told
 
 
-def _because(code: str, text: str) -> StepFailed:
+def _step_failure(code: str, text: str) -> StepFailed:
     return StepFailed(text, Told(key=f"work.cause.{code}"))
 
 
 class StepRun(Thread):
-    """The thread of one run of a step. Whatever happens, the step has left IN_PROGRESS when it is
-    over. An adaptive run is paced as a turn is, by a limit of its own (C1).
+    """One run of a step, as a thread of decisions. The step has always left IN_PROGRESS when the
+    run ends. An adaptive run is paced like a turn, with a limit of its own (C1).
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class StepRun(Thread):
         mode: ExecutionMode,
     ) -> None:
         turn = control.turn_pace
-        self._paced = PaceKeeper(
+        self._step_pace = PaceKeeper(
             parts.store,
             parts.settings.pacemaker,
             parts.router.registry.specs,
@@ -86,7 +86,7 @@ class StepRun(Thread):
             parts,
             Asker(parts, purpose="task", step_id=step.step_id),
             control,
-            self._paced if mode == "adaptive" else None,
+            self._step_pace if mode == "adaptive" else None,
             step_id=step.step_id,
         )
         self.pattern = PromptPattern.BASE_MAIN_SPECIALIZED
@@ -96,14 +96,14 @@ class StepRun(Thread):
         self._mode: ExecutionMode = mode
         self.log: list[OperationMessage] = []
         self._replans = 0
-        self._before: Interrupted | None = None  # when an earlier process ended in this step
+        self._interrupted: Interrupted | None = None  # set if an earlier process ended in this step
         self.stopped = False  # by the user, or because nobody could be asked
         self.wish = ""  # what the user wants instead
-        self._taken = False  # the user took what there is as done
+        self._is_accepted = False  # the user accepted the unfinished step as done
         self._calls_before, self._waited_before = step.calls, step.waited_s
         self._started = parts.store.clock.monotonic()
         self._consultation = Consultation(
-            parts, self._paced, lambda: self.log, plan_id=plan_id, step_id=step.step_id
+            parts, self._step_pace, lambda: self.log, plan_id=plan_id, step_id=step.step_id
         )
 
     @property
@@ -117,14 +117,14 @@ class StepRun(Thread):
         return step
 
     async def run(self) -> StepReport:
-        """The whole step. Raises CancelledError after the step was marked as stopped."""
-        self._before = interrupted_at(self.store.state, self.step_id)
-        if self._before is not None:
+        """Run the step and record its report. Raises CancelledError after marking it as stopped."""
+        self._interrupted = interrupted_at(self.store.state, self.step_id)
+        if self._interrupted is not None:
             self.log.extend(step_log(self.store.state, self.step_id))
-        self._change(WorkStatus.IN_PROGRESS)
+        self._record_status(WorkStatus.IN_PROGRESS)
         self.store.dispatch(PlanStatusChanged(plan_id=self._plan_id, status=PlanStatus.IN_PROGRESS))
         try:
-            cause, told = await self._cause()
+            cause, told = await self._do_step()
             report = await make_report(
                 self.parts,
                 self._plan,
@@ -139,33 +139,35 @@ class StepRun(Thread):
                 started=self._started,
             )
         except asyncio.CancelledError:
-            self._change(WorkStatus.CANCELLED, "stopped")
+            self._record_status(WorkStatus.CANCELLED, "stopped")
             raise
         except Exception as error:
-            # Whatever broke, the step must not look as if it still ran; who spawned shows it.
-            self._change(WorkStatus.FAILED, one_line(repr(error), 200))
+            # The step must not appear to be running; whoever spawned this job shows the error.
+            self._record_status(WorkStatus.FAILED, one_line(repr(error), 200))
             raise
-        if self._taken:
+        if self._is_accepted:
             report = report.replace(status="completed", told=None)
         done = report.status == "completed"
-        self._change(
+        self._record_status(
             WorkStatus.COMPLETED if done else WorkStatus.FAILED,
             one_line(report.summary if done else report.cause or report.summary, 200),
         )
         await self.parts.add_report(report, for_model=report_words(report, self.asker.last_reply))
         return report
 
-    async def _cause(self) -> tuple[str, Told | None]:
-        """Do the step; what kept it from being done, or nothing, and the same for the user."""
+    async def _do_step(self) -> tuple[str, Told | None]:
+        """Do the work of the step; returns the cause of a failure for the model, or empty, and the
+        same for the user.
+        """
         try:
             if self._mode == "tasklist":
-                await self._by_list()
+                await self._run_by_list()
             else:
-                await self._adaptive()
+                await self._run_adaptive()
         except StepFailed as failed:
             return str(failed), failed.told
         except BudgetEnd:
-            self.stopped = True  # and the turn's next call is refused as well
+            self.stopped = True  # the turn has the same budget
             text = "The user's limit of calls to models was reached, and was not raised."
             return text, Told(key="work.cause.budget")
         except TurnEnd:  # the repairs are used up
@@ -181,15 +183,15 @@ class StepRun(Thread):
 
     # --- adaptive: one decision after each result (S3-8) ----------------------------------------
 
-    async def _adaptive(self) -> None:
+    async def _run_adaptive(self) -> None:
         rest, step = None, self._step
         text = f"{step.name}\n{step.description}"
-        if self._before is not None and (work := self._before.work) is not None:
-            self._paced.begin_step(text, work.loop, work.limit)
+        if self._interrupted is not None and (work := self._interrupted.work) is not None:
+            self._step_pace.begin_step(text, work.loop, work.limit)
             rest = rest_of(self.store.state, self.step_id)
         else:
-            self._paced.begin_step(text)
-        self.steering.step_pace = self._paced
+            self._step_pace.begin_step(text)
+        self.steering.step_pace = self._step_pace
         try:
             await self.decisions(rest)
         finally:
@@ -202,18 +204,18 @@ class StepRun(Thread):
             self.idle = 0
             if self._ends_with(consulted):
                 return True
-        self._progress(self._paced.next_loop(), self._paced.limit.max_loops)
+        self._record_progress(self._step_pace.next_loop(), self._step_pace.limit.max_loops)
         return False
 
     async def call(self, action: Action) -> OperationMessage:
-        """A call of an adaptive step: a new task at the end of its list."""
+        """Run a call of an adaptive step as a task of the step."""
         return await self._run_task(self._task_of(action), action)
 
     async def skip(self, action: Action, reason: str) -> OperationMessage:
         message = await super().skip(action, reason)
         self.log.append(message)
         task = self._task_of(action)
-        self._put(task.model_copy(update={"status": WorkStatus.SKIPPED, "result": reason}))
+        self._record_task(task.model_copy(update={"status": WorkStatus.SKIPPED, "result": reason}))
         return message
 
     async def after(self, decision: TurnDecision) -> bool:
@@ -229,14 +231,14 @@ class StepRun(Thread):
             case NextStep.CONTINUE:
                 return False
             case _:
-                raise _question(decision)
+                raise _question_failure(decision)
 
     def _ends_with(self, consulted: ConsultationEnd) -> bool:
-        """Whether the step ends with what there is; raises StepFailed where it cannot go on."""
+        """Whether the user accepted the step as it is; raises StepFailed where it cannot go on."""
         if consulted.end == "goes_on":
             return False
         if consulted.end == "accepted":
-            self.stopped = self._taken = True
+            self.stopped = self._is_accepted = True
             return True
         self.stopped, self.wish = True, consulted.wish
         if not self.wish:
@@ -246,22 +248,22 @@ class StepRun(Thread):
             "waits": "It waits for the user's word.",
             "nobody": "It could not be done so, and nobody was there to ask.",
         }[consulted.end]
-        raise _because(consulted.end, text)
+        raise _step_failure(consulted.end, text)
 
     # --- by list: in order; a failure replans the rest (C9) -------------------------------------
 
-    async def _by_list(self) -> None:
-        failure = cut_task(self._step) if self._before is not None else ""
+    async def _run_by_list(self) -> None:
+        failure = cut_task(self._step) if self._interrupted is not None else ""
         while True:
-            if failure or not _open(self._step):
-                await self._list(failure)
-            if not _open(self._step):
-                if failure:  # and nobody knows another way
-                    raise StepFailed(failure, self._failed())
-                self.pace = self._paced
-                await self._adaptive()  # it brings words
+            if failure or not _open_tasks(self._step):
+                await self._make_list(failure)
+            if not _open_tasks(self._step):
+                if failure:  # and the model listed no other tasks
+                    raise StepFailed(failure, self._failed_task_words())
+                self.pace = self._step_pace
+                await self._run_adaptive()  # a step without tasks: its result is a reply
                 return
-            failure = await self._tasks(_open(self._step))
+            failure = await self._run_tasks(_open_tasks(self._step))
             if not failure:
                 return
             if (wish := await self.take_redirect()) is not None:
@@ -269,52 +271,54 @@ class StepRun(Thread):
                 continue
             self._replans += 1
             if self._replans > REPLANS:
-                raise StepFailed(failure, self._failed())
+                raise StepFailed(failure, self._failed_task_words())
 
-    async def _list(self, failure: str) -> None:
+    async def _make_list(self, failure: str) -> None:
         try:
             tasks = await list_tasks(self.parts, self._plan_id, self.step_id, failure)
         except Unreadable as error:
             if failure:
-                raise StepFailed(failure, self._failed()) from error
-            raise _because("no_list", f"No usable list of tasks: {error}") from error
+                raise StepFailed(failure, self._failed_task_words()) from error
+            raise _step_failure("no_list", f"No usable list of tasks: {error}") from error
         await self.store.commit(
             StepTasksSet(plan_id=self._plan_id, step_id=self.step_id, tasks=tasks)
         )
 
-    async def _tasks(self, tasks: tuple[Task, ...]) -> str:
-        """Run them in order; what went wrong, or nothing. What is behind a failure is dropped."""
-        results = task_results(self._step, self.log) if self._before else {}
+    async def _run_tasks(self, tasks: tuple[Task, ...]) -> str:
+        """Run tasks in order; returns the failure, or empty. A failure cancels the rest."""
+        results = task_results(self._step, self.log) if self._interrupted else {}
         total = len(self._step.task_list)
         for number, task in enumerate(tasks, start=1):
             await self.steering.safe_point()
             if self.steering.redirected is not None:
-                self._drop(tasks[number - 1 :])
+                self._cancel_tasks(tasks[number - 1 :])
                 return "the user redirected the work"
-            self._progress(total - len(tasks) + number, max(total, 1))
-            failure, text = await self._task(task, results)
+            self._record_progress(total - len(tasks) + number, max(total, 1))
+            failure, text = await self._run_listed_task(task, results)
             if failure:
-                self._drop(tasks[number:])
+                self._cancel_tasks(tasks[number:])
                 return failure
             results[task.task_id] = text
         return ""
 
-    def _failed(self) -> Told | None:
-        """The task that the list ended with, in words for the user."""
+    def _failed_task_words(self) -> Told | None:
+        """The last task that did not complete, in words for the user."""
         for task in reversed(self._step.task_list):
             if task.result is not None and task.status is not WorkStatus.COMPLETED:
                 return failed_task(task)
         return None
 
-    def _drop(self, tasks: tuple[Task, ...]) -> None:
+    def _cancel_tasks(self, tasks: tuple[Task, ...]) -> None:
         for task in tasks:
-            self._put(task.replace(status=WorkStatus.CANCELLED))
+            self._record_task(task.replace(status=WorkStatus.CANCELLED))
 
-    async def _task(self, task: Task, results: Mapping[str, str]) -> tuple[str, str]:
+    async def _run_listed_task(self, task: Task, results: Mapping[str, str]) -> tuple[str, str]:
         try:
             action = call_of(task, results, self.parts.ids, self._step.name)
         except LinkFault as fault:
-            self._put(task.model_copy(update={"status": WorkStatus.FAILED, "result": str(fault)}))
+            self._record_task(
+                task.model_copy(update={"status": WorkStatus.FAILED, "result": str(fault)})
+            )
             return f"{task.operation}: {fault}", ""
         message = await self._run_task(task, action)
         if message.result.went_well:
@@ -322,29 +326,29 @@ class StepRun(Thread):
         return f"{task.operation} {one_line(str(action.args), 200)}: {result_line(message)}", ""
 
     async def _run_task(self, task: Task, action: Action) -> OperationMessage:
-        """Run a task by this action; raises CancelledError after the task was marked so."""
+        """Run the action of a task; raises CancelledError after marking the task as cancelled."""
         clock = self.store.clock
         begun = clock.monotonic()
         status, begun_at = WorkStatus.IN_PROGRESS, clock.now()
         begins = {"call_id": action.call_id, "started_at": begun_at, "waited_s": 0.0}
         task = task.replace(status=status, **begins)
-        self._put(task)
-        ended: dict[str, object] = {"status": WorkStatus.FAILED}  # unless it ends in another way
+        self._record_task(task)
+        ended: dict[str, object] = {"status": WorkStatus.FAILED}  # where the call raises
         try:
             message = await super().call(action)
             self.log.append(message)
-            ended = {"status": _status(message), "result": result_line(message)}
+            ended = {"status": _task_status(message), "result": result_line(message)}
         except asyncio.CancelledError:
             ended = {"status": WorkStatus.CANCELLED, "result": "stopped"}
             raise
         finally:
             waited = sum(t.waited_s for t in self._step.task_list if t.task_id == task.task_id)
             ended["duration_s"] = clock.monotonic() - begun - waited
-            self._put(task.model_copy(update=ended))
+            self._record_task(task.model_copy(update=ended))
         return message
 
     def _task_of(self, action: Action) -> Task:
-        """The task of a call: the one it had when an earlier process asked for it, or a new one."""
+        """The open task of a call, if an earlier process made one, else a new one."""
         for task in self._step.task_list:
             if task.call_id == action.call_id and task.status.is_open:
                 return task
@@ -356,15 +360,15 @@ class StepRun(Thread):
             call_id=action.call_id,
         )
 
-    def _put(self, task: Task) -> None:
+    def _record_task(self, task: Task) -> None:
         self.store.dispatch(TaskChanged(plan_id=self._plan_id, step_id=self.step_id, task=task))
 
     # --- state ----------------------------------------------------------------------------------
 
-    def _change(self, status: WorkStatus, note: str = "") -> None:
+    def _record_status(self, status: WorkStatus, note: str = "") -> None:
         if status is not WorkStatus.IN_PROGRESS:
-            # What is left of a list goes with its run: another run must not begin in its middle.
-            self._drop(_open(self._step))
+            # Cancel the remaining tasks: another run must not begin in the middle of the list.
+            self._cancel_tasks(_open_tasks(self._step))
         self.store.dispatch(
             StepChanged(
                 plan_id=self._plan_id,
@@ -372,12 +376,12 @@ class StepRun(Thread):
                 status=status,
                 note=note,
                 mode=self._mode,
-                taken=self._taken and status is WorkStatus.COMPLETED,
+                taken=self._is_accepted and status is WorkStatus.COMPLETED,
                 at=self.store.clock.now(),
             )
         )
 
-    def _progress(self, loop: int, limit: int) -> None:
+    def _record_progress(self, loop: int, limit: int) -> None:
         self.store.dispatch(
             WorkProgressed(
                 work_id=self._work_id,
@@ -389,19 +393,19 @@ class StepRun(Thread):
         )
 
 
-def _question(decision: TurnDecision) -> StepFailed:
-    """What the user has to be asked, in the model's words alone: it is shown as the cause."""
+def _question_failure(decision: TurnDecision) -> StepFailed:
+    """A failure whose cause is the model's question to the user, in its own words."""
     text = decision.question.text if decision.question else decision.reply
     if said := one_line(text, 300):
         return StepFailed(said)
-    return _because("not_said", "The user has to be asked, and the model did not say what.")
+    return _step_failure("not_said", "The user has to be asked, and the model did not say what.")
 
 
-def _open(step: Step) -> tuple[Task, ...]:
+def _open_tasks(step: Step) -> tuple[Task, ...]:
     return tuple(task for task in step.task_list if task.status.is_open)
 
 
-def _status(message: OperationMessage) -> WorkStatus:
+def _task_status(message: OperationMessage) -> WorkStatus:
     if message.result.went_well:
         return WorkStatus.COMPLETED
     if message.result.outcome in (Outcome.SKIPPED, Outcome.REJECTED, Outcome.DECLINED):

@@ -1,4 +1,4 @@
-"""The replies to the questions that are no decisions, each the form that its prompt file shows."""
+"""Models of the replies to questions other than decisions, as their prompt files specify them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.goal import DONE_FROM
 
-#: A number, of a hundred or of another whole where it says so.
-_NUMBER: Final = re.compile(
+#: A number, which may be a percentage or "out of" another number.
+_SCORE_NUMBER: Final = re.compile(
     r"(-?\d+(?:\.\d+)?|-?\.\d+)\s*"
     r"(?:(%|％|percent|パーセント)|(?:/|out of|of)\s*([1-9]\d*(?:\.0+)?)|点)?",
     re.IGNORECASE,
@@ -74,11 +74,11 @@ _VERDICTS: Final[_Words] = {
         ("reject", "rejected", "fail", "failed", "no", "却下", "不合格", "拒否"), "reject"
     ),
 }
-_TRUTHS: Final[Mapping[str, bool]] = {
+_BOOLEANS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("true", "yes", "complete", "done", "はい", "完了", "1"), True),
     **dict.fromkeys(("false", "no", "incomplete", "いいえ", "未完了", "0"), False),
 }
-#: Scores that are words, of a whole of 1.
+#: Scores given as words.
 _DEGREES: Final[Mapping[str, float]] = {
     **dict.fromkeys(
         ("true", "yes", "met", "full", "fully_met", "pass", "passed", "達成", "満たす"), 1.0
@@ -90,22 +90,22 @@ _DEGREES: Final[Mapping[str, float]] = {
 }
 
 
-def _name(written: object) -> str:
-    """``overallScore`` and ``Overall score`` are ``overall_score``."""
+def _field_name(written: object) -> str:
+    """Convert a key such as ``overallScore`` or ``Overall score`` to snake case."""
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", str(written).strip())
     return re.sub(r"[\s-]+", "_", split).lower()
 
 
 class Shape(BaseModel):
-    """Base of a reply: missing fields are an error that the model may repair."""
+    """Base of the reply models; a missing field is an error that the model is asked to repair."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
     def _read_names(cls, given: Any) -> Any:
-        """The fields under their own names, also where the object names them otherwise, or holds
-        the whole reply under a name of its own; null is not there.
+        """Map keys to field names, accepting synonyms and a reply that is nested under another key;
+        null counts as missing.
         """
         return cls._fields_in(cast("dict[str, Any]", given)) if isinstance(given, dict) else given
 
@@ -115,10 +115,10 @@ class Shape(BaseModel):
         others: dict[str, Any] = {}
         for key, value in written.items():
             if value is not None:
-                name = _name(key)
+                name = _field_name(key)
                 (named if name in cls.model_fields else others).setdefault(name, value)
         objects = [cast("dict[str, Any]", v) for v in others.values() if isinstance(v, dict)]
-        inner = [value for value in objects if cls._names_in(value)]
+        inner = [value for value in objects if cls._has_field(value)]
         if not named and len(inner) == 1:
             return cls._fields_in(inner[0])
         for field in cls.model_fields:
@@ -127,15 +127,15 @@ class Shape(BaseModel):
         return cls._read_values(named)
 
     @classmethod
-    def _names_in(cls, given: dict[str, Any]) -> bool:
-        """Whether an object has a field of this reply, under one of its names."""
-        names = set(map(_name, given))
+    def _has_field(cls, given: dict[str, Any]) -> bool:
+        """Whether an object has a field of this reply, by its name or a synonym."""
+        names = set(map(_field_name, given))
         return any(names & {field, *_SYNONYMS.get(field, ())} for field in cls.model_fields)
 
     @classmethod
-    def _read_values(cls, said: dict[str, Any]) -> dict[str, Any]:
-        """The reply with its values in the form of the fields, where it wrote them otherwise."""
-        return said
+    def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Convert values to the types of their fields; a subclass may override this."""
+        return values
 
 
 class PlanStep(Shape):
@@ -164,7 +164,8 @@ class ContinuationReply(PlanReply):
 class ProposedTask(Shape):
     """One operation of a task list; ``depends_on`` holds ids of tasks of the same list.
 
-    A value of ``args`` may be ``{"from_task": id, "field": "a.b"}``: what that task gave (C2).
+    A value of ``args`` may be ``{"from_task": id, "field": "a.b"}``: the value of that field
+    in the result of the task (C2).
     """
 
     id: str = ""
@@ -201,8 +202,8 @@ class ProposedRequirement(Shape):
 
 
 class RequirementsReply(Shape):
-    """Purpose ``requirements``; ``dropped`` and ``again`` are ids, where there is a ledger:
-    ``dropped`` with the user's words that drop it.
+    """Purpose ``requirements``; ``dropped`` and ``again`` hold ids of existing requirements;
+    ``dropped`` maps each id to the user's words that drop it.
     """
 
     requirements: list[ProposedRequirement]
@@ -210,19 +211,19 @@ class RequirementsReply(Shape):
     again: list[str] = Field(default_factory=list[str])
 
     @classmethod
-    def _read_values(cls, said: dict[str, Any]) -> dict[str, Any]:
-        """An id without words stands in a list; it names none."""
-        given = said.get("dropped")
+    def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Accept a list of dropped ids, without the user's words."""
+        given = values.get("dropped")
         if isinstance(given, list):
-            said["dropped"] = dict.fromkeys(map(str, cast("list[Any]", given)), "")
-        return said
+            values["dropped"] = dict.fromkeys(map(str, cast("list[Any]", given)), "")
+        return values
 
 
 class SatisfactionReply(Shape):
-    """Purpose ``satisfaction``; scores 0.0 to 1.0. A field that is missing, or says nothing that
-    can be read, is left at its default: the reviewer asks for what decides.
+    """Purpose ``satisfaction``; scores are from 0.0 to 1.0. A missing or unreadable field has its
+    default; the reviewer asks again for those that it needs.
 
-    Scores and evidence are by requirement: its id, its words, or ``#2`` for the second in a list.
+    Keys of scores and evidence name a requirement: its id, its text, or ``#2`` for the second one.
     """
 
     overall_score: float | None = None
@@ -236,11 +237,11 @@ class SatisfactionReply(Shape):
     completion_recommendation: bool | None = None
 
     @classmethod
-    def _read_values(cls, said: dict[str, Any]) -> dict[str, Any]:
+    def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
         scores, evidence = dict[str, object](), dict[str, Any]()
-        for key, value in _entries(said.get("requirement_scores")).items():
+        for key, value in _entries_by_requirement(values.get("requirement_scores")).items():
             if isinstance(value, dict):  # {"score": 0.9, "evidence": ["C1"]}
-                fields = {_name(k): v for k, v in cast("dict[str, Any]", value).items()}
+                fields = {_field_name(k): v for k, v in cast("dict[str, Any]", value).items()}
                 found = [fields[name] for name in _SCORE_NAMES if name in fields]
                 scores[key] = found[0] if found else None
                 proof = [fields[n] for n in ("evidence", *_SYNONYMS["evidence"]) if n in fields]
@@ -248,18 +249,18 @@ class SatisfactionReply(Shape):
                     evidence[key] = proof[0]
             else:
                 scores[key] = value
-        evidence |= _entries(said.get("evidence"))
-        verdict = _meaning(said.get("verdict"), _VERDICTS)
-        complete = _meaning(said.get("completion_recommendation"), _TRUTHS)
-        whole, parts = read_scores(said.get("overall_score"), scores, verdict, complete)
+        evidence |= _entries_by_requirement(values.get("evidence"))
+        verdict = _read_choice(values.get("verdict"), _VERDICTS)
+        complete = _read_choice(values.get("completion_recommendation"), _BOOLEANS)
+        whole, parts = read_scores(values.get("overall_score"), scores, verdict, complete)
         return {
             "overall_score": whole,
             "requirement_scores": parts,
-            "evidence": {key: _texts(value) for key, value in evidence.items()},
-            "missing_aspects": _texts(said.get("missing_aspects")),
-            "grade": _meaning(said.get("grade"), _GRADES),
-            "quality_assessment": "; ".join(_texts(said.get("quality_assessment"))),
-            "suggestions": _texts(said.get("suggestions")),
+            "evidence": {key: _collect_texts(value) for key, value in evidence.items()},
+            "missing_aspects": _collect_texts(values.get("missing_aspects")),
+            "grade": _read_choice(values.get("grade"), _GRADES),
+            "quality_assessment": "; ".join(_collect_texts(values.get("quality_assessment"))),
+            "suggestions": _collect_texts(values.get("suggestions")),
             "verdict": verdict,
             "completion_recommendation": complete,
         }
@@ -270,26 +271,26 @@ _ID_NAMES: Final = ("id", "requirement_id", "key", "requirement", "name", "text"
 _NOTHING: Final = frozenset(("none", "n/a", "-", "–", "なし", "無し", "特になし", "nothing"))
 
 
-def _entries(given: Any) -> dict[str, Any]:
-    """Values by requirement, also where they stand in a list."""
+def _entries_by_requirement(given: Any) -> dict[str, Any]:
+    """The values keyed by requirement; entries of a list without a key are numbered ``#1`` on."""
     if isinstance(given, dict):
         return {str(key).strip(): value for key, value in cast("dict[str, Any]", given).items()}
     found: dict[str, Any] = {}
     for number, entry in enumerate(cast("list[Any]", given) if isinstance(given, list) else (), 1):
         key = f"#{number}"
         if isinstance(entry, dict):
-            fields = {_name(k): v for k, v in cast("dict[str, Any]", entry).items()}
+            fields = {_field_name(k): v for k, v in cast("dict[str, Any]", entry).items()}
             key = next((str(fields[name]) for name in _ID_NAMES if name in fields), key)
         found[key.strip()] = entry
     return found
 
 
-def _texts(given: Any) -> list[str]:
-    """Every text and number in a value, however deep it stands; "none" is no text."""
+def _collect_texts(given: Any) -> list[str]:
+    """Every text and number in a nested value; phrases such as "none" are left out."""
     if isinstance(given, dict):
         given = list(cast("dict[str, Any]", given).values())
     if isinstance(given, list):
-        return [text for entry in cast("list[Any]", given) for text in _texts(entry)]
+        return [text for entry in cast("list[Any]", given) for text in _collect_texts(entry)]
     text = "" if given is None or isinstance(given, bool) else str(given).strip()
     return [text] if text and text.casefold().strip(".。") not in _NOTHING else []
 
@@ -297,37 +298,39 @@ def _texts(given: Any) -> list[str]:
 _Meaning = TypeVar("_Meaning")
 
 
-def _meaning(given: object, words: Mapping[str, _Meaning]) -> _Meaning | None:
-    """What a word of a fixed choice means; also where more stands behind it."""
-    word = _name("" if given is None else str(given).strip(" .!。*`"))
+def _read_choice(given: object, words: Mapping[str, _Meaning]) -> _Meaning | None:
+    """Look up a word of a fixed choice, or the first word of a longer text; None if unknown."""
+    word = _field_name("" if given is None else str(given).strip(" .!。*`"))
     if word in words:
         return words[word]
     return words.get(re.split(r"[^a-z぀-ヿ一-鿿]", word)[0])
 
 
-#: A bare number over the first and up to the second may be out of the second.
+#: Scales of bare numbers: the greatest number is above the first value and at most the second,
+#: which is the top of the scale.
 _SCALES: Final = ((0.0, 1.0), (1.0, 5.0), (1.0, 10.0), (10.0, 100.0))
 
 
 def read_scores(
     overall: object, scores: Mapping[str, object], verdict: str | None, complete: bool | None
 ) -> tuple[float | None, dict[str, float]]:
-    """The scores of one judgement, 0.0 to 1.0, whatever scale they are on: 0.8, "80 %", "8/10",
-    "high", or bare numbers over 1, which are all of 5, of 10 or of 100. What may mean two things is
-    left out: bare numbers that fit more than one scale, unless only one goes with the verdict, and
-    a scale whose meaning contradicts the verdict.
+    """Convert the scores of one judgement to 0.0 to 1.0: the overall one and those by key. Accepts
+    0.8, "80 %", "8/10", "high", and bare numbers over 1, which share one scale: of 5, 10 or 100.
+
+    Ambiguous scores are left out: bare numbers that fit several scales, unless only one agrees
+    with the verdict, and those whose only scale contradicts it.
     """
     given = {**scores, "": overall}
     read: dict[str, float] = {}
     bare: dict[str, float] = {}
     for key, value in given.items():
         if isinstance(value, dict):  # {"score": 0.8, "reason": "…"}
-            fields = {_name(k): v for k, v in cast("dict[str, Any]", value).items()}
+            fields = {_field_name(k): v for k, v in cast("dict[str, Any]", value).items()}
             value = next((fields[name] for name in _SCORE_NAMES if name in fields), None)
         text = str(value).strip()
-        match = _NUMBER.fullmatch(text)
+        match = _SCORE_NUMBER.fullmatch(text)
         if match is None:
-            if (degree := _DEGREES.get(_name(text))) is not None:
+            if (degree := _DEGREES.get(_field_name(text))) is not None:
                 read[key] = degree
         elif match[2] or match[3]:
             read[key] = float(match[1]) / float(match[3] or 100)

@@ -1,7 +1,7 @@
-"""Dividing a text into lines, the one way for everything that numbers, compares or shows them.
+"""Splits text into lines, in the same way wherever lines are numbered, compared or shown.
 
-Only LF ends a line, as for git, ripgrep and ``wc``. Python's ``str.splitlines`` also divides at
-eight other characters, so that its numbers name other lines than those programs do.
+Only LF ends a line, as for git, ripgrep and ``wc``. Python's ``str.splitlines`` also splits at
+eight other characters, so its line numbers would differ from those of these programs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def split_bare_lines(text: str) -> list[str]:
 
 
 def strip_ending(line: str) -> str:
-    """The line without its LF or CR LF; a carriage return without LF stays, as part of it."""
+    """The line without its LF or CR LF; a CR without LF is part of the line and stays."""
     return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
 
 

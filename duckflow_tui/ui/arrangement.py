@@ -1,4 +1,4 @@
-"""How the user has arranged the main screen, kept from one start to the next."""
+"""The user's layout of the main screen, stored between starts."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ Column = Literal["side", "wide", "hidden"]
 
 
 class Arrangement(BaseModel, frozen=True, extra="ignore"):
-    """Lies in ``side.json`` in the program's data folder."""
+    """Layout of the main screen; stored as ``side.json`` in the program's data folder."""
 
-    share: int = SHARE  # percent of the width for the column, where that is at the side
+    share: int = SHARE  # percent of the width for the column in its place "side"
     column: Column = "side"
     split: bool = False  # diffs show two versions side by side
-    wrap: bool = True  # and break long lines
+    wrap: bool = True  # diffs break long lines
 
     @classmethod
     def read(cls, folder: Path | None) -> Arrangement:
-        """The arrangement kept in this folder; the usual one where none can be read."""
+        """Load the layout from a folder; the default where there is none or it cannot be read."""
         try:
             return cls.model_validate_json((folder / FILE_NAME).read_bytes()) if folder else cls()
         except (OSError, ValueError):
             return cls()
 
     def write(self, folder: Path) -> str:
-        """Keep it in this folder, which is made where it lacks; returns why that fails, empty
-        where it does not.
+        """Store the layout in a folder, which is created if missing. Returns the reason of a
+        failure, empty on success.
         """
         try:
             write_private(folder / FILE_NAME, self.model_dump_json().encode())

@@ -1,7 +1,7 @@
-"""Bytes from a terminal as events: keys, pastes, the mouse; replies of the terminal are eaten.
+"""Splits the bytes that a terminal sends into characters, escape sequences and pastes.
 
-Sequences are told apart before their meaning is looked up, so that one cut anywhere means the same
-as one that came whole, and one that means nothing never turns into text.
+A sequence is delimited by its syntax before its meaning is looked up. So it means the same however
+its bytes were divided between reads, and an unknown sequence never turns into text.
 """
 
 from __future__ import annotations
@@ -15,211 +15,217 @@ from textual.message import Message
 
 from duckflow_tui.ui.terminal_sequences import SequenceReader
 
-#: Seconds of silence after which the rest of a sequence, or of a character, is not waited for.
+#: Seconds without input after which an incomplete sequence or character is given up.
 SEQUENCE_SILENCE: Final = 1.0
-#: Seconds of silence after which a paste without its end mark is taken as it is.
+#: Seconds without input after which a paste is delivered although its end mark did not come.
 PASTE_SILENCE: Final = 3.0
 
-#: Seconds in which lines that come at once after such a paste are its rest, and no keys.
+#: Seconds after a paste without an end mark in which a block of lines still belongs to it.
 REST_WITHIN: Final = 60.0
 
 PASTE_START: Final = b"\x1b[200~"
 PASTE_END: Final = b"\x1b[201~"
 
-_LONGEST: Final = 4096  # bytes of a sequence; what an input method writes at once has fewer
+_MAX_SEQUENCE: Final = 4096  # bytes; text that an input method sends at once is shorter
 
-#: Strings that terminals send: replies with colours, versions, settings (OSC, DCS, kitty's APC).
-#: Their first characters are looked at, since Alt+] begins as an OSC does.
-_STRING: Final = rb"\x1b(?:\]\d+;|P[\d;]*[!$+>]|_G)[^\x00-\x1f]*"
+#: Replies with colours, versions or settings (OSC, DCS, kitty's APC), without their terminator.
+#: The characters behind the introducer matter, because Alt+] begins like an OSC.
+_STRING_REPLY: Final = rb"\x1b(?:\]\d+;|P[\d;]*[!$+>]|_G)[^\x00-\x1f]*"
 _CSI: Final = rb"\x1b\[(?![M\[])[ -?]*"
-_WHOLE: Final = re.compile(
+_COMPLETE_SEQUENCE: Final = re.compile(
     rb"\x1b\[M[ -\xff]{3}"  # a mouse report of the X10 kind
     rb"|\x1b\[\[[A-E]"  # F1 to F5 of the Linux console
     rb"|\x1b\[(?:[378]|2[34])\$"  # rxvt: with Shift
     rb"|" + _CSI + rb"[@-~]"
     rb"|\x1bO[\d;]*[@-~]"
-    rb"|" + _STRING + rb"(?:\x07|\x1b\\)"
+    rb"|" + _STRING_REPLY + rb"(?:\x07|\x1b\\)"
 )
-_BEGINNING: Final = re.compile(
+_SEQUENCE_PREFIX: Final = re.compile(
     rb"\x1b(?:\[(?:M[ -\xff]{0,2}|\[)?|O[\d;]*|\]\d*|P[\d;]*|_)?"
-    rb"|" + _CSI + rb"|" + _STRING + rb"\x1b?"
+    rb"|" + _CSI + rb"|" + _STRING_REPLY + rb"\x1b?"
 )
-#: No key begins so: what does not become a whole sequence is dropped.
-_FRAGMENT: Final = re.compile(rb"\x1b\[(?:M[ -\xff]{0,2}|[ -?]+)|" + _STRING + rb"(?:\x1b\Z)?")
-#: What goes on a sequence that was cut behind its Esc. Any other character behind an Esc that came
-#: by itself was typed: a terminal writes Alt and a character at once.
-_GOES_ON: Final = b"[O]P_\x1b"
-#: More than a key: a line with its end, or what ends the paste.
-_REST: Final = re.compile(rb"[^\x1b\r\n][\r\n]|[\r\n][^\x1b]|\x1b\[201~")
-#: What follows the Esc of a cut sequence, and what nobody types at once.
-_TAIL: Final = re.compile(rb"\[[0-?A-Z]|\]\d+;|P[\d;]*[!$+>]|_G")
-#: A reply, or a key of the protocol in which Esc is a sequence of its own.
-_KITTY: Final = re.compile(rb"\x1b\[(?:\?\d+|[\d:;]+)u")
+#: An incomplete sequence that no key begins with; it is dropped.
+_BROKEN_SEQUENCE: Final = re.compile(
+    rb"\x1b\[(?:M[ -\xff]{0,2}|[ -?]+)|" + _STRING_REPLY + rb"(?:\x1b\Z)?"
+)
+#: Bytes that may continue a sequence of which only the Esc has arrived. Any other byte was typed
+#: after the Esc key: a terminal sends Alt and a character in one write.
+_CONTINUES_ESCAPE: Final = b"[O]P_\x1b"
+#: Input that no single key sends: text next to a line end, or the end mark of a paste.
+_PASTE_REMAINDER: Final = re.compile(rb"[^\x1b\r\n][\r\n]|[\r\n][^\x1b]|\x1b\[201~")
+#: The rest of a sequence that was cut after its Esc; nobody types it in one write.
+_SEQUENCE_AFTER_ESCAPE: Final = re.compile(rb"\[[0-?A-Z]|\]\d+;|P[\d;]*[!$+>]|_G")
+#: A key or a reply of kitty's protocol, in which the Esc key is a sequence of its own.
+_KITTY_KEY_OR_REPLY: Final = re.compile(rb"\x1b\[(?:\?\d+|[\d:;]+)u")
 
 
 class PasteUnfinished(Message):
-    """The end mark of a paste did not come; the text so far was pasted."""
+    """Tells that a paste was delivered although its end mark did not come."""
 
 
 class TerminalInput:
-    """Turns what a terminal sends into events, whichever way the bytes are cut.
+    """Turns the bytes of a terminal into events, however they are divided between reads.
 
-    ``now`` is in seconds, of a clock that only goes forward.
+    ``now`` is in seconds of a monotonic clock.
     """
 
     def __init__(self) -> None:
-        self._bytes = bytearray()  # that make no event yet
+        self._pending = bytearray()  # input that makes no event yet
         self._in_paste = False
-        self._searched = 0  # bytes of the paste in which its end mark does not begin
-        self._unfinished_at = float("-inf")  # when a paste was taken without its end mark
-        self._came_at = 0.0
-        self._escaped_at = float("-inf")  # when an Esc was taken for the key
-        self._knows_escape = False  # the terminal sends the Esc key as a sequence
+        self._search_from = 0  # offset before which the end mark of a paste cannot begin
+        self._paste_cut_at = float("-inf")  # when a paste was delivered without its end mark
+        self._last_input_at = 0.0
+        self._escape_key_at = float("-inf")  # when a lone Esc was delivered as the Esc key
+        self._sends_escape_sequence = False  # the terminal sends the Esc key as a sequence
         self._reader = SequenceReader()
 
     def feed(self, data: bytes, now: float) -> list[Message]:
-        """The events that are complete with these bytes."""
+        """Add input and return the events that it completes."""
         if not data:
             return []
         found: list[Message] = []
-        if self._may_be_escape_key and data[0] not in _GOES_ON:
-            found = self._take(waits=False)
-        elif self._escaped_at + SEQUENCE_SILENCE >= now and _TAIL.match(data):
-            self._bytes += b"\x1b"
-        self._escaped_at = float("-inf")
+        if self._may_be_escape_key and data[0] not in _CONTINUES_ESCAPE:
+            found = self._read_pending(keep_incomplete=False)
+        elif self._escape_key_at + SEQUENCE_SILENCE >= now and _SEQUENCE_AFTER_ESCAPE.match(data):
+            self._pending += b"\x1b"
+        self._escape_key_at = float("-inf")
         if self._is_rest_of_paste(data, now):
-            self._in_paste, self._searched = True, 0
-        self._came_at = now
-        self._bytes += data
-        return found + self._take(waits=True)
+            self._in_paste, self._search_from = True, 0
+        self._last_input_at = now
+        self._pending += data
+        return found + self._read_pending(keep_incomplete=True)
 
     def _is_rest_of_paste(self, data: bytes, now: float) -> bool:
-        """Whether these bytes belong to a paste that was taken without its end mark."""
-        late = not self._bytes and self._unfinished_at + REST_WITHIN >= now
-        return late and PASTE_START not in data and _REST.search(data) is not None
+        """Whether these bytes belong to a paste that was delivered without its end mark."""
+        late = not self._pending and self._paste_cut_at + REST_WITHIN >= now
+        return late and PASTE_START not in data and _PASTE_REMAINDER.search(data) is not None
 
     def wait(self, now: float) -> float | None:
-        """Seconds until ``tick`` may bring something if nothing is sent; None for never."""
-        return max(self._came_at + self._silence - now, 0.0) if self._waits else None
+        """Seconds until ``tick`` should be called if no input comes; None where nothing waits."""
+        return max(self._last_input_at + self._timeout - now, 0.0) if self._has_pending else None
 
     def tick(self, now: float) -> list[Message]:
-        """The events that become complete by silence."""
-        if not self._waits or now < self._came_at + self._silence:
+        """The events that the time without input decides, such as a lone Esc for the Esc key."""
+        if not self._has_pending or now < self._last_input_at + self._timeout:
             return []
         if self._in_paste:
-            return self._end_paste_early(now)
-        if self._is_escape:
-            self._escaped_at = now
-        return self._take(waits=False)
+            return self._finish_paste_early(now)
+        if self._is_lone_escape:
+            self._escape_key_at = now
+        return self._read_pending(keep_incomplete=False)
 
     @property
-    def _waits(self) -> bool:
-        return self._in_paste or bool(self._bytes)
+    def _has_pending(self) -> bool:
+        return self._in_paste or bool(self._pending)
 
     @property
-    def _silence(self) -> float:
+    def _timeout(self) -> float:
         if self._in_paste:
             return PASTE_SILENCE
         return constants.ESCAPE_DELAY if self._may_be_escape_key else SEQUENCE_SILENCE
 
     @property
-    def _is_escape(self) -> bool:
-        return bytes(self._bytes) == b"\x1b"
+    def _is_lone_escape(self) -> bool:
+        return bytes(self._pending) == b"\x1b"
 
     @property
     def _may_be_escape_key(self) -> bool:
-        return self._is_escape and not self._knows_escape
+        return self._is_lone_escape and not self._sends_escape_sequence
 
-    def _take(self, *, waits: bool) -> list[Message]:
-        """The events of the bytes so far; ``waits`` keeps what may be the beginning of one."""
+    def _read_pending(self, *, keep_incomplete: bool) -> list[Message]:
+        """The events of the pending bytes; ``keep_incomplete`` leaves an unfinished one pending."""
         found: list[Message] = []
-        while self._bytes:
+        while self._pending:
             if self._in_paste:
-                if not self._end_paste(found):
+                if not self._finish_paste(found):
                     break
-            elif self._bytes[0] != 0x1B:
-                if not self._take_text(found, waits=waits):
+            elif self._pending[0] != 0x1B:
+                if not self._read_text(found, keep_incomplete=keep_incomplete):
                     break
-            elif not self._take_sequence(found, waits=waits):
+            elif not self._read_sequence(found, keep_incomplete=keep_incomplete):
                 break
         return found
 
-    def _take_text(self, found: list[Message], *, waits: bool) -> bool:
-        """Take the characters before the next sequence; False where one is not whole yet."""
-        end = self._bytes.find(b"\x1b")
-        final = end >= 0 or not waits
-        run = bytes(self._bytes if end < 0 else self._bytes[:end])
+    def _read_text(self, found: list[Message], *, keep_incomplete: bool) -> bool:
+        """Read the characters before the next Esc; False where the last one is incomplete."""
+        end = self._pending.find(b"\x1b")
+        final = end >= 0 or not keep_incomplete
+        run = bytes(self._pending if end < 0 else self._pending[:end])
         text, taken = utf_8_decode(run, "replace", final)
-        del self._bytes[:taken]
+        del self._pending[:taken]
         for character in text:
             found += self._reader.read_character(character)
         return taken == len(run)
 
-    def _take_sequence(self, found: list[Message], *, waits: bool) -> bool:
-        """Take what begins with Esc; False where it is not whole yet."""
-        data = bytes(self._bytes)
-        whole = _WHOLE.match(data)
+    def _read_sequence(self, found: list[Message], *, keep_incomplete: bool) -> bool:
+        """Read a sequence, Alt with a character, or the Esc key; False where it is incomplete."""
+        data = bytes(self._pending)
+        whole = _COMPLETE_SEQUENCE.match(data)
         if whole is not None:
-            del self._bytes[: whole.end()]
-            self._take_whole(found, whole.group())
+            del self._pending[: whole.end()]
+            self._handle_sequence(found, whole.group())
             return True
-        if waits and _BEGINNING.fullmatch(data):
-            self._forget_middle()
+        if keep_incomplete and _SEQUENCE_PREFIX.fullmatch(data):
+            self._shorten_pending()
             return False
-        fragment = _FRAGMENT.match(data)
+        fragment = _BROKEN_SEQUENCE.match(data)
         if fragment is not None:
-            del self._bytes[: fragment.end()]
+            del self._pending[: fragment.end()]
             return True
-        character, _ = utf_8_decode(data[1:5], "replace", not waits)
-        if waits and not character:
+        character, _ = utf_8_decode(data[1:5], "replace", not keep_incomplete)
+        if keep_incomplete and not character:
             return False
         if data[1:2] in (b"", b"\x1b"):
-            del self._bytes[:1]
+            del self._pending[:1]
             found += self._reader.read_character("\x1b")
         else:
             invalid = character[0] == "\ufffd"
-            del self._bytes[: 2 if invalid else 1 + len(character[0].encode())]
+            del self._pending[: 2 if invalid else 1 + len(character[0].encode())]
             found += self._reader.read_alt(character[0])
         return True
 
-    def _take_whole(self, found: list[Message], sequence: bytes) -> None:
+    def _handle_sequence(self, found: list[Message], sequence: bytes) -> None:
         if sequence == PASTE_START:
-            self._in_paste, self._searched = True, 0
+            self._in_paste, self._search_from = True, 0
         if sequence in (PASTE_START, PASTE_END):
-            self._unfinished_at = float("-inf")
-        if _KITTY.fullmatch(sequence):
-            self._knows_escape = True
+            self._paste_cut_at = float("-inf")
+        if _KITTY_KEY_OR_REPLY.fullmatch(sequence):
+            self._sends_escape_sequence = True
         if sequence.startswith(b"\x1bO"):
             found += self._reader.read_function(sequence.decode("ascii"))
         elif sequence.startswith(b"\x1b[") and not sequence.startswith(b"\x1b[M"):
             found += self._reader.read(sequence.decode("ascii"))
 
-    def _forget_middle(self) -> None:
-        """Bound what is kept of a sequence that is still coming; one so long means nothing."""
-        if len(self._bytes) > _LONGEST:
-            if self._bytes.startswith(b"\x1b["):
-                self._bytes[:] = b"\x1b[?"  # a reply to nothing
+    def _shorten_pending(self) -> None:
+        """Shorten an incomplete sequence that is too long; none of that length means anything."""
+        if len(self._pending) > _MAX_SEQUENCE:
+            if self._pending.startswith(b"\x1b["):
+                self._pending[:] = b"\x1b[?"  # read on as a reply, which is dropped
             else:
-                del self._bytes[_LONGEST // 2 : -1]  # its last byte may be half of its end
+                del self._pending[
+                    _MAX_SEQUENCE // 2 : -1
+                ]  # the last byte may be half of the terminator
 
-    def _end_paste(self, found: list[Message]) -> bool:
-        end = self._bytes.find(PASTE_END, self._searched)
+    def _finish_paste(self, found: list[Message]) -> bool:
+        end = self._pending.find(PASTE_END, self._search_from)
         if end < 0:
-            self._searched = max(len(self._bytes) - len(PASTE_END) + 1, 0)
+            self._search_from = max(len(self._pending) - len(PASTE_END) + 1, 0)
             return False
-        found.append(_paste(self._bytes[:end]))
-        del self._bytes[: end + len(PASTE_END)]
-        self._in_paste, self._unfinished_at = False, float("-inf")
+        found.append(_paste_event(self._pending[:end]))
+        del self._pending[: end + len(PASTE_END)]
+        self._in_paste, self._paste_cut_at = False, float("-inf")
         return True
 
-    def _end_paste_early(self, now: float) -> list[Message]:
-        """Give out what was pasted; the beginning of an end mark goes on as a sequence."""
-        self._in_paste, self._came_at, self._unfinished_at = False, now, now
-        held = next(n for n in range(len(PASTE_END), -1, -1) if self._bytes.endswith(PASTE_END[:n]))
-        text = self._bytes[: len(self._bytes) - held]
-        del self._bytes[: len(text)]
-        return [_paste(text), PasteUnfinished()] if text else []
+    def _finish_paste_early(self, now: float) -> list[Message]:
+        """Deliver a paste without its end mark; a partial end mark stays pending as a sequence."""
+        self._in_paste, self._last_input_at, self._paste_cut_at = False, now, now
+        marker_length = next(
+            n for n in range(len(PASTE_END), -1, -1) if self._pending.endswith(PASTE_END[:n])
+        )
+        text = self._pending[: len(self._pending) - marker_length]
+        del self._pending[: len(text)]
+        return [_paste_event(text), PasteUnfinished()] if text else []
 
 
-def _paste(text: bytearray) -> events.Paste:
+def _paste_event(text: bytearray) -> events.Paste:
     return events.Paste(text.decode("utf-8", "replace").replace("\x00", ""))

@@ -1,4 +1,4 @@
-"""The meaning of one whole sequence, or character, that a terminal sent."""
+"""Translates one complete escape sequence or character from a terminal into events."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ _MOUSE: Final = re.compile(r"\x1b\[<(\d{1,3});-?\d{1,5};-?\d{1,5}[Mm]")
 _RESIZE: Final = re.compile(
     r"\x1b\[48;(\d{1,5})[:\d]*;(\d{1,5})[:\d]*;(\d{1,5})[:\d]*;(\d{1,5})[:\d]*t"
 )
-_MODE: Final = re.compile(r"\x1b\[\?(2026|2048);([0-4])\$y")
+_MODE_REPORT: Final = re.compile(r"\x1b\[\?(2026|2048);([0-4])\$y")
 #: A key of kitty's protocol, or of xterm with modifiers; each field may have parts behind colons.
 _EXTENDED: Final = re.compile(r"\x1b\[([\d:]*(?:;[\d:]*){0,2})([u~A-FHPQRS])")
 #: xterm's modifyOtherKeys: modifiers, then the character.
 _OTHER_KEY: Final = re.compile(r"\x1b\[27;(\d{1,3});(\d{1,7})~")
 _OLD_FUNCTION: Final = re.compile(r"\x1bO(?:1;)?(\d)([A-Z])")
 
-#: Characters that are written as any other, though Python has them for unprintable: the wide space,
-#: and what parts or joins the letters of Persian and of Indian scripts, and the parts of an emoji.
+#: Characters of ordinary text that ``str.isprintable`` rejects: the ideographic space, and the
+#: (non-)joiners of Persian, of Indian scripts and of emoji.
 WRITTEN: Final = frozenset("\u3000\u200c\u200d")
 
 _SHIFT: Final = 1
 _ALT: Final = 2
 _CTRL: Final = 4
-_MODIFIERS: Final = 0b111111  # Caps Lock and Num Lock have the bits above
+_MODIFIER_BITS: Final = 0b111111  # Caps Lock and Num Lock have the bits above
 _RELEASE: Final = 3  # event type
-_MOST_BUTTONS: Final = 127  # from 128 on: buttons beyond the wheel, which nothing here has
-_WIDEST, _HIGHEST = 2_000, 1_000  # cells; more is no size of a terminal
+_MAX_BUTTON: Final = 127  # from 128 on: extra buttons, which the app does not use
+_MAX_COLUMNS, _MAX_ROWS = 2_000, 1_000  # cells; a reply with more is not believed
 
-#: Letters by their place on the keyboard, for terminals that do not tell the key of the Latin
-#: layout: Ctrl and Alt with a letter mean the same key on each.
-_LETTERS: Final = dict(
+#: The Latin letter on the key of a Cyrillic or Greek one, so that Ctrl and Alt with a letter work
+#: in each layout, also in terminals that do not report the Latin key.
+_LATIN_LETTERS: Final = dict(
     zip(
         "йцукенгшщзхъфывапролджэячсмитьбюёіїєґў" + "ςερτυθιοπασδφγηξκλζχψωβνμ",
         "qwertyuiop[]asdfghjkl;'zxcvbnm,.`s]'`o" + "wertyuiopasdfghjklzxcvbnm",
@@ -45,31 +45,31 @@ _LETTERS: Final = dict(
 
 
 class SequenceReader:
-    """Reads sequences into events. Replies of the terminal, and what means nothing, give none."""
+    """Translates sequences into events; unknown ones and other replies give no event."""
 
     def __init__(self) -> None:
         self._table = SequenceTable()
 
     def read_character(self, character: str) -> list[events.Key]:
-        """The key of a character that came by itself; a C1 control is no key."""
+        """The key of a character outside any sequence; none for a C1 control."""
         return [] if "\x80" <= character <= "\x9f" else self._table.character_keys(character)
 
     def read_alt(self, character: str) -> list[events.Key]:
-        """The keys of a character behind Esc."""
+        """The keys for Esc and a character: Alt with it, or for a control the Esc key and it."""
         if character in "\r123456789":  # listed as another character, or as the bare key
             return self._table.extended_keys(ord(character), "u", _ALT, "")
         listed = self._table.listed_keys(f"\x1b{character}")
         if listed:
             return listed
-        if character < " ":  # pressed one after the other
+        if character < " ":  # Esc and a control key, pressed one after the other
             return [events.Key("escape", "\x1b"), *self.read_character(character)]
         if "\x80" <= character <= "\x9f":
             return []
-        keys = self._table.character_keys(_latin(character), alt=True)
+        keys = self._table.character_keys(_latin_key(character), alt=True)
         return [events.Key(key.key, character) for key in keys]
 
     def read_function(self, sequence: str) -> list[events.Key]:
-        """The keys of an SS3 sequence, which Alt+O and another key look like."""
+        """The keys of an SS3 sequence; an unknown one is Alt+O and what was typed after it."""
         old = _OLD_FUNCTION.fullmatch(sequence)
         if old is not None:
             return self._read_extended(f"1;{old[1]}", old[2])
@@ -86,8 +86,8 @@ class SequenceReader:
         if sequence == "\x1b[O":
             return [events.AppBlur()]
         if mouse := _MOUSE.fullmatch(sequence):
-            return self._table.mouse_events(sequence) if int(mouse[1]) <= _MOST_BUTTONS else []
-        if mode := _MODE.fullmatch(sequence):
+            return self._table.mouse_events(sequence) if int(mouse[1]) <= _MAX_BUTTON else []
+        if mode := _MODE_REPORT.fullmatch(sequence):
             return _read_mode(mode[1], int(mode[2]))
         if size := _RESIZE.fullmatch(sequence):
             return self._read_size(*map(int, size.groups()))
@@ -99,18 +99,18 @@ class SequenceReader:
         return [*self._table.listed_keys(sequence)]
 
     def _read_size(self, height: int, width: int, high: int, wide: int) -> list[Message]:
-        if not (0 < width <= _WIDEST and 0 < height <= _HIGHEST and wide and high):
+        if not (0 < width <= _MAX_COLUMNS and 0 < height <= _MAX_ROWS and wide and high):
             return []
         return [self._table.resize_event((width, height), (wide, high))]
 
     def _read_extended(self, parameters: str, final: str) -> list[events.Key]:
-        fields = [_numbers(field) for field in parameters.split(";")]
+        fields = [_parse_field(field) for field in parameters.split(";")]
         (code, shifted, base), (modifiers, kind, _), codes, *_ = (
-            _three(fields[0]),
-            _three(fields[1] if len(fields) > 1 else []),
+            _pad_to_three(fields[0]),
+            _pad_to_three(fields[1] if len(fields) > 1 else []),
             fields[2] if len(fields) > 2 else [],
         )
-        bits = max(modifiers or 1, 1) - 1 & _MODIFIERS
+        bits = max(modifiers or 1, 1) - 1 & _MODIFIER_BITS
         if kind == _RELEASE:
             return []
         if final != "u":
@@ -135,7 +135,7 @@ class SequenceReader:
             return self._table.extended_keys(code, "u", bits, typed)
         if code > 127 and base is not None and 32 < base < 127:
             code = base
-        letter = _latin(chr(code)).lower()  # Shift is told by its bit
+        letter = _latin_key(chr(code)).lower()  # Shift is in the modifier bits
         return self._table.extended_keys(ord(letter[0]), "u", bits, "")
 
 
@@ -147,24 +147,24 @@ def _read_mode(mode: str, setting: int) -> list[Message]:
     return []
 
 
-def _numbers(field: str) -> list[int | None]:
-    """The parts of a field; None for one that is empty, or greater than anything that is meant."""
+def _parse_field(field: str) -> list[int | None]:
+    """The numbers of a field, divided by colons; None for one that is empty or absurdly long."""
     return [int(part) if part and len(part) <= 7 else None for part in field.split(":")]
 
 
-def _three(numbers: list[int | None]) -> tuple[int | None, int | None, int | None]:
+def _pad_to_three(numbers: list[int | None]) -> tuple[int | None, int | None, int | None]:
     first, second, third, *_ = [*numbers, None, None, None]
     return first, second, third
 
 
 def _is_text(code: int) -> bool:
-    """Whether it is a character that can be written: no control, surrogate or private use."""
+    """Whether a code point is text: no control, surrogate or private use."""
     return code <= 0x10FFFF and (chr(code).isprintable() or chr(code) in WRITTEN)
 
 
-def _latin(character: str) -> str:
-    """The character of the same key on the Latin layout; itself where that is not known."""
-    latin = _LETTERS.get(character.lower())
+def _latin_key(character: str) -> str:
+    """The character on the same key of the Latin layout; the character itself if unknown."""
+    latin = _LATIN_LETTERS.get(character.lower())
     if latin is None:
         return character
     return latin.upper() if character.isupper() else latin

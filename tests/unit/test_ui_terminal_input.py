@@ -225,7 +225,7 @@ def test_a_sequence_without_end_is_dropped_and_the_keys_are_free(begin: bytes) -
     played.send(begin)
     for _ in range(400):
         played.send(b"1" * 4096)
-    assert len(played.input._bytes) < 10_000  # pyright: ignore[reportPrivateUsage]
+    assert len(played.input._pending) < 10_000  # pyright: ignore[reportPrivateUsage]
     played.pass_time(SEQUENCE_SILENCE + 0.1)
     played.send(b"ok\r")
     assert played.told == [*typed("ok"), ("enter", "\r")]

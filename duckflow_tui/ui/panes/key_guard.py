@@ -1,4 +1,4 @@
-"""Keys around a move of the focus: each reaches its place in order, and none answers too soon."""
+"""Keeps keys in order when the focus moves, and keys typed as text from answering a question."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.textual_private import bindings_of, pump_above
 from duckflow_tui.words.catalogue import Catalogue
 
-#: Keys beside characters that a message is written with; they follow what was typed before them.
+#: Keys other than characters that belong to the text of a message.
 COMPOSED: Final = frozenset({"enter", "backspace"})
 
-#: Seconds that keys are held back at most, should what they wait for never come.
-_LONGEST: Final = 0.5
+#: Seconds after which keys are let through even if the ones before them never arrive.
+_MAX_HOLD_S: Final = 0.5
 
 
 class InOrder:
-    """Holds the keys that a widget gets itself behind those that are still on their way to it.
+    """Delays keys sent to a widget until earlier keys, forwarded by other widgets, have arrived.
 
     When the focus moves, keys that were typed before may wait in the queues of the widget that
     had it and of those around it; keys typed after come straight.
     """
 
     def __init__(self) -> None:
-        self._open = asyncio.Event()
-        self._open.set()
-        self._awaited = 0
+        self._all_handled = asyncio.Event()
+        self._all_handled.set()
+        self._pending_count = 0
 
     def behind(self, before: Widget, top: MessagePump) -> None:
-        """Hold what comes until all that waits from ``before`` up to ``top`` was handled."""
-        self._awaited += 1
-        self._open.clear()
-        # Twice: what the first time finds may be handed on once, as a message.
-        when_handled(before, top, lambda: when_handled(before, top, self._arrived))
+        """Delay keys until the queues from ``before`` up to ``top`` have been handled."""
+        self._pending_count += 1
+        self._all_handled.clear()
+        # Twice, because handling a queued event may forward it once, as a message.
+        when_handled(before, top, lambda: when_handled(before, top, self._count_down))
 
     async def turn(self) -> None:
-        """Return when it is the turn of a key that came straight."""
-        if not self._open.is_set():
+        """Wait until the earlier keys have arrived, for at most ``_MAX_HOLD_S``."""
+        if not self._all_handled.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LONGEST):
-                    await self._open.wait()
+                async with asyncio.timeout(_MAX_HOLD_S):
+                    await self._all_handled.wait()
 
-    def _arrived(self) -> None:
-        self._awaited -= 1
-        if not self._awaited:
-            self._open.set()
+    def _count_down(self) -> None:
+        self._pending_count -= 1
+        if not self._pending_count:
+            self._all_handled.set()
 
 
 def when_handled(pump: MessagePump, top: MessagePump, then: Callable[[], object]) -> None:
-    """Call ``then`` when what waits in the queues from ``pump`` up to ``top`` was handled."""
+    """Call ``then`` once the queues from ``pump`` up to ``top`` have been handled."""
 
     def handled() -> None:
         above = pump_above(pump)
@@ -68,16 +68,15 @@ def when_handled(pump: MessagePump, top: MessagePump, then: Callable[[], object]
         else:
             when_handled(above, top, then)
 
-    if not pump.call_later(handled):  # it is being taken down
+    if not pump.call_later(handled):  # the pump is closing
         then()
 
 
 class InlineField(Input):
-    """One line to write in that takes over the keys of the widget it stands in.
+    """A one-line input inside another widget, whose keys it takes over.
 
-    ``done`` gets the text on Enter, at once; ``dropped`` hears of Esc where the widget does not.
-    The widget hands on with ``take`` what still comes to it from the moment in which the field was
-    opened.
+    ``done`` gets the text on Enter; ``dropped``, if given, is called on Esc. Keys that still reach
+    the surrounding widget after the field was opened are forwarded by it with ``take``.
     """
 
     def __init__(
@@ -94,7 +93,7 @@ class InlineField(Input):
         self._order = InOrder()
 
     def take_over(self, before: Widget) -> None:
-        """Get the focus now; ``before`` hands on what it still gets."""
+        """Take the focus; ``before`` forwards the keys that still reach it."""
         self._order.behind(before, before)
         self.screen.set_focus(self)
 
@@ -103,7 +102,7 @@ class InlineField(Input):
         if await self.take(event):
             event.stop()
             event.prevent_default()
-        elif not self.display:  # what is behind Enter is for the widget it stands in to hand on
+        elif not self.display:  # keys after Enter bubble to the surrounding widget
             event.prevent_default()
 
     async def on_paste(self, event: events.Paste) -> None:
@@ -114,7 +113,7 @@ class InlineField(Input):
             self.take_paste(event)
 
     async def take(self, event: events.Key) -> bool:
-        """Do at once what the key does here; False for a key that does nothing here."""
+        """Handle a key at once; False for a key that does nothing in this field."""
         if not self.display:  # sent or closed a moment ago
             return False
         if event.is_printable and event.character is not None:
@@ -129,7 +128,7 @@ class InlineField(Input):
         return False
 
     def take_paste(self, event: events.Paste) -> None:
-        """Write what was pasted; the field has one line."""
+        """Insert a paste as one line."""
         self._write(" ".join(event.text.split()))
 
     def _write(self, text: str) -> None:
@@ -142,28 +141,28 @@ class InlineField(Input):
         self._done(self.value)
 
 
-#: Seconds in which nothing is answered after what asks, or what it asks, came into view: a key that
-#: comes sooner was meant for another place.
+#: Seconds after a question came into view in which no key answers it: such a key was meant for the
+#: place that had the focus before.
 SETTLE: Final = 0.3
 
-#: Seconds that a key waits before it acts. People who write press the next one sooner.
+#: Seconds that a key waits before it acts; whoever is typing text presses the next one sooner.
 DELAY = 0.4
 
 Act = Callable[[], Awaitable[object]]
 Typed = events.Key | events.Paste
 
-#: How the newest key stands: it waits and will act, came within ``SETTLE``, came again while it
-#: waited (as one that is held down does), does nothing here, or was taken back by another key.
+#: State of the newest key: none, will act after ``DELAY``, came within ``SETTLE``, was repeated
+#: while it waited (as when held down), does nothing here, or was cancelled by another key.
 Standing = Literal["", "waits", "too_soon", "repeated", "unknown", "taken_back"]
 
 
 class KeyGuard:
-    """Decides for one widget that asks whether a key answers or belongs to a text.
+    """Decides whether a key answers the question of a widget or belongs to text being typed.
 
     Nothing acts within ``SETTLE`` of ``begin``. A printable key acts after ``DELAY``, or with
-    Enter; another one within ``DELAY`` before or behind it makes both the beginning of a text,
-    which goes to ``hand_on`` whole, and so does a paste. ``show`` is called when ``standing`` is
-    another.
+    Enter. Two printable keys within ``DELAY`` of each other are the beginning of a text and go to
+    ``hand_on`` together; so does a paste with the keys before it. ``show`` is called when
+    ``standing`` changes.
     """
 
     def __init__(
@@ -177,52 +176,54 @@ class KeyGuard:
         self._clock = clock
         self._hand_on = hand_on
         self._show = show
-        self._since: float | None = None
-        #: Printable keys since the last pause. A single letter stays behind a pause: where a space
-        #: follows it was a word.
+        self._begun_at: float | None = None
+        #: Printable keys since the last pause. A single letter is kept after the pause, because a
+        #: space that follows makes it a word of a text.
         self._typed: list[events.Key] = []
-        self._walks = False  # all of them are keys that are pressed many times in a row
-        self._timer: Timer | None = None  # runs out ``DELAY`` behind the newest of them
-        self._act: Act | None = None  # what that one does then
-        self._is_seen = False  # the screen was drawn since it came
+        self._is_walking = False  # ``_typed`` holds only keys taken with ``walks``
+        self._timer: Timer | None = None  # fires ``DELAY`` after the newest key
+        self._pending_act: Act | None = None  # action of the newest key, once the timer fires
+        self._is_seen = False  # the screen was drawn since the newest key came
         self.standing: Standing = ""
 
     def begin(self) -> None:
-        """What is asked came into view just now."""
-        self._since = self._clock.monotonic()
-        self._act = None
-        self._stand("")
+        """Start guarding: the question has just come into view."""
+        self._begun_at = self._clock.monotonic()
+        self._pending_act = None
+        self._set_standing("")
 
     def end(self) -> None:
-        """No key is meant for this any more, until ``begin``."""
-        self._since = None
+        """Stop guarding until the next ``begin``."""
+        self._begun_at = None
         self.forget()
 
     def forget(self) -> None:
-        """What was typed here has had its effect, or shall have none."""
+        """Clear the keys typed so far and cancel the action that waits."""
         self._typed.clear()
-        self._act = None
+        self._pending_act = None
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        self._stand("")
+        self._set_standing("")
 
     def release(self) -> Sequence[Typed]:
-        """Forget the keys that still wait, which are given back: what they could answer is gone."""
+        """Clear and return the keys that still wait, since their question is gone."""
         typed = [*self._typed] if self.holding else []
         self.forget()
         return typed
 
     @property
     def on(self) -> bool:
-        """Whether keys are meant for this."""
-        return self._since is not None
+        """Whether the guard is active."""
+        return self._begun_at is not None
 
     @property
     def settled(self) -> bool:
-        """Whether keys may act."""
-        # A little more, because 0.9 - 0.6 is less than 0.3.
-        return self._since is not None and self._clock.monotonic() - self._since + 1e-6 >= SETTLE
+        """Whether ``SETTLE`` has passed since ``begin``."""
+        # Tolerance for rounding: 0.9 - 0.6 is less than 0.3.
+        return (
+            self._begun_at is not None and self._clock.monotonic() - self._begun_at + 1e-6 >= SETTLE
+        )
 
     @property
     def holding(self) -> bool:
@@ -235,68 +236,68 @@ class KeyGuard:
         return visible_line(self._typed[-1].character or "") if self._typed else ""
 
     async def take(self, event: events.Key, act: Act | None, *, walks: bool = False) -> bool:
-        """Take a key that does ``act``, or nothing here; False for one that may act as ever.
+        """Handle a key bound to ``act`` (None: to nothing); False leaves it to the caller.
 
-        ``walks``: it decides nothing and is pressed many times in a row, so it acts at once.
+        ``walks``: the key only moves a cursor or the like and may be repeated, so it acts at once.
         """
         if not writes(event):
             return await self._take_other(event)
         before = self._typed[-1] if self._typed else None
         again = before is not None and before.key == event.key
         goes_on = before is not None and _is_space(event) and not _is_space(before)
-        if self.holding and not again and (goes_on or not (walks and self._walks)):
+        if self.holding and not again and (goes_on or not (walks and self._is_walking)):
             self._pass_on(event)
             return True
         repeated = self.holding and again and not walks
         if not goes_on and (not self.holding or (again and walks)):
             self._typed.clear()
-        self._walks = walks and (self._walks or not self._typed)
+        self._is_walking = walks and (self._is_walking or not self._typed)
         self._typed.append(event)
-        self._act = None
-        self._wait()
+        self._pending_act = None
+        self._restart_timer()
         if not self.settled:
-            self._stand("too_soon")
+            self._set_standing("too_soon")
         elif repeated:
-            self._stand("repeated")
+            self._set_standing("repeated")
         elif walks and not goes_on and act is not None:
-            self._stand("")
+            self._set_standing("")
             await act()
         elif act is not None:
-            self._act = act
+            self._pending_act = act
             self._is_seen = False
-            self._owner.call_after_refresh(self._see, self._timer)
-            self._stand("waits")
+            self._owner.call_after_refresh(self._mark_drawn, self._timer)
+            self._set_standing("waits")
         elif event.character is not None and not event.character.isascii():
-            self._pass_on()  # of an input method: no key of anything
+            self._pass_on()  # from an input method, so it is text
         else:
-            self._stand("unknown")
+            self._set_standing("unknown")
         return True
 
     def words(self, words: Catalogue, what: str = "") -> str:
-        """How the newest key stands, where that is to be said; ``what`` it will do."""
+        """The state of the newest key for the user, or empty; ``what`` names its action."""
         if self.standing in ("", "unknown"):
             return ""
         return words(f"guard.{self.standing}", key=self.newest, what=what)
 
     def take_paste(self, event: events.Paste) -> None:
-        """A paste is a text, with what was typed right before it."""
+        """Hand on a paste as text, together with the keys typed right before it."""
         if not self.holding:
             self._typed.clear()
         self._pass_on(event)
 
     async def _take_other(self, event: events.Key) -> bool:
-        """A key that writes nothing: Enter confirms what can be seen, any other takes it back."""
-        if event.key == "enter" and self.holding and not self._walks:
-            act = self._act
+        """Handle a key that is not text: Enter confirms a key that waits, others cancel it."""
+        if event.key == "enter" and self.holding and not self._is_walking:
+            act = self._pending_act
             if act is None or not self._is_seen:
                 self._pass_on(event)
                 return True
-            self._end_wait()
+            self._cancel_timer()
             await act()
             return True
-        taken_back = self._act is not None
+        taken_back = self._pending_act is not None
         self.forget()
-        self._stand("taken_back" if taken_back else "")
+        self._set_standing("taken_back" if taken_back else "")
         return False
 
     def _pass_on(self, event: Typed | None = None) -> None:
@@ -304,37 +305,37 @@ class KeyGuard:
         self.forget()
         self._hand_on(typed)
 
-    def _wait(self) -> None:
+    def _restart_timer(self) -> None:
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self._owner.set_timer(DELAY, self._run_out)
+        self._timer = self._owner.set_timer(DELAY, self._act_when_idle)
 
-    def _end_wait(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self._act = None
-        self._stand("")
+        self._timer = self._pending_act = None
+        self._set_standing("")
 
-    def _see(self, timer: Timer | None) -> None:
+    def _mark_drawn(self, timer: Timer | None) -> None:
         self._is_seen |= timer is self._timer
 
-    def _run_out(self) -> None:
-        """Behind the keys that were read already and are on their way, through app and owner."""
+    def _act_when_idle(self) -> None:
+        """Act once the keys that are already queued in the app and the owner have been handled."""
         owner, timer = self._owner, self._timer
-        host_of(owner).call_later(lambda: owner.call_later(self._pause, timer))
+        host_of(owner).call_later(lambda: owner.call_later(self._act_after_pause, timer))
 
-    async def _pause(self, timer: Timer | None) -> None:
-        """Nothing came behind the newest key."""
+    async def _act_after_pause(self, timer: Timer | None) -> None:
+        """Perform the waiting action if no further key came since its timer was started."""
         if timer is None or timer is not self._timer:
             return
-        if self._act is None:
+        if self._pending_act is None:
             self._timer = None
             return
-        act = self._act
-        self._end_wait()
+        act = self._pending_act
+        self._cancel_timer()
         await act()
 
-    def _stand(self, standing: Standing) -> None:
+    def _set_standing(self, standing: Standing) -> None:
         if standing or self.standing:
             self.standing = standing
             self._show()
@@ -345,19 +346,19 @@ def _is_space(event: events.Key) -> bool:
 
 
 def writes(event: events.Key | events.Paste) -> bool:
-    """Whether it puts characters where text is written."""
+    """Whether a key or paste inserts characters in a text field."""
     if isinstance(event, events.Paste):
         return True
     return event.is_printable and event.character is not None
 
 
 def composes(event: events.Key | events.Paste) -> bool:
-    """Whether it is a key beside characters that a message is written with."""
+    """Whether an event is a key of ``COMPOSED``."""
     return isinstance(event, events.Key) and event.key in COMPOSED
 
 
 def anew(event: events.Key | events.Paste) -> events.Key | events.Paste:
-    """The same, to be sent to another widget."""
+    """A fresh copy of an event, to be sent to another widget."""
     if isinstance(event, events.Paste):
         return events.Paste(event.text)
     return events.Key(event.key, event.character)
