@@ -58,7 +58,12 @@ class Told(Frozen):
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the type of an error and what it says, on one line of at most 300 characters."""
+    """Return the type of an error and what it says, on one line of at most 300 characters; of a
+    group, those of its first error.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return describe_error(group.exceptions[0])
     return one_line(f"{type(error).__name__}: {error}".removesuffix(": "), MAX_BRIEF)
 
 
