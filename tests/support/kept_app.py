@@ -69,7 +69,7 @@ def halted(terminal: Terminal, holds: Callable[[], bool]) -> None:
     """Halt the program again and again until this holds; it then stands still."""
     end = time.monotonic() + DEADLINE
     while time.monotonic() < end:
-        terminal.read(0.002)
+        terminal.read(0.0005)
         terminal.signal(signal.SIGSTOP)
         while process_state(terminal.pid) != "T":
             os.sched_yield()
