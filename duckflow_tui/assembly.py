@@ -9,13 +9,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from duckflow_tui.agent.ask import ModelAccess
-from duckflow_tui.agent.budget import BudgetLimits, CallBudget
-from duckflow_tui.agent.parts import TurnParts, TurnSettings
-from duckflow_tui.agent.requests import RequestLog
 from duckflow_tui.compose import SessionChoice, secrets_of
 from duckflow_tui.engine import Engine, counted
-from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
 from duckflow_tui.llm.codec import wire_name
 from duckflow_tui.llm.connections import Connections
 from duckflow_tui.llm.contacts import outside
@@ -53,6 +48,11 @@ from duckflow_tui.tools.shell import NamedCommands, Shell
 from duckflow_tui.tools.snapshot import FileCopies
 from duckflow_tui.tools.watchdog import Watchdog
 from duckflow_tui.words.catalogue import LANGUAGES, Catalogue, entries
+from duckflow_tui.work.ask import ModelAccess
+from duckflow_tui.work.budget import BudgetLimits, CallBudget
+from duckflow_tui.work.pacemaker import Pacemaker, PaceSettings
+from duckflow_tui.work.parts import TurnParts, TurnSettings
+from duckflow_tui.work.requests import RequestLog
 
 
 def build(

@@ -8,16 +8,6 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from typing import TYPE_CHECKING, get_args
 
-from duckflow_tui.agent.compaction import ContextActions
-from duckflow_tui.agent.inbox import Inbox
-from duckflow_tui.agent.parts import TurnParts
-from duckflow_tui.agent.steering import PhaseKeeper, TurnControl
-from duckflow_tui.goals.checks import RequirementChecks
-from duckflow_tui.goals.pace import PaceActions
-from duckflow_tui.goals.requirements import LedgerActions
-from duckflow_tui.plans.actions import PlanActions
-from duckflow_tui.plans.desk import PlanDesk
-from duckflow_tui.plans.run import TaskLoop
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.session.branch import branch_of, is_uncommitted
 from duckflow_tui.session.rewind import RecordedPast
@@ -59,6 +49,16 @@ from duckflow_tui.tools.session_diff import session_diff
 from duckflow_tui.tools.shell import LendTerminal, OwnCommands
 from duckflow_tui.tools.undo import command_since
 from duckflow_tui.tools.watch import FileWatcher
+from duckflow_tui.work.actions import PlanActions
+from duckflow_tui.work.checks import RequirementChecks
+from duckflow_tui.work.compaction import ContextActions
+from duckflow_tui.work.desk import PlanDesk
+from duckflow_tui.work.inbox import Inbox
+from duckflow_tui.work.pace import PaceActions
+from duckflow_tui.work.parts import TurnParts
+from duckflow_tui.work.requirements import LedgerActions
+from duckflow_tui.work.run import TaskLoop
+from duckflow_tui.work.steering import PhaseKeeper, TurnControl
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.endpoints import ModelsInUse

@@ -23,7 +23,6 @@ from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ErrorType
 
 from duckflow_tui.glance import MAX_SETTINGS, read_plain_file
-from duckflow_tui.goals.pacemaker import BASES, FINAL_FALLBACK, MAX_LIMIT, MIN_LIMIT
 from duckflow_tui.llm.connections import Connections
 from duckflow_tui.llm.endpoints import LOOPBACK_PORTS, Endpoint, ModelRef, Roles, Temperatures
 from duckflow_tui.places import Places
@@ -31,6 +30,7 @@ from duckflow_tui.state.lines import split_lines
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.tools.mcp.config import SERVER_NAME, McpServerConfig
+from duckflow_tui.work.pacemaker import BASES, FINAL_FALLBACK, MAX_LIMIT, MIN_LIMIT
 
 Say = Callable[..., str]
 

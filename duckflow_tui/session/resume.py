@@ -24,7 +24,6 @@ from typing import Final, NamedTuple
 from pydantic import ValidationError
 
 from duckflow_tui import __version__
-from duckflow_tui.agent.rest import rest_of
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX
@@ -55,6 +54,7 @@ from duckflow_tui.tools.changes import told
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.results import figures, known
+from duckflow_tui.work.rest import rest_of
 
 UNKNOWN: Final = (
     "The app ended while this ran. What it did is not known: look before you rely on it."

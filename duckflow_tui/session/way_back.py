@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from duckflow_tui.agent.parts import TurnParts
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.rewind import (
     PREVIEW,
@@ -32,6 +31,7 @@ from duckflow_tui.state.rewind import (
 )
 from duckflow_tui.tools.operation import RUN
 from duckflow_tui.tools.undo import UndoReport
+from duckflow_tui.work.parts import TurnParts
 
 #: What is in the way: work runs, the conversation has no such message, it is nowhere recorded,
 #: nothing was gone back from, something was said since, a fork has no place on the disk or could

@@ -23,7 +23,7 @@ from duckflow_tui.tools.operation import (
 )
 
 if TYPE_CHECKING:
-    from duckflow_tui.plans.desk import PlanDesk
+    from duckflow_tui.work.desk import PlanDesk
 
 MAX_TASKS: Final = 50  # tasks of one list
 

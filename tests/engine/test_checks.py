@@ -12,7 +12,6 @@ import pytest
 from support.bench import Bench
 from support.shell import ShellBench
 
-from duckflow_tui.goals.checks import Finding, RequirementChecks
 from duckflow_tui.state.base import digest
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Level, Message, NoticeMessage
@@ -24,6 +23,7 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.operations import FileChange, OperationResult, Outcome
+from duckflow_tui.work.checks import Finding, RequirementChecks
 
 TESTS = "pytest -q"
 BEGUN = 1000.0  # of the run, which took two seconds

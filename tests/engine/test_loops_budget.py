@@ -13,7 +13,6 @@ from support.prepared import UNTOUCHED
 from support.reviews import WORDS, judged, story, works
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.agent.budget import BudgetEnd, BudgetLimits, CallBudget
 from duckflow_tui.compose import Flags, choose, open_session
 from duckflow_tui.demo.endpoint import ScriptedEndpoint
 from duckflow_tui.demo.replies import Reply, Script
@@ -29,6 +28,7 @@ from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.state.usage import BudgetRaised
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.work.budget import BudgetEnd, BudgetLimits, CallBudget
 
 CALLS = "DUCKFLOW_EXECUTION__MAX_MODEL_CALLS"
 TOKENS = "DUCKFLOW_LIMITS__MAX_TOKENS"

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import pytest
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.agent.requests import KEPT
 from duckflow_tui.demo.endpoint import Request
 from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.llm.exchange import estimated_tokens
@@ -20,6 +19,7 @@ from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.decision import Check
 from duckflow_tui.state.memory import Compaction, CompactionMessage
 from duckflow_tui.state.usage import PromptMeasured
+from duckflow_tui.work.requests import KEPT
 
 GOAL = "Keep the totals right"
 WISH = "The receipt shows every discount"

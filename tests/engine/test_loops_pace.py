@@ -26,7 +26,6 @@ from support.reviews import WORDS, claim, judged, lacks, next_plan, story, works
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply
-from duckflow_tui.goals.vitals import computed
 from duckflow_tui.state.gates import CONSULTATION_OPTIONS, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import (
@@ -40,6 +39,7 @@ from duckflow_tui.state.pace import (
 )
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.turn import LoopStarted, TurnFinished
+from duckflow_tui.work.vitals import computed
 
 # --- stagnation by progress ------------------------------------------------------------------
 

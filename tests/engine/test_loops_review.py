@@ -27,7 +27,6 @@ from support.session import Session, action, decision, done, session
 
 from duckflow_tui.demo.endpoint import Request
 from duckflow_tui.demo.replies import Reply, Script
-from duckflow_tui.goals.requirements import MAX_NEW
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
@@ -50,6 +49,7 @@ from duckflow_tui.state.phase import Phase
 from duckflow_tui.tools.operation import Original
 from duckflow_tui.tools.results import net_change
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.work.requirements import MAX_NEW
 
 ALLOWED = (CHECK,)
 FIRST = "create notes.txt +1 −0"  # what the first attempt of ``thrice`` does

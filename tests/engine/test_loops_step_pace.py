@@ -18,7 +18,6 @@ from support.reviews import WORDS, judged, lacks, next_plan, story, works
 from support.session import Session, action, decision, done, session
 
 from duckflow_tui.demo.replies import Reply, Script
-from duckflow_tui.goals.vitals import computed
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.gates import CardKind, CardOpened
 from duckflow_tui.state.pace import (
@@ -32,6 +31,7 @@ from duckflow_tui.state.pace import (
 from duckflow_tui.state.plan import PlanStatus, WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, WorkProgressed
 from duckflow_tui.state.turn import LoopStarted
+from duckflow_tui.work.vitals import computed
 
 
 def planned(

@@ -14,7 +14,6 @@ from support.session import action, decision, done, session
 
 from duckflow_tui.demo.replies import Fault, Reply, Script, When
 from duckflow_tui.headless import TaskSpawn
-from duckflow_tui.plans.run import TaskLoop, WorkBroke, WorkStopped
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Job, StateError, SystemClock
 from duckflow_tui.state.gates import GateChoice
@@ -22,6 +21,7 @@ from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import WorkInfo
 from duckflow_tui.state.plan_events import WorkFinished, WorkStarted
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
+from duckflow_tui.work.run import TaskLoop, WorkBroke, WorkStopped
 
 
 def loop_and_store() -> tuple[TaskLoop, Store, TaskSpawn]:

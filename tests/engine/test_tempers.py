@@ -14,10 +14,10 @@ from support.reviews import claim, judged, lacks, next_plan
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.demo.replies import Reply, Script, ScriptedCall
-from duckflow_tui.goals.situations import LOW_FOCUS
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import reason_words
+from duckflow_tui.work.situations import LOW_FOCUS
 
 OK = {"ok": True, "reason": "it is what was asked for"}
 JUDGED = {

@@ -12,8 +12,6 @@ from support.session import REPORTED, Session, action, decision, done, session
 
 from duckflow_tui.demo.replies import Reply, Script, When
 from duckflow_tui.headless import TaskSpawn
-from duckflow_tui.plans.run import TaskLoop
-from duckflow_tui.plans.tasks import LinkFault, resolved
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import StateError, SystemClock, Told
 from duckflow_tui.state.gates import Card, CardAnswer, CardKind, GateChoice
@@ -22,6 +20,8 @@ from duckflow_tui.state.phase import Status
 from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, WorkFinished
 from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.work.run import TaskLoop
+from duckflow_tui.work.tasks import LinkFault, resolved
 
 PROPOSE = decision("I plan first.", action("plan_tool.propose", goal="notes"), step="PLANNING")
 CANNOT = decision("I cannot do this.", next_step="pending_user")

@@ -18,9 +18,7 @@ from support.session import action, decision, done, script, session
 from support.whole import some_of
 
 import duckflow_tui.llm.client as client_module
-from duckflow_tui.agent.budget import CallBudget
 from duckflow_tui.demo.replies import Reply, Script
-from duckflow_tui.goals.review import Reviewer
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.transport import GuardedTransport
@@ -30,6 +28,8 @@ from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.phase import Status
 from duckflow_tui.tools.router import ToolRouter
 from duckflow_tui.words.catalogue import LANGUAGES, Catalogue
+from duckflow_tui.work.budget import CallBudget
+from duckflow_tui.work.review import Reviewer
 
 Make = Callable[[], BaseException]
 

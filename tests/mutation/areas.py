@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_LEFT_OUT: Final = ("__init__.py", "goals/pace_log.py")  # no code; words for the developers' log
+_LEFT_OUT: Final = ("__init__.py",)  # no code
 
 #: What any mutation may be noticed by. Tests of a process that is started see only what is printed
 #: at its end, and those of pictures repeat what others say: both take long.
@@ -40,14 +40,17 @@ AREAS: Final = (
     Area(
         "plans",
         (
-            "duckflow_tui/plans/*.py",
+            *(
+                f"duckflow_tui/work/{name}.py"
+                for name in ("actions", "desk", "propose", "report", "run", "step", "tasks")
+            ),
             "duckflow_tui/state/plan*.py",
             "duckflow_tui/tools/plan_operations.py",
         ),
     ),
     Area(
         "pacing",
-        ("duckflow_tui/goals/*.py", "duckflow_tui/state/pace.py", "duckflow_tui/state/goal.py"),
+        ("duckflow_tui/work/*.py", "duckflow_tui/state/pace.py", "duckflow_tui/state/goal.py"),
     ),
     Area("session", ("duckflow_tui/session/*.py",)),
     Area(

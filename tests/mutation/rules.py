@@ -482,7 +482,7 @@ SWITCHES: Final = (
         "of a malformed reply the rest is carried out",
         (
             (
-                "agent/ask.py",
+                "work/ask.py",
                 "if operation is not None and operation.effect is Effect.READ:",
                 "if operation is not None:",
             ),
@@ -567,7 +567,7 @@ SWITCHES: Final = (
         "a refusal is a failure of the work",
         (
             (
-                "goals/progress.py",
+                "work/progress.py",
                 "RAN: Final = (Outcome.OK,",
                 "RAN: Final = (Outcome.REJECTED, Outcome.OK,",
             ),

@@ -14,8 +14,6 @@ from support.pinned import CountingIds, ManualClock
 from support.screens import key_waits
 from textual.pilot import Pilot
 
-from duckflow_tui.agent.compaction import Undo
-from duckflow_tui.agent.requests import SentPart
 from duckflow_tui.compose import Sessions
 from duckflow_tui.engine import WorkingActions
 from duckflow_tui.safety.secrets import Redactor
@@ -66,6 +64,8 @@ from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.status import VitalsPlace
 from duckflow_tui.ui.session_host import AppOptions
+from duckflow_tui.work.compaction import Undo
+from duckflow_tui.work.requests import SentPart
 
 DEADLINE: Final = 30.0  # seconds until a wait has failed
 

@@ -8,7 +8,6 @@ from support.app_states import FakeEngine, store_with
 from support.conversations import REPLY, REPLY_JA, assistant, user
 from support.pinned import ManualClock
 
-from duckflow_tui.agent.requests import SentPart
 from duckflow_tui.state.memory import Compaction, ContextCompacted, Kept
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import (
@@ -19,6 +18,7 @@ from duckflow_tui.state.usage import (
     PromptParts,
     Purpose,
 )
+from duckflow_tui.work.requests import SentPart
 
 NOW: Final = ManualClock().now()
 LAST: Final = "llm_00000009"

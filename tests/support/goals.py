@@ -9,9 +9,6 @@ from support.app_states import store_with
 from support.conversations import REPLY, REPLY_JA, assistant, operation, user
 from support.pinned import ManualClock
 
-from duckflow_tui.goals import vitals as rules
-from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings, analyse
-from duckflow_tui.goals.vitals import VitalCause
 from duckflow_tui.state.decision import Check
 from duckflow_tui.state.goal import Evidence, RequirementItem, RequirementState, TaskObjective
 from duckflow_tui.state.pace import (
@@ -27,6 +24,9 @@ from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.state.usage import UsageTotals
+from duckflow_tui.work import vitals as rules
+from duckflow_tui.work.pacemaker import Pacemaker, PaceSettings, analyse
+from duckflow_tui.work.vitals import VitalCause
 
 Build = Callable[[], Store]
 

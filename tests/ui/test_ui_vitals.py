@@ -22,8 +22,6 @@ from support.open_apps import OpenApps
 from support.screens import shown
 from textual.pilot import Pilot
 
-from duckflow_tui.goals.pacemaker import Pacemaker, PaceSettings
-from duckflow_tui.goals.vitals import VitalCause
 from duckflow_tui.state.pace import (
     Complexity,
     LimitSet,
@@ -38,6 +36,8 @@ from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.vitals import spark
 from duckflow_tui.ui.panes.vitals_words import limit_blocks, limit_summary
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.work.pacemaker import Pacemaker, PaceSettings
+from duckflow_tui.work.vitals import VitalCause
 
 EN = Catalogue("en")
 NUMBER = r"(−?[\d.]+)"

@@ -7,13 +7,6 @@ from typing import Any
 import pytest
 from support import plans
 
-from duckflow_tui.goals.attempts import (
-    attempt_words,
-    continuation_context,
-    execution,
-    first_plan,
-    situation_report,
-)
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.goal import (
@@ -33,6 +26,13 @@ from duckflow_tui.state.goal import (
 from duckflow_tui.state.memory import WorkingMemory
 from duckflow_tui.state.operations import OperationResult, Outcome
 from duckflow_tui.state.plan import PlanStatus
+from duckflow_tui.work.attempts import (
+    attempt_words,
+    continuation_context,
+    execution,
+    first_plan,
+    situation_report,
+)
 
 RAN = Evidence(kind="command", source="pytest", exit_code=1, text="2\nfailed")
 SEEN = Evidence(kind="file", source="a.py", text="")

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from support.conversations import assistant, user
 
-from duckflow_tui.goals.requirements import belongs
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.decision import NextStep, TurnDecision
 from duckflow_tui.state.goal import TaskObjective
 from duckflow_tui.state.turn import TurnSummary
+from duckflow_tui.work.requirements import belongs
 
 
 def after(*messages: Message, outcome: Any = "partial", closed: bool = False) -> AgentState:

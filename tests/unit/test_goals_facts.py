@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from duckflow_tui.goals.checks import Finding
-from duckflow_tui.goals.facts import Fact, collect_facts, facts_text, resolve_reference
-from duckflow_tui.goals.judging import judge_requirements, read_evaluation, rests_on
 from duckflow_tui.prompting.replies import SatisfactionReply
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
@@ -26,6 +23,9 @@ from duckflow_tui.state.operations import (
     OperationSpec,
     Outcome,
 )
+from duckflow_tui.work.checks import Finding
+from duckflow_tui.work.facts import Fact, collect_facts, facts_text, resolve_reference
+from duckflow_tui.work.judging import judge_requirements, read_evaluation, rests_on
 
 CHANGES = """- changed src/a.py +1 −1
 - deleted old.bin

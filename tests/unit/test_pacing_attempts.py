@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from support.pinned import ManualClock
 
-from duckflow_tui.goals.pace import PaceKeeper
-from duckflow_tui.goals.pacemaker import Pacemaker, of_state
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.decision import TurnDecision
 from duckflow_tui.state.goal import (
@@ -17,6 +15,8 @@ from duckflow_tui.state.goal import (
 )
 from duckflow_tui.state.pace import VitalChange, VitalsChanged
 from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.work.pace import PaceKeeper
+from duckflow_tui.work.pacemaker import Pacemaker, of_state
 
 
 def keeper_of(store: Store) -> PaceKeeper:

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from support.conversations import operation
 from support.pinned import ManualClock
 
-from duckflow_tui.goals.pacemaker import (
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.pace import Complexity, LimitExtended, LoopLimit, TaskProfile, Vitals
+from duckflow_tui.state.store import MemoryRecorder, Store
+from duckflow_tui.work.pacemaker import (
     BASES,
     Pacemaker,
     PaceSettings,
     analyse,
     of_state,
 )
-from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.pace import Complexity, LimitExtended, LoopLimit, TaskProfile, Vitals
-from duckflow_tui.state.store import MemoryRecorder, Store
 
 LOW = Vitals(mood=0.3, focus=0.3, stamina=0.3)
 NEUTRAL = Vitals()

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from duckflow_tui.goals.progress import Repeat, same_action
-from duckflow_tui.goals.situations import UNSURE, Signals, due, grows, hypothesis
-from duckflow_tui.goals.vitals import VitalCause
 from duckflow_tui.state.pace import Pattern, Reason
+from duckflow_tui.work.progress import Repeat, same_action
+from duckflow_tui.work.situations import UNSURE, Signals, due, grows, hypothesis
+from duckflow_tui.work.vitals import VitalCause
 
 CALM = Signals(loop=4, limit=14, mood=0.7, stamina=0.8, focus=(0.75, 0.85, 0.95, 1.0, 1.0))
 STUCK = same_action("file_ops.read_file", "a.py", 4)

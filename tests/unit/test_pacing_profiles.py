@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from duckflow_tui.goals.pacemaker import chosen, guess
 from duckflow_tui.state.pace import TaskProfile as T
+from duckflow_tui.work.pacemaker import chosen, guess
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from duckflow_tui.goals.progress import LoopSigns, ProgressWatch, read_place
-from duckflow_tui.goals.situations import Signals, achieved, situation, tried
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Hunk
@@ -16,6 +14,8 @@ from duckflow_tui.state.goal import RequirementItem, RequirementState, TaskObjec
 from duckflow_tui.state.operations import Effect, FileChange, OperationResult, Outcome
 from duckflow_tui.state.pace import Pattern, Reason
 from duckflow_tui.state.plan import Plan, Step, WorkStatus
+from duckflow_tui.work.progress import LoopSigns, ProgressWatch, read_place
+from duckflow_tui.work.situations import Signals, achieved, situation, tried
 
 READS = ("file_ops.read_file", "file_ops.search_text", "file_ops.list_dir")
 REFUSALS = (

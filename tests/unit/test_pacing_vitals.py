@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckflow_tui.goals import vitals
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.pace import Vital, VitalChange, VitalsChanged
+from duckflow_tui.work import vitals
 
 
 def mood(old: float, confidence: float | None, *outcomes: bool) -> float:

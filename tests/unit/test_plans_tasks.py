@@ -9,21 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckflow_tui.plans.report import (
-    counts,
-    has_done_some,
-    is_independent,
-    report_words,
-    result_line,
-)
-from duckflow_tui.plans.tasks import (
-    MAX_TASKS,
-    LinkFault,
-    call_of,
-    linked_tasks,
-    listed,
-    resolved,
-)
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import (
@@ -37,6 +22,21 @@ from duckflow_tui.state.operations import (
 from duckflow_tui.state.plan import StepReport, Task
 from duckflow_tui.tools.plan_operations import ListedTask
 from duckflow_tui.tools.results import changed_files
+from duckflow_tui.work.report import (
+    counts,
+    has_done_some,
+    is_independent,
+    report_words,
+    result_line,
+)
+from duckflow_tui.work.tasks import (
+    MAX_TASKS,
+    LinkFault,
+    call_of,
+    linked_tasks,
+    listed,
+    resolved,
+)
 
 READ = OperationSpec(name="f.read", summary="", parameters={}, effect=Effect.READ)
 WRITE = OperationSpec(name="f.write", summary="", parameters={}, effect=Effect.WRITE)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from support import plans
 
-from duckflow_tui.plans.desk import run_words
-from duckflow_tui.plans.propose import held_back, plan_words
-from duckflow_tui.plans.run import PlanResult
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.plan import Halt, Plan, PlanEdit, PlanStatus, Step, WorkStatus, edited
 from duckflow_tui.state.plan_events import PlanRevised
 from duckflow_tui.ui.panes.plan_rows import one_line, status_words
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.work.desk import run_words
+from duckflow_tui.work.propose import held_back, plan_words
+from duckflow_tui.work.run import PlanResult
 
 
 def step(number: int, *needs: str, **fields: object) -> Step:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from duckflow_tui.plans.desk import PlanDesk
 from duckflow_tui.prompting.lines import SPOKEN
 from duckflow_tui.session.memory import ProjectMemory
 from duckflow_tui.tools.memory import memory_operations
 from duckflow_tui.tools.plan_operations import plan_operations
+from duckflow_tui.work.desk import PlanDesk
 
 
 def test_every_operation_that_a_prompt_speaks_of_is_registered() -> None:

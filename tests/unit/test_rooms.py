@@ -24,10 +24,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "safety": {"state"},
     "words": {"state", "safety"},
     "tools": {"state", "safety"},
-    "goals": {"state", "llm", "prompting", "safety", "tools", "agent"},
-    "plans": {"state", "llm", "prompting", "safety", "tools", "goals", "agent"},
-    "agent": {"state", "llm", "prompting", "safety", "tools", "goals", "plans"},
-    "session": {"state", "llm", "prompting", "safety", "words", "tools", "goals", "plans", "agent"},
+    "work": {"state", "llm", "prompting", "safety", "tools"},
+    "session": {"state", "llm", "prompting", "safety", "words", "tools", "work"},
     "demo": {"state", "llm"},
     "manual": set(),
     "ui": {
@@ -37,9 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "safety",
         "words",
         "tools",
-        "goals",
-        "plans",
-        "agent",
+        "work",
         "session",
         "engine",
         "commands",
@@ -48,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
 }
 #: Room → what it names in its annotations only, since that one stands above it.
-MAY_NAME: dict[str, set[str]] = {"ui": {"compose"}, "tools": {"plans", "session"}}
+MAY_NAME: dict[str, set[str]] = {"ui": {"compose"}, "tools": {"work", "session"}}
 
 
 @functools.cache
@@ -140,7 +136,7 @@ def test_what_few_sessions_need_is_not_loaded_with_each() -> None:
     )
     ours = {name.removeprefix("duckflow_tui.") for name in loaded}
     assert not ours & {"tools.mcp.servers", "tools.mcp.connection", "tools.mcp.schemas"}
-    assert not ours & {"plans.step", "llm.text_calls", "llm.discovery", "ui.connecting"}
+    assert not ours & {"work.step", "llm.text_calls", "llm.discovery", "ui.connecting"}
     assert not ours & {"sqlite3", "session.index"}
     pages = {name for name in ours if name.startswith("ui.screens.")}
     opened = {"board", "confirm", "dialog", "pick_list", "session_rows"}  # parts of what stands

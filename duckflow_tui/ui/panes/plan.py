@@ -39,7 +39,7 @@ from duckflow_tui.ui.panes.rows import LineView, Rows, palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, prefixed, rows_of, wrap
 
 if TYPE_CHECKING:
-    from duckflow_tui.plans.actions import PlanActions
+    from duckflow_tui.work.actions import PlanActions
 
 SPIN: Final = 1 / 10  # seconds between two signs of the spinner
 COUNT: Final = 1.0  # seconds between two times where nothing spins

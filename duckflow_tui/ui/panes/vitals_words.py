@@ -9,17 +9,6 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from duckflow_tui.goals.pacemaker import COMPLEXITY_WEIGHT, DIGITS, VITAL_WEIGHTS, complexity_word
-from duckflow_tui.goals.situations import LOW_STAMINA
-from duckflow_tui.goals.vitals import (
-    ATTEMPT_WEIGHT,
-    FAILED_READ_WEIGHT,
-    FAILED_WEIGHT,
-    LOOP_WEIGHT,
-    NEW_WEIGHT,
-    OLD_WEIGHT,
-    SURE_FROM,
-)
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.pace import (
     Complexity,
@@ -31,6 +20,17 @@ from duckflow_tui.state.pace import (
     Vitals,
 )
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.work.pacemaker import COMPLEXITY_WEIGHT, DIGITS, VITAL_WEIGHTS, complexity_word
+from duckflow_tui.work.situations import LOW_STAMINA
+from duckflow_tui.work.vitals import (
+    ATTEMPT_WEIGHT,
+    FAILED_READ_WEIGHT,
+    FAILED_WEIGHT,
+    LOOP_WEIGHT,
+    NEW_WEIGHT,
+    OLD_WEIGHT,
+    SURE_FROM,
+)
 
 NAMES: Final = ("mood", "focus", "stamina")
 HIGH: Final = 0.7  # from here on good; words, never figures, say so (S0-44)

@@ -35,7 +35,7 @@ from duckflow_tui.ui.screens.board import StateBoard, board_bindings
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.requests import SentPart
+    from duckflow_tui.work.requests import SentPart
 
 
 class ContextBoard(StateBoard):

@@ -5,31 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from duckflow_tui.agent.budget import BudgetEnd
 from duckflow_tui.llm.errors import LlmError, Unreadable
-from duckflow_tui.plans.propose import (
-    NOT_SENT,
-    PlanApprovals,
-    check_not_rejected,
-    end_idle_plan,
-    held_back,
-    make_plan,
-    plan_words,
-    tasks_words,
-    was_told_of,
-)
-from duckflow_tui.plans.report import is_independent
-from duckflow_tui.plans.run import (
-    NOT_DONE,
-    ListRun,
-    PlanResult,
-    PlanRun,
-    TaskLoop,
-    WorkBroke,
-    WorkStopped,
-    unfinished_step,
-)
-from duckflow_tui.plans.tasks import list_tasks, listed
 from duckflow_tui.prompting.questions import shown_by
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import StateError, Told, one_line
@@ -60,11 +36,35 @@ from duckflow_tui.state.plan_events import (
     StepTasksSet,
 )
 from duckflow_tui.tools.operation import Output, ToolFault
+from duckflow_tui.work.budget import BudgetEnd
+from duckflow_tui.work.propose import (
+    NOT_SENT,
+    PlanApprovals,
+    check_not_rejected,
+    end_idle_plan,
+    held_back,
+    make_plan,
+    plan_words,
+    tasks_words,
+    was_told_of,
+)
+from duckflow_tui.work.report import is_independent
+from duckflow_tui.work.run import (
+    NOT_DONE,
+    ListRun,
+    PlanResult,
+    PlanRun,
+    TaskLoop,
+    WorkBroke,
+    WorkStopped,
+    unfinished_step,
+)
+from duckflow_tui.work.tasks import list_tasks, listed
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.agent.steering import TurnControl
     from duckflow_tui.tools.plan_operations import ListedTask, PlannedStep, StepEdit
+    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.steering import TurnControl
 
 T = TypeVar("T")
 

@@ -32,12 +32,12 @@ from duckflow_tui.state.plan_events import PlanAnswered, WorkStarted
 from duckflow_tui.state.turn import PauseRequested, TurnOutcome, TurnPaused, TurnResumed
 
 if TYPE_CHECKING:
-    from duckflow_tui.goals.pace import PaceKeeper
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.conversation import QueuedMessage
     from duckflow_tui.state.pace import Reason
     from duckflow_tui.state.phase_machine import PhaseMachine
     from duckflow_tui.state.store import Record, Store
+    from duckflow_tui.work.pace import PaceKeeper
 
 
 FAILED: Final = frozenset({Outcome.ERROR, Outcome.INVALID})  # outcomes that count as an error

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.goals.progress import RAN
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import Complexity, LimitSet, LoopLimit, Reason, TaskProfile, Vitals
+from duckflow_tui.work.progress import RAN
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState

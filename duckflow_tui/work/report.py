@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.agent.budget import BudgetEnd
 from duckflow_tui.llm.errors import LlmError, Unreadable, because
-from duckflow_tui.plans.tasks import linked_tasks
 from duckflow_tui.prompting.questions import report_question, shown_by
 from duckflow_tui.prompting.replies import ReportReply
 from duckflow_tui.prompting.threads import step_of
@@ -15,10 +13,12 @@ from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, target
 from duckflow_tui.state.plan import Plan, RunMode, Step, StepReport, Task
 from duckflow_tui.tools.results import changed_files
+from duckflow_tui.work.budget import BudgetEnd
+from duckflow_tui.work.tasks import linked_tasks
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.state.calls import OperationMessage
+    from duckflow_tui.work.parts import TurnParts
 
 
 NO_OPERATION: Final = "No operation ran that shows it."

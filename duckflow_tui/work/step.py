@@ -6,15 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.agent.ask import Asker
-from duckflow_tui.agent.budget import BudgetEnd, TurnEnd
-from duckflow_tui.agent.rest import cut_task, interrupted_at, rest_of, step_log, task_results
-from duckflow_tui.agent.thread import Thread
-from duckflow_tui.goals.consultation import Consultation, ConsultationEnd
-from duckflow_tui.goals.pace import PaceKeeper
 from duckflow_tui.llm.errors import LlmError, Unreadable
-from duckflow_tui.plans.report import failed_task, make_report, report_words, result_line
-from duckflow_tui.plans.tasks import LinkFault, call_of, list_tasks
 from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.decision import Action, NextStep, PromptPattern, TurnDecision
 from duckflow_tui.state.operations import Outcome
@@ -35,12 +27,20 @@ from duckflow_tui.state.plan_events import (
     TaskChanged,
     WorkProgressed,
 )
+from duckflow_tui.work.ask import Asker
+from duckflow_tui.work.budget import BudgetEnd, TurnEnd
+from duckflow_tui.work.consultation import Consultation, ConsultationEnd
+from duckflow_tui.work.pace import PaceKeeper
+from duckflow_tui.work.report import failed_task, make_report, report_words, result_line
+from duckflow_tui.work.rest import cut_task, interrupted_at, rest_of, step_log, task_results
+from duckflow_tui.work.tasks import LinkFault, call_of, list_tasks
+from duckflow_tui.work.thread import Thread
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.agent.steering import TurnControl
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.turn import Interrupted
+    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.steering import TurnControl
 
 REPLANS: Final = 2  # times a step's remaining tasks are listed anew after a failure
 

@@ -8,10 +8,6 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
-from duckflow_tui.agent.rest import interrupted_at
-from duckflow_tui.plans.propose import end_plan, held_back, let_go, set_step
-from duckflow_tui.plans.report import failed_task, make_report, result_line
-from duckflow_tui.plans.tasks import LinkFault, call_of
 from duckflow_tui.state.base import StateError, Told, one_line
 from duckflow_tui.state.gates import (
     GO_ON,
@@ -42,13 +38,17 @@ from duckflow_tui.state.plan_events import (
     WorkProgressed,
     WorkStarted,
 )
+from duckflow_tui.work.propose import end_plan, held_back, let_go, set_step
+from duckflow_tui.work.report import failed_task, make_report, result_line
+from duckflow_tui.work.rest import interrupted_at
+from duckflow_tui.work.tasks import LinkFault, call_of
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.agent.steering import TurnControl
     from duckflow_tui.state.base import Job, Spawn
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.store import Store
+    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.steering import TurnControl
 
 WorkEnd = Literal["completed", "failed", "waiting"]
 
@@ -172,7 +172,7 @@ class PlanRun:
         return next((step for step in self._ready_steps() if step.step_id not in held), None)
 
     async def _run_step(self, step: Step) -> StepReport:
-        from duckflow_tui.plans.step import StepRun
+        from duckflow_tui.work.step import StepRun
 
         mode = self._choose_mode(step)
         self._store.dispatch(

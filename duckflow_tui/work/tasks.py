@@ -15,8 +15,8 @@ from duckflow_tui.state.plan import Task
 from duckflow_tui.tools.plan_operations import MAX_TASKS
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.tools.plan_operations import ListedTask
+    from duckflow_tui.work.parts import TurnParts
 
 _PLANNING: Final = ("plan_tool.", "task_tool.", "task_loop.")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.agent.budget import BudgetEnd
-from duckflow_tui.goals.requirements import comparable
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.questions import plan_question
 from duckflow_tui.prompting.replies import PlanReply, PlanStep
@@ -49,15 +47,17 @@ from duckflow_tui.state.plan_events import (
     StepChanged,
 )
 from duckflow_tui.tools.operation import Output, ToolFault
+from duckflow_tui.work.budget import BudgetEnd
+from duckflow_tui.work.requirements import comparable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.plans.run import TaskLoop
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Store
     from duckflow_tui.tools.plan_operations import PlannedStep
+    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.run import TaskLoop
 
 NOT_SENT: Final = "The user's limit of calls to models was reached; nothing was made."
 

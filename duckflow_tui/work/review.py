@@ -7,24 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.goals.attempts import Attempts, first_plan, in_hand
-from duckflow_tui.goals.checks import Finding, RequirementChecks
-from duckflow_tui.goals.facts import Fact, collect_facts, facts_text
-from duckflow_tui.goals.judging import (
-    Judgement,
-    judge_requirements,
-    merge_evaluations,
-    missing_of,
-    open_points,
-    read_evaluation,
-    rests_on,
-)
-from duckflow_tui.goals.requirements import (
-    asked_on,
-    hear,
-    new_requirement,
-    take_requirements,
-)
 from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.prompting.questions import missing_question, satisfaction_question
 from duckflow_tui.prompting.replies import MissingReply, SatisfactionReply
@@ -48,12 +30,30 @@ from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
 from duckflow_tui.tools.results import files_before, net_change
+from duckflow_tui.work.attempts import Attempts, first_plan, in_hand
+from duckflow_tui.work.checks import Finding, RequirementChecks
+from duckflow_tui.work.facts import Fact, collect_facts, facts_text
+from duckflow_tui.work.judging import (
+    Judgement,
+    judge_requirements,
+    merge_evaluations,
+    missing_of,
+    open_points,
+    read_evaluation,
+    rests_on,
+)
+from duckflow_tui.work.requirements import (
+    asked_on,
+    hear,
+    new_requirement,
+    take_requirements,
+)
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.goals.pace import PaceKeeper
     from duckflow_tui.state.decision import TurnDecision
     from duckflow_tui.state.usage import Role
+    from duckflow_tui.work.pace import PaceKeeper
+    from duckflow_tui.work.parts import TurnParts
 
 _MAX_SENTENCE: Final = 500  # characters of one stored sentence
 _MAX_REASON: Final = 200  # characters of the unchecked requirements in a notice

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 
-from duckflow_tui.goals.judging import weighted
 from duckflow_tui.safety.command_risk import assess_command
 from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.paths import Place, WorkspaceError
@@ -27,6 +26,7 @@ from duckflow_tui.state.goal import Evidence, ObjectiveChanged, RequirementItem,
 from duckflow_tui.state.lines import line_at, split_lines
 from duckflow_tui.state.operations import SIDE_EFFECTS, Outcome, Risk, Zone
 from duckflow_tui.tools.operation import RUN
+from duckflow_tui.work.judging import weighted
 
 if TYPE_CHECKING:
     from duckflow_tui.state.store import Store

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.agent.budget import BudgetEnd
-from duckflow_tui.goals.attempts import digest_of
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting import lines
 from duckflow_tui.prompting.background import READ_FILE, FileRead
@@ -23,13 +21,15 @@ from duckflow_tui.state.memory import Compaction, CompactionUndone, ContextCompa
 from duckflow_tui.state.operations import Outcome, Zone
 from duckflow_tui.tools.diffs import NotText, decode
 from duckflow_tui.tools.operation import ToolFault
+from duckflow_tui.work.attempts import digest_of
+from duckflow_tui.work.budget import BudgetEnd
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.agent.requests import SentPart
     from duckflow_tui.prompting.window import Overflow
     from duckflow_tui.state.prompt import Prompt
     from duckflow_tui.state.usage import CompactedBy
+    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.requests import SentPart
 
 BY_HAND: Final = 0.1  # share of the room that the user's own compaction leaves
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.goals.requirements import change_objective, comparable
 from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.prompting.lines import framed
 from duckflow_tui.prompting.questions import (
@@ -38,12 +37,13 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.operations import Outcome, target
+from duckflow_tui.work.requirements import change_objective, comparable
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.goals.pace import PaceKeeper
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.turn import TurnInfo
+    from duckflow_tui.work.pace import PaceKeeper
+    from duckflow_tui.work.parts import TurnParts
 
 _LINE: Final = 200  # characters of a result, of an error
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from duckflow_tui.plans.propose import PlanApprovals, end_idle_plan
 from duckflow_tui.state.base import Event, StateError, Told
 from duckflow_tui.state.plan import (
     Plan,
@@ -22,9 +21,10 @@ from duckflow_tui.state.plan_events import (
     StepBreakSet,
     StepChanged,
 )
+from duckflow_tui.work.propose import PlanApprovals, end_idle_plan
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import TurnParts
+    from duckflow_tui.work.parts import TurnParts
 
 _OVER = (WorkStatus.FAILED, WorkStatus.CANCELLED, WorkStatus.SKIPPED, WorkStatus.BLOCKED)
 

@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from duckflow_tui.agent.budget import CallBudget, TurnEnd
-from duckflow_tui.agent.compaction import Compactor, code_in_hand
-from duckflow_tui.agent.steering import ReplyStopped, ended_by_pause, wait_while_paused
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.prompting.budget import ScriptCounter
@@ -39,10 +36,11 @@ from duckflow_tui.state.usage import (
     Role,
     Waiting,
 )
+from duckflow_tui.work.budget import CallBudget, TurnEnd
+from duckflow_tui.work.compaction import Compactor, code_in_hand
+from duckflow_tui.work.steering import ReplyStopped, ended_by_pause, wait_while_paused
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.agent.requests import RequestLog
     from duckflow_tui.llm.service import DecisionReply, LLMService
     from duckflow_tui.prompting.compiler import PromptCompiler
     from duckflow_tui.prompting.questions import ModelQuestion, QuestionPrompts
@@ -50,6 +48,8 @@ if TYPE_CHECKING:
     from duckflow_tui.state.decision import Action
     from duckflow_tui.state.prompt import ChatMessage, Prompt
     from duckflow_tui.state.store import Store
+    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.requests import RequestLog
 
 UNCHECKED: Final = "turn.unchecked"  # the notice that the model is asked for its own checks
 UNUSABLE: Final = 2  # native replies asked for again in vain, after which JSON is asked for

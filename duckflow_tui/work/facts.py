@@ -20,8 +20,8 @@ from duckflow_tui.state.operations import Effect, OperationSpec, Outcome
 from duckflow_tui.tools.operation import RUN
 
 if TYPE_CHECKING:
-    from duckflow_tui.goals.checks import Finding
     from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.work.checks import Finding
 
 FactKind = Literal["change", "run", "check", "read", "reply", "user"]
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.goals.progress import RAN, Repeat
-from duckflow_tui.goals.vitals import ConsultCause, Hypothesis, Sign, VitalCause, reason
 from duckflow_tui.state.base import canonical_json, one_line
 from duckflow_tui.state.goal import RequirementState
 from duckflow_tui.state.operations import FileChange, Outcome, target
 from duckflow_tui.state.pace import Pattern, Reason, Situation, Tried
 from duckflow_tui.state.plan import WorkStatus
+from duckflow_tui.work.progress import RAN, Repeat
+from duckflow_tui.work.vitals import ConsultCause, Hypothesis, Sign, VitalCause, reason
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState

@@ -6,19 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.goals.attempts import (
-    digest_of,
-    execution,
-    failure_analysis,
-    in_hand,
-    what_was_done,
-)
-from duckflow_tui.goals.requirements import (
-    change_objective,
-    named_requirement,
-    new_requirement,
-)
-from duckflow_tui.goals.situations import MOST_TRIED, due, tried
 from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.prompting.lines import framed
 from duckflow_tui.safety.desk import Unanswered
@@ -29,12 +16,25 @@ from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, CardKind
 from duckflow_tui.state.goal import RequirementEdited, RequirementItem
 from duckflow_tui.state.pace import MORE_LOOPS, Pattern, Reason, Situation
 from duckflow_tui.state.phase import Phase, Status, Trigger
+from duckflow_tui.work.attempts import (
+    digest_of,
+    execution,
+    failure_analysis,
+    in_hand,
+    what_was_done,
+)
+from duckflow_tui.work.requirements import (
+    change_objective,
+    named_requirement,
+    new_requirement,
+)
+from duckflow_tui.work.situations import MOST_TRIED, due, tried
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.goals.pace import PaceKeeper
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.turn import TurnOutcome
+    from duckflow_tui.work.pace import PaceKeeper
+    from duckflow_tui.work.parts import TurnParts
 
 ConsultEnd = Literal[
     "goes_on",

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, cast
 
-from duckflow_tui.goals.requirements import change_objective
 from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.decision import Question
@@ -19,6 +18,7 @@ from duckflow_tui.state.plan_events import StepChanged
 from duckflow_tui.state.session import SessionResumed
 from duckflow_tui.state.turn import TurnFinished, TurnOutcome, TurnStarted
 from duckflow_tui.state.usage import BudgetRaised, LlmCallFinished, Purpose
+from duckflow_tui.work.requirements import change_objective
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.goals.pacemaker import TALK
 from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.prompting.questions import requirements_question
 from duckflow_tui.prompting.replies import RequirementsReply
@@ -30,12 +29,13 @@ from duckflow_tui.state.goal import (
 from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged
 from duckflow_tui.state.operations import Outcome, target
 from duckflow_tui.state.plan import Plan, PlanChange
+from duckflow_tui.work.pacemaker import TALK
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import TurnParts
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Store
     from duckflow_tui.state.turn import Belongs
+    from duckflow_tui.work.parts import TurnParts
 
 MAX_NEW: Final = 30  # requirements that one decision may bring
 

@@ -7,24 +7,24 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.agent.rest import SKIPS, leaves_out
-from duckflow_tui.agent.steering import ReplyStopped
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.decision import NextStep, PromptPattern
 from duckflow_tui.state.gates import CardKind, question_options
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase
+from duckflow_tui.work.rest import SKIPS, leaves_out
+from duckflow_tui.work.steering import ReplyStopped
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.ask import Asker
-    from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.agent.rest import Rest
-    from duckflow_tui.agent.steering import TurnControl
-    from duckflow_tui.goals.pace import PaceKeeper
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.decision import Action, TurnDecision
     from duckflow_tui.state.usage import Role
+    from duckflow_tui.work.ask import Asker
+    from duckflow_tui.work.pace import PaceKeeper
+    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.rest import Rest
+    from duckflow_tui.work.steering import TurnControl
 
 #: Why the setting leaves an action out that stands behind the first.
 ONE_ACTION: Final = (

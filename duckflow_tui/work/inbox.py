@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Literal
 
-from duckflow_tui.agent.aside import Aside
-from duckflow_tui.agent.rest import turn_message, unanswered_message
-from duckflow_tui.agent.turn import Turn
 from duckflow_tui.state.conversation import (
     MessageQueued,
     QueuedMessage,
@@ -19,13 +16,16 @@ from duckflow_tui.state.conversation import (
 from duckflow_tui.state.gates import TELL, CardAnswer, CardKind, typed_number
 from duckflow_tui.state.session import SessionResumed
 from duckflow_tui.state.turn import TurnFinished, TurnResumed
+from duckflow_tui.work.aside import Aside
+from duckflow_tui.work.rest import turn_message, unanswered_message
+from duckflow_tui.work.turn import Turn
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.plans.desk import PlanDesk
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.base import Job, Spawn
     from duckflow_tui.state.store import Record
+    from duckflow_tui.work.desk import PlanDesk
+    from duckflow_tui.work.parts import TurnParts
 
 InboxState = Literal[
     "idle",  # the next message begins a turn

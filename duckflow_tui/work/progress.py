@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from duckflow_tui.goals.vitals import ConsultCause, ProgressKind, reason
 from duckflow_tui.state.base import canonical_json, digest
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.operations import Effect, Outcome, target
 from duckflow_tui.state.pace import Reason
+from duckflow_tui.work.vitals import ConsultCause, ProgressKind, reason
 
 STUCK_AT: Final = 4  # times of the same action or result without progress
 

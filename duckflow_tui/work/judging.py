@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.goals.facts import Fact, resolve_reference
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.goal import (
     DONE_FROM,
@@ -24,10 +23,11 @@ from duckflow_tui.state.goal import (
     RequirementState,
     SatisfactionEvaluation,
 )
+from duckflow_tui.work.facts import Fact, resolve_reference
 
 if TYPE_CHECKING:
-    from duckflow_tui.goals.checks import Finding
     from duckflow_tui.prompting.replies import SatisfactionReply
+    from duckflow_tui.work.checks import Finding
 
 WEIGHTS: Final = {1: 3, 2: 2, 3: 1}  # weight of a requirement in the mean, by priority
 

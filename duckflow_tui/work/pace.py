@@ -8,11 +8,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.goals import situations, vitals
-from duckflow_tui.goals.pacemaker import chosen, guess, note, of_request
-from duckflow_tui.goals.progress import ProgressWatch, Repeat, same_action
-from duckflow_tui.goals.requirements import change_objective
-from duckflow_tui.goals.vitals import ConsultCause, ProgressKind, VitalCause, reason
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.goal import RequirementState, Review, TaskObjective
@@ -34,15 +29,20 @@ from duckflow_tui.state.pace import (
 )
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.turn import LoopStarted
+from duckflow_tui.work import situations, vitals
+from duckflow_tui.work.pacemaker import chosen, guess, note, of_request
+from duckflow_tui.work.progress import ProgressWatch, Repeat, same_action
+from duckflow_tui.work.requirements import change_objective
+from duckflow_tui.work.vitals import ConsultCause, ProgressKind, VitalCause, reason
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.steering import TurnControl
-    from duckflow_tui.goals.pacemaker import Pacemaker
     from duckflow_tui.safety.desk import Desk
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.state.decision import TurnDecision
     from duckflow_tui.state.store import Store
     from duckflow_tui.state.usage import Role
+    from duckflow_tui.work.pacemaker import Pacemaker
+    from duckflow_tui.work.steering import TurnControl
 
 IDLE_LOOPS: Final = 2  # decisions in a row that neither act nor end, until the user is asked
 

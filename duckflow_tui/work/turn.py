@@ -7,18 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.agent.ask import Asker
-from duckflow_tui.agent.budget import TurnEnd
-from duckflow_tui.agent.rest import decisions_of, escalated_before, rest_of, turn_start
-from duckflow_tui.agent.steering import TurnControl
-from duckflow_tui.agent.thread import Thread
-from duckflow_tui.goals.consultation import BY_USER, Consultation
-from duckflow_tui.goals.pace import PaceKeeper
-from duckflow_tui.goals.requirements import RequestInHand, belongs
-from duckflow_tui.goals.review import ENDS_WORK, OUTCOMES, ReviewEnd, Reviewer
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.plans.desk import PlanDesk
-from duckflow_tui.plans.propose import end_plan, end_steps
 from duckflow_tui.state.base import brief, canonical_json, digest, one_line
 from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
 from duckflow_tui.state.conversation import Message, UserMessage
@@ -34,6 +23,17 @@ from duckflow_tui.state.plan import Plan, PlanStatus, ReportMessage, ended_statu
 from duckflow_tui.state.plan_events import PlanHalted, waiting_s
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnStarted
 from duckflow_tui.tools.results import changed_files
+from duckflow_tui.work.ask import Asker
+from duckflow_tui.work.budget import TurnEnd
+from duckflow_tui.work.consultation import BY_USER, Consultation
+from duckflow_tui.work.desk import PlanDesk
+from duckflow_tui.work.pace import PaceKeeper
+from duckflow_tui.work.propose import end_plan, end_steps
+from duckflow_tui.work.requirements import RequestInHand, belongs
+from duckflow_tui.work.rest import decisions_of, escalated_before, rest_of, turn_start
+from duckflow_tui.work.review import ENDS_WORK, OUTCOMES, ReviewEnd, Reviewer
+from duckflow_tui.work.steering import TurnControl
+from duckflow_tui.work.thread import Thread
 
 #: Why an action behind a call that lets the approved plan begin is left out.
 PLAN_RUNS: Final = "the steps of the approved plan begin now; what belongs to them is done there"
@@ -41,8 +41,8 @@ PLAN_RUNS: Final = "the steps of the approved plan begin now; what belongs to th
 _FRESH: Final = ("new", "guessed_new")  # requests of their own
 
 if TYPE_CHECKING:
-    from duckflow_tui.agent.parts import TurnParts
-    from duckflow_tui.agent.rest import Rest
+    from duckflow_tui.work.parts import TurnParts
+    from duckflow_tui.work.rest import Rest
 
 
 class Turn(Thread):

@@ -1,1 +1,0 @@
-"""What the user asked for and how far it is met: requirements, checks, review, pace."""

@@ -1,1 +1,0 @@
-"""Plans of several steps: proposed, carried out step by step, reported."""
