@@ -1,0 +1,132 @@
+"""Print the figures that say how large and how readable the repository is.
+
+``python tests/figures.py`` prints totals; ``python tests/figures.py --list`` also names every
+function whose name is one word and every docstring that begins badly.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PACKAGE: Final = ROOT / "duckflow_tui"
+#: The sample project of the demo is data, not source.
+_DATA: Final = "workspace"
+
+#: Names that one word says well.
+PLAIN_WORDS: Final = frozenset(("apply", "run", "compose", "render", "main"))
+BAD_BEGINNINGS: Final = ("What ", "That ", "Whatever ")
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def list_sources(folder: Path) -> list[Path]:
+    """Python files below a folder, without the demo's sample project."""
+    return sorted(p for p in folder.rglob("*.py") if _DATA not in p.relative_to(folder).parts)
+
+
+def count_lines(paths: list[Path]) -> tuple[int, int]:
+    """All lines, and those that are neither blank nor only a comment."""
+    lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
+    return len(lines), sum(1 for line in lines if (code := line.strip()) and code[0] != "#")
+
+
+def iter_definitions(path: Path) -> Iterator[ast.AST]:
+    """The module itself, its classes and its functions."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def is_one_word(function: Function) -> bool:
+    """Whether a function's name is a single word that is not a plain verb of the language."""
+    name = function.name.strip("_")
+    overrides = any(ast.unparse(mark).endswith("override") for mark in function.decorator_list)
+    return (
+        "_" not in name
+        and name not in PLAIN_WORDS
+        and not overrides
+        and not (function.name.startswith("__") and function.name.endswith("__"))
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--list", action="store_true", help="name what is counted")
+    parser.add_argument("room", nargs="?", help="only this folder of the package, such as work")
+    options = parser.parse_args()
+    folder = PACKAGE / options.room if options.room else PACKAGE
+    sources = list_sources(folder)
+    total, code = count_lines(sources)
+    print(f"source           {total:7,} lines, {code:,} of code, {len(sources)} modules")
+    if not options.room:
+        print(f"tests            {count_lines(list_sources(ROOT / 'tests'))[0]:7,} lines")
+        for room in sorted(path for path in PACKAGE.iterdir() if (path / "__init__.py").exists()):
+            print(f"  {room.name:15}{count_lines(list_sources(room))[0]:7,}")
+
+    functions = one_word = docstrings = 0
+    bad: list[str] = []
+    short: list[str] = []
+    for path in sources:
+        for node in iter_definitions(path):
+            where = f"{path.relative_to(PACKAGE)}:{getattr(node, 'lineno', 1)}"
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                if node.name.startswith("__") and node.name.endswith("__"):
+                    continue
+                functions += 1
+                if is_one_word(node):
+                    one_word += 1
+                    short.append(f"{where} {node.name}")
+            text = ast.get_docstring(node)  # type: ignore[arg-type]
+            if text:
+                docstrings += 1
+                if text.startswith(BAD_BEGINNINGS):
+                    bad.append(f"{where} {text.splitlines()[0]}")
+    share = 100 * one_word / max(functions, 1)
+    print(f"functions        {functions:7,}, {one_word:,} with a name of one word ({share:.0f} %)")
+    print(f"docstrings       {docstrings:7,}, {len(bad)} begin with What, That or Whatever")
+    if not options.room:
+        words = [count_file_lines(p) for p in (PACKAGE / "words" / "en").glob("*.toml")]
+        print(f"words            {sum(words):7,} lines a language")
+        print(f"keys             {count_keys():7,}")
+        for name in ("README.md", "README.ja.md"):
+            text = (ROOT / name).read_text(encoding="utf-8")
+            print(
+                f"{name:16} {len(text.splitlines()):7,} lines, {len(text.encode()) / 1024:.1f} KB"
+            )
+        print(f'texts for models {count_model_texts():7,} written in code (for_model="…")')
+    if options.list:
+        print("\n".join(["", "names of one word", *short, "", "docstrings", *bad]))
+
+
+def count_file_lines(path: Path) -> int:
+    """Lines of a text file."""
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def count_keys() -> int:
+    """Rows of the tables of keys: those of panes and pages, and those that work anywhere."""
+    from duckflow_tui.commands import USER_CAN
+    from duckflow_tui.ui.bindings import KEYS
+
+    return len(KEYS) + sum(1 for command in USER_CAN if command.keys)
+
+
+def count_model_texts() -> int:
+    """Literal texts given to a model as ``for_model`` in code, in place of a file of prompts/."""
+    return sum(
+        1
+        for path in list_sources(PACKAGE)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.keyword)
+        and node.arg == "for_model"
+        and isinstance(node.value, ast.Constant | ast.JoinedStr)
+    )
+
+
+if __name__ == "__main__":
+    main()
