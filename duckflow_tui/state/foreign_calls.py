@@ -5,6 +5,7 @@ Only unambiguous calls are translated. Each operation declares its foreign names
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, cast
@@ -91,12 +92,18 @@ def _rename_arguments(
     args: JsonObject, own: Mapping[str, JsonObject], foreign: Foreign
 ) -> JsonObject:
     read: JsonObject = {}
-    for name, value in args.items():
+    for given, value in args.items():
+        name = given if given in own else _to_snake_case(given)
         ours = foreign.args.get(name) if name not in own else name
-        if ours == "" or (ours is not None and ours != name and ours in args):
+        if ours == "" or (ours is not None and ours != given and ours in args):
             continue
-        read[ours if ours is not None and ours in own else name] = value
+        read[ours if ours is not None and ours in own else given] = value
     return read
+
+
+def _to_snake_case(name: str) -> str:
+    """``filePath`` as ``file_path``."""
+    return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda letter: f"_{letter[0]}", name).lower()
 
 
 def _convert_line_range(args: JsonObject, own: Mapping[str, JsonObject]) -> None:
