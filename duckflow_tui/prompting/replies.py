@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.decision import Check, read_requirement
 from duckflow_tui.state.goal import DONE_FROM
 
 #: A number, which may be a percentage or "out of" another number.
@@ -190,15 +191,16 @@ class ReportReply(Shape):
     next_action: str
 
 
-class RequirementCheck(Shape):
-    kind: Literal["command", "file_exists", "file_contains", "judgement"]
-    value: str
-
-
 class ProposedRequirement(Shape):
     requirement: str
     priority: Literal[1, 2, 3]
-    check: RequirementCheck
+    check: Check
+
+    @classmethod
+    def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Read priority and check in every form that a decision's requirements may have."""
+        claim = read_requirement(values, [])
+        return values if claim is None else claim.model_dump()
 
 
 class RequirementsReply(Shape):

@@ -330,27 +330,34 @@ def _confidence(value: object, name: str, reading: Reading) -> float:
 
 
 def _requirements(value: object, name: str, reading: Reading) -> list[RequirementClaim]:
-    found: list[RequirementClaim] = []
-    for item in _items(value, name, reading):
-        fields = cast("JsonObject", item) if isinstance(item, dict) else {"requirement": item}
-        text = fields.get("requirement")
-        if not isinstance(text, str) or not text.strip():
-            reading.warnings.append("a requirement without text is left out")
-            continue
-        priority = fields.get("priority", 1)
-        if isinstance(priority, str) and priority.strip().lstrip("Pp").isdecimal():
-            priority = int(priority.strip().lstrip("Pp"))
-        if isinstance(priority, bool) or not isinstance(priority, int):
-            reading.warnings.append("a priority is not 1, 2 or 3, taken as 1")
-            priority = 1
-        check = _check(fields.get("check"), reading)
-        priority = min(max(priority, 1), 3)
-        found.append(RequirementClaim(requirement=text.strip(), priority=priority, check=check))
-    return found
+    claims = (read_requirement(item, reading.warnings) for item in _items(value, name, reading))
+    return [claim for claim in claims if claim is not None]
 
 
-def _check(value: object, reading: Reading) -> Check:
-    """How a requirement is decided; what cannot be read as a check is left to judgement."""
+def read_requirement(item: object, warnings: list[str]) -> RequirementClaim | None:
+    """Read one requirement of a model's reply: an object, or its text alone. None without a text;
+    whatever else cannot be read gets its default and a sentence in ``warnings``.
+    """
+    fields = cast("JsonObject", item) if isinstance(item, dict) else {"requirement": item}
+    text = fields.get("requirement")
+    if not isinstance(text, str) or not text.strip():
+        warnings.append("a requirement without text is left out")
+        return None
+    priority = fields.get("priority", 1)
+    if isinstance(priority, str) and priority.strip().lstrip("Pp").isdecimal():
+        priority = int(priority.strip().lstrip("Pp"))
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        warnings.append("a priority is not 1, 2 or 3, taken as 1")
+        priority = 1
+    return RequirementClaim(
+        requirement=text.strip(),
+        priority=min(max(priority, 1), 3),
+        check=_check(fields.get("check"), warnings),
+    )
+
+
+def _check(value: object, warnings: list[str]) -> Check:
+    """How a requirement is decided; a check that cannot be read is left to judgement."""
     if value is None:
         return Check()
     if isinstance(value, str):  # "kind: value"
@@ -364,7 +371,7 @@ def _check(value: object, reading: Reading) -> Check:
     if kind == "file_exists" and name != kind and ": " in words:
         kind = "file_contains"
     if kind is None or (kind != "judgement" and not words):
-        reading.warnings.append("a requirement's check cannot be read, left to judgement")
+        warnings.append("a requirement's check cannot be read, left to judgement")
         return Check(value=words)  # what it names is what to look at
     return Check(kind=kind, value=words)
 

@@ -289,11 +289,7 @@ async def _changes(parts: TurnParts, objective: TaskObjective, said: Sequence[st
 
     def read(reply: RequirementsReply) -> _Changes:
         claims = tuple(
-            RequirementClaim(
-                requirement=entry.requirement.strip(),
-                priority=entry.priority,
-                check=Check(kind=entry.check.kind, value=entry.check.value.strip()),
-            )
+            RequirementClaim(**entry.model_dump())
             for entry in reply.requirements
             if entry.requirement.strip()
         )

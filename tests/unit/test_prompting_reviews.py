@@ -190,3 +190,19 @@ def test_a_refused_judgement_goes_back_with_what_is_wrong() -> None:
     messages = texts.messages(question, ["requirement_scores lacks r2"])
     assert [m.role for m in messages] == ["system", "user", "user"]
     assert "- requirement_scores lacks r2" in messages[2].content
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"requirement": "it stops", "priority": 2, "check": {"kind": "command", "value": "pytest"}},
+        {"requirement": "it stops", "priority": "P2", "check": "command: pytest"},
+        {"text": "it stops", "Priority": "2", "check": {"kind": "shell", "value": " pytest "}},
+        {"要件": "it stops", "優先度": 2, "確認": "command: pytest"},
+    ],
+)
+def test_a_requirement_is_read_in_the_forms_that_models_use(written: dict[str, object]) -> None:
+    reply = RequirementsReply.model_validate({"requirements": [written]})
+    [item] = reply.requirements
+    assert (item.requirement, item.priority) == ("it stops", 2)
+    assert item.check == Check(kind="command", value="pytest")
