@@ -117,10 +117,13 @@ def canonical_json(value: object) -> str:
 
 @lru_cache(maxsize=128)
 def schema_of(model: type[BaseModel]) -> JsonObject:
-    """The JSON schema of a model. Kept, since each question sends it: nobody may change what is
-    returned.
+    """The JSON schema of a model, without the docstrings of its classes, which are for readers of
+    the code. Kept, since each question sends it: nobody may change what is returned.
     """
-    return model.model_json_schema()
+    schema = model.model_json_schema()
+    for part in (schema, *schema.get("$defs", {}).values()):
+        part.pop("description", None)
+    return schema
 
 
 @lru_cache(maxsize=128)

@@ -37,9 +37,10 @@ _UNFINISHED: Final = re.compile(
 #: To the terminal's other screen, or to a place on it: who writes so draws on all of it.
 _DRAWS: Final = re.compile(r"\x1b\[(?:\?(?:1049|1047|47)h|\d+;\d+[Hf])")
 
-#: Lines that only say how far something is: dots of passed tests, marks of skipped ones.
+#: Lines that only say how far something is: dots of passed tests, marks of skipped ones. Fewer
+#: than three are shorter than the sentences that would stand for them.
 _PROGRESS: Final = re.compile(
-    r"(?:^[.sxX]{8,}(?:[ \t]*\[[ \t]*\d{1,3}%\])?[ \t]*\n?)+", re.MULTILINE
+    r"(?:^[.sxX]{8,}(?:[ \t]*\[[ \t]*\d{1,3}%\])?[ \t]*\n?){3,}", re.MULTILINE
 )
 
 
@@ -48,7 +49,7 @@ def readable(text: str) -> tuple[str, bool]:
 
     def told(match: re.Match[str]) -> str:
         lines = len(split_lines(match.group()))
-        return f"[… {lines} line{'s' if lines > 1 else ''} of progress left out …]\n"
+        return f"[… {lines} lines of progress left out …]\n"
 
     plain, runs = _PROGRESS.subn(told, _ESCAPE.sub("", text))
     return plain, runs > 0
