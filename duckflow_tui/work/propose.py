@@ -104,12 +104,13 @@ def _from_reply(parts: TurnParts, reply: PlanReply, goal: str) -> Plan:
         raise PlanProblem("Two steps have the same id.")
     given = {name: parts.ids("step") for name in names}
     by_number = {str(n): given[name] for n, name in enumerate(names, start=1)}
+    by_name = {step.name.strip(): given[step.id.strip()] for step in reply.steps}
 
-    def need(name: str) -> str:
-        found = given.get(name.strip()) or by_number.get(name.strip())
-        if found is None:
-            raise PlanProblem(f"depends_on names {name!r}, which is no step's id.")
-        return found
+    def need(reference: str) -> str:
+        for known in (given, by_number, by_name):
+            if found := known.get(reference.strip()):
+                return found
+        raise PlanProblem(f"depends_on names {reference!r}, which is no step's number or name.")
 
     steps = tuple(
         Step(

@@ -174,3 +174,18 @@ async def test_the_models_own_steps_are_the_plan_but_for_a_role_that_makes_them(
         assert plan.steps[1].depends_on == (plan.steps[0].step_id,)
         assert len(running.server.of("plan")) == own
         assert own or "circle" in running.results()[0].result.text
+
+
+@pytest.mark.parametrize("reference", [1, "1", "write"])
+async def test_a_step_that_is_needed_is_named_by_its_number_or_its_name(
+    reference: int | str, tmp_path: Path
+) -> None:
+    steps = [{"name": "write"}, {"name": "check", "depends_on": [reference]}]
+    proposal = decision("I plan.", action("plan_tool.propose", goal="two notes", steps=steps))
+    replies = Script(replies={"main": (proposal, done("No."))})
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("two notes please")
+        await answer(running, "reject")
+        await running.ended()
+        (plan,) = running.state.plans
+        assert plan.steps[1].depends_on == (plan.steps[0].step_id,)

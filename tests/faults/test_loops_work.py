@@ -696,7 +696,7 @@ async def test_beyond_the_limit_of_calls_nothing_is_made(
     ("ids", "needs", "words"),
     [
         (("s1", "s1"), "", "Two steps have the same id"),
-        (("s1", "s2"), "s9", "depends_on names 's9', which is no step's id"),
+        (("s1", "s2"), "s9", "depends_on names 's9', which is no step's number or name"),
     ],
 )
 async def test_a_plan_that_cannot_be_is_sent_back_with_the_reason(
