@@ -24,6 +24,7 @@ from support.conversations import (
 from support.pinned import ManualClock
 from textual.geometry import Offset
 from textual.pilot import Pilot
+from textual.scrollbar import ScrollBarRender
 
 from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.agent import AgentState
@@ -415,6 +416,35 @@ async def test_scrolling_up_through_blocks_never_seen_skips_nothing() -> None:
             seen.append(app.lines()[0].strip())
         names = [line.removeprefix("◆ ") for line in reversed(seen) if "m" in line]
         assert names[:50] == [f"m{number}" for number in range(50)]
+
+
+@pytest.mark.parametrize("rows", [2, 7, 30])
+async def test_the_scroll_bar_is_drawn_as_the_view_is_now(rows: int) -> None:
+    """However it came there: message by message, by scrolling up, by a smaller terminal."""
+    app = ChatApp(told("message"))
+
+    def drawn(height: float, in_sight: float, position: float) -> list[Segment]:
+        height = max(height, in_sight)
+        bar = ScrollBarRender.render_bar(app.chat.size.height, height, in_sight, position)
+        return list(bar.segments)
+
+    def assert_true() -> None:
+        bar, view = app.chat.vertical_scrollbar, app.chat
+        if view.show_vertical_scrollbar:
+            shown = drawn(bar.window_virtual_size, bar.window_size, bar.position)
+            assert shown == drawn(view.virtual_size.height, view.size.height, view.scroll_y)
+
+    async with app.run_test(size=(60, rows)) as pilot:
+        for number in range(40):
+            app.say(user(f"message {number}"))
+            await pilot.pause()
+            assert_true()
+        for line in (33, 32, 20, 19, 1, 0):
+            await reading(app, pilot, line)
+            assert_true()
+        await pilot.resize_terminal(60, max(2, rows // 2))
+        await pilot.pause()
+        assert_true()
 
 
 # --- copying and finding ---------------------------------------------------------------------

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
+from math import ceil
 from typing import Final, cast
 
 from rich.segment import Segment
@@ -330,12 +331,17 @@ class ColumnView(ScrollView):
         self.set_reactive(cast("Reactive[Size]", ColumnView.virtual_size), size)
 
     def _show_bar(self) -> None:
-        """Bring the scroll bar up to date, if anything of it would look different."""
+        """Update the scroll bar if it would be drawn otherwise: Textual draws it in eighths of a
+        cell, its thumb never shorter than a cell.
+        """
         height, rows = self._column.height, self.rows_in_sight
         if not self.show_vertical_scrollbar or not height:
             return
-        halves = rows * 2  # half a cell is the least that is worth drawing the bar again
-        thumb = (rows, halves * rows // height, round(halves * self.scroll_y / height))
+        # Of a page shorter than the view Textual would draw a thumb longer than its track.
+        height = max(height, rows)
+        length = max(1, rows * rows / height)
+        start = int((rows - length) * self.scroll_y / max(1, height - rows) * 8)
+        thumb = (rows, start, ceil(length * 8))
         if thumb == self._thumb:
             return
         self._thumb = thumb
