@@ -152,8 +152,8 @@ class PlanReply(Shape):
     name: str
     goal: str
     steps: list[PlanStep] = Field(min_length=1)
-    risk: Literal["low", "medium", "high"]
-    success_criteria: list[str]
+    risk: Literal["low", "medium", "high"] | None = None
+    success_criteria: list[str] = Field(default_factory=list[str])
 
 
 class ContinuationReply(PlanReply):

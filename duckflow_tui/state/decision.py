@@ -167,7 +167,7 @@ class Reading:
                 fields["args"] = read_arguments(spec, given)
             if "args" in fields:
                 fields["args"] = fitted(fields["args"], spec.parameters, self.parse)
-        fields.setdefault("reasoning", fields.get("intent") or self.why or "–")
+        fields.setdefault("reasoning", fields.get("intent") or self.why or "")
         wrong: list[str] = []
         for name in _NEEDED_OF_ACTION:
             if name not in fields:

@@ -119,7 +119,7 @@ class Plan(Frozen):
     goal: str
     status: PlanStatus = PlanStatus.DRAFT
     steps: tuple[Step, ...] = ()
-    risk: Literal["low", "medium", "high"] = "low"
+    risk: Literal["", "low", "medium", "high"] = ""  # empty: the model stated none
     success_criteria: tuple[str, ...] = ()
     version: int = Field(default=1, ge=1)  # counts the changes of what there is to do
     run: RunMode | None = None  # how the user approved it

@@ -22,7 +22,13 @@ from duckflow_tui.state.base import IdSource, brief, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, NoticeMessage
 from duckflow_tui.state.decision import Action
-from duckflow_tui.state.goal import Evidence, ObjectiveChanged, RequirementItem, RequirementState
+from duckflow_tui.state.goal import (
+    Evidence,
+    ObjectiveChanged,
+    RequirementItem,
+    RequirementState,
+    RequirementTicked,
+)
 from duckflow_tui.state.lines import line_at, split_lines
 from duckflow_tui.state.operations import SIDE_EFFECTS, Outcome, Risk, Zone
 from duckflow_tui.tools.operation import RUN
@@ -127,6 +133,25 @@ class RequirementChecks:
             now = now.replace(reopened=False, current_satisfaction=score)
         if now != state.objective:
             self._store.dispatch(ObjectiveChanged(objective=now))
+
+    async def tick_requirements(self, ran: Sequence[OperationMessage]) -> None:
+        """Provisionally mark requirements that the commands and files of the work show as met. A
+        state that held before the work changed anything does not count.
+        """
+        objective = self._store.state.objective
+        if objective is None or not ran:
+            return
+        for item in objective.extracted_requirements:
+            if item.counts and (item.provisional or not item.state.is_judged):
+                finding = await self.look_at_work(item, ran)
+                if finding is not None and (finding.outcome == "met") is not item.provisional:
+                    met = finding.outcome == "met"
+                    evidence = (finding.evidence,) if met and finding.evidence else ()
+                    self._store.dispatch(
+                        RequirementTicked(
+                            requirement_id=item.requirement_id, met=met, evidence=evidence
+                        )
+                    )
 
     async def look_at_work(
         self, item: RequirementItem, ran: Sequence[OperationMessage]

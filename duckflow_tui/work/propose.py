@@ -77,7 +77,7 @@ async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = 
             )
             for number, step in enumerate(steps, start=1)
         ]
-        reply = PlanReply(name="", goal=goal, steps=given, risk="low", success_criteria=[])
+        reply = PlanReply(name="", goal=goal, steps=given)
         try:
             return _from_reply(parts, reply, goal)
         except PlanProblem as problem:
@@ -127,7 +127,7 @@ def _from_reply(parts: TurnParts, reply: PlanReply, goal: str) -> Plan:
         name=one_line(reply.name, 100) or one_line(goal, 100),
         goal=reply.goal or goal,
         steps=steps,
-        risk=reply.risk,
+        risk=reply.risk or "",
         success_criteria=tuple(reply.success_criteria),
         created_at=parts.store.clock.now(),
     )

@@ -19,7 +19,6 @@ from duckflow_tui.state.goal import (
     ObjectiveReviewed,
     RequirementItem,
     RequirementsFound,
-    RequirementTicked,
     Review,
     ReviewMessage,
     SatisfactionEvaluation,
@@ -132,25 +131,6 @@ class Reviewer:
         await take_requirements(self._parts, decision, first=first)
         if first:
             self._attempts.plan = first_plan(self._store.state)
-
-    async def tick(self, ran: Sequence[OperationMessage]) -> None:
-        """Provisionally mark requirements that the commands and files of the work show as met. A
-        state that held before the work changed anything does not count.
-        """
-        objective = self._store.state.objective
-        if objective is None or not ran:
-            return
-        for item in objective.extracted_requirements:
-            if item.counts and (item.provisional or not item.state.is_judged):
-                finding = await self._checks.look_at_work(item, ran)
-                if finding is not None and (finding.outcome == "met") is not item.provisional:
-                    met = finding.outcome == "met"
-                    evidence = (finding.evidence,) if met and finding.evidence else ()
-                    self._store.dispatch(
-                        RequirementTicked(
-                            requirement_id=item.requirement_id, met=met, evidence=evidence
-                        )
-                    )
 
     async def review(self, log: Sequence[OperationMessage], reply: str, *, last: bool) -> ReviewEnd:
         """Judge work that the model calls done (S1-27…31). ``log``: the model's calls in this turn,

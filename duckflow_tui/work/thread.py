@@ -13,6 +13,7 @@ from duckflow_tui.state.decision import NextStep, PromptPattern
 from duckflow_tui.state.gates import CardKind, question_options
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase
+from duckflow_tui.work.checks import RequirementChecks
 from duckflow_tui.work.rest import SKIPS, leaves_out
 from duckflow_tui.work.steering import ReplyStopped
 
@@ -60,6 +61,7 @@ class Thread(ABC):
         self.control = control
         self.pace = pace
         self.step_id = step_id
+        self._checks = RequirementChecks(parts.store, parts.ids, parts.router)
         self.pattern = PromptPattern.BASE_MAIN  # of the next request
         self.idle = 0  # decisions in a row that neither acted nor ended
         self.ran: list[OperationMessage] = []  # by the newest decision
@@ -148,6 +150,7 @@ class Thread(ABC):
         if several and not skip:
             await self.parts.router.weigh(decision.actions, self.step_id)
         await self._dispatch(actions, skip, begun=begun)
+        await self._checks.tick_requirements(self.ran)
         if self.pace is not None:
             self.pace.acted(self.ran, self._stuck)
         if decision.actions or self.changes_course:

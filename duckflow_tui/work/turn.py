@@ -197,7 +197,6 @@ class Turn(Thread):
 
     async def after(self, decision: TurnDecision) -> bool:
         """Never True: a turn ends by TurnEnd."""
-        await self._reviewer.tick(self.ran)
         if self.changes_course:
             return False
         if self._desk.is_due and await self._desk.run_rest():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from support.pinned import CountingIds, ManualClock
-from support.screens import key_waits
+from support.screens import key_waits, stands
 from textual.pilot import Pilot
 
 from duckflow_tui.compose import Sessions
@@ -622,10 +622,11 @@ async def at_question(pilot: Pilot[int]) -> DuckflowApp:
 
 
 async def press_alone(pilot: Pilot[int], *keys: str) -> None:
-    """Press each key by itself, so that it has acted before the next."""
+    """Press each key by itself, so that it has acted, and its result is drawn, before the next."""
+    app = pilot.app
     for key in keys:
         await pilot.press(key)
-        await settled(pilot, lambda: not key_waits(pilot.app), f"what {key} does")
+        await settled(pilot, lambda: not key_waits(app) and stands(app.screen), f"what {key} does")
 
 
 @asynccontextmanager

@@ -115,7 +115,7 @@ def gate(previews: Iterable[FilePreview] | None = None, **fields: Any) -> Gate:
         "args": {"path": "src/shop/pricing.py", "edits": [{"old": "a", "new": "b"}]},
         "args_hash": "hash-of-args",
         "effect": Effect.WRITE,
-        "intent": "apply discounts one after the other",
+        "intent": "Apply discounts one after the other",
         "why": "step 2 needs it; the failing test shows 20 % for 19 %",
         "impact": Impact(
             files=len(shown),

@@ -110,6 +110,7 @@ def draft(language: str = "en", **fields: Any) -> Plan:
         "goal": say["goal"],
         "steps": steps,
         "success_criteria": (say["criterion"],),
+        "risk": "low",
         "created_at": NOW,
     }
     return Plan(**(values | fields))

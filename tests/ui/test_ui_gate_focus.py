@@ -49,7 +49,7 @@ class Play:
 
     def open_second(self) -> None:
         self.request(SECOND)
-        second = gate(gate_id="gate_00000002", call_id=SECOND, intent="the second one")
+        second = gate(gate_id="gate_00000002", call_id=SECOND, intent="The second one")
         self.fake.store.dispatch(GateOpened(gate=second))
 
     async def shows_second(self) -> None:

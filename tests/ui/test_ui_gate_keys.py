@@ -24,7 +24,7 @@ LETTERS = ("y", "s", "n", "e", "1", "2", "enter")
 
 
 def second() -> Gate:
-    return gate(gate_id="gate_00000002", call_id="call_00000002", intent="the second one")
+    return gate(gate_id="gate_00000002", call_id="call_00000002", intent="The second one")
 
 
 async def test_gate_does_not_take_the_focus_from_the_composer(open_apps: OpenApps) -> None:

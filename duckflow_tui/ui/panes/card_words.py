@@ -354,9 +354,10 @@ def difference_words(lines: tuple[StepDifference, ...], words: Catalogue) -> str
 
 def _plan(card: Card, plan: Plan, words: Catalogue) -> Iterator[QuestionRow]:
     yield QuestionRow(words("card.goal"), shown_line(plan.goal.strip()), says=True)
-    risk = words(f"plan.risk.{plan.risk}")
-    tone: Tone = "text" if plan.risk == "low" else "notice" if plan.risk == "medium" else "warning"
-    yield QuestionRow(words("card.risk"), risk, says=True, tone=tone)
+    if plan.risk:
+        risk = words(f"plan.risk.{plan.risk}")
+        tones: dict[str, Tone] = {"low": "text", "medium": "notice", "high": "warning"}
+        yield QuestionRow(words("card.risk"), risk, says=True, tone=tones[plan.risk])
     for number, criterion in enumerate(plan.success_criteria):
         label = words("card.criteria") if number == 0 else ""
         yield QuestionRow(label, shown_line(criterion.strip()), says=True)

@@ -6,7 +6,6 @@ The model's words are marked as its own; facts are computed here.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -33,7 +32,6 @@ from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.words.catalogue import Catalogue
 
 _GAP: Final = "   "
-_PLAIN_WORD: Final = re.compile(r"[a-z]+[ ,:.]")
 AI_MARK: Final = "◆"  # before what the AI says, in the chat as well
 
 #: Arguments whose whole effect is the difference that the previews show.
@@ -82,11 +80,10 @@ def _sentence(gate: Gate, words: Catalogue) -> SafeText:
 
 
 def _ended(text: str) -> str:
-    """As a sentence: a capital at its start, unless a name of code stands there, and a stop."""
-    stop = "" if text.endswith((".", "!", "?", "。", "！", "？", "…", ")", "）")) else "."
-    if stop and not text[-1:].isascii():
-        stop = "。"
-    return f"{_first_up(text) if _PLAIN_WORD.match(text) else text}{stop}"
+    """The text with a full stop, unless it ends with a mark of its own."""
+    if text.endswith((".", "!", "?", "。", "！", "？", "…", ")", "）")):
+        return text
+    return f"{text}." if text[-1:].isascii() else f"{text}。"
 
 
 def _deviations(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterator[QuestionRow]:

@@ -158,7 +158,7 @@ class PlanView(LineView):
         text = Text(self.words("pane.plan"), style=f"bold {palette.accent}", no_wrap=True)
         if plan is not None:
             done, total = plan.progress
-            risk = self.words(f"plan.risk.{plan.risk}") if plan.risk != "low" else ""
+            risk = self.words(f"plan.risk.{plan.risk}") if plan.risk not in ("", "low") else ""
             said = " · ".join(word for word in (status_words(plan, self.words), risk) if word)
             rest = f"  {done}/{total}"
             room = width - text.cell_len - len(rest) - 2
