@@ -36,10 +36,10 @@ from duckflow_tui.prompting.replies import (
     FailureReply,
     MissingReply,
     PlanReply,
+    Reply,
     ReportReply,
     RequirementsReply,
     SatisfactionReply,
-    Shape,
     TasksReply,
 )
 from duckflow_tui.prompting.templates import PromptTexts, Template
@@ -59,11 +59,11 @@ from duckflow_tui.state.plan import SOFT_STEPS, Plan, PlanStatus, Step, WorkStat
 from duckflow_tui.state.prompt import ChatMessage
 from duckflow_tui.state.usage import Purpose, Role
 
-Reply = TypeVar("Reply", bound=Shape)
+ReplyT = TypeVar("ReplyT", bound=Reply)
 
 
 @dataclass(frozen=True, slots=True)
-class QuestionKind(Generic[Reply]):
+class QuestionKind(Generic[ReplyT]):
     """A row of the table: who is asked, and the form of the answer.
 
     The words are in ``ask_<purpose>.md``. ``frames`` are fields that are shown with "nothing"
@@ -72,7 +72,7 @@ class QuestionKind(Generic[Reply]):
 
     purpose: Purpose
     role: Role
-    reply: type[Reply]
+    reply: type[ReplyT]
     frames: tuple[str, ...] = ()
     judges: bool = False
 
@@ -97,10 +97,10 @@ KINDS: Final[tuple[QuestionKind[Any], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class ModelQuestion(Generic[Reply]):
+class ModelQuestion(Generic[ReplyT]):
     """What is asked: a row of the table, and the values of the fields of its words."""
 
-    kind: QuestionKind[Reply]
+    kind: QuestionKind[ReplyT]
     background: Background
     values: Mapping[str, str]
 

@@ -97,7 +97,7 @@ def _field_name(written: object) -> str:
     return re.sub(r"[\s-]+", "_", split).lower()
 
 
-class Shape(BaseModel):
+class Reply(BaseModel):
     """Base of the reply models; a missing field is an error that the model is asked to repair."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
@@ -139,14 +139,14 @@ class Shape(BaseModel):
         return values
 
 
-class PlanStep(Shape):
+class PlanStep(Reply):
     id: str
     name: str
     description: str
     depends_on: list[str] = Field(default_factory=list[str])
 
 
-class PlanReply(Shape):
+class PlanReply(Reply):
     """Purpose ``plan``."""
 
     name: str
@@ -162,7 +162,7 @@ class ContinuationReply(PlanReply):
     strategy: str
 
 
-class ProposedTask(Shape):
+class ProposedTask(Reply):
     """One operation of a task list; ``depends_on`` holds ids of tasks of the same list.
 
     A value of ``args`` may be ``{"from_task": id, "field": "a.b"}``: the value of that field
@@ -176,13 +176,13 @@ class ProposedTask(Shape):
     depends_on: list[str] = Field(default_factory=list[str])
 
 
-class TasksReply(Shape):
+class TasksReply(Reply):
     """Purpose ``tasks``."""
 
     tasks: list[ProposedTask]
 
 
-class ReportReply(Shape):
+class ReportReply(Reply):
     """Purpose ``report``."""
 
     status: Literal["completed", "partial", "failed"]
@@ -191,7 +191,7 @@ class ReportReply(Shape):
     next_action: str
 
 
-class ProposedRequirement(Shape):
+class ProposedRequirement(Reply):
     requirement: str
     priority: Literal[1, 2, 3]
     check: Check
@@ -203,7 +203,7 @@ class ProposedRequirement(Shape):
         return values if claim is None else claim.model_dump()
 
 
-class RequirementsReply(Shape):
+class RequirementsReply(Reply):
     """Purpose ``requirements``; ``dropped`` and ``again`` hold ids of existing requirements;
     ``dropped`` maps each id to the user's words that drop it.
     """
@@ -221,7 +221,7 @@ class RequirementsReply(Shape):
         return values
 
 
-class SatisfactionReply(Shape):
+class SatisfactionReply(Reply):
     """Purpose ``satisfaction``; scores are from 0.0 to 1.0. A missing or unreadable field has its
     default; the reviewer asks again for those that it needs.
 
@@ -350,12 +350,12 @@ def read_scores(
     return whole, read
 
 
-class MissingEntry(Shape):
+class MissingEntry(Reply):
     what: str
     priority: Literal[1, 2, 3]
 
 
-class MissingReply(Shape):
+class MissingReply(Reply):
     """Purpose ``missing``."""
 
     missing: list[MissingEntry]
@@ -364,7 +364,7 @@ class MissingReply(Shape):
     alternative_strategies: list[str]
 
 
-class FailureReply(Shape):
+class FailureReply(Reply):
     """Purpose ``failure``."""
 
     cause: str
@@ -372,7 +372,7 @@ class FailureReply(Shape):
     retryable: bool
 
 
-class DigestReply(Shape):
+class DigestReply(Reply):
     """Purpose ``digest``."""
 
     digest: str

@@ -37,7 +37,7 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.operations import Outcome, target
-from duckflow_tui.work.requirements import change_objective, comparable
+from duckflow_tui.work.requirements import change_objective, normalize_text
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -74,7 +74,7 @@ class Attempts:
         self._keeper = keeper
         self.plan = ExecutionPlan()  # of the attempt that runs
 
-    def result(
+    def make_result(
         self, objective: TaskObjective, score: float, missing: MissingInfoAnalysis
     ) -> AttemptResult:
         """The attempt that ends, as it goes into the objective: its own calls, since the review of
@@ -90,13 +90,13 @@ class Attempts:
                     continue
                 log.append(message)
         log.reverse()
-        done = execution(log)
+        done = summarize_calls(log)
         lessons: list[str] = []
-        known = list(map(comparable, objective.learned_constraints))
+        known = list(map(normalize_text, objective.learned_constraints))
         for words in missing.constraints:
-            if comparable(words) not in known:
+            if normalize_text(words) not in known:
                 lessons.append(words)
-                known.append(comparable(words))
+                known.append(normalize_text(words))
         return AttemptResult(
             attempt_number=objective.iteration_count + 1,
             strategy=self.plan.strategy or what_was_done(log),
@@ -111,7 +111,7 @@ class Attempts:
         """Whether a further attempt may follow this one: one is left, and this one did not miss
         the same as the one before it in this turn, by nothing less.
         """
-        turn, _ = in_hand(self._store.state)
+        turn, _ = current_work(self._store.state)
         if before.iteration_count + 1 >= before.max_iterations:
             return False
         levels = {item.requirement_id: item.satisfaction_level for item in items}
@@ -134,23 +134,23 @@ class Attempts:
         """The request is not met: begin another attempt where the review says that one follows,
         else ask the user. ``changes``: the difference of the files by now.
         """
-        _, objective = in_hand(self._store.state)
+        _, objective = current_work(self._store.state)
         context = continuation_context(objective, review, missing, log)
         if review.follows:
-            return await self._begin(review, context, changes)
-        return await self._escalate(review, context, log, situation_report(objective, review, log))
+            return await self._begin_attempt(review, context, changes)
+        return await self._ask_user(review, context, log, situation_report(objective, review, log))
 
     async def ask_again(
         self, review: Review, report: SituationReport, log: Sequence[OperationMessage]
     ) -> AttemptsEnd:
         """The user was being asked this after that review when an earlier process ended."""
-        _, objective = in_hand(self._store.state)
+        _, objective = current_work(self._store.state)
         learned = objective.attempts[-1].lessons_learned if objective.attempts else ()
         missing = MissingInfoAnalysis(missing=review.missing, constraints=learned)
         context = continuation_context(objective, review, missing, log)
-        return await self._escalate(review, context, log, report)
+        return await self._ask_user(review, context, log, report)
 
-    async def _begin(
+    async def _begin_attempt(
         self,
         review: Review,
         context: ContinuationContext,
@@ -170,7 +170,7 @@ class Attempts:
                 plan = await self._next_plan(context, instructions)
             except (LlmError, Unreadable) as error:
                 self._parts.notices.warn("judging.no_plan", **because(error))
-        turn, objective = in_hand(self._store.state)
+        turn, objective = current_work(self._store.state)
         if rounds:
             change_objective(self._store, max_iterations=objective.iteration_count + rounds)
         attempt, most = turn.attempt + 1, turn.max_attempts + rounds
@@ -188,12 +188,12 @@ class Attempts:
             )
         )
         self.plan = plan
-        self._keeper.attempt()
+        self._keeper.begin_attempt()
         return "continue"
 
     def _followed_a_plan(self) -> bool:
         """Whether the work on the request went by a plan."""
-        _, objective = in_hand(self._store.state)
+        _, objective = current_work(self._store.state)
         plan = self._store.state.active_plan
         made = plan is not None and plan.created_at >= objective.created_at
         return bool(self.plan.plan_id) or made
@@ -206,7 +206,7 @@ class Attempts:
         def read(reply: ContinuationReply) -> ExecutionPlan:
             if not reply.strategy.strip():
                 raise ValueError("strategy is empty; say in one sentence which way is taken now")
-            if comparable(reply.strategy) in map(comparable, context.failed_approaches):
+            if normalize_text(reply.strategy) in map(normalize_text, context.failed_approaches):
                 raise ValueError("this strategy was tried and did not get there; take another")
             steps = [
                 one_line(f"{step.name}: {step.description}", _SENTENCE) for step in reply.steps
@@ -222,7 +222,7 @@ class Attempts:
         question = continuation_question(state, context, specs, instructions)
         return await self._parts.models.ask(question, read)
 
-    async def _escalate(
+    async def _ask_user(
         self,
         review: Review,
         context: ContinuationContext,
@@ -234,16 +234,16 @@ class Attempts:
         """
         rounds = self._parts.settings.max_attempts
         while True:
-            answer = await self._parts.desk.ask(self._card(report))
+            answer = await self._parts.desk.ask(self._make_card(report))
             text = answer.text.strip()
             match answer.action:
                 case "instructions" | "tell" if text:
                     await self._parts.user_said(text)
-                    return await self._begin(
+                    return await self._begin_attempt(
                         review, context, replan=True, instructions=text, rounds=rounds
                     )
                 case "alternative":
-                    return await self._begin(review, context, replan=True, rounds=rounds)
+                    return await self._begin_attempt(review, context, replan=True, rounds=rounds)
                 case "accept_partial":
                     if self._store.state.session.headless:
                         self._tell_unasked(report)
@@ -269,7 +269,7 @@ class Attempts:
             missing=one_line("; ".join(report.missing), 400) or "–",
         )
 
-    def _card(self, report: SituationReport) -> Card:
+    def _make_card(self, report: SituationReport) -> Card:
         """Help is offered until it was given."""
         options = tuple(
             option
@@ -279,7 +279,7 @@ class Attempts:
         return self._parts.desk.card(CardKind.ESCALATION, options, escalation=report)
 
 
-def in_hand(state: AgentState) -> tuple[TurnInfo, TaskObjective]:
+def current_work(state: AgentState) -> tuple[TurnInfo, TaskObjective]:
     """The turn and its objective, which are there while it is reviewed."""
     assert state.turn is not None
     assert state.objective is not None
@@ -309,7 +309,7 @@ async def failure_analysis(
             cause=reply.cause.strip(), fix=reply.fix.strip(), retryable=reply.retryable
         )
 
-    question = failure_question(parts.store.state, execution(log), context, missing)
+    question = failure_question(parts.store.state, summarize_calls(log), context, missing)
     try:
         return await parts.models.ask(question, read)
     except (LlmError, Unreadable) as error:
@@ -358,14 +358,14 @@ def what_was_done(log: Sequence[OperationMessage]) -> str:
     return "only looked, changed nothing" if log else "answered without any call"
 
 
-def execution(log: Sequence[OperationMessage]) -> ExecutionResult:
+def summarize_calls(log: Sequence[OperationMessage]) -> ExecutionResult:
     """What the operations of a log gave: results of those that went well, errors of those that
     could not do their work. What the user refused did not fail (R20).
     """
     results: list[str] = []
     errors: list[ExecutionError] = []
     for message in log:
-        call, result = _call(message), message.result
+        call, result = _describe_call(message), message.result
         if result.went_well:
             results.append(one_line(f"{call}: {result.text}", _LINE))
         elif result.outcome in (Outcome.OK, Outcome.ERROR, Outcome.INVALID):
@@ -388,7 +388,9 @@ def continuation_context(
     """Everything a further attempt may know (S1-17…20), from the objective as it was reviewed."""
     evaluation = review.evaluation
     problems = [
-        one_line(f"{item.requirement_id}: {item.requirement} — {_shown(item)}", 2 * _LINE)
+        one_line(
+            f"{item.requirement_id}: {item.requirement} — {_describe_evidence(item)}", 2 * _LINE
+        )
         for item in review.items
         if item.state is RequirementState.REFUTED
     ]
@@ -397,7 +399,9 @@ def continuation_context(
         problems.extend(evaluation.missing_aspects)
         suggested.extend(evaluation.suggestions)
     refused = [
-        one_line(f"{_call(m)}: {m.result.text}", _LINE) for m in log if m.result.outcome in _REFUSED
+        one_line(f"{_describe_call(m)}: {m.result.text}", _LINE)
+        for m in log
+        if m.result.outcome in _REFUSED
     ]
     return ContinuationContext(
         previous_attempts=objective.attempts,
@@ -464,7 +468,7 @@ def situation_report(
     found: dict[str, str] = {}
     for message in log:
         if message.result.went_well and message.result.text.strip():
-            found[_call(message)] = one_line(message.result.text, COLLECTED)
+            found[_describe_call(message)] = one_line(message.result.text, COLLECTED)
     return SituationReport(
         original_query=objective.original_query,
         attempts=objective.iteration_count,
@@ -476,11 +480,11 @@ def situation_report(
     )
 
 
-def _call(message: OperationMessage) -> str:
+def _describe_call(message: OperationMessage) -> str:
     return f"{message.operation} {target(message.args)}".strip()
 
 
-def _shown(item: RequirementItem) -> str:
+def _describe_evidence(item: RequirementItem) -> str:
     """What speaks about a requirement, on a line."""
     told: list[str] = []
     for fact in item.evidence:

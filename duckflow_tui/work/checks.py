@@ -32,7 +32,7 @@ from duckflow_tui.state.goal import (
 from duckflow_tui.state.lines import line_at, split_lines
 from duckflow_tui.state.operations import SIDE_EFFECTS, Outcome, Risk, Zone
 from duckflow_tui.tools.operation import RUN
-from duckflow_tui.work.judging import weighted
+from duckflow_tui.work.judging import weighted_mean
 
 if TYPE_CHECKING:
     from duckflow_tui.state.store import Store
@@ -93,16 +93,16 @@ class RequirementChecks:
         self._router = router
         self._workspace = router.workspace
 
-    async def look(self, item: RequirementItem) -> Finding | None:
+    async def check_requirement(self, item: RequirementItem) -> Finding | None:
         """What the requirement's check shows now; None for one that is left to judgement, and so
         is one whose check shows nothing of the work: a command that cannot fail, or that changes
         files itself, a file that was so before the request.
         """
         match item.check.kind:
             case "command" if can_fail(item.check.value):
-                return await self._command(item)
+                return await self._check_command(item)
             case "file_exists" | "file_contains":
-                return await self._file(item)
+                return await self._check_file(item)
             case _:
                 return None
 
@@ -116,7 +116,7 @@ class RequirementChecks:
         seen: list[tuple[RequirementItem, Finding]] = []
         for item in items:
             if item.counts and item.check.kind in ("file_exists", "file_contains"):
-                finding = await self.look(item)
+                finding = await self.check_requirement(item)
                 if finding is not None and finding.outcome != "unchecked":
                     seen.append((item, finding))
         if (now := state.objective) is None or not now.reopened:
@@ -129,7 +129,7 @@ class RequirementChecks:
         }
         met, counted = now.met
         if met == counted and calls.isdisjoint(state.undone_calls):
-            score = weighted(now.extracted_requirements)
+            score = weighted_mean(now.extracted_requirements)
             now = now.replace(reopened=False, current_satisfaction=score)
         if now != state.objective:
             self._store.dispatch(ObjectiveChanged(objective=now))
@@ -170,16 +170,16 @@ class RequirementChecks:
                         return _of_command(item.check.value.strip(), message)
             return None
         if item.check.kind in ("file_exists", "file_contains"):
-            return await self._file(item) if any(m.result.changes for m in ran) else None
+            return await self._check_file(item) if any(m.result.changes for m in ran) else None
         return None
 
     # --- commands ----------------------------------------------------------------------------
 
-    async def _command(self, item: RequirementItem) -> Finding | None:
+    async def _check_command(self, item: RequirementItem) -> Finding | None:
         command = item.check.value.strip()
         if not command:
             return Finding("unchecked", "the check names no command")
-        message = await self._known(command)
+        message = await self._find_run(command)
         if message is None:
             words = one_line(item.requirement, 200)
             message = await self._router.call(
@@ -196,7 +196,7 @@ class RequirementChecks:
                 return None  # it made what it looks for, or may have
         return _of_command(command, message)
 
-    async def _known(self, command: str) -> OperationMessage | None:
+    async def _find_run(self, command: str) -> OperationMessage | None:
         """The newest run of the same command that still says how things are: nothing that may
         have changed a file came after it. What the user refused is not asked again until then.
         """
@@ -250,7 +250,7 @@ class RequirementChecks:
 
     # --- files -------------------------------------------------------------------------------
 
-    async def _file(self, item: RequirementItem) -> Finding | None:
+    async def _check_file(self, item: RequirementItem) -> Finding | None:
         path, text = item.check.value.strip(), ""
         if item.check.kind == "file_contains":
             path, _, text = (part.strip() for part in item.check.value.partition(":"))
@@ -261,13 +261,15 @@ class RequirementChecks:
             if place.zone is not Zone.INSIDE or place.leads_out or place.secret:
                 return Finding("unchecked", f"a check may not look at {place.said}")
             if not place.exists:
-                return self._shown("refuted", place, f"there is no {place.said}")
+                return self._make_finding("refuted", place, f"there is no {place.said}")
             if await self._was_so(place, text):
                 return None
             if item.check.kind == "file_exists":
                 size = "" if place.is_dir else f"{place.size:,} B"
-                return self._shown("met", place, f"{place.said} is there {size}".strip(), size)
-            return await self._contains(place, text)
+                return self._make_finding(
+                    "met", place, f"{place.said} is there {size}".strip(), size
+                )
+            return await self._search_file(place, text)
         except WorkspaceError as error:
             return Finding("unchecked", str(error))
 
@@ -292,22 +294,24 @@ class RequirementChecks:
                 return text in old.decode("utf-8", "replace")
         if os.stat(place.real).st_mtime >= since:
             return False
-        return not text or (await self._contains(place, text)).outcome == "met"
+        return not text or (await self._search_file(place, text)).outcome == "met"
 
-    async def _contains(self, place: Place, text: str) -> Finding:
+    async def _search_file(self, place: Place, text: str) -> Finding:
         if place.is_dir:
-            return self._shown("refuted", place, f"{place.said} is a folder")
+            return self._make_finding("refuted", place, f"{place.said} is a folder")
         if place.size > MAX_FILE:
             return Finding("unchecked", f"{place.said} is too large to be searched")
         content = (await self._workspace.read_bytes(place)).decode("utf-8", "replace")
         at = content.find(text)
         if at < 0:
-            return self._shown("refuted", place, f"{place.said} does not hold {brief(text, 100)}")
+            return self._make_finding(
+                "refuted", place, f"{place.said} does not hold {brief(text, 100)}"
+            )
         number, text = line_at(content, at)
         line = f"{number}: {text.strip()[:_EXCERPT]}"
-        return self._shown("met", place, f"{place.said} has in line {line}", line)
+        return self._make_finding("met", place, f"{place.said} has in line {line}", line)
 
-    def _shown(
+    def _make_finding(
         self, outcome: Literal["met", "refuted"], place: Place, words: str, excerpt: str = ""
     ) -> Finding:
         """What the file shows, with the evidence."""

@@ -17,10 +17,10 @@ from duckflow_tui.state.goal import RequirementEdited, RequirementItem
 from duckflow_tui.state.pace import MORE_LOOPS, Pattern, Reason, Situation
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.work.attempts import (
+    current_work,
     digest_of,
-    execution,
     failure_analysis,
-    in_hand,
+    summarize_calls,
     what_was_done,
 )
 from duckflow_tui.work.requirements import (
@@ -28,7 +28,7 @@ from duckflow_tui.work.requirements import (
     named_requirement,
     new_requirement,
 )
-from duckflow_tui.work.situations import MOST_TRIED, due, tried
+from duckflow_tui.work.situations import MOST_TRIED, find_consultation, list_tried
 
 if TYPE_CHECKING:
     from duckflow_tui.state.calls import OperationMessage
@@ -157,24 +157,24 @@ class Consultation:
         card = before.waiting(CardKind.CONSULTATION, self._step_id) if before else None
         situation = card.situation if card is not None else None
         if situation is not None:
-            self._keeper.asked(situation)
+            self._keeper.start_cool_down(situation)
         else:
-            if (grown := self._keeper.grow()) is not None:
+            if (grown := self._keeper.grow_limit()) is not None:
                 old, new = map(str, grown)
                 self._parts.notices.say("pace.grown", step_id=self._step_id, old=old, new=new)
-            if (found := due(self._keeper.signals())) is None:
+            if (found := find_consultation(self._keeper.collect_signals())) is None:
                 return None
-            situation = self._keeper.asking(found, self._log())
+            situation = self._keeper.make_situation(found, self._log())
         try:
-            action, text = await self._answer(situation)
+            action, text = await self._ask_user(situation)
         except Unanswered as none:
             if none.reason == "nobody":
-                return self._nobody(situation)
+                return self._end_unasked(situation)
             # Renewed: the user let it go on by another key.
             return ConsultationEnd("goes_on" if none.reason == "renewed" else "waits")
-        return await self._take(action, text, situation.pattern)
+        return await self._take_answer(action, text, situation.pattern)
 
-    async def _answer(self, situation: Situation) -> tuple[str, str]:
+    async def _ask_user(self, situation: Situation) -> tuple[str, str]:
         """What the user chose, and their words where it takes some; one that needs words and has
         none asks again (S0-43).
         """
@@ -192,33 +192,33 @@ class Consultation:
             if text or not option.takes_text:
                 return answer.action, text
 
-    def _nobody(self, situation: Situation) -> ConsultationEnd:
+    def _end_unasked(self, situation: Situation) -> ConsultationEnd:
         """The work ends: more of the same would cost calls and gain nothing."""
         pattern, params = situation.pattern, {"loops": str(situation.limit)}
         key = "turn.limit" if pattern is Pattern.LIMIT else f"consulting.nobody.{pattern.value}"
         self._parts.notices.warn(key, step_id=self._step_id, **params)
         return ConsultationEnd("nobody", cause=situation.cause)
 
-    async def _take(self, action: str, text: str, pattern: Pattern) -> ConsultationEnd:
+    async def _take_answer(self, action: str, text: str, pattern: Pattern) -> ConsultationEnd:
         match action:
             case "stop_work":
                 return ConsultationEnd("stopped")
             case "accept_result":
                 return ConsultationEnd("accepted", met=self._accept_result())
             case "analyse":
-                await self._analyse()
+                await self._analyse_failure()
                 return ConsultationEnd("waits")
             case "keep_going" | "keep_approach":
                 return ConsultationEnd()  # only the cool-down
             case "more_loops":
-                self._keeper.extend(MORE_LOOPS)
+                self._keeper.extend_limit(MORE_LOOPS)
                 return ConsultationEnd()
             case "split" if self._step_id:  # by the turn's conversation, which changes the plan
                 wish = "the step split into smaller ones: change the plan with plan_tool.revise"
                 return ConsultationEnd("stopped", wish=wish)
             case _:
                 pass
-        self._keeper.forgive()
+        self._keeper.forgive_repeats()
         if text:
             await self._parts.user_said(text, self._step_id)
         return await self._go_on(action, text, pattern)
@@ -230,7 +230,7 @@ class Consultation:
                 self._other_approach()
             case "split":  # back to planning: small steps, approved one by one by the user
                 self._parts.machine.move(Phase.PLANNING, Trigger.USER_MESSAGE)
-                self._tell(*_TOLD["split"])
+                self._tell_model(*_TOLD["split"])
                 return ConsultationEnd(next_prompt=PromptPattern.BASE_MAIN_SPECIALIZED)
             case "other_source":
                 self._other_source()
@@ -240,31 +240,31 @@ class Consultation:
                 await self._tidy_results()
             case TELL.action:
                 if pattern is Pattern.LIMIT:  # words on how to go on are a yes to going on
-                    self._keeper.extend(MORE_LOOPS)
+                    self._keeper.extend_limit(MORE_LOOPS)
             case "top_requirement":
                 self._put_first(text)
-                self._tell(*_TOLD[action])
+                self._tell_model(*_TOLD[action])
             case "simplify":
-                _, objective = in_hand(self._store.state)
-                self._put(new_requirement(objective, text), 1)
-                self._tell(*_TOLD[action])
+                _, objective = current_work(self._store.state)
+                self._set_priority(new_requirement(objective, text), 1)
+                self._tell_model(*_TOLD[action])
             case _:
-                self._tell(*_TOLD[action])
+                self._tell_model(*_TOLD[action])
         return ConsultationEnd()
 
     # --- what an answer does -----------------------------------------------------------------
 
     def _accept_result(self) -> bool:
         """The user takes what there is; returns whether every requirement is met."""
-        _, objective = in_hand(self._store.state)
+        _, objective = current_work(self._store.state)
         if not self._step_id:
             change_objective(self._store, closed=True)
         met, counted = objective.met
         return met == counted > 0
 
-    async def _analyse(self) -> None:
+    async def _analyse_failure(self) -> None:
         """Show why it does not get further, and what would mend it."""
-        _, objective = in_hand(self._store.state)
+        _, objective = current_work(self._store.state)
         missing = [
             item.requirement
             for item in objective.extracted_requirements
@@ -276,7 +276,7 @@ class Consultation:
         if found is None:
             return
         words = framed("analysis", f"Cause: {found.cause}\nFix: {found.fix}")
-        self._tell(
+        self._tell_model(
             "consulting.analysis",
             f"The user had it analysed why the work does not get further:\n{words}\n"
             "The user decides what comes next.",
@@ -286,17 +286,17 @@ class Consultation:
 
     def _other_approach(self) -> None:
         """What was tried is a strategy that failed; the model is told to leave it."""
-        _, objective = in_hand(self._store.state)
+        _, objective = current_work(self._store.state)
         brief = "; ".join(self._store.state.memory.plan_brief)  # what the model said it would do
         strategy = one_line(brief or what_was_done(self._log()), _LINE)
         if strategy:
             ways = tuple(dict.fromkeys((*objective.attempted_strategies, strategy)))
             change_objective(self._store, attempted_strategies=ways)
-        lines = [f"- {entry.text}" for entry in tried(self._log())[-MOST_TRIED:]]
+        lines = [f"- {entry.text}" for entry in list_tried(self._log())[-MOST_TRIED:]]
         if strategy:
             lines.insert(0, f"- {strategy}")
         words = framed("tried", "\n".join(lines))
-        self._tell(
+        self._tell_model(
             "consulting.other_approach",
             "The user wants a completely different approach. Do none of this again:\n"
             f"{words}\n"
@@ -307,19 +307,19 @@ class Consultation:
         """Another model for the rest of the attempt, or, without one, other places to look at."""
         other = self._parts.models.service.roles.other
         if other is None or self._keeper.role == other[0]:
-            self._tell(*_TOLD["other_source"])
+            self._tell_model(*_TOLD["other_source"])
         else:
             self._keeper.other = other[0]
-            self._tell(*_TOLD["other_model"], model=other[1])
+            self._tell_model(*_TOLD["other_model"], model=other[1])
 
     def _put_first(self, text: str) -> None:
         """One requirement goes before all others; by its id or its words, or as a new one."""
-        _, objective = in_hand(self._store.state)
+        _, objective = current_work(self._store.state)
         top = named_requirement(objective, text) or new_requirement(objective, text)
-        self._put(top, 1)
+        self._set_priority(top, 1)
         for item in objective.extracted_requirements:
             if item.requirement_id != top.requirement_id and item.counts and item.priority < 2:
-                self._put(item, 2)
+                self._set_priority(item, 2)
 
     def _start_over(self) -> None:
         """The thread begins anew: what was before travels as digests only."""
@@ -332,9 +332,11 @@ class Consultation:
 
     async def _tidy_results(self) -> None:
         """What is known so far, in order; it is kept with the objective."""
-        done = execution(self._log())
-        lines = [f"- {_plain(text)}" for text in done.results]
-        lines += [f"- failed: {_plain(error.operation)}: {error.message}" for error in done.errors]
+        done = summarize_calls(self._log())
+        lines = [f"- {_drop_room(text)}" for text in done.results]
+        lines += [
+            f"- failed: {_drop_room(error.operation)}: {error.message}" for error in done.errors
+        ]
         text = "\n".join(dict.fromkeys(lines))
         if text:
             try:
@@ -343,11 +345,11 @@ class Consultation:
                 notices = self._parts.notices
                 notices.warn("consulting.no_digest", step_id=self._step_id, **because(error))
         text = text[:_DIGEST]
-        _, objective = in_hand(self._store.state)
+        _, objective = current_work(self._store.state)
         if text:
             kept = (*objective.accumulated_results, text)
             change_objective(self._store, accumulated_results=kept)
-        self._tell(
+        self._tell_model(
             "consulting.tidied",
             "The results so far, tidied at the user's wish. Go on from these; what stands here "
             f"need not be looked up again:\n{framed('results', text or 'nothing yet')}",
@@ -356,7 +358,7 @@ class Consultation:
 
     # --- what changes ------------------------------------------------------------------------
 
-    def _tell(self, key: str, words: str, **params: str) -> None:
+    def _tell_model(self, key: str, words: str, **params: str) -> None:
         """A notice for the user; ``words`` for the model."""
         self._parts.notices.say(
             key,
@@ -367,12 +369,12 @@ class Consultation:
             **params,
         )
 
-    def _put(self, item: RequirementItem, priority: int) -> None:
+    def _set_priority(self, item: RequirementItem, priority: int) -> None:
         changed = item.model_copy(update={"priority": priority})
         self._store.dispatch(RequirementEdited(item=changed))
 
 
-def _plain(call: str) -> str:
+def _drop_room(call: str) -> str:
     """A call whose operation is named first, without the room it comes from."""
     name, space, rest = call.partition(" ")
     return f"{name.rpartition('.')[2].replace('_', ' ')}{space}{rest}"

@@ -89,7 +89,7 @@ class Fact:
         """Whether the project's tests failed on the files as they are now."""
         return self.suite and self.current and self.ok is False
 
-    def evidence(self, *, supports: bool) -> Evidence:
+    def make_evidence(self, *, supports: bool) -> Evidence:
         """The fact as evidence stored with a requirement; ``supports``: it speaks for it."""
         command = self.exit_code is not None
         return Evidence(
@@ -169,9 +169,9 @@ def resolve_reference(reference: str, facts: Sequence[Fact]) -> list[Fact]:
             return [fact]
         if where and fact.source.endswith(f"/{where}"):
             return [fact]
-    plain = _normalize(words)
+    plain = _normalize_text(words)
     for fact in facts if plain else ():
-        if plain in _normalize(f"{fact.title}\n{fact.text}"):
+        if plain in _normalize_text(f"{fact.title}\n{fact.text}"):
             return [fact]
     named = words.casefold().rstrip("s.:")
     letter = {"reply": "P", "answer": "P", "返答": "P", "回答": "P", "changes": "C", "change": "C",
@@ -180,7 +180,7 @@ def resolve_reference(reference: str, facts: Sequence[Fact]) -> list[Fact]:
     return [fact for fact in facts if kind and fact.id.startswith(kind)][:1]
 
 
-def _normalize(text: str) -> str:
+def _normalize_text(text: str) -> str:
     return "".join(text.split()).casefold()
 
 

@@ -95,7 +95,7 @@ def judge_requirements(
         state = RequirementState.MET if level >= DONE_FROM else state
         fields = {"satisfaction_level": level, "state": state, "evidence": evidence}
         judged.append(item.replace(**fields, provisional=False))
-    score = weighted(judged) if judged else 0.0
+    score = weighted_mean(judged) if judged else 0.0
     is_raised_by_check = any(key in vetoes and findings[key].outcome == "met" for key in findings)
     whole = evaluation.overall_score if evaluation is not None and not is_raised_by_check else 1.0
     if evaluation is not None and (not judged or whole < VETO_BELOW):
@@ -114,7 +114,7 @@ def judge_requirements(
     )  # fmt: skip
 
 
-def weighted(items: Sequence[RequirementItem]) -> float:
+def weighted_mean(items: Sequence[RequirementItem]) -> float:
     """The mean satisfaction level, weighted by priority; 0.0 without requirements."""
     total = levels = 0.0
     for item in items:
@@ -147,7 +147,7 @@ def read_evaluation(
             for i in items
             if i.requirement_id in scores
         ]
-        whole = weighted(levels)
+        whole = weighted_mean(levels)
     if whole is None:
         raise ValueError(
             "overall_score and requirement_scores are missing or cannot be read; "
@@ -166,7 +166,7 @@ def read_evaluation(
     )
 
 
-def open_points(
+def find_open_points(
     items: Sequence[RequirementItem],
     facts: Sequence[Fact],
     evaluation: SatisfactionEvaluation,
@@ -187,7 +187,7 @@ def open_points(
             f"evidence: a score of {DONE_FROM} or more and no fact named at all; name the ids that "
             f"show {', '.join(good)}, or lower the score"
         )
-    parts = weighted(judgement.items)
+    parts = weighted_mean(judgement.items)
     if judgement.unanswered and parts >= DONE_FROM:
         ids = ", ".join(judgement.unanswered)
         found.append(
@@ -230,7 +230,7 @@ def merge_evaluations(
     )
 
 
-def missing_of(
+def list_missing(
     judgement: Judgement,
     facts: Sequence[Fact],
     evaluation: SatisfactionEvaluation | None,
@@ -254,7 +254,7 @@ def missing_of(
     return tuple(sorted(found, key=lambda entry: entry.priority))
 
 
-def rests_on(facts: Sequence[Fact]) -> Literal["tests", "runs", "nothing"]:
+def find_strongest_run(facts: Sequence[Fact]) -> Literal["tests", "runs", "nothing"]:
     """The strongest kind of run on the current files: the project's tests, all passed; another
     command or check; or nothing.
     """
@@ -282,7 +282,7 @@ def _collect_evidence(
                 found["check"] = found["check"].replace(fact=fact.id)
             else:
                 supports = level >= VETO_BELOW and fact.ok is not False
-                found.setdefault(fact.id, fact.evidence(supports=supports))
+                found.setdefault(fact.id, fact.make_evidence(supports=supports))
     return tuple(found.values())[:_MAX_EVIDENCE]
 
 
@@ -309,9 +309,9 @@ def _is_explained(fact_id: str, evaluation: SatisfactionEvaluation | None) -> bo
 
 def _find_requirement(key: str, items: Sequence[RequirementItem]) -> RequirementItem | None:
     """Find the requirement of a judge's key: an id in any case, the text, or a position from 1."""
-    words = _normalize(key)
+    words = _normalize_text(key)
     for item in items:
-        if words in (_normalize(item.requirement_id), _normalize(item.requirement)):
+        if words in (_normalize_text(item.requirement_id), _normalize_text(item.requirement)):
             return item
     if (
         place := re.fullmatch(r"\W*(?:r|req(?:uirement)?|要件)?[\s_#-]*(\d{1,3})\W*", words)
@@ -327,7 +327,7 @@ def _find_requirement(key: str, items: Sequence[RequirementItem]) -> Requirement
     return None
 
 
-def _normalize(text: str) -> str:
+def _normalize_text(text: str) -> str:
     return " ".join(text.split()).strip(" .。\"'`").casefold()
 
 

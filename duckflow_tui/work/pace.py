@@ -30,10 +30,10 @@ from duckflow_tui.state.pace import (
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.turn import LoopStarted
 from duckflow_tui.work import situations, vitals
-from duckflow_tui.work.pacemaker import chosen, guess, note, of_request
+from duckflow_tui.work.pacemaker import choose_profile, guess_profile, log_line, measure_request
 from duckflow_tui.work.progress import ProgressWatch, Repeat, same_action
 from duckflow_tui.work.requirements import change_objective
-from duckflow_tui.work.vitals import ConsultCause, ProgressKind, VitalCause, reason
+from duckflow_tui.work.vitals import ConsultCause, ProgressKind, VitalCause, make_reason
 
 if TYPE_CHECKING:
     from duckflow_tui.safety.desk import Desk
@@ -115,23 +115,23 @@ class PaceKeeper:
             return self.other
         state = self._store.state
         limit = state.pace.limit if state.pace is not None else None
-        hard = limit is not None and self._pacemaker.is_hard(limit.profile, of_request(state))
+        hard = limit is not None and self._pacemaker.is_hard(limit.profile, measure_request(state))
         return "strong" if hard else "main"
 
     # --- the course of a turn ----------------------------------------------------------------
 
-    def begin(self, text: str, *, fresh: bool) -> None:
+    def begin_turn(self, text: str, *, fresh: bool) -> None:
         """A turn on ``text``; the limit is that of the rules until the model has said what it
         is. ``fresh``: with a new objective, which has all of its stamina. Repeats are counted anew
         with each message, so a focus that earlier ones left low is no evidence on this one.
         """
-        self._rules = guess(text)
+        self._rules = guess_profile(text)
         if fresh:
-            self.fresh()
+            self.refresh_vitals()
         else:
             self._take_failures()
         if self._store.state.vitals.focus < NEUTRAL_FOCUS:
-            self._move("focus", VitalCause.NEW_OBJECTIVE, {})
+            self._move_vital("focus", VitalCause.NEW_OBJECTIVE, {})
             self._focus = [NEUTRAL_FOCUS]
         if not fresh and (objective := self._store.state.objective) is not None:
             self._said_profile = objective.profile
@@ -142,7 +142,7 @@ class PaceKeeper:
         the whole request. It goes on where an earlier process had come to this ``loop`` of this
         ``limit``.
         """
-        self._rules = guess(text)
+        self._rules = guess_profile(text)
         objective = self._store.state.objective
         if self._rules is None and objective is not None:
             self._said_profile = objective.profile
@@ -152,18 +152,18 @@ class PaceKeeper:
         if own is not None and loop and (more := limit - own.max_loops) > 0:
             self._step_limit = own.replace(max_loops=limit, extended=more)
 
-    def fresh(self) -> None:
+    def refresh_vitals(self) -> None:
         """A new objective has all of its stamina, and a mood that is neutral at the least."""
-        self._move("stamina", VitalCause.NEW_OBJECTIVE, {})
+        self._move_vital("stamina", VitalCause.NEW_OBJECTIVE, {})
         if self._store.state.vitals.mood < NEUTRAL_MOOD:
-            self._move("mood", VitalCause.NEW_OBJECTIVE, {})
+            self._move_vital("mood", VitalCause.NEW_OBJECTIVE, {})
 
-    def resume(self, text: str, loop: int, decisions: int = 0) -> None:
+    def resume_turn(self, text: str, loop: int, decisions: int = 0) -> None:
         """Work on ``text`` goes on that an earlier process had brought to this loop, with so many
         decisions in all its attempts.
         """
         self._spent = max(decisions - loop, 0)
-        self._rules = guess(text)
+        self._rules = guess_profile(text)
         self._take_failures()
         objective = self._store.state.objective
         self._said_profile = objective.profile if objective is not None else None
@@ -179,7 +179,7 @@ class PaceKeeper:
             self._store.dispatch(LoopStarted(loop=self._loop, limit=self.limit.max_loops))
         return self._loop
 
-    def decided(self, decision: TurnDecision, repaired: int = 0) -> None:
+    def take_decision(self, decision: TurnDecision, repaired: int = 0) -> None:
         """A decision came, after so many replies that could not be used."""
         if self._first:
             self._take_profile(decision.task_profile)
@@ -197,7 +197,7 @@ class PaceKeeper:
             tuple(self.outcomes),
             fruitless=self._fruitless,
         )
-        self._move("mood", VitalCause.DECISION, self._judged, refs=refs)
+        self._move_vital("mood", VitalCause.DECISION, self._judged, refs=refs)
         low = state.vitals.mood < situations.LOW_MOOD
         self._low_moods = self._low_moods + 1 if low else 0
         for check, judgement in (
@@ -206,11 +206,11 @@ class PaceKeeper:
         ):
             if judgement.ok is False:
                 params = {"check": check, "reason": one_line(judgement.reason, _SAID)}
-                self._shift(VitalCause.CHECK_NO, params, refs)
+                self._move_focus(VitalCause.CHECK_NO, params, refs)
         for _ in range(repaired):
-            self._shift(VitalCause.REPAIRED, {"times": str(repaired)}, refs)
+            self._move_focus(VitalCause.REPAIRED, {"times": str(repaired)}, refs)
 
-    def acted(
+    def take_results(
         self, ran: Sequence[OperationMessage], stuck: tuple[OperationMessage, int] | None = None
     ) -> None:
         """The loop ended; ``ran`` are its calls, ``stuck`` one that failed again and again.
@@ -223,7 +223,7 @@ class PaceKeeper:
             for plan in plans
             for step in plan.steps
         )
-        signs = self._watch.loop(ran, steps_done=done)
+        signs = self._watch.judge_loop(ran, steps_done=done)
         self.outcomes.extend(signs.outcomes)
         self._stuck = signs.stuck
         self._fruitless = signs.fruitless
@@ -231,7 +231,7 @@ class PaceKeeper:
             self._failed = self._failed_reads = 0
         for message in ran:
             if message.result.outcome is Outcome.ERROR:
-                reads = self._reads(message.operation)
+                reads = self._is_read(message.operation)
                 self._failed_reads += reads
                 self._failed += not reads
         if stuck is not None:
@@ -241,27 +241,27 @@ class PaceKeeper:
         for progress in signs.progress:
             moved.setdefault(progress.kind, (progress.what, []))[1].extend(progress.refs)
         for kind, (what, refs) in moved.items():
-            self._shift(VitalCause.PROGRESS, {"kind": kind.value, "what": what}, tuple(refs))
+            self._move_focus(VitalCause.PROGRESS, {"kind": kind.value, "what": what}, tuple(refs))
         if (again := signs.repeat) is not None:
             params = {"operation": again.operation, "what": again.what, "times": str(again.times)}
-            self._shift(VitalCause.REPEAT, params, again.refs)
+            self._move_focus(VitalCause.REPEAT, params, again.refs)
             self._repeat = again
         elif signs.fruitless:
             last = ran[-1]
             params = {"operation": last.operation, "what": target(last.args)}
-            self._shift(VitalCause.FRUITLESS, params, signs.refs)
-        self._tire(VitalCause.LOOP, refs=signs.refs)
+            self._move_focus(VitalCause.FRUITLESS, params, signs.refs)
+        self._update_stamina(VitalCause.LOOP, refs=signs.refs)
         self._focus.append(self._store.state.vitals.focus)
         self._lowered.append(frozenset(self._lowering))
         self._lowering.clear()
         self._moving.append(bool(signs.progress))
 
-    def idled(self, times: int, no: str | None) -> None:
+    def count_idle(self, times: int, no: str | None) -> None:
         """A decision neither acted nor ended, the ``times``-th in a row; ``no`` is what its own
         check said, None where it only talked.
         """
         if no is None:
-            self._shift(VitalCause.NO_ACTION, {}, ())
+            self._move_focus(VitalCause.NO_ACTION, {}, ())
             self._focus[-1] = self._store.state.vitals.focus
             self._lowered[-1] |= self._lowering
             self._lowering.clear()
@@ -269,9 +269,9 @@ class PaceKeeper:
             cause, params = ConsultCause.NO_ACTION, dict[str, str]()
             if no is not None:
                 cause, params = ConsultCause.CHECKS_NO, {"reason": one_line(no, _SAID)}
-            self._stuck = reason(cause, **params)
+            self._stuck = make_reason(cause, **params)
 
-    def reviewed(self, review: Review, before: TaskObjective) -> None:
+    def take_review(self, review: Review, before: TaskObjective) -> None:
         """Take over a judged attempt: a requirement that is met or partly met and was less before
         is progress; one that is refuted is an outcome that did not go well.
         """
@@ -283,12 +283,12 @@ class PaceKeeper:
                 self.outcomes.append(False)
             elif item.satisfaction_level > old.satisfaction_level:
                 self.outcomes.append(True)
-                self._watch.forgive()
+                self._watch.forgive_repeats()
                 self._fruitless, self._failed, self._failed_reads = False, 0, 0
                 params = {"kind": ProgressKind.REQUIREMENT.value, "what": item.requirement}
-                self._shift(VitalCause.PROGRESS, params, (review.review_id,))
+                self._move_focus(VitalCause.PROGRESS, params, (review.review_id,))
 
-    def attempt(self) -> None:
+    def begin_attempt(self) -> None:
         """Begin a further attempt at the objective: its loops are counted from nothing, and its
         limit is no higher than that of the attempt that failed.
         """
@@ -297,25 +297,25 @@ class PaceKeeper:
         self._loop = 0
         self.other = None
         self._fruitless, self._failed, self._failed_reads = False, 0, 0
-        self.forgive()
+        self.forgive_repeats()
         self._set_limit(highest=failed.max_loops - failed.extended)
-        self._tire(VitalCause.LOOP)
+        self._update_stamina(VitalCause.LOOP)
 
-    def rechoose(self) -> None:
+    def reset_limit(self) -> None:
         """The user named the kind of request, or leaves it to the model again."""
         pace = self._store.state.pace
         self._set_limit(before=self._step_limit or (pace.limit if pace else None))
 
-    def extend(self, by: int) -> None:
+    def extend_limit(self, by: int) -> None:
         """The user lets the work go on for so many loops more; those of a step are its own."""
         if (own := self._step_limit) is not None:
             more = {"max_loops": own.max_loops + by, "extended": own.extended + by}
             self._step_limit = own.replace(**more)
         else:
             self._store.dispatch(LimitExtended(by=by))
-        self._tire(VitalCause.EXTENDED, {"by": str(by)})
+        self._update_stamina(VitalCause.EXTENDED, {"by": str(by)})
 
-    def grow(self) -> tuple[int, int] | None:
+    def grow_limit(self) -> tuple[int, int] | None:
         """At the limit, let work that moves go on by itself; the limit before and after. None
         where it has to be asked about: nothing moves, or a simple question takes long, and there is
         somebody to ask.
@@ -326,7 +326,7 @@ class PaceKeeper:
             return None
         if now.profile is TaskProfile.SIMPLE_QUESTION and not headless:
             return None
-        by = situations.grows(self.signals(), old - now.extended, self._spent)
+        by = situations.compute_growth(self.collect_signals(), old - now.extended, self._spent)
         if self._step_cap:
             by = min(by, self._step_cap - old)
         if by <= 0:
@@ -336,47 +336,49 @@ class PaceKeeper:
             self._step_limit = now.replace(max_loops=old + by, **more)
         else:
             self._store.dispatch(LimitExtended(by=by, who="pacemaker"))
-        note(f"limit grown: {old} -> {old + by}")
-        self._tire(VitalCause.GROWN, {"by": str(by)})
+        log_line(f"limit grown: {old} -> {old + by}")
+        self._update_stamina(VitalCause.GROWN, {"by": str(by)})
         return old, old + by
 
-    def forgive(self) -> None:
+    def forgive_repeats(self) -> None:
         """Count repeats anew: there is a new word of the user, or another way."""
-        self._watch.forgive()
+        self._watch.forgive_repeats()
         self._stuck = self._repeat = None
         self._low_moods = 0
         self._focus = [self._store.state.vitals.focus]
         self._lowered = [frozenset()]
         self._lowering.clear()
 
-    def ended(self, result: str, why: Reason | None = None) -> None:
+    def log_end(self, result: str, why: Reason | None = None) -> None:
         """The work is over, with this outcome; ``why`` it ended before it was done."""
         patterns = ", ".join(self._consulted)
-        note(f"used {self._loop}/{self.limit.max_loops}")
-        note(f"interventions: {len(self._consulted)}{f' ({patterns})' if patterns else ''}")
+        log_line(f"used {self._loop}/{self.limit.max_loops}")
+        log_line(f"interventions: {len(self._consulted)}{f' ({patterns})' if patterns else ''}")
         by = "ended by the user's instruction" if why and why.code == "user" else why and why.code
-        note(f"result: {result}{f' ({by})' if by else ''}")
+        log_line(f"result: {result}{f' ({by})' if by else ''}")
 
     # --- consulting --------------------------------------------------------------------------
 
-    def asking(self, due: tuple[Pattern, Reason], log: Sequence[OperationMessage]) -> Situation:
+    def make_situation(
+        self, due: tuple[Pattern, Reason], log: Sequence[OperationMessage]
+    ) -> Situation:
         """The user is asked now; returns what they are shown."""
         pattern, cause = due
-        note(f"loop {self._loop}: detected {cause.code}")
-        note(f"intervention: {pattern.value} -> consult")
+        log_line(f"loop {self._loop}: detected {cause.code}")
+        log_line(f"intervention: {pattern.value} -> consult")
         said = one_line(self.said, _SAID)
-        signals, state = self.signals(), self._store.state
-        shown = situations.situation(due, signals, log, state, self._reads, said)
-        self.asked(shown)
+        signals, state = self.collect_signals(), self._store.state
+        shown = situations.describe_situation(due, signals, log, state, self._is_read, said)
+        self.start_cool_down(shown)
         return shown
 
-    def asked(self, situation: Situation) -> None:
+    def start_cool_down(self, situation: Situation) -> None:
         """The user is shown this; the cool-down begins."""
         self._consulted.append(situation.pattern)
         self._since_asked = 0
-        self._watch.asked()
+        self._watch.clear_fruitless()
 
-    def signals(self) -> situations.Signals:
+    def collect_signals(self) -> situations.Signals:
         """What is known now, for the rules that say whether to ask."""
         state = self._store.state
         return situations.Signals(
@@ -407,7 +409,7 @@ class PaceKeeper:
         # Of the request in hand: the decision may have said that it is another one.
         if said is not None or not self._step_id:
             self._said_profile = said or (state.objective.profile if state.objective else None)
-        profile, by = chosen(state.profile_choice, self._said_profile, self._rules)
+        profile, by = choose_profile(state.profile_choice, self._said_profile, self._rules)
         now = self.limit
         if (profile, by) != (now.profile, now.chosen_by):
             self._set_limit(before=now)
@@ -424,7 +426,7 @@ class PaceKeeper:
         self, *, fresh: bool = False, before: LoopLimit | None = None, highest: int = 0
     ) -> None:
         choice = self._store.state.profile_choice
-        profile, by = chosen(choice, self._said_profile, self._rules)
+        profile, by = choose_profile(choice, self._said_profile, self._rules)
         limit = self._pacemaker.start_session(
             self._store,
             profile,
@@ -438,13 +440,13 @@ class PaceKeeper:
 
     # --- the vitals --------------------------------------------------------------------------
 
-    def _shift(self, cause: VitalCause, params: dict[str, str], refs: tuple[str, ...]) -> None:
+    def _move_focus(self, cause: VitalCause, params: dict[str, str], refs: tuple[str, ...]) -> None:
         """Move the focus by what this signal is worth."""
         by = vitals.FOCUS_BY[cause]
         if by < 0:
             self._lowering.add(cause)
         inputs = {"old": self._store.state.vitals.focus, "by": by}
-        self._move("focus", cause, inputs, params, refs)
+        self._move_vital("focus", cause, inputs, params, refs)
 
     def _take_failures(self) -> None:
         """Work that goes on has the failures that its stamina was last made of."""
@@ -454,7 +456,7 @@ class PaceKeeper:
                 self._failed_reads = int(change.inputs.get("failed_reads", 0))
                 return
 
-    def _tire(
+    def _update_stamina(
         self,
         cause: VitalCause,
         params: dict[str, str] | None = None,
@@ -469,9 +471,9 @@ class PaceKeeper:
             "failed_reads": self._failed_reads,
             "attempt": state.turn.attempt if state.turn else 1,
         }
-        self._move("stamina", cause, inputs, params, refs)
+        self._move_vital("stamina", cause, inputs, params, refs)
 
-    def _move(
+    def _move_vital(
         self,
         vital: Vital,
         cause: VitalCause,
@@ -480,7 +482,7 @@ class PaceKeeper:
         refs: tuple[str, ...] = (),
     ) -> None:
         old: float = getattr(self._store.state.vitals, vital)
-        new = vitals.computed(vital, inputs)
+        new = vitals.compute_vital(vital, inputs)
         if new == old:
             return
         change = VitalChange(
@@ -494,12 +496,12 @@ class PaceKeeper:
             at=self._store.clock.now(),
         )
         self._store.dispatch(VitalsChanged(change=change))
-        note(f"{vital} {old:.2f}->{new:.2f} ({cause.value})")
+        log_line(f"{vital} {old:.2f}->{new:.2f} ({cause.value})")
 
     def _effect_of(self, operation: str) -> Effect | None:
         return next((s.effect for s in self._specs() if s.name == operation), None)
 
-    def _reads(self, operation: str) -> bool:
+    def _is_read(self, operation: str) -> bool:
         return self._effect_of(operation) is Effect.READ
 
 
@@ -520,7 +522,7 @@ class PaceActions:
         control = self._control()
         for keeper in (control.turn_pace, control.step_pace) if control is not None else ():
             if keeper is not None:
-                keeper.rechoose()
+                keeper.reset_limit()
 
     def extend(self) -> None:
         """Allow what runs ``MORE_LOOPS`` more; a card that asks about its limit is done with."""
@@ -528,7 +530,7 @@ class PaceActions:
         keeper = control.pace if control is not None else None
         if keeper is None:
             return
-        keeper.extend(MORE_LOOPS)
+        keeper.extend_limit(MORE_LOOPS)
         for card in self._store.state.cards:
             if card.situation is not None and card.situation.pattern is Pattern.LIMIT:
                 self._cards.withdraw(card.card_id, "renewed")

@@ -83,7 +83,7 @@ _log = logging.getLogger(LOGGER)
 ChosenBy = Literal["model", "rules", "user"]
 
 
-def note(line: str, level: int = logging.INFO) -> None:
+def log_line(line: str, level: int = logging.INFO) -> None:
     """A line of the developer's log of the pacemaker, with the prefix of all of them (S0-45)."""
     _log.log(level, "[DUCK_PACEMAKER] %s", line)
 
@@ -123,7 +123,9 @@ class Pacemaker:
         ``highest``: no more than this, where the setting allows more; 0 for the setting.
         """
         vitals = store.state.vitals
-        limit = self.limit(profile, chosen_by, vitals, of_state(store.state), highest)
+        limit = self.compute_limit(
+            profile, chosen_by, vitals, measure_session(store.state), highest
+        )
         if cap:
             limit = limit.replace(max_loops=min(limit.max_loops, cap))
         if before is not None and before.extended:
@@ -134,15 +136,15 @@ class Pacemaker:
             store.dispatch(LimitSet(limit=limit, fresh=fresh))
         said = " (fallback)" if limit.fallback else ""
         name = limit.profile.value if limit.profile else "unknown"
-        note(f"limit set: profile={name} limit={limit.max_loops}{said}")
+        log_line(f"limit set: profile={name} limit={limit.max_loops}{said}")
         now = f"mood={vitals.mood:.2f} focus={vitals.focus:.2f} stamina={vitals.stamina:.2f}"
-        note(f"vitals: {now}")
+        log_line(f"vitals: {now}")
         if limit.complexity is not None:
             value = limit.complexity.value
-            note(f"complexity: {value:.2f} ({complexity_word(value)})")
+            log_line(f"complexity: {value:.2f} ({complexity_word(value)})")
         return limit
 
-    def limit(
+    def compute_limit(
         self,
         profile: TaskProfile | None,
         chosen_by: ChosenBy,
@@ -179,10 +181,10 @@ class Pacemaker:
                 lowest=low,
                 highest=high,
             )
-            return limit.model_copy(update={"reasoning": reasons(limit, product)})
+            return limit.model_copy(update={"reasoning": list_reasons(limit, product)})
         except _FAULTS as fault:
-            note(f"the limit could not be computed: {fault!r}", logging.WARNING)
-            return self._fallback(profile, chosen_by)
+            log_line(f"the limit could not be computed: {fault!r}", logging.WARNING)
+            return self._make_fallback(profile, chosen_by)
 
     def is_hard(self, profile: TaskProfile | None, complexity: Complexity) -> bool:
         """Whether a request of this kind deserves the strong model (S1-43); talk never does."""
@@ -191,12 +193,12 @@ class Pacemaker:
             return False
         return profile in HARD or complexity.value >= least
 
-    def _fallback(self, profile: TaskProfile | None, chosen_by: ChosenBy) -> LoopLimit:
+    def _make_fallback(self, profile: TaskProfile | None, chosen_by: ChosenBy) -> LoopLimit:
         cause = "calculation"
         try:
             loops = int(self._settings.fallback)
         except _FAULTS as fault:
-            note(f"the settings could not be read: {fault!r}", logging.WARNING)
+            log_line(f"the settings could not be read: {fault!r}", logging.WARNING)
             loops = 0
         if loops < 1:
             cause, loops = "settings", FINAL_FALLBACK
@@ -216,7 +218,7 @@ def complexity_word(value: float) -> Literal["low", "medium", "high"]:
     return "high" if value > HIGH_COMPLEXITY else "medium"
 
 
-def of_state(state: AgentState) -> Complexity:
+def measure_session(state: AgentState) -> Complexity:
     """The complexity of a session: files read, turns before this one, the model's calls so far."""
     ran = errors = 0
     for message in state.messages:
@@ -225,10 +227,10 @@ def of_state(state: AgentState) -> Complexity:
                 continue
             ran += 1
             errors += message.result.outcome is not Outcome.OK
-    return analyse(len(state.files_read), len(state.turns), errors, ran)
+    return compute_complexity(len(state.files_read), len(state.turns), errors, ran)
 
 
-def of_request(state: AgentState) -> Complexity:
+def measure_request(state: AgentState) -> Complexity:
     """The complexity of the request in hand: files that its calls named, messages of the user on
     it, its calls so far and those that failed.
     """
@@ -246,10 +248,10 @@ def of_request(state: AgentState) -> Complexity:
             errors += message.result.outcome is not Outcome.OK
             if isinstance(path := message.args.get("path"), str):
                 files.add(path)
-    return analyse(len(files), turns, errors, ran)
+    return compute_complexity(len(files), turns, errors, ran)
 
 
-def analyse(
+def compute_complexity(
     files: int | None, turns: int | None, errors: int | None, executions: int | None
 ) -> Complexity:
     """The mean of the factors that can be measured; None for what cannot.
@@ -271,7 +273,7 @@ def analyse(
     )
 
 
-def reasons(limit: LoopLimit, computed: int) -> tuple[Reason, ...]:
+def list_reasons(limit: LoopLimit, computed: int) -> tuple[Reason, ...]:
     """The reasons behind a limit whose product came to ``computed`` before the range; codes are
     keys below ``pace.reason``.
     """
@@ -346,7 +348,7 @@ _SIGNS: Final[Mapping[TaskProfile, re.Pattern[str]]] = {
 }
 
 
-def guess(text: str) -> TaskProfile | None:
+def guess_profile(text: str) -> TaskProfile | None:
     """What the words of a request say about its kind; the same text always gives the same."""
     if len(text) > 2 * _END:  # what was pasted between says little, and can be megabytes
         text = f"{text[:_END]}\n{text[-_END:]}"
@@ -356,7 +358,7 @@ def guess(text: str) -> TaskProfile | None:
     return None
 
 
-def chosen(
+def choose_profile(
     user: TaskProfile | None, model: TaskProfile | None, rules: TaskProfile | None
 ) -> tuple[TaskProfile | None, ChosenBy]:
     """The kind and who chose it: the user before the model, the model before the rules. None:

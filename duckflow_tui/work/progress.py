@@ -20,7 +20,7 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.operations import Effect, Outcome, target
 from duckflow_tui.state.pace import Reason
-from duckflow_tui.work.vitals import ConsultCause, ProgressKind, reason
+from duckflow_tui.work.vitals import ConsultCause, ProgressKind, make_reason
 
 STUCK_AT: Final = 4  # times of the same action or result without progress
 
@@ -80,7 +80,7 @@ class _Loop:
     news: bool = False  # an answer that is no progress and still told something
     tried: bool = False  # whether a call was carried out, or failed while it was
 
-    def add(self, kind: ProgressKind, what: str, refs: tuple[str, ...]) -> None:
+    def add_progress(self, kind: ProgressKind, what: str, refs: tuple[str, ...]) -> None:
         self.progress.append(ProgressSign(kind, what, refs))
         self.moved = self.moved or kind is not ProgressKind.READ
 
@@ -106,7 +106,7 @@ class ProgressWatch:
         self._fruitless: list[int] = []  # calls of each loop that brought nothing, as above
         self._steps_done: int | None = None
 
-    def loop(self, messages: Sequence[OperationMessage], *, steps_done: int = 0) -> LoopSigns:
+    def judge_loop(self, messages: Sequence[OperationMessage], *, steps_done: int = 0) -> LoopSigns:
         """What the loop that ran these calls showed. ``steps_done``: of the plan, by now."""
         loop, refs = _Loop(), list[str]()
         for message in messages:
@@ -114,11 +114,11 @@ class ProgressWatch:
                 key = call_key(message)
                 loop.ran.append((message, key))
                 refs.append(message.call_id)
-                self._judge(message, key, loop)
+                self._judge_call(message, key, loop)
         if self._steps_done is not None and steps_done > self._steps_done:
-            loop.add(ProgressKind.STEP, str(steps_done), tuple(refs[-1:]))
+            loop.add_progress(ProgressKind.STEP, str(steps_done), tuple(refs[-1:]))
         self._steps_done = steps_done
-        self._count(loop)
+        self._count_loop(loop)
         repeat = None
         if loop.repeats and not loop.progress:
             most, key = max(loop.repeats, key=lambda repeated: self._calls[repeated[1]])
@@ -129,24 +129,24 @@ class ProgressWatch:
             repeat=repeat,
             outcomes=tuple(loop.outcomes),
             fruitless=loop.tried and bool(self._fruitless),
-            stuck=self._stuck(loop),
+            stuck=self._find_stuck(loop),
             refs=tuple(refs),
         )
 
-    def forgive(self) -> None:
+    def forgive_repeats(self) -> None:
         """Count repeats anew: the user said how to go on, or a requirement was met further."""
         self._calls.clear()
         self._results.clear()
         self._returns.clear()
         self._fruitless.clear()
 
-    def asked(self) -> None:
+    def clear_fruitless(self) -> None:
         """The user was asked: as many calls may bring nothing before they are asked again."""
         self._fruitless.clear()
 
     # --- one call ----------------------------------------------------------------------------
 
-    def _judge(self, message: OperationMessage, key: str, loop: _Loop) -> None:
+    def _judge_call(self, message: OperationMessage, key: str, loop: _Loop) -> None:
         result = message.result
         if result.outcome is Outcome.INVALID:
             return
@@ -157,11 +157,11 @@ class ProgressWatch:
         # The app's own lines, in brackets, tell nothing of what was read.
         shown = {hash(line) for line in split_bare_lines(result.text) if line[:1] != "["}
         if good and result.changes:
-            self._changed(message, key, loop)
+            self._judge_change(message, key, loop)
         elif good and result.exit_code is not None:
-            self._checked(message, key, loop, shown)
+            self._judge_check(message, key, loop, shown)
         elif good and self._effect_of(message.operation) is Effect.READ:
-            self._read(message, key, loop, shown, known=known)
+            self._judge_read(message, key, loop, shown, known=known)
         else:  # neither reads nor changes: only the same call with the same result tells anything
             if known:
                 loop.repeats.append((message, key))
@@ -170,10 +170,10 @@ class ProgressWatch:
                 loop.outcomes.append(good)
             loop.news = loop.news or (good and not known)
 
-    def _changed(self, message: OperationMessage, key: str, loop: _Loop) -> None:
+    def _judge_change(self, message: OperationMessage, key: str, loop: _Loop) -> None:
         new: list[str] = []
         blank = only_blanks(message)
-        for path, before, after in _contents(message):
+        for path, before, after in _iter_contents(message):
             known = self._contents[path]
             known.add(before)
             if after in known:
@@ -186,17 +186,19 @@ class ProgressWatch:
         self._back = not new and not blank
         if new:
             loop.outcomes.append(True)
-            loop.add(ProgressKind.DIFF, new[0], (message.call_id,))
+            loop.add_progress(ProgressKind.DIFF, new[0], (message.call_id,))
         else:
             loop.repeats.append((message, key))
 
-    def _checked(self, message: OperationMessage, key: str, loop: _Loop, shown: set[int]) -> None:
+    def _judge_check(
+        self, message: OperationMessage, key: str, loop: _Loop, shown: set[int]
+    ) -> None:
         """A check that fails is information, unless it was green before. One that turns green
         because a change was taken back shows nothing new.
         """
         good, was_green = message.result.went_well, self._green.get(key)
         if good and was_green is False and not self._back:
-            loop.add(ProgressKind.CHECK, target(message.args), (message.call_id,))
+            loop.add_progress(ProgressKind.CHECK, target(message.args), (message.call_id,))
         self._green[key] = good
         answer = digest(canonical_json([key, sorted(self._now.items()), good]))
         if again := answer in self._answered:
@@ -208,7 +210,7 @@ class ProgressWatch:
         loop.news = loop.news or (bool(shown - known) and not again)
         known |= shown
 
-    def _read(
+    def _judge_read(
         self, message: OperationMessage, key: str, loop: _Loop, shown: set[int], *, known: bool
     ) -> None:
         path, result = read_place(message), message.result
@@ -222,7 +224,7 @@ class ProgressWatch:
         # Also an empty file or folder; a search that finds nothing has shown nothing.
         if fresh or (first and not known and result.text.startswith(f"[{path}: ")):
             loop.outcomes.append(True)
-            loop.add(ProgressKind.READ, target(message.args), (message.call_id,))
+            loop.add_progress(ProgressKind.READ, target(message.args), (message.call_id,))
         elif verifies:
             loop.news = True
         elif known or (path and shown):
@@ -230,7 +232,7 @@ class ProgressWatch:
 
     # --- the whole loop ----------------------------------------------------------------------
 
-    def _count(self, loop: _Loop) -> None:
+    def _count_loop(self, loop: _Loop) -> None:
         """Count what was asked for and answered; progress begins the count anew."""
         calls, results = Counter[str](), Counter[str]()
         for message, key in loop.ran:
@@ -253,10 +255,10 @@ class ProgressWatch:
         else:
             self._returns.update(loop.returned)
 
-    def _stuck(self, loop: _Loop) -> Reason | None:
+    def _find_stuck(self, loop: _Loop) -> Reason | None:
         for path in () if loop.moved else sorted(loop.returned):
             if (times := self._returns[path]) >= RETURNS:
-                return reason(ConsultCause.BACK_AND_FORTH, path=path, times=str(times))
+                return make_reason(ConsultCause.BACK_AND_FORTH, path=path, times=str(times))
         if loop.progress:
             return None
         for message, key in loop.ran:
@@ -265,18 +267,18 @@ class ProgressWatch:
         for message, _ in loop.ran:
             if (times := self._results[result_key(message)]) >= STUCK_AT:
                 operation = message.operation
-                return reason(ConsultCause.SAME_RESULT, operation=operation, times=str(times))
+                return make_reason(ConsultCause.SAME_RESULT, operation=operation, times=str(times))
         if loop.ran and len(self._fruitless) > 1 and sum(self._fruitless) >= FRUITLESS:
-            return reason(ConsultCause.NOTHING_NEW, times=str(sum(self._fruitless)))
+            return make_reason(ConsultCause.NOTHING_NEW, times=str(sum(self._fruitless)))
         return None
 
 
 def same_action(operation: str, what: str, times: int) -> Reason:
     """The same call came again without getting further."""
-    return reason(ConsultCause.SAME_ACTION, operation=operation, what=what, times=str(times))
+    return make_reason(ConsultCause.SAME_ACTION, operation=operation, what=what, times=str(times))
 
 
-def _contents(message: OperationMessage) -> Iterator[tuple[str, str, str]]:
+def _iter_contents(message: OperationMessage) -> Iterator[tuple[str, str, str]]:
     """Path, content before and content after; a move empties one place and fills the other."""
     for change in message.result.changes:
         if change.target:
@@ -288,7 +290,7 @@ def _contents(message: OperationMessage) -> Iterator[tuple[str, str, str]]:
 
 def call_key(message: OperationMessage) -> str:
     """The same for calls that ask for the same."""
-    args = _normalized("", message.args)
+    args = _normalize_argument("", message.args)
     if path := read_place(message):
         args["path"] = path
     return digest(canonical_json([message.operation, args]))
@@ -307,11 +309,11 @@ def read_place(message: OperationMessage) -> str:
     path = message.args.get("path")
     if not isinstance(path, str) or not path.strip():
         return ""
-    asked = _direct(path)
+    asked = _normalize_path(path)
     head = message.result.text.partition("\n")[0]
     found = head[1:].partition(": ")[0] if head.startswith("[") else ""
-    same = found and posixpath.basename(_direct(found)) == posixpath.basename(asked)
-    return _direct(found) if same else asked
+    same = found and posixpath.basename(_normalize_path(found)) == posixpath.basename(asked)
+    return _normalize_path(found) if same else asked
 
 
 def only_blanks(message: OperationMessage) -> bool:
@@ -332,23 +334,23 @@ def only_blanks(message: OperationMessage) -> bool:
     return hunks > 0
 
 
-def _normalized(name: str, value: Any) -> Any:
+def _normalize_argument(name: str, value: Any) -> Any:
     """The value of an argument without what makes no difference: blanks, detours of a path."""
     if isinstance(value, list):
-        return [_normalized(name, inner) for inner in cast("list[Any]", value)]
+        return [_normalize_argument(name, inner) for inner in cast("list[Any]", value)]
     if isinstance(value, dict):
         inside = cast("dict[str, Any]", value)
-        return {key: _normalized(key, inner) for key, inner in inside.items()}
+        return {key: _normalize_argument(key, inner) for key, inner in inside.items()}
     if not isinstance(value, str):
         return value
     if name in _PATHS:
-        return _direct(value)
+        return _normalize_path(value)
     if name == "command":
         return " ".join(value.split())
     return "\n".join(map(str.rstrip, value.rstrip().split("\n")))
 
 
-def _direct(path: str) -> str:
+def _normalize_path(path: str) -> str:
     """A path without detours: ``./a//b/`` is ``a/b``."""
     path = _SLASHES.sub("/", path.strip())
     return posixpath.normpath(path) if path else ""

@@ -48,7 +48,7 @@ from duckflow_tui.state.plan_events import (
 )
 from duckflow_tui.tools.operation import Output, ToolFault
 from duckflow_tui.work.budget import BudgetEnd
-from duckflow_tui.work.requirements import comparable
+from duckflow_tui.work.requirements import normalize_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -304,8 +304,8 @@ def _work(plan: Plan) -> list[tuple[str, str, list[int]]]:
     numbers = {step.step_id: number for number, step in enumerate(plan.steps)}
     return [
         (
-            comparable(step.name),
-            comparable(step.description),
+            normalize_text(step.name),
+            normalize_text(step.description),
             sorted(numbers[need] for need in step.depends_on),
         )
         for step in plan.steps

@@ -50,7 +50,7 @@ _HEARD: Final = (RUN_ALL.action, RUN_STEPS.action, TELL.action)
 # --- whether a message is about the request in hand ----------------------------------------------
 
 
-def belongs(state: AgentState, message: UserMessage) -> Belongs:
+def relate_message(state: AgentState, message: UserMessage) -> Belongs:
     """What the message is to the request in hand, before a turn begins with it.
 
     Work that is tried again goes on with it. An answer to a question of the model is taken for
@@ -81,7 +81,7 @@ class RequestInHand:
         self._message = message
         self._heard = False
 
-    def open(self) -> None:
+    def open_request(self) -> None:
         """The message is a request of its own; one that was not done is kept as an earlier one. The
         working memory aims at nothing then (S4-103), but at what the user wrote for it by hand.
         """
@@ -105,7 +105,7 @@ class RequestInHand:
             fresh = fresh.keeping(memory, memory.untold)
         self._store.dispatch(WorkingMemoryChanged(memory=fresh))
 
-    def hear(self, decision: TurnDecision) -> bool:
+    def take_first_decision(self, decision: TurnDecision) -> bool:
         """The turn's first decision says whether its message goes on with the request before it;
         returns whether a request of its own was opened after all. Where it goes on and asks for
         nothing more, no model is asked what the message changes.
@@ -116,7 +116,7 @@ class RequestInHand:
         self._heard = True
         opened = now.created_at == self._message.at  # by this message; a resumed turn may ask twice
         if turn.request == "guessed_same" and decision.continues is False and not opened:
-            self.open()
+            self.open_request()
             return True
         earlier = self._store.state.earlier
         if turn.request == "guessed_new" and decision.continues and opened and earlier:
@@ -139,7 +139,7 @@ class RequestInHand:
         return False
 
 
-def asked_on(state: AgentState) -> list[str]:
+def list_requests(state: AgentState) -> list[str]:
     """The user's words on the request in hand, oldest first, none twice."""
     objective = state.objective
     if objective is None:
@@ -182,14 +182,14 @@ async def take_requirements(parts: TurnParts, decision: TurnDecision, *, first: 
     if is_work and acts and not (claims or objective.extracted_requirements or objective.split):
         change_objective(store, split=True)
         try:
-            claims = (await _changes(parts, objective, ())).claims
+            claims = (await _ask_changes(parts, objective, ())).claims
         except (LlmError, Unreadable) as error:
             parts.notices.warn("judging.no_requirements", **because(error))
     talks = decision.task_profile in TALK and not decision.actions
-    await hear(parts, "first" if first else "later", claims, talks=talks)
+    await update_ledger(parts, "first" if first else "later", claims, talks=talks)
 
 
-async def hear(
+async def update_ledger(
     parts: TurnParts,
     when: Literal["first", "later", "review"],
     claims: Sequence[RequirementClaim] = (),
@@ -226,7 +226,7 @@ async def hear(
                 said.append(f"dropped a step of the plan: {params['step']!r}")
             case CardMessage(card=Card(change=PlanChange() as change), plan=plan, answer=answer):
                 if answer.action == ACCEPT.action:
-                    said.append(f"accepted a change of the plan: {_changed(change, plan)}")
+                    said.append(f"accepted a change of the plan: {_describe_change(change, plan)}")
             case CardMessage(card=Card(kind=CardKind.PLAN | CardKind.REPORT), answer=answer):
                 if answer.action in _HEARD and answer.text.strip():
                     said.append(f"said: {answer.text}")
@@ -238,12 +238,14 @@ async def hear(
         said = []
     if said and objective.extracted_requirements:
         try:
-            found = await _changes(parts, objective, said)
+            found = await _ask_changes(parts, objective, said)
         except (LlmError, Unreadable) as error:
             parts.notices.warn("judging.not_heard", **because(error))
         else:
             claims = found.claims
-            _waive(parts, found, one_line(said[-1] if len(said) == 1 else "; ".join(said), 200))
+            _apply_changes(
+                parts, found, one_line(said[-1] if len(said) == 1 else "; ".join(said), 200)
+            )
         before, objective = objective, store.state.objective
         assert objective is not None
         counted = any(item.counts for item in before.extracted_requirements)
@@ -282,7 +284,7 @@ class _Changes:
     kept: tuple[str, ...]
 
 
-async def _changes(parts: TurnParts, objective: TaskObjective, said: Sequence[str]) -> _Changes:
+async def _ask_changes(parts: TurnParts, objective: TaskObjective, said: Sequence[str]) -> _Changes:
     """The request split into requirements, by the fast role (S1-11); where something was ``said``
     on them, how that changes them.
     """
@@ -312,7 +314,7 @@ async def _changes(parts: TurnParts, objective: TaskObjective, said: Sequence[st
     return await parts.models.ask(question, read)
 
 
-def _waive(parts: TurnParts, found: _Changes, because: str) -> None:
+def _apply_changes(parts: TurnParts, found: _Changes, because: str) -> None:
     """Waive what the user dropped, and open again what they want after all."""
     dropped: dict[str, str] = {}
     for key in (*found.dropped, *found.again):
@@ -337,7 +339,7 @@ def _waive(parts: TurnParts, found: _Changes, because: str) -> None:
         )
 
 
-def _changed(change: PlanChange, plan: Plan | None) -> str:
+def _describe_change(change: PlanChange, plan: Plan | None) -> str:
     """What a change of a plan does to its steps, in words."""
     lines: list[str] = []
     for edit in change.edits:
@@ -357,11 +359,11 @@ def new_items(
     Within one decision the same words with another check are another requirement; without a check
     they say nothing new. What is on the ledger, dropped or not, does not join it again.
     """
-    known = {comparable(item.requirement) for item in objective.extracted_requirements}
+    known = {normalize_text(item.requirement) for item in objective.extracted_requirements}
     new: dict[str, list[Check]] = {}
     found: list[RequirementClaim] = []
     for claim in claims:
-        words = comparable(claim.requirement)
+        words = normalize_text(claim.requirement)
         checks = new.setdefault(words, [])
         if words in known or claim.check in checks or (checks and claim.check == Check()):
             continue
@@ -387,8 +389,8 @@ def replace_checks(objective: TaskObjective, claims: Sequence[RequirementClaim])
     which is open again then. What the user wrote stays.
     """
     for item in objective.extracted_requirements:
-        words = comparable(item.requirement)
-        checks = [c.check for c in claims if comparable(c.requirement) == words]
+        words = normalize_text(item.requirement)
+        checks = [c.check for c in claims if normalize_text(c.requirement) == words]
         new = next((check for check in checks if check != Check()), item.check)
         if item.counts and not item.by_user and new != item.check and item.check not in checks:
             open_again = RequirementItem(
@@ -408,9 +410,9 @@ def new_requirement(objective: TaskObjective, text: str) -> RequirementItem:
 
 def named_requirement(objective: TaskObjective, text: str) -> RequirementItem | None:
     """The requirement that these words name, by its id or by itself."""
-    wanted = comparable(text)
+    wanted = normalize_text(text)
     for item in objective.extracted_requirements:
-        if item.counts and wanted in (item.requirement_id, comparable(item.requirement)):
+        if item.counts and wanted in (item.requirement_id, normalize_text(item.requirement)):
             return item
     return None
 
@@ -424,7 +426,7 @@ def next_id(objective: TaskObjective, more: Sequence[RequirementItem] = ()) -> s
     return f"r{number}"
 
 
-def comparable(text: str) -> str:
+def normalize_text(text: str) -> str:
     """Words without what makes no difference between two requirements, or two strategies."""
     return " ".join(text.split()).rstrip(" .。").casefold()
 
@@ -441,8 +443,8 @@ class LedgerActions:
         """A requirement of the user's own; it counts from now on."""
         objective = self._store.state.objective
         if objective is None:
-            return _problem("no_request")
-        return self._write(new_requirement(objective, text), text, priority, check)
+            return _make_problem("no_request")
+        return self._write_item(new_requirement(objective, text), text, priority, check)
 
     def edit(
         self,
@@ -452,12 +454,12 @@ class LedgerActions:
         check: Check | None = None,
     ) -> Told | None:
         """Other words, another priority or another check; None leaves a field as it is."""
-        item = self._item(requirement_id)
-        return item if isinstance(item, Told) else self._write(item, text, priority, check)
+        item = self._find_item(requirement_id)
+        return item if isinstance(item, Told) else self._write_item(item, text, priority, check)
 
     def waive(self, requirement_id: str, because: str = "") -> Told | None:
         """Drop it: it stays on the list and counts no more."""
-        item = self._item(requirement_id)
+        item = self._find_item(requirement_id)
         if isinstance(item, Told):
             return item
         because = one_line(because, 200)
@@ -466,37 +468,37 @@ class LedgerActions:
 
     def restore(self, requirement_id: str) -> Told | None:
         """Take a dropped one back; it is open again."""
-        item = self._item(requirement_id)
+        item = self._find_item(requirement_id)
         if isinstance(item, Told):
             return item
         if item.counts:
-            return _problem("not_waived", id=requirement_id)
+            return _make_problem("not_waived", id=requirement_id)
         self._store.dispatch(RequirementWaived(requirement_id=requirement_id, waived=False))
         return None
 
-    def _write(
+    def _write_item(
         self, item: RequirementItem, text: str | None, priority: int | None, check: Check | None
     ) -> Told | None:
         words = (item.requirement if text is None else text).strip()
         priority = item.priority if priority is None else priority
         check = check or item.check
         if not words:
-            return _problem("no_words")
+            return _make_problem("no_words")
         if priority not in (1, 2, 3):
-            return _problem("priority")
+            return _make_problem("priority")
         if check.kind != "judgement" and not check.value.strip():
-            return _problem("no_value")
+            return _make_problem("no_value")
         fields = {"requirement": words, "priority": priority, "check": check}
         self._store.dispatch(RequirementEdited(item=item.model_copy(update=fields)))
         return None
 
-    def _item(self, requirement_id: str) -> RequirementItem | Told:
+    def _find_item(self, requirement_id: str) -> RequirementItem | Told:
         objective = self._store.state.objective
         if objective is None:
-            return _problem("no_request")
+            return _make_problem("no_request")
         item = objective.requirement(requirement_id)
-        return item or _problem("not_there", id=one_line(requirement_id, 40))
+        return item or _make_problem("not_there", id=one_line(requirement_id, 40))
 
 
-def _problem(code: str, **params: str) -> Told:
+def _make_problem(code: str, **params: str) -> Told:
     return Told(key=f"ledger.problem.{code}", params=params)

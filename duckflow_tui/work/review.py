@@ -29,23 +29,23 @@ from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
 from duckflow_tui.tools.results import files_before, net_change
-from duckflow_tui.work.attempts import Attempts, first_plan, in_hand
+from duckflow_tui.work.attempts import Attempts, current_work, first_plan
 from duckflow_tui.work.checks import Finding, RequirementChecks
 from duckflow_tui.work.facts import Fact, collect_facts, facts_text
 from duckflow_tui.work.judging import (
     Judgement,
+    find_open_points,
+    find_strongest_run,
     judge_requirements,
+    list_missing,
     merge_evaluations,
-    missing_of,
-    open_points,
     read_evaluation,
-    rests_on,
 )
 from duckflow_tui.work.requirements import (
-    asked_on,
-    hear,
+    list_requests,
     new_requirement,
     take_requirements,
+    update_ledger,
 )
 
 if TYPE_CHECKING:
@@ -119,13 +119,13 @@ class Reviewer:
         """The score of the newest review of this turn."""
         return self.newest.score if self.newest is not None else None
 
-    def resume(self, decisions: Sequence[TurnDecision]) -> None:
+    def resume_turn(self, decisions: Sequence[TurnDecision]) -> None:
         """Continue a turn whose first ``decisions`` were handled by an earlier process."""
         objective = self._store.state.objective
         known = objective is not None and bool(objective.extracted_requirements)
         self._understood = len(decisions) > 1 or bool(decisions and known)
 
-    async def understand(self, decision: TurnDecision) -> None:
+    async def record_requirements(self, decision: TurnDecision) -> None:
         """Record the requirements of a decision: the first node of an attempt (S1-24)."""
         first, self._understood = not self._understood, True
         await take_requirements(self._parts, decision, first=first)
@@ -140,20 +140,20 @@ class Reviewer:
         A request is judged if an operation ran for it or it has requirements. It may be done even
         in the last attempt; an unreadable answer of the judge never counts as done.
         """
-        _, objective = in_hand(self._store.state)
+        _, objective = current_work(self._store.state)
         calls, said = self._collect_since(objective)
         ran = [m for m in calls if not m.by_user and m.result.outcome not in _DID_NOT_RUN]
         if not (ran or objective.extracted_requirements):
             return "answered"
-        await hear(self._parts, "review")
-        _, objective = in_hand(self._store.state)
+        await update_ledger(self._parts, "review")
+        _, objective = current_work(self._store.state)
         items = objective.extracted_requirements
         if items and not any(item.counts for item in items):
             return "skipped"
         if self._store.state.phase is Phase.EXECUTION:
             self._parts.machine.move(Phase.REVIEW, Trigger.DONE)
         if not items:  # without requirements, the request itself is the only one
-            texts = asked_on(self._store.state)
+            texts = list_requests(self._store.state)
             items = (new_requirement(objective, one_line("; ".join(texts), _MAX_REQUEST)),)
             await self._store.commit(
                 RequirementsFound(objective_id=objective.objective_id, items=items)
@@ -164,7 +164,7 @@ class Reviewer:
         before = await files_before(self._store.state, self._parts.router.blobs)
         case.changes = await net_change(before, self._parts.router.workspace)
         for item in items:
-            finding = await self._checks.look(item) if item.counts else None
+            finding = await self._checks.check_requirement(item) if item.counts else None
             if finding is not None:
                 case.findings[item.requirement_id] = finding
         case.facts = collect_facts(
@@ -176,24 +176,24 @@ class Reviewer:
             case.findings,
         )
         try:
-            case.evaluation = await self._evaluate(case)
+            case.evaluation = await self._ask_evaluator(case)
         except LlmError as error:
             self._parts.notices.error("judging.not_judged", **because(error))
             return "failed"
         except Unreadable:
             self._parts.notices.error("judging.unreadable")
             return "failed"
-        return await self._judge(case)
+        return await self._judge_attempt(case)
 
     async def ask_again(self, review: Review, report: SituationReport) -> ReviewEnd:
         """Repeat the question that was open after ``review`` when an earlier process ended."""
-        _, objective = in_hand(self._store.state)
+        _, objective = current_work(self._store.state)
         self.newest = review
         log, _ = self._collect_since(objective)
         return await self._attempts.ask_again(review, report, log)
 
-    async def _judge(self, case: _Case) -> ReviewEnd:
-        turn, before = in_hand(self._store.state)
+    async def _judge_attempt(self, case: _Case) -> ReviewEnd:
+        turn, before = current_work(self._store.state)
         items, findings, evaluation = _drop_outdated(case, before)
         found = judge_requirements(items, case.facts, evaluation, findings)
         refused = not found.done and (case.last or self._is_refused(case.log))
@@ -201,7 +201,7 @@ class Reviewer:
         follows = False
         if not found.done:
             missing = MissingInfoAnalysis(
-                missing=missing_of(found, case.facts, case.evaluation, findings)
+                missing=list_missing(found, case.facts, case.evaluation, findings)
             )
             follows = not (refused or found.unchecked) and self._attempts.may_follow(
                 before, found.items
@@ -223,15 +223,15 @@ class Reviewer:
             unchecked=found.unchecked,
             unproven=found.unproven,
             unanswered=found.unanswered,
-            rests_on=rests_on(case.facts),
+            rests_on=find_strongest_run(case.facts),
             follows=follows,
         )
         at = self._store.clock.now()
         message = ReviewMessage(message_id=self._parts.ids("msg"), review=review, at=at)
-        result = self._attempts.result(before, found.score, missing)
+        result = self._attempts.make_result(before, found.score, missing)
         await self._store.commit(ObjectiveReviewed(message=message, result=result))
         self.newest = review
-        self._keeper.reviewed(review, before)
+        self._keeper.take_review(review, before)
         if found.done:
             return "done"
         if refused:
@@ -266,7 +266,7 @@ class Reviewer:
 
     # --- questions to a model ----------------------------------------------------------------
 
-    async def _evaluate(self, case: _Case) -> SatisfactionEvaluation | None:
+    async def _ask_evaluator(self, case: _Case) -> SatisfactionEvaluation | None:
         """Ask the evaluator how far requirements are met (S1-8, S1-16), and once more about open
         points. None where it need not be asked: files were changed and the user's checks decide
         everything, or no attempt may follow and nothing ran or a user's check failed.
@@ -286,7 +286,7 @@ class Reviewer:
             if first is not None:
                 return merge_evaluations(first, found, items)
             first = found
-            if points := open_points(items, case.facts, found, case.findings):
+            if points := find_open_points(items, case.facts, found, case.findings):
                 raise ValueError("; ".join(points))
             return found
 

@@ -14,7 +14,7 @@ from duckflow_tui.state.operations import FileChange, Outcome, target
 from duckflow_tui.state.pace import Pattern, Reason, Situation, Tried
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.work.progress import RAN, Repeat
-from duckflow_tui.work.vitals import ConsultCause, Hypothesis, Sign, VitalCause, reason
+from duckflow_tui.work.vitals import ConsultCause, Hypothesis, Sign, VitalCause, make_reason
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -87,26 +87,26 @@ class Signals:
 # --- whether to ask ------------------------------------------------------------------------------
 
 
-def due(signals: Signals) -> tuple[Pattern, Reason] | None:
+def find_consultation(signals: Signals) -> tuple[Pattern, Reason] | None:
     """The consultation that is due before a further loop. The limit always asks."""
     if signals.loop >= signals.limit:
-        return Pattern.LIMIT, reason(ConsultCause.LIMIT, limit=str(signals.limit))
+        return Pattern.LIMIT, make_reason(ConsultCause.LIMIT, limit=str(signals.limit))
     if signals.since_asked is not None and signals.since_asked < COOL_DOWN:
         return None
-    return amiss(signals)
+    return find_trouble(signals)
 
 
-def grows(signals: Signals, first: int, spent: int) -> int:
+def compute_growth(signals: Signals, first: int, spent: int) -> int:
     """By how many loops the limit grows by itself: at the limit, where the work moves and nothing
     else is amiss. ``first``: the limit before anything was added; ``spent``: loops of the turn's
     earlier attempts. All of a turn takes at most three times ``first`` this way; 0 there.
     """
-    if signals.loop < signals.limit or not signals.moving or amiss(signals) is not None:
+    if signals.loop < signals.limit or not signals.moving or find_trouble(signals) is not None:
         return 0
     return min(max(MOST_TIMES * first - spent - signals.limit, 0), GROWS_BY)
 
 
-def amiss(signals: Signals) -> tuple[Pattern, Reason] | None:
+def find_trouble(signals: Signals) -> tuple[Pattern, Reason] | None:
     """What is wrong with the work, whatever the user was asked before."""
     if signals.stuck is not None:
         confused = signals.stuck.code in (ConsultCause.CHECKS_NO, ConsultCause.NO_ACTION)
@@ -114,21 +114,21 @@ def amiss(signals: Signals) -> tuple[Pattern, Reason] | None:
     tired = [Sign.FAILED] * bool(signals.failed) + [Sign.ATTEMPTS] * (signals.attempt > 1)
     stamina = {"value": f"{signals.stamina:.2f}", "signs": " ".join(tired or [Sign.LOOPS])}
     if signals.stamina < NO_STAMINA and signals.fruitless:
-        return Pattern.TOO_MANY_TRIES, reason(ConsultCause.STAMINA_OUT, **stamina)
-    if (cause := _confused(signals)) is not None:
+        return Pattern.TOO_MANY_TRIES, make_reason(ConsultCause.STAMINA_OUT, **stamina)
+    if (cause := _find_confusion(signals)) is not None:
         return Pattern.CONFUSION, cause
     if signals.stamina < LOW_STAMINA and signals.fruitless:
-        return Pattern.TOO_MANY_TRIES, reason(ConsultCause.STAMINA_LOW, **stamina)
+        return Pattern.TOO_MANY_TRIES, make_reason(ConsultCause.STAMINA_LOW, **stamina)
     said = signals.confidence is not None and signals.confidence < UNSURE
     if signals.low_moods < LOW_MOODS or (signals.moved and not said):
         return None
     few = signals.share is not None and signals.share < UNSURE
     unsure = [Sign.UNSURE] * said + [Sign.OUTCOMES] * few
     mood = {"value": f"{signals.mood:.2f}", "signs": " ".join(unsure or [Sign.UNSURE])}
-    return Pattern.LOW_CONFIDENCE, reason(ConsultCause.MOOD_LOW, **mood)
+    return Pattern.LOW_CONFIDENCE, make_reason(ConsultCause.MOOD_LOW, **mood)
 
 
-def _confused(signals: Signals) -> Reason | None:
+def _find_confusion(signals: Signals) -> Reason | None:
     """Only a loop in which the focus fell sets it off: what was low before is no news. The signs
     name what lowered it.
     """
@@ -144,46 +144,46 @@ def _confused(signals: Signals) -> Reason | None:
     if signals.repeat is not None and Sign.REPEAT.value in seen:
         params |= {"operation": signals.repeat.operation, "what": signals.repeat.what}
     if low:
-        return reason(ConsultCause.FOCUS_LOW, value=f"{now:.2f}", **params)
-    return reason(ConsultCause.FOCUS_FELL, old=f"{before:.2f}", new=f"{now:.2f}", **params)
+        return make_reason(ConsultCause.FOCUS_LOW, value=f"{now:.2f}", **params)
+    return make_reason(ConsultCause.FOCUS_FELL, old=f"{before:.2f}", new=f"{now:.2f}", **params)
 
 
-def hypothesis(cause: Reason, signals: Signals) -> Reason:
+def guess_cause(cause: Reason, signals: Signals) -> Reason:
     """What the signals behind a cause suggest."""
     params = cause.params
     match ConsultCause(cause.code):
         case ConsultCause.SAME_ACTION:
             kept = {name: params[name] for name in ("operation", "what")}
-            return reason(Hypothesis.REPEATS_CALL, **kept)
+            return make_reason(Hypothesis.REPEATS_CALL, **kept)
         case ConsultCause.SAME_RESULT:
-            return reason(Hypothesis.NO_NEW_INFORMATION, operation=params["operation"])
+            return make_reason(Hypothesis.NO_NEW_INFORMATION, operation=params["operation"])
         case ConsultCause.NOTHING_NEW:
-            return reason(Hypothesis.NOT_THERE)
+            return make_reason(Hypothesis.NOT_THERE)
         case ConsultCause.CHECKS_NO:
-            return reason(Hypothesis.SELF_CONTRADICTION)
+            return make_reason(Hypothesis.SELF_CONTRADICTION)
         case ConsultCause.NO_ACTION:
-            return reason(Hypothesis.SEVERAL_WAYS)
+            return make_reason(Hypothesis.SEVERAL_WAYS)
         case ConsultCause.BACK_AND_FORTH:
-            return reason(Hypothesis.UNDOING_ITSELF, path=params["path"])
+            return make_reason(Hypothesis.UNDOING_ITSELF, path=params["path"])
         case ConsultCause.FOCUS_LOW | ConsultCause.FOCUS_FELL:
             signs = params.get("signs", "").split()
             for sign, guess in _BEHIND_FOCUS.items():
                 if sign in signs:
-                    return reason(guess)
-            return reason(Hypothesis.BAD_REPLIES)
+                    return make_reason(guess)
+            return make_reason(Hypothesis.BAD_REPLIES)
         case ConsultCause.MOOD_LOW:
-            return reason(Hypothesis.UNSURE)
+            return make_reason(Hypothesis.UNSURE)
         case ConsultCause.STAMINA_LOW | ConsultCause.STAMINA_OUT if signals.failed:
-            return reason(Hypothesis.OPERATIONS_FAIL, count=str(signals.failed))
+            return make_reason(Hypothesis.OPERATIONS_FAIL, count=str(signals.failed))
         case ConsultCause.STAMINA_LOW | ConsultCause.STAMINA_OUT | ConsultCause.LIMIT:
             moving = Hypothesis.LONG_BUT_MOVING if signals.moving else Hypothesis.LONG_AND_SLOW
-            return reason(moving)
+            return make_reason(moving)
 
 
 # --- what the user is shown ----------------------------------------------------------------------
 
 
-def situation(
+def describe_situation(
     due: tuple[Pattern, Reason],
     signals: Signals,
     log: Sequence[OperationMessage],
@@ -195,7 +195,7 @@ def situation(
     ``said`` are the model's own words.
     """
     pattern, cause = due
-    entries, found = tried(log), achieved(log, state)
+    entries, found = list_tried(log), list_achieved(log, state)
     looked_at = {
         (message.operation, target(message.args))
         for message in log
@@ -211,12 +211,12 @@ def situation(
         achieved=found[:MOST_ACHIEVED],
         achieved_more=max(len(found) - MOST_ACHIEVED, 0),
         read=len(looked_at),
-        hypothesis=hypothesis(cause, signals),
+        hypothesis=guess_cause(cause, signals),
         hypothesis_said=said,
     )
 
 
-def tried(log: Sequence[OperationMessage]) -> tuple[Tried, ...]:
+def list_tried(log: Sequence[OperationMessage]) -> tuple[Tried, ...]:
     """The calls, oldest first, the same ones as one, each with its last place in the chat. Calls
     that read alike are told apart by the first argument in which they differ.
     """
@@ -229,7 +229,7 @@ def tried(log: Sequence[OperationMessage]) -> tuple[Tried, ...]:
         key = canonical_json([message.operation, message.args, back])
         times = found.pop(key)[0].times + 1 if key in found else 1
         entry = Tried(
-            text=_line(message),
+            text=_describe_call(message),
             ref=message.call_id,
             went_well=message.result.went_well,
             times=times,
@@ -250,7 +250,7 @@ def tried(log: Sequence[OperationMessage]) -> tuple[Tried, ...]:
     return tuple(told)
 
 
-def achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[str, ...]:
+def list_achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[str, ...]:
     """Requirements met, steps done, files that are other than before, commands that went well.
 
     Of a file the net effect counts: what was taken back again reached nothing. Steps of a plan that
@@ -298,7 +298,7 @@ def achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[str, .
     return tuple(one_line(text, _LINE) for text in found)
 
 
-def _line(message: OperationMessage) -> str:
+def _describe_call(message: OperationMessage) -> str:
     result = message.result
     text = f"{message.operation} {target(message.args)}".rstrip()
     if result.outcome is not Outcome.OK:

@@ -97,7 +97,7 @@ class Thread(ABC):
     async def heard(self, decision: TurnDecision) -> None:
         """A decision came; nothing of it has run."""
         if self.pace is not None:
-            self.pace.decided(decision, self.asker.repaired)
+            self.pace.take_decision(decision, self.asker.repaired)
 
     async def call(self, action: Action) -> OperationMessage:
         """Carry one action out, whatever comes of it."""
@@ -152,7 +152,7 @@ class Thread(ABC):
         await self._dispatch(actions, skip, begun=begun)
         await self._checks.tick_requirements(self.ran)
         if self.pace is not None:
-            self.pace.acted(self.ran, self._stuck)
+            self.pace.take_results(self.ran, self._stuck)
         if decision.actions or self.changes_course:
             self.idle = 0
         if await self.after(decision):
@@ -215,7 +215,7 @@ class Thread(ABC):
     def tell_refusal(self, decision: TurnDecision) -> str:
         """Show it, and let the model hear it; returns the reason that the check gave."""
         if self.pace is not None:
-            self.pace.acted(())
+            self.pace.take_results(())
         check, judgement = "goal_consistency", decision.goal_consistency
         if judgement.ok is not False:
             check, judgement = "constraint_check", decision.constraint_check
@@ -231,7 +231,7 @@ class Thread(ABC):
         """Neither acted nor ended: the pacemaker counts it, and asks the user (S3-21)."""
         self.idle += 1
         if self.pace is not None:
-            self.pace.idled(self.idle, no)
+            self.pace.count_idle(self.idle, no)
 
     async def take_redirect(self) -> str | None:
         """What the user said while the work was paused, into this thread; None for nothing."""
@@ -240,7 +240,7 @@ class Thread(ABC):
             return None
         self.control.redirected = None
         if self.pace is not None:
-            self.pace.forgive()
+            self.pace.forgive_repeats()
         said = UserMessage(
             message_id=message.message_id, text=message.text, step_id=self.step_id, at=message.at
         )

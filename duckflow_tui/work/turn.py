@@ -29,7 +29,7 @@ from duckflow_tui.work.consultation import BY_USER, Consultation
 from duckflow_tui.work.desk import PlanDesk
 from duckflow_tui.work.pace import PaceKeeper
 from duckflow_tui.work.propose import end_plan, end_steps
-from duckflow_tui.work.requirements import RequestInHand, belongs
+from duckflow_tui.work.requirements import RequestInHand, relate_message
 from duckflow_tui.work.rest import decisions_of, escalated_before, rest_of, turn_start
 from duckflow_tui.work.review import ENDS_WORK, OUTCOMES, ReviewEnd, Reviewer
 from duckflow_tui.work.steering import TurnControl
@@ -170,8 +170,8 @@ class Turn(Thread):
                 )
         machine.set_status(Status.IN_PROGRESS)
         before = state.memory.constraints
-        if self._request.hear(decision):
-            self._paced.fresh()
+        if self._request.take_first_decision(decision):
+            self._paced.refresh_vitals()
         memory = state.memory
         update = updated(memory, decision.state_delta)
         if update.memory != memory or update.cuts:
@@ -181,7 +181,7 @@ class Turn(Thread):
         if lost := set(memory.by_user) - set(update.memory.by_user):
             self._tell_overwritten(memory, lost)
         await super().heard(decision)
-        await self._reviewer.understand(decision)
+        await self._reviewer.record_requirements(decision)
         self.pattern = decision.prompt_pattern
 
     def reason_to_skip(self) -> str:
@@ -279,7 +279,7 @@ class Turn(Thread):
     def _begin(self) -> None:
         state = self.store.state
         settings = self.parts.settings
-        request = belongs(state, self._message)
+        request = relate_message(state, self._message)
         if self._resumed is None:
             self.store.dispatch(
                 TurnStarted(
@@ -304,10 +304,10 @@ class Turn(Thread):
         fresh = request in _FRESH
         if fresh:
             before = state.memory.constraints
-            self._request.open()
+            self._request.open_request()
             if before:
                 self._tell_dropped(before)
-        self._paced.begin(self._message.text, fresh=fresh)
+        self._paced.begin_turn(self._message.text, fresh=fresh)
         last = state.last_turn
         if last is not None and last.outcome == "failed":
             self._take_over(state.messages[: last.messages])
@@ -326,10 +326,10 @@ class Turn(Thread):
     def _take_up(self, turn: TurnInfo) -> None:
         self.parts.machine.set_status(Status.IN_PROGRESS)
         decisions = decisions_of(self.store.state)
-        self._paced.resume(self._message.text, turn.loop, len(decisions))
+        self._paced.resume_turn(self._message.text, turn.loop, len(decisions))
         for first in decisions[:1]:
-            self._request.hear(first)
-        self._reviewer.resume(decisions)
+            self._request.take_first_decision(first)
+        self._reviewer.resume_turn(decisions)
         said = (decision.reply for decision in reversed(decisions) if decision.reply.strip())
         self.asker.last_reply = next(said, "")
 
@@ -359,7 +359,7 @@ class Turn(Thread):
         running = self.store.state.turn
         if running is None or running.turn_id != self.turn_id:
             return  # it broke before it had begun
-        self._paced.ended(end.outcome, end.reason)
+        self._paced.log_end(end.outcome, end.reason)
         await self._ending.finish(end, self.asker.last_reply, self._reviewer.newest)
 
 

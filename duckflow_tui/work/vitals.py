@@ -94,7 +94,7 @@ class ProgressKind(StrEnum):
     STEP = "step"  # a step of the plan is done
 
 
-def reason(code: StrEnum, **params: str) -> Reason:
+def make_reason(code: StrEnum, **params: str) -> Reason:
     """A code of these with its words and figures."""
     return Reason(code=code.value, params=params)
 
@@ -142,13 +142,13 @@ def mood_inputs(
     """
     newest = outcomes[-OUTCOMES:]
     good, count = sum(newest), len(newest)
-    inputs = {"good": float(good), "outcomes": float(count), "share": _share(good, count)}
+    inputs = {"good": float(good), "outcomes": float(count), "share": _compute_share(good, count)}
     if confidence is not None:
         inputs = {"confidence": confidence, **inputs}
     return {**inputs, **({"fruitless": 1.0} if fruitless else {}), "old": old}
 
 
-def computed(vital: Vital, inputs: Mapping[str, float]) -> float:
+def compute_vital(vital: Vital, inputs: Mapping[str, float]) -> float:
     """The new value of a vital, from the inputs of its change alone (``VitalChange.inputs``);
     without any it is the one that work starts with.
     """
@@ -156,7 +156,7 @@ def computed(vital: Vital, inputs: Mapping[str, float]) -> float:
         return {"mood": NEUTRAL_MOOD, "focus": NEUTRAL_FOCUS, "stamina": FRESH_STAMINA}[vital]
     match vital:
         case "mood":
-            share = _share(inputs["good"], inputs["outcomes"])
+            share = _compute_share(inputs["good"], inputs["outcomes"])
             confidence = inputs.get("confidence")
             judged = share if confidence is None else (confidence + share) / 2
             value = NEW_WEIGHT * judged + OLD_WEIGHT * inputs["old"]
@@ -172,5 +172,5 @@ def computed(vital: Vital, inputs: Mapping[str, float]) -> float:
     return round(min(max(value, 0.0), 1.0), _DIGITS)
 
 
-def _share(good: float, outcomes: float) -> float:
+def _compute_share(good: float, outcomes: float) -> float:
     return good / outcomes if outcomes >= SURE_FROM else EARLY_SHARE

@@ -96,7 +96,7 @@ def put(root: Path, path: str, text: str, *, at: float) -> None:
 
 
 async def look(checks: RequirementChecks, kind: CheckKind, value: str) -> Finding:
-    found = await checks.look(item(kind, value))
+    found = await checks.check_requirement(item(kind, value))
     assert found is not None
     return found
 
@@ -233,7 +233,7 @@ async def test_a_command_that_makes_what_it_looks_for_shows_nothing(tmp_path: Pa
     checks = RequirementChecks(made.store, made.ids, made.router)
     try:
         put(root, "make.sh", "echo > b.txt\n", at=100.0)
-        assert await checks.look(item("command", makes)) is None
+        assert await checks.check_requirement(item("command", makes)) is None
         assert (await look(checks, "command", looks)).outcome == "met"
         calls = [m for m in made.store.state.messages if isinstance(m, OperationMessage)]
         assert [m.for_requirement for m in calls] == ["r1", "r1"]
@@ -248,7 +248,7 @@ async def test_what_is_left_to_judgement_is_not_looked_at(
     tmp_path: Path, kind: CheckKind, value: str
 ) -> None:
     _, checks = bench(tmp_path)
-    assert await checks.look(item(kind, value)) is None
+    assert await checks.check_requirement(item(kind, value)) is None
 
 
 async def test_a_check_without_a_command_runs_none(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ async def test_what_was_so_before_the_request_shows_nothing_of_the_work(
         result = message.result.replace(changes=(kept,))
         made.store.state.messages.append(message.replace(result=result))
     value = "a.txt" if kind == "file_exists" else "a.txt: word"
-    found = await checks.look(item(kind, value))
+    found = await checks.check_requirement(item(kind, value))
     if kind == "file_exists" and case == "completed":
         was_so = True  # the file was there, whatever it held
     assert (found is None) is was_so

@@ -39,7 +39,7 @@ from duckflow_tui.state.pace import (
 )
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.turn import LoopStarted, TurnFinished
-from duckflow_tui.work.vitals import computed
+from duckflow_tui.work.vitals import compute_vital
 
 # --- stagnation by progress ------------------------------------------------------------------
 
@@ -348,7 +348,7 @@ async def test_every_change_of_a_vital_can_be_computed_again_from_what_it_shows(
         moved = [e.change for e in s.events(VitalsChanged)]
         assert moved
         for change in moved:
-            assert computed(change.vital, change.inputs) == change.new
+            assert compute_vital(change.vital, change.inputs) == change.new
             assert change.refs or change.cause in ("new_objective", "extended", "grown")
         for vital, start in (("mood", 0.7), ("focus", 0.75), ("stamina", 1.0)):
             value = start

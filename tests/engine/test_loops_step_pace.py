@@ -31,7 +31,7 @@ from duckflow_tui.state.pace import (
 from duckflow_tui.state.plan import PlanStatus, WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, WorkProgressed
 from duckflow_tui.state.turn import LoopStarted
-from duckflow_tui.work.vitals import computed
+from duckflow_tui.work.vitals import compute_vital
 
 
 def planned(
@@ -257,7 +257,7 @@ async def test_a_further_attempt_has_its_own_limit_and_a_met_requirement_is_prog
         changes = [e.change for e in s.events(VitalsChanged)]
         kinds = [change.params.get("kind") for change in changes]
         assert kinds.count("requirement") == 1  # to 0.9; one at 0.4 is refuted
-        assert all(computed(c.vital, c.inputs) == c.new for c in changes)
+        assert all(compute_vital(c.vital, c.inputs) == c.new for c in changes)
 
 
 async def test_more_loops_are_the_steps_while_it_runs(tmp_path: Path) -> None:

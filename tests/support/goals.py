@@ -25,7 +25,7 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.state.usage import UsageTotals
 from duckflow_tui.work import vitals as rules
-from duckflow_tui.work.pacemaker import Pacemaker, PaceSettings, analyse
+from duckflow_tui.work.pacemaker import Pacemaker, PaceSettings, compute_complexity
 from duckflow_tui.work.vitals import VitalCause
 
 Build = Callable[[], Store]
@@ -61,7 +61,7 @@ def change(
     refs: tuple[str, ...] = (),
 ) -> VitalChange:
     """The vital as these inputs make it."""
-    new, said = rules.computed(vital, inputs), params or {}
+    new, said = rules.compute_vital(vital, inputs), params or {}
     about = {"vital": vital, "cause": cause.value, "params": said, "inputs": inputs, "refs": refs}
     return VitalChange.model_validate({**about, "old": old, "new": new, "at": at})
 
@@ -114,8 +114,8 @@ def limit(
     errors: int | None = 0,
 ) -> LoopLimit:
     """What the pacemaker sets."""
-    context = analyse(files, turns, errors, None if errors is None else 5)
-    return Pacemaker().limit(profile, "model", vitals or Vitals(), context)
+    context = compute_complexity(files, turns, errors, None if errors is None else 5)
+    return Pacemaker().compute_limit(profile, "model", vitals or Vitals(), context)
 
 
 def requirements(language: str = "en") -> tuple[RequirementItem, ...]:
@@ -282,4 +282,6 @@ def set_objective(
 def fallback() -> LoopLimit:
     """What the pacemaker sets when the limit cannot be computed."""
     broken = PaceSettings(base={TaskProfile.DEBUGGING: float("nan")})  # pyright: ignore[reportArgumentType]  # broken on purpose
-    return Pacemaker(broken).limit(TaskProfile.DEBUGGING, "model", Vitals(), analyse(2, 3, 0, 5))
+    return Pacemaker(broken).compute_limit(
+        TaskProfile.DEBUGGING, "model", Vitals(), compute_complexity(2, 3, 0, 5)
+    )

@@ -134,7 +134,7 @@ def test_the_calculation_line_gives_the_limit_whatever_the_figures(
 ) -> None:
     """Covers S0-36."""
     vitals = Vitals(mood=mood / 100, focus=focus / 100)
-    limit = Pacemaker().limit(profile, "model", vitals, Complexity(value=complexity))
+    limit = Pacemaker().compute_limit(profile, "model", vitals, Complexity(value=complexity))
     lines = [line for block in limit_blocks(limit, EN) for line in block.lines]
     line = next(line for line in lines if "→" in line)
     base, by_vitals, by_context, product, whole = figures(
@@ -147,7 +147,7 @@ def test_the_calculation_line_gives_the_limit_whatever_the_figures(
 def test_an_adjustment_is_rounded_and_the_range_is_said() -> None:
     """Covers S0-34, S0-35: 1.2 is 20 % more, where floats make it 19.99…"""
     vitals = Vitals(mood=0.9, focus=0.9)
-    limit = Pacemaker().limit(TaskProfile.RESEARCH, "user", vitals, Complexity(value=0.0))
+    limit = Pacemaker().compute_limit(TaskProfile.RESEARCH, "user", vitals, Complexity(value=0.0))
     blocks = limit_blocks(limit, EN)
     assert [block.name for block in blocks] == ["task", "vitals", "context", "limit", "final"]
     said = "\n".join(line for block in blocks for line in block.lines)
@@ -158,7 +158,7 @@ def test_an_adjustment_is_rounded_and_the_range_is_said() -> None:
 
 
 def test_the_range_of_the_settings_is_the_one_that_is_said() -> None:
-    limit = Pacemaker(PaceSettings(min=4, max=9)).limit(
+    limit = Pacemaker(PaceSettings(min=4, max=9)).compute_limit(
         TaskProfile.RESEARCH, "model", Vitals(), Complexity(value=0.0)
     )
     said = [line for block in limit_blocks(limit, EN) for line in block.lines]

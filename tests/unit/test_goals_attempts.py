@@ -29,9 +29,9 @@ from duckflow_tui.state.plan import PlanStatus
 from duckflow_tui.work.attempts import (
     attempt_words,
     continuation_context,
-    execution,
     first_plan,
     situation_report,
+    summarize_calls,
 )
 
 RAN = Evidence(kind="command", source="pytest", exit_code=1, text="2\nfailed")
@@ -86,7 +86,7 @@ def test_an_execution_tells_what_went_well_from_what_could_not_be_done() -> None
         ran("ends badly", exit_code=2),
         *(ran(way.value, way) for way in Outcome if way is not Outcome.OK),
     ]
-    done = execution(log)
+    done = summarize_calls(log)
     assert done.results == ("f.do fin: fine so",)
     assert done.errors == (
         ExecutionError(operation="f.do end", message="ends badly", call_id="cends badly"),
@@ -97,13 +97,13 @@ def test_an_execution_tells_what_went_well_from_what_could_not_be_done() -> None
         ),
     )
     assert (done.succeeded, done.failed) == (1, 3)
-    assert execution([ran("")]).results == ("f.do:",)
+    assert summarize_calls([ran("")]).results == ("f.do:",)
 
 
 def test_an_execution_keeps_the_twelve_newest_and_counts_all() -> None:
     log = [ran(f"{n:02}") for n in range(13)]
     log += [ran(f"{n:02}", Outcome.ERROR) for n in range(14)]
-    done = execution(log)
+    done = summarize_calls(log)
     assert (done.succeeded, done.failed) == (13, 14)
     assert [text[-2:] for text in done.results] == [f"{n:02}" for n in range(1, 13)]
     assert [error.message for error in done.errors] == [f"{n:02}" for n in range(2, 14)]

@@ -12,7 +12,7 @@ from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.decision import NextStep, TurnDecision
 from duckflow_tui.state.goal import TaskObjective
 from duckflow_tui.state.turn import TurnSummary
-from duckflow_tui.work.requirements import belongs
+from duckflow_tui.work.requirements import relate_message
 
 
 def after(*messages: Message, outcome: Any = "partial", closed: bool = False) -> AgentState:
@@ -36,23 +36,23 @@ def reply(step: NextStep, **fields: Any) -> Message:
 
 def test_without_a_request_that_is_open_every_message_is_a_new_one() -> None:
     state = after()
-    assert belongs(state, said("go on")) == "guessed_new"
+    assert relate_message(state, said("go on")) == "guessed_new"
     state.objective = None
-    assert belongs(state, said("go on")) == "new"
+    assert relate_message(state, said("go on")) == "new"
     state = after()
     state.last_turn = None
-    assert belongs(state, said("go on")) == "new"
-    assert belongs(after(outcome="done"), said("go on")) == "new"
-    assert belongs(after(closed=True), said("go on")) == "new"
+    assert relate_message(state, said("go on")) == "new"
+    assert relate_message(after(outcome="done"), said("go on")) == "new"
+    assert relate_message(after(closed=True), said("go on")) == "new"
 
 
 def test_the_same_message_and_the_same_words_are_the_request_in_hand() -> None:
     state = after(user("another", 3))
-    assert belongs(state, said("another", 3)) == "same"
-    assert belongs(state, said("another", 4)) == "guessed_new"
-    assert belongs(state, said("mend it ")) == "same"
+    assert relate_message(state, said("another", 3)) == "same"
+    assert relate_message(state, said("another", 4)) == "guessed_new"
+    assert relate_message(state, said("mend it ")) == "same"
     state.messages.append(user("later", 5))  # behind the end of the turn
-    assert belongs(state, said("later", 5)) == "guessed_new"
+    assert relate_message(state, said("later", 5)) == "guessed_new"
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_the_same_message_and_the_same_words_are_the_request_in_hand() -> None:
 def test_an_answer_to_what_the_model_asked_last_is_taken_for_one(
     messages: tuple[Message, ...], found: str
 ) -> None:
-    assert belongs(after(*messages), said("the second one")) == found
+    assert relate_message(after(*messages), said("the second one")) == found

@@ -25,7 +25,7 @@ from duckflow_tui.state.operations import (
 )
 from duckflow_tui.work.checks import Finding
 from duckflow_tui.work.facts import Fact, collect_facts, facts_text, resolve_reference
-from duckflow_tui.work.judging import judge_requirements, read_evaluation, rests_on
+from duckflow_tui.work.judging import find_strongest_run, judge_requirements, read_evaluation
 
 CHANGES = """- changed src/a.py +1 −1
 - deleted old.bin
@@ -271,6 +271,6 @@ def test_without_any_score_nothing_is_read() -> None:
 def test_the_row_says_what_it_rests_on() -> None:
     green = Fact("R2", "run", "t", source="pytest", ok=True, exit_code=0, suite=True)
     other = Fact("R3", "run", "t", source="ls", ok=True, exit_code=0)
-    assert [rests_on(f) for f in ([green], [green, FACTS[1]], [other], [])] == [
+    assert [find_strongest_run(f) for f in ([green], [green, FACTS[1]], [other], [])] == [
         "tests", "runs", "runs", "nothing",
     ]  # fmt: skip

@@ -16,12 +16,12 @@ from duckflow_tui.state.goal import (
 from duckflow_tui.state.pace import VitalChange, VitalsChanged
 from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.work.pace import PaceKeeper
-from duckflow_tui.work.pacemaker import Pacemaker, of_state
+from duckflow_tui.work.pacemaker import Pacemaker, measure_session
 
 
 def keeper_of(store: Store) -> PaceKeeper:
     keeper = PaceKeeper(store, Pacemaker(), lambda: ())
-    keeper.begin("do it", fresh=True)
+    keeper.begin_turn("do it", fresh=True)
     return keeper
 
 
@@ -50,10 +50,10 @@ def test_a_refuted_requirement_lowers_the_mood_however_little_of_it_was_seen() -
     keeper, focus = keeper_of(store), store.state.vitals.focus
     assert store.state.objective is not None
     for _ in range(3):
-        keeper.reviewed(review(0.2, RequirementState.REFUTED), store.state.objective)
+        keeper.take_review(review(0.2, RequirementState.REFUTED), store.state.objective)
     assert store.state.vitals.focus == focus, "no progress"
     mood = store.state.vitals.mood
-    keeper.decided(TurnDecision(decision_id="d", rationale="on", confidence=0.7))
+    keeper.take_decision(TurnDecision(decision_id="d", rationale="on", confidence=0.7))
     assert store.state.vitals.mood < mood
 
 
@@ -61,7 +61,7 @@ def test_a_requirement_met_further_is_progress() -> None:
     store = store_with_requirement(OPEN)
     keeper, focus = keeper_of(store), store.state.vitals.focus
     assert store.state.objective is not None
-    keeper.reviewed(review(0.9, RequirementState.MET), store.state.objective)
+    keeper.take_review(review(0.9, RequirementState.MET), store.state.objective)
     assert store.state.vitals.focus > focus
 
 
@@ -74,8 +74,10 @@ def test_an_attempt_after_a_failed_one_has_no_higher_limit() -> None:
         old: float = getattr(store.state.vitals, vital)
         change = VitalChange(vital=vital, old=old, new=1.0, cause="progress", at=0.0)
         store.dispatch(VitalsChanged(change=change))
-    unbound = Pacemaker().limit(None, "rules", store.state.vitals, of_state(store.state))
+    unbound = Pacemaker().compute_limit(
+        None, "rules", store.state.vitals, measure_session(store.state)
+    )
     assert unbound.max_loops > before
-    keeper.attempt()
+    keeper.begin_attempt()
     assert keeper.limit.max_loops == before
     assert any(reason.code == "clamped" for reason in keeper.limit.reasoning)

@@ -19,8 +19,8 @@ from duckflow_tui.work.pacemaker import (
     BASES,
     Pacemaker,
     PaceSettings,
-    analyse,
-    of_state,
+    compute_complexity,
+    measure_session,
 )
 
 LOW = Vitals(mood=0.3, focus=0.3, stamina=0.3)
@@ -45,7 +45,7 @@ GOLDEN: dict[TaskProfile | None, str] = {
 def limit(
     profile: TaskProfile | None, vitals: Vitals = NEUTRAL, complexity: float = 0.0
 ) -> LoopLimit:
-    return Pacemaker().limit(profile, "model", vitals, Complexity(value=complexity))
+    return Pacemaker().compute_limit(profile, "model", vitals, Complexity(value=complexity))
 
 
 def codes(found: LoopLimit) -> list[str]:
@@ -77,8 +77,8 @@ def test_the_product_is_cut_before_it_is_kept_in_its_range() -> None:
     """12 × 1.0 × 1.24 = 14.88. Covers S0-7."""
     assert limit(TaskProfile.CODE_ANALYSIS, complexity=0.6).max_loops == 14
     # 12 × (1 + 0.4 × 5/24) is 13 exactly, which floats must not miss.
-    context = analyse(5, 0, 0, 0)
-    found = Pacemaker().limit(TaskProfile.CODE_ANALYSIS, "model", NEUTRAL, context)
+    context = compute_complexity(5, 0, 0, 0)
+    found = Pacemaker().compute_limit(TaskProfile.CODE_ANALYSIS, "model", NEUTRAL, context)
     assert found.max_loops == 13
 
 
@@ -141,9 +141,9 @@ def test_settings_move_the_range_and_the_bases() -> None:
     settings = PaceSettings(min=6, max=9, base={TaskProfile.DEBUGGING: 40})
     pacemaker = Pacemaker(settings)
     plain = Complexity(value=0.0)
-    found = pacemaker.limit(TaskProfile.DEBUGGING, "user", NEUTRAL, plain)
+    found = pacemaker.compute_limit(TaskProfile.DEBUGGING, "user", NEUTRAL, plain)
     assert (found.max_loops, found.lowest, found.highest) == (9, 6, 9)
-    assert pacemaker.limit(TaskProfile.RESEARCH, "user", NEUTRAL, plain).max_loops == 8
+    assert pacemaker.compute_limit(TaskProfile.RESEARCH, "user", NEUTRAL, plain).max_loops == 8
     assert codes(found)[-1] == "clamped"
     assert found.reasoning[-1].params == {"computed": "40", "limit": "9"}
 
@@ -165,15 +165,15 @@ def test_vectors_of_complexity(
     files: int, turns: int, errors: int, executions: int, value: float
 ) -> None:
     """Covers S0-23, S0-24, S0-25, S0-26."""
-    assert round(analyse(files, turns, errors, executions).value, 3) == value
+    assert round(compute_complexity(files, turns, errors, executions).value, 3) == value
 
 
 def test_what_cannot_be_measured_does_not_count() -> None:
     """Covers S0-26."""
-    assert analyse(None, None, None, None).value == 0.3
-    found = analyse(8, None, None, None)
+    assert compute_complexity(None, None, None, None).value == 0.3
+    found = compute_complexity(8, None, None, None)
     assert (found.value, found.files, found.history, found.errors) == (1.0, 1.0, None, None)
-    assert analyse(None, None, 1, 3).value == 1.0
+    assert compute_complexity(None, None, 1, 3).value == 1.0
 
 
 # --- reasons ---------------------------------------------------------------------------------
@@ -223,9 +223,9 @@ def test_the_word_for_complexity(value: float, code: str) -> None:
 
 def test_high_complexity_names_what_makes_it_high() -> None:
     """Covers S0-33."""
-    context = analyse(9, 2, 3, 3)
+    context = compute_complexity(9, 2, 3, 3)
     assert context.value > 0.7
-    found = codes(Pacemaker().limit(None, "rules", NEUTRAL, context))
+    found = codes(Pacemaker().compute_limit(None, "rules", NEUTRAL, context))
     at = found.index("complexity_high")
     assert found[at + 1 : at + 3] == ["many_files", "many_errors"]
     assert "long_history" not in found
@@ -247,7 +247,9 @@ def test_a_limit_that_cannot_be_computed_is_the_settings_one_and_says_so(
     """Covers S0-27, S0-30."""
     pacemaker = Pacemaker(PaceSettings(fallback=11, base=TornBases()))
     with caplog.at_level(logging.WARNING, "duckflow.pacemaker"):
-        found = pacemaker.limit(TaskProfile.DEBUGGING, "model", NEUTRAL, Complexity(value=0.0))
+        found = pacemaker.compute_limit(
+            TaskProfile.DEBUGGING, "model", NEUTRAL, Complexity(value=0.0)
+        )
     assert (found.max_loops, found.fallback, found.base_loops) == (11, True, 0)
     assert [(r.code, r.params) for r in found.reasoning] == [
         ("fallback", {"cause": "calculation", "limit": "11"})
@@ -261,7 +263,7 @@ def test_without_settings_the_fallback_is_15() -> None:
     assert PaceSettings().fallback == 15
     unreadable: Any = "eleven"
     torn = Pacemaker(PaceSettings(fallback=unreadable, base=TornBases()))
-    found = torn.limit(TaskProfile.DEBUGGING, "rules", NEUTRAL, Complexity(value=0.0))
+    found = torn.compute_limit(TaskProfile.DEBUGGING, "rules", NEUTRAL, Complexity(value=0.0))
     assert (found.max_loops, found.fallback) == (15, True)
     assert found.reasoning[0].params["cause"] == "settings"
 
@@ -273,13 +275,13 @@ def test_starting_an_attempt_writes_the_limit_to_the_state_and_returns_it() -> N
     """Covers S0-4, S0-31."""
     store = new_store()
     store.state.files_read = {f"f{n}.py": "sha" for n in range(8)}
-    assert of_state(store.state).files == 1.0
+    assert measure_session(store.state).files == 1.0
     ran = operation("shell.run", {"command": "ls"})
     failed = operation("shell.run", {"command": "ls"}, Outcome.ERROR)
     unread = new_store().state
     unread.messages += [ran, ran, failed]
     unread.messages += [ran.model_copy(update={"by_user": True})]  # not the model's
-    assert of_state(unread) == analyse(0, 0, 1, 3)
+    assert measure_session(unread) == compute_complexity(0, 0, 1, 3)
     found = Pacemaker().start_session(store, TaskProfile.CODE_ANALYSIS, "model", fresh=True)
     # one third of complexity: 12 × 1.0 × 1.1333
     assert found.max_loops == 13
@@ -305,9 +307,11 @@ def test_the_log_of_a_start(caplog: pytest.LogCaptureFixture) -> None:
     store = new_store()
     store.state.vitals = Vitals(mood=0.75, focus=0.80, stamina=0.65)
     store.state.files_read = {f"f{n}": "sha" for n in range(8)}
-    context = analyse(8, 12, 0, 0)
+    context = compute_complexity(8, 12, 0, 0)
     assert round(context.value, 9) == 0.6
-    found = Pacemaker().limit(TaskProfile.CODE_ANALYSIS, "model", store.state.vitals, context)
+    found = Pacemaker().compute_limit(
+        TaskProfile.CODE_ANALYSIS, "model", store.state.vitals, context
+    )
     assert (found.vitals_score, found.max_loops) == (0.75, 14)
     with caplog.at_level(logging.INFO, "duckflow.pacemaker"):
         Pacemaker().start_session(store, TaskProfile.CODE_ANALYSIS, "model", fresh=True)

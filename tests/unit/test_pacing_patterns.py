@@ -8,7 +8,13 @@ import pytest
 
 from duckflow_tui.state.pace import Pattern, Reason
 from duckflow_tui.work.progress import Repeat, same_action
-from duckflow_tui.work.situations import UNSURE, Signals, due, grows, hypothesis
+from duckflow_tui.work.situations import (
+    UNSURE,
+    Signals,
+    compute_growth,
+    find_consultation,
+    guess_cause,
+)
 from duckflow_tui.work.vitals import VitalCause
 
 CALM = Signals(loop=4, limit=14, mood=0.7, stamina=0.8, focus=(0.75, 0.85, 0.95, 1.0, 1.0))
@@ -16,22 +22,22 @@ STUCK = same_action("file_ops.read_file", "a.py", 4)
 
 
 def cause(signals: Signals) -> str:
-    found = due(signals)
+    found = find_consultation(signals)
     return found[1].code if found else ""
 
 
 def pattern(signals: Signals) -> Pattern | None:
-    found = due(signals)
+    found = find_consultation(signals)
     return found[0] if found else None
 
 
 def test_calm_work_is_not_interrupted() -> None:
-    assert due(CALM) is None
+    assert find_consultation(CALM) is None
 
 
 def test_standing_still() -> None:
     """Covers S0-39."""
-    assert due(replace(CALM, stuck=STUCK)) == (Pattern.STAGNATION, STUCK)
+    assert find_consultation(replace(CALM, stuck=STUCK)) == (Pattern.STAGNATION, STUCK)
 
 
 @pytest.mark.parametrize(("moods", "expected"), [(0, None), (1, None), (2, Pattern.LOW_CONFIDENCE)])
@@ -42,7 +48,7 @@ def test_a_low_mood_on_two_decisions_in_a_row(moods: int, expected: Pattern | No
 
 def test_a_mood_that_is_low_by_outcomes_alone_waits_while_the_work_moves() -> None:
     low = replace(CALM, mood=0.4, low_moods=2, share=0.2, moved=True)
-    assert due(low) is None
+    assert find_consultation(low) is None
     assert pattern(replace(low, confidence=0.2)) is Pattern.LOW_CONFIDENCE
     assert pattern(replace(low, moved=False)) is Pattern.LOW_CONFIDENCE
 
@@ -89,7 +95,7 @@ def test_a_stamina_that_runs_out_in_work_that_brings_nothing(
 
 def test_no_consultation_within_three_loops_of_another() -> None:
     stuck = replace(CALM, stuck=STUCK)
-    assert [bool(due(replace(stuck, since_asked=n))) for n in (0, 1, 2, 3)] == [
+    assert [bool(find_consultation(replace(stuck, since_asked=n))) for n in (0, 1, 2, 3)] == [
         False,
         False,
         False,
@@ -107,7 +113,7 @@ def test_a_cause_has_its_figures_and_what_came_again() -> None:
     """Covers S0-38."""
 
     def told(**fields: object) -> dict[str, str]:
-        found = due(replace(CALM, **fields))
+        found = find_consultation(replace(CALM, **fields))
         assert found is not None
         return found[1].params
 
@@ -149,7 +155,7 @@ def test_each_cause_suggests_what_is_behind_it(
     code: str, params: dict[str, str], guess: str, kept: str
 ) -> None:
     """Covers S0-38."""
-    found = hypothesis(Reason(code=code, params=params), CALM)
+    found = guess_cause(Reason(code=code, params=params), CALM)
     assert (found.code, "".join(found.params.values())) == (guess, kept)
 
 
@@ -160,17 +166,17 @@ def test_a_model_that_contradicts_itself_is_confused(code: str) -> None:
 
 def test_the_hypothesis_comes_from_the_signals() -> None:
     """Covers S0-38."""
-    assert hypothesis(STUCK, CALM).code == "repeats_call"
+    assert guess_cause(STUCK, CALM).code == "repeats_call"
     same = Reason(code="same_result", params={"operation": "shell.run", "times": "3"})
-    found = hypothesis(same, CALM)
+    found = guess_cause(same, CALM)
     assert (found.code, found.params) == ("no_new_information", {"operation": "shell.run"})
-    out = due(replace(CALM, stamina=0.05, fruitless=True))
+    out = find_consultation(replace(CALM, stamina=0.05, fruitless=True))
     assert out is not None
-    assert hypothesis(out[1], replace(CALM, failed=6)).params == {"count": "6"}
-    assert hypothesis(out[1], CALM).code == "long_and_slow"
-    limit = due(replace(CALM, loop=14))
+    assert guess_cause(out[1], replace(CALM, failed=6)).params == {"count": "6"}
+    assert guess_cause(out[1], CALM).code == "long_and_slow"
+    limit = find_consultation(replace(CALM, loop=14))
     assert limit is not None
-    assert hypothesis(limit[1], replace(CALM, moving=True)).code == "long_but_moving"
+    assert guess_cause(limit[1], replace(CALM, moving=True)).code == "long_but_moving"
 
 
 @pytest.mark.parametrize(
@@ -189,17 +195,17 @@ def test_a_lost_thread_names_only_what_lowered_the_focus(
     focus: tuple[float, ...], lowered: tuple[VitalCause, ...], signs: str, guess: str
 ) -> None:
     """Covers S0-38, S0-41."""
-    found = due(replace(CALM, focus=focus, lowered=(frozenset(), frozenset(lowered))))
+    found = find_consultation(replace(CALM, focus=focus, lowered=(frozenset(), frozenset(lowered))))
     assert found is not None
     assert found[1].params["signs"] == signs
-    assert hypothesis(found[1], CALM).code == guess
+    assert guess_cause(found[1], CALM).code == guess
 
 
 def test_what_used_the_stamina_up_and_what_keeps_the_mood_low_is_named() -> None:
     """Covers S0-38."""
 
     def signs(**fields: object) -> str:
-        found = due(replace(CALM, **fields))
+        found = find_consultation(replace(CALM, **fields))
         assert found is not None
         return found[1].params["signs"]
 
@@ -218,10 +224,10 @@ def test_what_used_the_stamina_up_and_what_keeps_the_mood_low_is_named() -> None
 def test_the_limit_of_work_that_moves_grows_up_to_three_times_itself() -> None:
     """C1."""
     moving = replace(CALM, loop=14, moving=True)
-    assert grows(moving, 14, 0) == 5
-    assert grows(replace(moving, loop=13), 14, 0) == 0
-    assert grows(replace(moving, moving=False), 14, 0) == 0
-    assert grows(replace(moving, stuck=STUCK, since_asked=1), 14, 0) == 0
-    assert grows(replace(moving, loop=39, limit=39), 14, 0) == 3
-    assert grows(replace(moving, loop=42, limit=42), 14, 0) == 0
-    assert grows(moving, 14, 26) == 2  # what earlier attempts took counts too
+    assert compute_growth(moving, 14, 0) == 5
+    assert compute_growth(replace(moving, loop=13), 14, 0) == 0
+    assert compute_growth(replace(moving, moving=False), 14, 0) == 0
+    assert compute_growth(replace(moving, stuck=STUCK, since_asked=1), 14, 0) == 0
+    assert compute_growth(replace(moving, loop=39, limit=39), 14, 0) == 3
+    assert compute_growth(replace(moving, loop=42, limit=42), 14, 0) == 0
+    assert compute_growth(moving, 14, 26) == 2  # what earlier attempts took counts too

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duckflow_tui.state.pace import TaskProfile as T
-from duckflow_tui.work.pacemaker import chosen, guess
+from duckflow_tui.work.pacemaker import choose_profile, guess_profile
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from duckflow_tui.work.pacemaker import chosen, guess
     ],
 )
 def test_a_request_is_guessed_in_both_languages(text: str, profile: T | None) -> None:
-    assert guess(text) is profile
+    assert guess_profile(text) is profile
 
 
 @pytest.mark.parametrize(
@@ -51,4 +51,4 @@ def test_a_request_is_guessed_in_both_languages(text: str, profile: T | None) ->
 def test_who_decides(
     user: T | None, model: T | None, rules: T | None, expected: tuple[T | None, str]
 ) -> None:
-    assert chosen(user, model, rules) == expected
+    assert choose_profile(user, model, rules) == expected

@@ -15,7 +15,7 @@ from duckflow_tui.state.operations import Effect, FileChange, OperationResult, O
 from duckflow_tui.state.pace import Pattern, Reason
 from duckflow_tui.state.plan import Plan, Step, WorkStatus
 from duckflow_tui.work.progress import LoopSigns, ProgressWatch, read_place
-from duckflow_tui.work.situations import Signals, achieved, situation, tried
+from duckflow_tui.work.situations import Signals, describe_situation, list_achieved, list_tried
 
 READS = ("file_ops.read_file", "file_ops.search_text", "file_ops.list_dir")
 REFUSALS = (
@@ -46,7 +46,7 @@ class Work:
             for n, call in enumerate(calls)
         ]
         self.log += numbered
-        return self.watch.loop(numbered, steps_done=steps_done)
+        return self.watch.judge_loop(numbered, steps_done=steps_done)
 
 
 def call(
@@ -311,13 +311,13 @@ def test_what_the_user_refuses_counts_nowhere(outcome: Outcome) -> None:
     for _ in range(6):
         signs = work.loop(refused)
         assert signs == LoopSigns()
-    assert tried(work.log) == ()
+    assert list_tried(work.log) == ()
 
 
 def test_after_a_word_of_the_user_the_count_begins_again() -> None:
     work = Work()
     assert [work.loop(read("a.py", "x")) for _ in range(4)][-1].stuck is not None
-    work.watch.forgive()
+    work.watch.forgive_repeats()
     assert [work.loop(read("a.py", "x")).stuck for _ in range(3)] == [None] * 3
     assert work.loop(read("a.py", "x")).stuck is not None
 
@@ -331,11 +331,11 @@ def test_after_a_word_of_the_user_changes_back_and_forth_count_anew() -> None:
         return [work.loop(edit("a.py", *change)).stuck is not None for change in changes]
 
     assert flips(3) == [False] * 3  # the first is new, the others lead back
-    work.watch.forgive()
+    work.watch.forgive_repeats()
     assert flips(3) == [False, False, True]
 
 
-@pytest.mark.parametrize("word", [ProgressWatch.forgive, ProgressWatch.asked])
+@pytest.mark.parametrize("word", [ProgressWatch.forgive_repeats, ProgressWatch.clear_fruitless])
 def test_after_a_word_of_the_user_different_calls_that_bring_nothing_count_anew(
     word: Callable[[ProgressWatch], None],
 ) -> None:
@@ -361,14 +361,14 @@ def test_the_situation_lists_what_was_tried_and_what_was_reached() -> None:
     work.loop(read("a.py", "x"), edit("a.py", "A", "B"), run("pytest -q", 0))
     gone = call("file_ops.read_file", "b.py does not exist", Outcome.ERROR, path="b.py")
     work.loop(gone, gone)
-    found = tried(work.log)
+    found = list_tried(work.log)
     assert [(t.text, t.ref, t.went_well, t.times) for t in found] == [
         ("file_ops.read_file a.py", "call_0", True, 1),
         ("file_ops.edit_file a.py +1 −1", "call_1", True, 1),
         ("shell.run pytest -q", "call_2", True, 1),
         ("file_ops.read_file b.py: b.py does not exist", "call_4", False, 2),
     ]
-    assert achieved(work.log, AgentState()) == ("a.py +1 −1", "pytest -q")
+    assert list_achieved(work.log, AgentState()) == ("a.py +1 −1", "pytest -q")
 
 
 def test_what_was_taken_back_is_not_reached_and_alike_calls_are_told_apart() -> None:
@@ -378,9 +378,9 @@ def test_what_was_taken_back_is_not_reached_and_alike_calls_are_told_apart() -> 
         work.loop(edit("a.py", before, after))
     work.loop(edit("b.py", "A", "B"), edit("b.py", "B", "C"))
     work.loop(edit("c.py", "A", "B"), edit("c.py", "B", "A"))  # as it was before the first
-    assert achieved(work.log, AgentState()) == ("b.py 2×",)
-    assert len({(t.text, t.back) for t in tried(work.log)}) == len(tried(work.log))
-    assert [t.back for t in tried(work.log)].count(True) == 3
+    assert list_achieved(work.log, AgentState()) == ("b.py 2×",)
+    assert len({(t.text, t.back) for t in list_tried(work.log)}) == len(list_tried(work.log))
+    assert [t.back for t in list_tried(work.log)].count(True) == 3
 
 
 def test_a_change_that_had_to_be_made_again_comes_back_to_what_was() -> None:
@@ -388,7 +388,7 @@ def test_a_change_that_had_to_be_made_again_comes_back_to_what_was() -> None:
     work = Work()
     for _ in range(2):
         work.loop(edit("a.py", "A", "B"))
-    assert [t.back for t in tried(work.log)] == [False, True]
+    assert [t.back for t in list_tried(work.log)] == [False, True]
 
 
 def test_the_situation_counts_what_was_read_and_what_it_does_not_list() -> None:
@@ -396,7 +396,7 @@ def test_the_situation_counts_what_was_read_and_what_it_does_not_list() -> None:
     work = Work()
 
     def counts(work: Work) -> tuple[int, ...]:
-        shown = situation(
+        shown = describe_situation(
             (Pattern.LIMIT, Reason(code="limit")),
             Signals(loop=9, limit=9, mood=0.7, stamina=0.7, focus=()),
             work.log,
@@ -524,7 +524,7 @@ def test_what_the_user_did_is_neither_tried_nor_read() -> None:
     work.loop(by_user(read("a.py", "x")), by_user(run("ls", 0)))
     work.loop(read("b.py", "x"), read("b.py", "y"), call("file_ops.read_file", "no", path="c.py"))
     work.loop(call("file_ops.list_dir", "no", Outcome.ERROR, path="d"), run("make", 2))
-    shown = situation(
+    shown = describe_situation(
         (Pattern.STAGNATION, Reason(code="nothing_new")),
         Signals(loop=3, limit=9, mood=0.7, stamina=0.7, focus=()),
         work.log,
@@ -576,28 +576,28 @@ def test_what_is_met_and_the_steps_that_are_done_are_reached(
         by_user(run("make", 0)),
         run("ls", 1).model_copy(update={"step_id": worked}),
     ]
-    assert achieved(log, state) == ("it is clear", *names, "pytest")
+    assert list_achieved(log, state) == ("it is clear", *names, "pytest")
 
 
 def test_a_move_is_reached_where_it_led() -> None:
     moved = FileChange(path="a.py", kind="move", target="b.py", before="A", after="A", added=0)
     message = call("file_ops.move_file", "done", changes=(moved,), source="a.py", target="b.py")
-    assert achieved([message, message], AgentState()) == ("b.py 2×",)
+    assert list_achieved([message, message], AgentState()) == ("b.py 2×",)
 
 
 def test_calls_that_read_alike_are_told_apart_by_what_differs() -> None:
     work = Work()
     work.loop(read("a.py", "x"), read("a.py", "y", start_line=200))
     work.loop(call("shell.run", "", command="ls"), call("shell.run", "", command="ls", cwd="src"))
-    assert [t.text for t in tried(work.log)] == [
+    assert [t.text for t in list_tried(work.log)] == [
         "file_ops.read_file a.py · start_line 1",
         "file_ops.read_file a.py · start_line 200",
         "shell.run ls · cwd –",
         "shell.run ls · cwd src",
     ]
     long = [call("mcp.ask", words=f"{n}{'x' * 99}") for n in (1, 2)]
-    assert tried(long)[0].text == f"mcp.ask · words 1{'x' * 38}…"
-    (cut,) = tried([call("mcp.ask", "x" * 200, Outcome.ERROR)])
+    assert list_tried(long)[0].text == f"mcp.ask · words 1{'x' * 38}…"
+    (cut,) = list_tried([call("mcp.ask", "x" * 200, Outcome.ERROR)])
     assert cut.text == f"mcp.ask: {'x' * 110}…"
 
 

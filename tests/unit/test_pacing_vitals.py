@@ -12,7 +12,7 @@ from duckflow_tui.work import vitals
 
 
 def mood(old: float, confidence: float | None, *outcomes: bool) -> float:
-    return vitals.computed("mood", vitals.mood_inputs(old, confidence, outcomes))
+    return vitals.compute_vital("mood", vitals.mood_inputs(old, confidence, outcomes))
 
 
 def stamina_inputs(loops: int, limit: int, failed: int, attempt: int) -> dict[str, float]:
@@ -20,7 +20,7 @@ def stamina_inputs(loops: int, limit: int, failed: int, attempt: int) -> dict[st
 
 
 def stamina(loops: int, limit: int, failed: int = 0, attempt: int = 1) -> float:
-    return vitals.computed("stamina", stamina_inputs(loops, limit, failed, attempt))
+    return vitals.compute_vital("stamina", stamina_inputs(loops, limit, failed, attempt))
 
 
 def test_the_mood_is_half_confidence_and_half_outcomes() -> None:
@@ -53,7 +53,7 @@ def test_without_a_confidence_only_the_outcomes_count() -> None:
 def test_the_focus_moves_by_its_signal_and_stays_in_range(
     old: float, by: float, new: float
 ) -> None:
-    assert vitals.computed("focus", {"old": old, "by": by}) == new
+    assert vitals.compute_vital("focus", {"old": old, "by": by}) == new
 
 
 def test_the_stamina_is_what_is_left() -> None:
@@ -63,7 +63,7 @@ def test_the_stamina_is_what_is_left() -> None:
     assert stamina(5, 10, failed=2) == 0.5
     assert stamina(5, 10, failed=2, attempt=3) == 0.3
     assert stamina(10, 10, failed=9, attempt=3) == 0.0
-    assert vitals.computed("stamina", {}) == 1.0  # of a new objective
+    assert vitals.compute_vital("stamina", {}) == 1.0  # of a new objective
 
 
 values = st.floats(0, 1)
@@ -98,7 +98,7 @@ def test_every_change_can_be_computed_again_from_its_inputs_and_stays_in_range(
         ("stamina", {}),
     ]
     for vital, inputs in kinds:
-        assert 0.0 <= vitals.computed(vital, inputs) <= 1.0
+        assert 0.0 <= vitals.compute_vital(vital, inputs) <= 1.0
 
 
 def test_of_each_vital_the_last_sixteen_changes_are_kept_in_the_order_of_their_time() -> None:

@@ -27,9 +27,9 @@ from duckflow_tui.prompting.replies import (
     DigestReply,
     FailureReply,
     MissingReply,
+    Reply,
     RequirementsReply,
     SatisfactionReply,
-    Shape,
 )
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.decision import Check
@@ -144,7 +144,7 @@ def test_question(name: str, language: str) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize(("ask", "shape"), ALL)
 def test_the_form_that_is_shown_is_the_form_that_is_read(
-    language: str, ask: object, shape: type[Shape]
+    language: str, ask: object, shape: type[Reply]
 ) -> None:
     assert callable(ask)
     text = str(ask(language))
