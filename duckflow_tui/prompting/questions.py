@@ -34,9 +34,9 @@ from duckflow_tui.prompting.replies import (
     ContinuationReply,
     DigestReply,
     FailureReply,
+    JsonReply,
     MissingReply,
     PlanReply,
-    Reply,
     ReportReply,
     RequirementsReply,
     SatisfactionReply,
@@ -59,7 +59,7 @@ from duckflow_tui.state.plan import SOFT_STEPS, Plan, PlanStatus, Step, WorkStat
 from duckflow_tui.state.prompt import ChatMessage
 from duckflow_tui.state.usage import Purpose, Role
 
-ReplyT = TypeVar("ReplyT", bound=Reply)
+ReplyT = TypeVar("ReplyT", bound=JsonReply)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ def _field_name(written: object) -> str:
     return re.sub(r"[\s-]+", "_", split).lower()
 
 
-class Reply(BaseModel):
+class JsonReply(BaseModel):
     """Base of the reply models; a missing field is an error that the model is asked to repair."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
@@ -139,14 +139,14 @@ class Reply(BaseModel):
         return values
 
 
-class PlanStep(Reply):
+class PlanStep(JsonReply):
     id: str
     name: str
     description: str
     depends_on: list[str] = Field(default_factory=list[str])
 
 
-class PlanReply(Reply):
+class PlanReply(JsonReply):
     """Purpose ``plan``."""
 
     name: str
@@ -162,7 +162,7 @@ class ContinuationReply(PlanReply):
     strategy: str
 
 
-class ProposedTask(Reply):
+class ProposedTask(JsonReply):
     """One operation of a task list; ``depends_on`` holds ids of tasks of the same list.
 
     A value of ``args`` may be ``{"from_task": id, "field": "a.b"}``: the value of that field
@@ -176,13 +176,13 @@ class ProposedTask(Reply):
     depends_on: list[str] = Field(default_factory=list[str])
 
 
-class TasksReply(Reply):
+class TasksReply(JsonReply):
     """Purpose ``tasks``."""
 
     tasks: list[ProposedTask]
 
 
-class ReportReply(Reply):
+class ReportReply(JsonReply):
     """Purpose ``report``."""
 
     status: Literal["completed", "partial", "failed"]
@@ -191,7 +191,7 @@ class ReportReply(Reply):
     next_action: str
 
 
-class ProposedRequirement(Reply):
+class ProposedRequirement(JsonReply):
     requirement: str
     priority: Literal[1, 2, 3]
     check: Check
@@ -203,7 +203,7 @@ class ProposedRequirement(Reply):
         return values if claim is None else claim.model_dump()
 
 
-class RequirementsReply(Reply):
+class RequirementsReply(JsonReply):
     """Purpose ``requirements``; ``dropped`` and ``again`` hold ids of existing requirements;
     ``dropped`` maps each id to the user's words that drop it.
     """
@@ -221,7 +221,7 @@ class RequirementsReply(Reply):
         return values
 
 
-class SatisfactionReply(Reply):
+class SatisfactionReply(JsonReply):
     """Purpose ``satisfaction``; scores are from 0.0 to 1.0. A missing or unreadable field has its
     default; the reviewer asks again for those that it needs.
 
@@ -350,12 +350,12 @@ def read_scores(
     return whole, read
 
 
-class MissingEntry(Reply):
+class MissingEntry(JsonReply):
     what: str
     priority: Literal[1, 2, 3]
 
 
-class MissingReply(Reply):
+class MissingReply(JsonReply):
     """Purpose ``missing``."""
 
     missing: list[MissingEntry]
@@ -364,7 +364,7 @@ class MissingReply(Reply):
     alternative_strategies: list[str]
 
 
-class FailureReply(Reply):
+class FailureReply(JsonReply):
     """Purpose ``failure``."""
 
     cause: str
@@ -372,7 +372,7 @@ class FailureReply(Reply):
     retryable: bool
 
 
-class DigestReply(Reply):
+class DigestReply(JsonReply):
     """Purpose ``digest``."""
 
     digest: str

@@ -13,7 +13,7 @@ from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.llm.exchange import ReplyObserver
 from duckflow_tui.prompting.budget import ScriptCounter
 from duckflow_tui.prompting.compiler import SMALLEST_ROOM, prompt_tokens
-from duckflow_tui.prompting.replies import Reply
+from duckflow_tui.prompting.replies import JsonReply
 from duckflow_tui.state.conversation import (
     AssistantMessage,
     AssistantReplied,
@@ -57,7 +57,7 @@ REPAIRS: Final = 3  # calls in a row that ask for a well-formed decision; then t
 REASKED: Final = 2  # times another question is asked again; then its asker goes on without (C8)
 
 Read = TypeVar("Read")
-ReplyForm = TypeVar("ReplyForm", bound=Reply)
+ReplyForm = TypeVar("ReplyForm", bound=JsonReply)
 
 
 @asynccontextmanager

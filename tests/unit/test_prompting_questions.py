@@ -20,7 +20,7 @@ from duckflow_tui.prompting.questions import (
     report_question,
     tasks_question,
 )
-from duckflow_tui.prompting.replies import PlanReply, Reply, ReportReply, TasksReply
+from duckflow_tui.prompting.replies import JsonReply, PlanReply, ReportReply, TasksReply
 from duckflow_tui.prompting.templates import PromptTexts, Template
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
@@ -117,7 +117,7 @@ def shown_object(text: str) -> object:
     [(asked_plan, PlanReply), (asked_tasks, TasksReply), (asked_report, ReportReply)],
 )
 def test_the_form_that_is_shown_is_the_form_that_is_read(
-    language: str, ask: object, shape: type[Reply]
+    language: str, ask: object, shape: type[JsonReply]
 ) -> None:
     assert callable(ask)
     text = ask(language)

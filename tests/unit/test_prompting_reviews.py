@@ -26,8 +26,8 @@ from duckflow_tui.prompting.replies import (
     ContinuationReply,
     DigestReply,
     FailureReply,
+    JsonReply,
     MissingReply,
-    Reply,
     RequirementsReply,
     SatisfactionReply,
 )
@@ -144,7 +144,7 @@ def test_question(name: str, language: str) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize(("ask", "shape"), ALL)
 def test_the_form_that_is_shown_is_the_form_that_is_read(
-    language: str, ask: object, shape: type[Reply]
+    language: str, ask: object, shape: type[JsonReply]
 ) -> None:
     assert callable(ask)
     text = str(ask(language))
