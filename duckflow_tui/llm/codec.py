@@ -217,9 +217,8 @@ def judgement_of(decision: TurnDecision) -> JsonObject:
 
 def extras_of(action: Action) -> JsonObject:
     """Reasoning, intent and alternatives as they were on the wire."""
-    fields: dict[str, Any] = {"reasoning": action.reasoning}
-    if action.intent:
-        fields["intent"] = action.intent
+    given = {"reasoning": action.reasoning, "intent": action.intent}
+    fields: dict[str, Any] = {name: text for name, text in given.items() if text}
     if action.alternatives:
         fields["alternatives"] = [{"label": label} for label in action.alternatives]
     return fields

@@ -275,6 +275,7 @@ def step_values(
     conversation no longer travels.
     """
     work = state.work if state.work and state.work.step_id == step.step_id else None
+    names = spoken(operations)
     done, total = plan.progress
     tasks = [t for t in step.task_list if t.status.is_open][:_TASKS]
     values = {
@@ -289,7 +290,7 @@ def step_values(
         "limit": str(work.limit) if work else "",
         "mode": state.mode.value,
         "changed_outside": lines.changed_outside(state),
-        "op_revise": spoken(operations)["op_revise"],
+        **{name: names[name] for name in ("op_revise", "op_update")},
     }
     return values, {
         "decision_log": _decided(state),

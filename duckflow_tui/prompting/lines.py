@@ -336,6 +336,7 @@ _DEPTH: Final = 4  # levels of nested objects that are spelled out
 SPOKEN: Final = {
     "op_propose": "plan_tool.propose",
     "op_revise": "plan_tool.revise",
+    "op_update": "plan_tool.update_step",
     "op_get": "plan_tool.get",
     "op_tasks": "task_tool.generate_list",
     "op_pause": "task_loop.pause",
@@ -368,6 +369,7 @@ def at_hand(
     ``aside`` or the conversation itself; ``notes``: whether earlier sessions noted anything.
     """
     missing = {Need.CONVERSATION} if step or aside else set[Need]()
+    missing |= {Need.WORKER} if aside else set()
     missing |= set() if state.active_plan else {Need.PLAN}
     missing |= {Need.WORK} if step or state.work is None else set()
     missing |= set() if state.processes else {Need.PROCESS}

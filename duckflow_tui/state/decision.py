@@ -167,11 +167,9 @@ class Reading:
                 fields["args"] = read_arguments(spec, given)
             if "args" in fields:
                 fields["args"] = fitted(fields["args"], spec.parameters, self.parse)
-        fields.setdefault("reasoning", fields.get("intent") or self.why or "")
-        wrong: list[str] = []
-        for name in _NEEDED_OF_ACTION:
-            if name not in fields:
-                wrong.append(f"{name} is missing")
+        if "reasoning" not in fields and (why := fields.get("intent") or self.why):
+            fields["reasoning"] = why
+        wrong = [f"{name} is missing" for name in ("operation", "args") if name not in fields]
         if not wrong:
             ours = {"call_id": self.ids("call"), "wire_id": wire_id}
             try:
@@ -471,7 +469,9 @@ class SelfCheck(Frozen):
 
 
 class Action(Frozen):
-    """A call the model asks for (S2-11). ``reasoning`` is mandatory (S4-3)."""
+    """A call the model asks for (S2-11). Its schema demands ``reasoning`` (S4-3); where a model
+    gives none, that of the decision stands for it, or nothing.
+    """
 
     model_config = ConfigDict(json_schema_extra={"required": [*_NEEDED_OF_ACTION]})
 
@@ -481,7 +481,7 @@ class Action(Frozen):
     from_text: SkipJsonSchema[bool] = False  # the model wrote it as text, where calls were wanted
     operation: str
     args: Annotated[JsonObject, _reads(_arguments)] = Field(default_factory=dict)
-    reasoning: Text = Field(description="Why this call, in one sentence.")
+    reasoning: Text = Field(default="", description="Why this call, in one sentence.")
     intent: Text = Field(default="", description="What it will have achieved.")
     alternatives: Annotated[tuple[str, ...], _reads(_labels), _LABELS] = ()
 

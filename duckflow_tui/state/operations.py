@@ -43,6 +43,7 @@ class Need(StrEnum):
     """What must be there before a call of an operation can do anything."""
 
     CONVERSATION = "conversation"  # it is asked for there: by no step, by no answer beside work
+    WORKER = "worker"  # it is asked for by the conversation or a step: by no answer beside work
     PLAN = "plan"  # a plan is in hand
     WORK = "work"  # work runs beside the one who asks
     PROCESS = "process"  # a command was started in the background

@@ -140,10 +140,10 @@ def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
         ),
         _operation(
             "plan_tool.update_step",
-            "Say how a step stands that you work on yourself, without task_loop.run.",
+            "Say how a step stands that you work on.",
             UpdateStep,
             lambda args: desk.update_step(args.step_id, args.status, args.note),
-            needs=(Need.PLAN, Need.CONVERSATION),
+            needs=(Need.PLAN, Need.WORKER),
         ),
         _operation(
             "plan_tool.get",

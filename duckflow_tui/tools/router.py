@@ -328,10 +328,6 @@ class ToolRouter:
             verdict = self._judge(Access(name, None))
             call.ruling = verdict.ruling
             raise ToolFault(verdict.reason_text, Outcome.INVALID)
-        if not call.by_user and not call.action.reasoning.strip():
-            raise ToolFault(
-                "reasoning is required: say in one sentence why this call is made.", Outcome.INVALID
-            )
         found = [] if call.by_user else references(call.args, operation.content)
         if found:
             raise ToolFault(

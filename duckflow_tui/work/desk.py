@@ -176,6 +176,8 @@ class PlanDesk:
         state = self._parts.store.state
         wanted = WorkStatus(status)
         if state.work is not None and state.work.plan_id == plan.plan_id:
+            if wanted is WorkStatus.COMPLETED and state.work.step_id == step.step_id:
+                return Output(f"Step {step.name!r} ends here.", wanted.value)
             raise ToolFault("Work on the plan is going on; it keeps the steps' status itself.")
         if not plan.approved:
             raise ToolFault(f"The plan is {plan.status.value}; nothing of it is begun or ended.")

@@ -40,7 +40,7 @@ from duckflow_tui.state.plan_events import (
 )
 from duckflow_tui.work.propose import end_plan, held_back, let_go, set_step
 from duckflow_tui.work.report import failed_task, make_report, result_line
-from duckflow_tui.work.rest import interrupted_at
+from duckflow_tui.work.rest import Rest, interrupted_at
 from duckflow_tui.work.tasks import LinkFault, call_of
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class PlanRun:
         self._plan_id = plan.plan_id
         self._only = only
         self._work_id = parts.ids("work")
+        self._left: Rest | None = None  # actions of the newest decision that are of the next step
         self._stopped = False  # the user ended the newest step, or nobody could be asked
         self._wish = ""  # and what they want instead
 
@@ -128,6 +129,8 @@ class PlanRun:
             result.reports.append(report)
             if not await self._may_go_on(report, result):
                 break
+        if self._left is not None:
+            await self._skip(self._left)
         if not result.wish:  # a wish may still complete or redo a step
             end_plan(self._store, self._plan_id)
         self._store.dispatch(WorkFinished(work_id=self._work_id, outcome=result.outcome))
@@ -184,10 +187,19 @@ class PlanRun:
                 limit=self._parts.settings.max_steps,
             )
         )
-        run = StepRun(self._parts, self._control, self._plan_id, self._work_id, step, mode)
+        left, self._left = self._left, None
+        if left is not None and mode != "adaptive":
+            await self._skip(left)
+            left = None
+        run = StepRun(self._parts, self._control, self._plan_id, self._work_id, step, mode, left)
         report = await run.run()
+        self._left = run.left
         self._stopped, self._wish = run.stopped, run.wish
         return report
+
+    async def _skip(self, left: Rest) -> None:
+        for action in left.actions:
+            await self._parts.router.skip(action, "the plan does not go on with this step")
 
     def _choose_mode(self, step: Step) -> ExecutionMode:
         """The mode of an interrupted run, or a task list where one was already shown; else the

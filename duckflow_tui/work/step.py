@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
@@ -19,6 +19,7 @@ from duckflow_tui.state.plan import (
     StepReport,
     Task,
     WorkStatus,
+    find_step,
 )
 from duckflow_tui.state.plan_events import (
     PlanStatusChanged,
@@ -32,7 +33,7 @@ from duckflow_tui.work.budget import BudgetEnd, TurnEnd
 from duckflow_tui.work.consultation import Consultation, ConsultationEnd
 from duckflow_tui.work.pace import PaceKeeper
 from duckflow_tui.work.report import failed_task, make_report, report_words, result_line
-from duckflow_tui.work.rest import cut_task, interrupted_at, rest_of, step_log, task_results
+from duckflow_tui.work.rest import Rest, cut_task, interrupted_at, rest_of, step_log, task_results
 from duckflow_tui.work.tasks import LinkFault, call_of, list_tasks
 from duckflow_tui.work.thread import Thread
 
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from duckflow_tui.state.turn import Interrupted
     from duckflow_tui.work.parts import TurnParts
     from duckflow_tui.work.steering import TurnControl
+
+UPDATE_STEP: Final = "plan_tool.update_step"
+#: Why actions behind the end of a step are not carried out.
+NOT_ENDED: Final = "an earlier call of this step did not go well, so the step has not ended"
 
 REPLANS: Final = 2  # times a step's remaining tasks are listed anew after a failure
 
@@ -72,7 +77,9 @@ class StepRun(Thread):
         work_id: str,
         step: Step,
         mode: ExecutionMode,
+        rest: Rest | None = None,
     ) -> None:
+        """``rest``: actions of the decision that ended the step before, which are of this one."""
         turn = control.turn_pace
         self._step_pace = PaceKeeper(
             parts.store,
@@ -97,6 +104,10 @@ class StepRun(Thread):
         self.log: list[OperationMessage] = []
         self._replans = 0
         self._interrupted: Interrupted | None = None  # set if an earlier process ended in this step
+        self._rest = rest
+        self._behind: tuple[Action, ...] = ()
+        self.left: Rest | None = None  # actions behind the one that ends this step, for the next
+        self._end_note: str | None = None  # what that action says of the step, once it went well
         self.stopped = False  # by the user, or because nobody could be asked
         self.wish = ""  # what the user wants instead
         self._is_accepted = False  # the user accepted the unfinished step as done
@@ -132,7 +143,7 @@ class StepRun(Thread):
                 tuple(self.log),
                 cause=cause,
                 told=told,
-                said=self.asker.last_reply,
+                said=self._last_words(),
                 early=bool(self.ran),
                 calls_before=self._calls_before,
                 waited_before=self._waited_before,
@@ -184,7 +195,7 @@ class StepRun(Thread):
     # --- adaptive: one decision after each result (S3-8) ----------------------------------------
 
     async def _run_adaptive(self) -> None:
-        rest, step = None, self._step
+        rest, step = self._rest, self._step
         text = f"{step.name}\n{step.description}"
         if self._interrupted is not None and (work := self._interrupted.work) is not None:
             self._step_pace.begin_step(text, work.loop, work.limit)
@@ -207,9 +218,31 @@ class StepRun(Thread):
         self._record_progress(self._step_pace.next_loop(), self._step_pace.limit.max_loops)
         return False
 
+    def take_actions(self, actions: Sequence[Action]) -> Sequence[Action]:
+        """The actions up to the one that calls this step completed: the others are of the next."""
+        for index, action in enumerate(actions, start=1):
+            if self._ends_step(action):
+                self._behind = tuple(actions[index:])
+                return actions[:index]
+        self._behind = ()
+        return actions
+
+    def _ends_step(self, action: Action) -> bool:
+        """Whether the action says that this step is completed."""
+        if action.operation != UPDATE_STEP or action.args.get("status") != "completed":
+            return False
+        return find_step(self._plan, str(action.args.get("step_id", ""))) == self._step
+
     async def call(self, action: Action) -> OperationMessage:
         """Run a call of an adaptive step as a task of the step."""
-        return await self._run_task(self._task_of(action), action)
+        if not self._ends_step(action):
+            return await self._run_task(self._task_of(action), action)
+        if not all(message.result.went_well for message in self.ran):
+            return await super().skip(action, NOT_ENDED)
+        message = await super().call(action)
+        if message.result.went_well:
+            self._end_note = str(action.args.get("note", ""))
+        return message
 
     async def skip(self, action: Action, reason: str) -> OperationMessage:
         message = await super().skip(action, reason)
@@ -219,6 +252,11 @@ class StepRun(Thread):
         return message
 
     async def after(self, decision: TurnDecision) -> bool:
+        if self._end_note is not None:
+            self.left = Rest(decision, self._behind) if self._behind else None
+            return True
+        for action in self._behind:
+            await self.skip(action, NOT_ENDED)
         if self.changes_course:
             return False
         asks = decision.step is Phase.AWAITING_APPROVAL and not decision.actions
@@ -232,6 +270,12 @@ class StepRun(Thread):
                 return False
             case _:
                 raise _question_failure(decision)
+
+    def _last_words(self) -> str:
+        """What the model said at the step's end."""
+        if self._end_note is not None:
+            return self._end_note
+        return self.asker.last_reply or (self._rest.decision.reply if self._rest else "")
 
     def _ends_with(self, consulted: ConsultationEnd) -> bool:
         """Whether the user accepted the step as it is; raises StepFailed where it cannot go on."""

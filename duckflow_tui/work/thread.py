@@ -107,6 +107,10 @@ class Thread(ABC):
         """Record that an action is not carried out."""
         return await self.parts.router.skip(action, reason, step_id=self.step_id)
 
+    def take_actions(self, actions: Sequence[Action]) -> Sequence[Action]:
+        """Those of a decision's actions that this thread carries out."""
+        return actions
+
     def reason_to_skip(self) -> str:
         """Why no further action of the decision is carried out; empty where they are."""
         return ""
@@ -149,7 +153,7 @@ class Thread(ABC):
         several = len(decision.actions) > 1 and self.parts.settings.execution != "adaptive"
         if several and not skip:
             await self.parts.router.weigh(decision.actions, self.step_id)
-        await self._dispatch(actions, skip, begun=begun)
+        await self._dispatch(self.take_actions(actions), skip, begun=begun)
         await self._checks.tick_requirements(self.ran)
         if self.pace is not None:
             self.pace.take_results(self.ran, self._stuck)

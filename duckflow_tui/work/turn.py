@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.state.base import brief, canonical_json, digest, one_line
 from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
-from duckflow_tui.state.conversation import Message, UserMessage
+from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import NextStep, Question, TurnDecision
 from duckflow_tui.state.gates import Card, CardKind, CardMessage
 from duckflow_tui.state.goal import ENDED_WELL, RequirementState, Review
@@ -201,7 +201,8 @@ class Turn(Thread):
             return False
         if self._desk.is_due and await self._desk.run_rest():
             self.idle = 0
-            return False  # its reports are sent, and answered, before the turn ends
+            if not self._ends_with_plan(decision):
+                return False  # its reports are sent, and answered, before the turn ends
         asks = decision.step is Phase.AWAITING_APPROVAL and not decision.actions
         keys = decision.question is not None and decision.offers_keys
         if (asks or keys) and decision.next_step is not NextStep.DEFER:
@@ -223,7 +224,7 @@ class Turn(Thread):
                     return False
                 # Done is what the review says, not what the model says (S1-1).
                 outcome = self._ending.outcome("done")
-                log, reply = self._ending.log(), self.asker.last_reply
+                log, reply = self._ending.log(), self._last_reply()
                 end = await self._reviewer.review(log, reply, last=outcome != "done")
                 if outcome != "done":
                     raise TurnEnd(outcome)
@@ -236,6 +237,21 @@ class Turn(Thread):
             case NextStep.CONTINUE:
                 pass
         return False
+
+    def _ends_with_plan(self, decision: TurnDecision) -> bool:
+        """Whether the decision that began the plan's run ends the turn, since all of it is done."""
+        plans = self.store.state.plans
+        done = bool(plans) and plans[-1].status is PlanStatus.COMPLETED
+        return done and decision.next_step is NextStep.DONE and self._all_went_well(decision)
+
+    def _last_reply(self) -> str:
+        """The newest words of this turn to the user, also those of a step."""
+        turn = self.store.state.turn
+        assert turn is not None
+        for message in reversed(self.store.state.messages[turn_start(self.store.state, turn) :]):
+            if isinstance(message, AssistantMessage) and not message.aside and message.text.strip():
+                return message.text
+        return self.asker.last_reply
 
     def _all_went_well(self, decision: TurnDecision) -> bool:
         """Whether every call of the decision ran and succeeded; true for one without calls."""

@@ -34,7 +34,7 @@ MOST_CALLS: Final = {
     "a question about a file": 3,
     "a fix of one line": 3,
     "a fix with a test": 4,
-    "work planned in four steps": 10,
+    "work planned in four steps": 4,
 }
 _HERE: Final = Path(__file__).parents[2]
 _PLAYER: Final = Path(__file__).with_name("programs") / "story_player.py"

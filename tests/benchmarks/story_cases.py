@@ -218,6 +218,10 @@ def _tests() -> JsonObject:
     return action("shell.run", {"command": SUITE}, _WHY)
 
 
+def _ends(step: int) -> JsonObject:
+    return action("plan_tool.update_step", {"step_id": str(step), "status": "completed"}, _WHY)
+
+
 def _search(pattern: str) -> JsonObject:
     return action("file_ops.search_text", {"pattern": pattern}, _WHY)
 
@@ -338,10 +342,10 @@ _WORK_WANTED: Final = {
 
 def _planned() -> Message:
     propose = action("plan_tool.propose", {"goal": "Whole units for fees and taxes"}, _WHY)
-    steps = [
-        (name, _says(f"{name}: done.", edit, *([_tests()] if n == len(_PARTS) else []), ends=True))
-        for n, (name, edit) in enumerate(_PARTS, 1)
-    ]
+    calls = [[edit, _ends(number)] for number, (_, edit) in enumerate(_PARTS, 1)]
+    calls[-1][1] = _tests()
+    all_steps = _says(_WORK_DONE, *(call for of_step in calls for call in of_step), ends=True)
+    steps = [(name, all_steps) for name, _ in _PARTS]
     return Message(
         f"Make a plan of four steps, then carry it out. {_WORK}",
         (

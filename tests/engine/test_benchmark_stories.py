@@ -33,7 +33,7 @@ async def played(
     return row, [request for request in seen if request.purpose in ("main", "task")]
 
 
-@pytest.mark.parametrize("name", [n for n in bench_stories.MOST_CALLS if "planned" not in n])
+@pytest.mark.parametrize("name", bench_stories.MOST_CALLS)
 async def test_a_story_takes_no_more_calls_than_it_needs(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -542,7 +542,7 @@ async def test_a_step_neither_plans_nor_begins_other_work(tmp_path: Path) -> Non
     calls = {
         "A plan is being worked on": action("plan_tool.propose", goal="more"),
         "Work on the plan is going on": action(
-            "plan_tool.update_step", step_id="1", status="completed"
+            "plan_tool.update_step", step_id="1", status="failed"
         ),
         "other work goes on": action(
             "task_loop.run", task_list=[{"operation": "file_ops.find_files", "args": {"glob": "*"}}]

@@ -71,14 +71,6 @@ async def test_an_unknown_operation_runs_nothing(bench: Bench) -> None:
     assert "operation_started" not in bench.kinds
 
 
-async def test_a_reason_is_mandatory(bench: Bench) -> None:
-    """Covers S4-3."""
-    action = bench.action(READ, path="a.py").model_copy(update={"reasoning": "  "})
-    message = await bench.router.call(action)
-    assert message.result.outcome is Outcome.INVALID
-    assert "reasoning is required" in message.result.text
-
-
 @pytest.mark.parametrize(
     "args",
     [

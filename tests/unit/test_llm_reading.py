@@ -176,7 +176,7 @@ def test_a_call_without_a_reason_has_that_of_its_reply(missing: dict[str, Any]) 
     made, _ = read(decision(actions=[{**bare, "intent": "see it"}]))
     assert made.actions[0].reasoning == "see it"
     made, _ = read({"actions": [bare]})
-    assert made.actions[0].reasoning == "–"
+    assert made.actions[0].reasoning == ""
 
 
 def test_where_the_work_is_follows_from_what_is_called_where_the_model_does_not_say_it() -> None:

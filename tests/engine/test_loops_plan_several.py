@@ -1,0 +1,106 @@
+"""Several steps of a plan by one reply: each ends where the model says that it is completed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from support.plan_talk import PROPOSE, answer, plan_reply, report_reply, statuses
+from support.session import Session, action, decision, done, session
+
+from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.state.decision import NextStep
+from duckflow_tui.state.gates import GateChoice
+from duckflow_tui.state.operations import Outcome
+from duckflow_tui.state.plan import ReportMessage, WorkStatus
+
+DONE = WorkStatus.COMPLETED
+
+
+def write(path: str) -> dict[str, Any]:
+    return action("file_ops.write_file", path=path, content=f"{path}\n")
+
+
+def ends(step: int, note: str = "") -> dict[str, Any]:
+    return action("plan_tool.update_step", step_id=str(step), status="completed", note=note)
+
+
+def plan_of_three(*task: Reply, last: str = "continue") -> Script:
+    propose = decision(
+        "I plan first.",
+        action("plan_tool.propose", goal="three notes"),
+        step="PLANNING",
+        next_step=last,
+    )
+    return Script(
+        replies={
+            "main": (propose if last != "continue" else PROPOSE, done("All three are there.")),
+            "plan": (plan_reply("first", "second", "third"),),
+            "task": task,
+            "report": (report_reply(),) * 3,
+        }
+    )
+
+
+def reports(running: Session) -> list[tuple[str, str, tuple[str, ...]]]:
+    messages = (m for m in running.state.messages if isinstance(m, ReportMessage))
+    return [(m.report.step_name, m.report.summary, m.report.files_changed) for m in messages]
+
+
+async def test_each_step_ends_with_its_own_calls_and_the_turn_with_the_last(tmp_path: Path) -> None:
+    """One request for three steps, and none behind them: the proposal was to end the turn."""
+    calls = (write("a"), ends(1, "a is there"), write("b"), ends(2), write("c"))
+    replies = plan_of_three(decision("All of it.", *calls, next_step="done"), last="done")
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await running.engine.send("three notes please")
+        await answer(running, "run_all")
+        end = await running.ended()
+        assert statuses(running.state) == [DONE] * 3
+        assert reports(running) == [
+            ("first", "a is there", ("a",)),
+            ("second", "", ("b",)),
+            ("third", "All of it.", ("c",)),
+        ]
+        assert (len(running.server.of("task")), len(running.server.of("main"))) == (1, 1)
+        assert end.outcome == "done"
+        tasks = [
+            [task.operation for task in step.task_list] for step in running.state.plans[0].steps
+        ]
+        assert tasks == [["file_ops.write_file"]] * 3
+
+
+async def test_a_call_that_fails_keeps_its_step_open_and_the_next_from_beginning(
+    tmp_path: Path,
+) -> None:
+    missing = action("file_ops.read_file", path="nowhere.txt")
+    first = decision("", write("a"), missing, ends(1), write("b"), next_step="done")
+    again = decision(
+        "Now.", write("a2"), ends(1), write("b"), ends(2), write("c"), next_step="done"
+    )
+    async with session(tmp_path, plan_of_three(first, again), mode="trusted") as running:
+        await running.engine.send("three notes please")
+        await answer(running, "run_all")
+        await running.ended()
+        skipped = [m for m in running.results() if m.result.outcome is Outcome.SKIPPED]
+        assert [m.operation for m in skipped] == ["plan_tool.update_step", "file_ops.write_file"]
+        assert statuses(running.state) == [DONE] * 3
+        assert [files for _, _, files in reports(running)] == [("a", "a2"), ("b",), ("c",)]
+
+
+async def test_a_refusal_in_the_first_step_runs_nothing_of_the_second(tmp_path: Path) -> None:
+    first = decision("", write("a"), ends(1), write("b"), next_step="done")
+    gives_up = decision(
+        "It was refused.", next_step=NextStep.PENDING_USER, question={"text": "What instead?"}
+    )
+    async with session(tmp_path, plan_of_three(first, gives_up)) as running:
+        await running.engine.send("three notes please")
+        await answer(running, "run_all")
+        await running.answer(GateChoice.REJECT, reason="not this one")
+        await answer(running, "stop")
+        await running.ended()
+        assert not (tmp_path / "b").exists()
+        assert statuses(running.state)[0] is WorkStatus.FAILED
+        outcomes = [
+            m.result.outcome for m in running.results() if m.operation != "plan_tool.propose"
+        ]
+        assert outcomes == [Outcome.REJECTED, Outcome.SKIPPED, Outcome.SKIPPED]
