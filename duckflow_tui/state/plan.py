@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple
 from pydantic import Field
 
 from duckflow_tui.state.base import Frozen, InConversation, JsonObject, Told, canonical_json, digest
+from duckflow_tui.state.decision import RequirementClaim
 
 
 class WorkStatus(StrEnum):
@@ -179,6 +180,8 @@ class PlanChange(Frozen):
     edits: tuple[PlanEdit, ...]
     result: Plan  # the plan as it would be
     reason: str = ""  # the model's words
+    requirements: tuple[RequirementClaim, ...] | None = None  # it adds; None: it does not say
+    waives: dict[str, str] = Field(default_factory=dict)  # id of a requirement → its words
 
 
 class StepReport(Frozen):
@@ -221,6 +224,7 @@ class WorkInfo(Frozen):
     waited_s: float = 0.0  # seconds in which the user was waited for
 
 
+REVISE: Final = "plan_tool.revise"  # the operation that changes a plan
 LISTED: Final = "work_"  # begins the id of work that is a list of tasks of no plan
 SOFT_STEPS: Final = 7  # more than this gets a word (C24)
 MAX_STEPS: Final = 300  # steps of a plan; what the screen is measured for

@@ -10,7 +10,7 @@ from pydantic import Field, WithJsonSchema
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.state.base import JsonObject, StateError
 from duckflow_tui.state.operations import Effect, Need, Weight
-from duckflow_tui.state.plan import MAX_STEPS
+from duckflow_tui.state.plan import MAX_STEPS, REVISE
 from duckflow_tui.tools.operation import (
     A,
     AnyOperation,
@@ -70,6 +70,13 @@ class Revise(Arguments):
     end: Literal["", "close", "delete"] = Field(
         default="", description="Instead of changes: put the whole plan away."
     )
+    # Read as the requirements of a decision are; their form stands in the format.
+    requirements: Annotated[list[Any] | None, WithJsonSchema({"type": "array"})] = Field(
+        default=None, description="What is newly asked for, as in a decision; [] for nothing."
+    )
+    waives: list[str] = Field(
+        default_factory=list[str], description="Ids of requirements that fall away."
+    )
 
 
 class UpdateStep(Arguments):
@@ -114,9 +121,7 @@ class Nothing(Arguments):
 
 
 #: What may be called beside running work: reading the plan, proposing a change, steering.
-BESIDE_WORK: Final = frozenset(
-    {"plan_tool.get", "plan_tool.revise", "task_loop.pause", "task_loop.stop"}
-)
+BESIDE_WORK: Final = frozenset({"plan_tool.get", REVISE, "task_loop.pause", "task_loop.stop"})
 
 
 def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
@@ -132,10 +137,10 @@ def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
             listed=True,
         ),
         _operation(
-            "plan_tool.revise",
+            REVISE,
             "Change steps of the plan, or end it; the user decides, but for steps of a draft.",
             Revise,
-            lambda args: desk.revise(args.plan_id, args.changes, args.end),
+            desk.revise,
             needs=(Need.PLAN,),
         ),
         _operation(
@@ -185,7 +190,9 @@ def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
 
 
 #: What is written for people, and the calls of a list, which are checked when they are made.
-_WORDS: Final = frozenset({"goal", "steps", "name", "description", "note", "task_list"})
+_WORDS: Final = frozenset(
+    {"goal", "steps", "name", "description", "note", "task_list", "requirements"}
+)
 
 
 def _operation(

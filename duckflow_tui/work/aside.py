@@ -9,9 +9,11 @@ from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.state.decision import Action, NextStep
 from duckflow_tui.state.gates import CardOpened, GateOpened
 from duckflow_tui.state.operations import Effect, Outcome, Weight
+from duckflow_tui.state.plan import REVISE
 from duckflow_tui.tools.plan_operations import BESIDE_WORK
 from duckflow_tui.work.ask import Asker
 from duckflow_tui.work.budget import TurnEnd
+from duckflow_tui.work.requirements import add_claims
 from duckflow_tui.work.thread import Thread
 
 if TYPE_CHECKING:
@@ -65,6 +67,15 @@ class Aside(Thread):
             await self._floor.acquire()
             self._has_floor = True
         return False
+
+    async def heard(self, decision: TurnDecision) -> None:
+        """Add the requirements it names, but for those of a change of the plan: that one names
+        its own, which wait for the user's yes.
+        """
+        await super().heard(decision)
+        revises = any(action.operation == REVISE for action in decision.actions)
+        if decision.requirements and not revises and self.store.state.objective is not None:
+            await add_claims(self.parts, decision.requirements)
 
     async def call(self, action: Action) -> OperationMessage:
         beside = action.operation in BESIDE_WORK

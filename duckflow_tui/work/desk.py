@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.questions import shown_by
@@ -11,12 +11,14 @@ from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import StateError, Told, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage
+from duckflow_tui.state.decision import read_requirement
 from duckflow_tui.state.gates import GO_ON, STOP, TELL, CardKind
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import (
     SOFT_STEPS,
     Halt,
     Plan,
+    PlanChange,
     PlanEdit,
     PlanProblem,
     PlanStatus,
@@ -62,7 +64,7 @@ from duckflow_tui.work.run import (
 from duckflow_tui.work.tasks import list_tasks, listed
 
 if TYPE_CHECKING:
-    from duckflow_tui.tools.plan_operations import ListedTask, PlannedStep, StepEdit
+    from duckflow_tui.tools.plan_operations import ListedTask, PlannedStep, Revise, StepEdit
     from duckflow_tui.work.parts import TurnParts
     from duckflow_tui.work.steering import TurnControl
 
@@ -138,12 +140,11 @@ class PlanDesk:
             self._parts.notices.warn("plan.many_steps", steps=str(len(plan.steps)))
         return await self.approvals.approval(plan.plan_id)
 
-    async def revise(
-        self, plan_id: str, changes: list[StepEdit], end: Literal["", "close", "delete"] = ""
-    ) -> Output:
+    async def revise(self, asked: Revise) -> Output:
         """Change a draft at once; put a change of an approved plan, or its end, before the user.
         Without an id it is the newest where the user has just rejected that, else the one in hand.
         """
+        plan_id, changes, end = asked.plan_id, asked.changes, asked.end
         newest = self._parts.store.state.plans[-1:]
         if not plan_id and newest and newest[0].status is PlanStatus.REJECTED:
             plan_id = newest[0].plan_id
@@ -161,13 +162,44 @@ class PlanDesk:
             raise ToolFault(str(problem), Outcome.INVALID) from problem
         check_not_rejected(self._parts.store.state, result)
         if plan.approved:
-            changed = await self.approvals.change(plan, edits, result)
+            change = self._plan_change(plan, edits, result, asked)
+            changed = await self.approvals.change(plan, change)
             self._go_on()
             return changed
         await self._parts.store.commit(PlanRevised(plan=result, by="model"))
         if self.approvals.show_again(plan.plan_id):
             return Output("The draft was changed; the user sees it and has to approve it.")
         return await self.approvals.approval(plan.plan_id, since=plan)
+
+    def _plan_change(
+        self, plan: Plan, edits: tuple[PlanEdit, ...], result: Plan, asked: Revise
+    ) -> PlanChange:
+        """The change of an approved plan, with the requirements that it adds and waives. Raises
+        ToolFault for an id that is on no ledger.
+        """
+        objective = self._parts.store.state.objective
+        items = objective.extracted_requirements if objective is not None else ()
+        known = {item.requirement_id: item.requirement for item in items}
+        for name in asked.waives:
+            if name not in known:
+                ids = ", ".join(known) or "none"
+                raise ToolFault(
+                    f"waives: {one_line(name, 60)!r} is no requirement; the ids are {ids}.",
+                    Outcome.INVALID,
+                )
+        claims = None
+        if asked.requirements is not None or asked.waives:
+            read = (read_requirement(item, []) for item in asked.requirements or ())
+            claims = tuple(claim for claim in read if claim is not None)
+        return PlanChange(
+            change_id=self._parts.ids("change"),
+            plan_id=plan.plan_id,
+            base=plan.fingerprint,
+            edits=edits,
+            result=result,
+            requirements=claims,
+            waives={name: known[name] for name in asked.waives},
+        )
 
     async def update_step(self, step_id: str, status: str, note: str) -> Output:
         """Move a step that no work holds; it begins only when the plan lets it (S2-16)."""

@@ -28,7 +28,6 @@ from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import (
     Plan,
     PlanChange,
-    PlanEdit,
     PlanProblem,
     PlanStatus,
     RunMode,
@@ -48,7 +47,7 @@ from duckflow_tui.state.plan_events import (
 )
 from duckflow_tui.tools.operation import Output, ToolFault
 from duckflow_tui.work.budget import BudgetEnd
-from duckflow_tui.work.requirements import normalize_text
+from duckflow_tui.work.requirements import accept_change, normalize_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -212,19 +211,12 @@ class PlanApprovals:
             done, total = other.progress
             parts.notices.tell("plan.put_aside", plan=other.name, done=str(done), total=str(total))
 
-    async def change(self, plan: Plan, edits: tuple[PlanEdit, ...], result: Plan) -> Output:
+    async def change(self, plan: Plan, change: PlanChange) -> Output:
         """Put a change of an approved plan before the user; until then it holds back the steps
         that it changes or drops.
         """
         parts = self._parts
         while True:
-            change = PlanChange(
-                change_id=parts.ids("change"),
-                plan_id=plan.plan_id,
-                base=plan.fingerprint,
-                edits=edits,
-                result=result,
-            )
             options = (ACCEPT, REJECT)
             card = parts.desk.card(
                 CardKind.PLAN_CHANGE, options, change.change_id, plan_id=plan.plan_id, change=change
@@ -239,18 +231,21 @@ class PlanApprovals:
             _check_accepted(answer, "the change")
             now = self._parts.store.state.plan(plan.plan_id)
             try:
-                result = edited(now, edits)
+                result = edited(now, change.edits)
             except PlanProblem as problem:
                 raise ToolFault(
                     f"The plan went on meanwhile, and the change no longer fits: {problem}"
                 ) from problem
             if now.fingerprint == change.base:
                 await parts.store.commit(PlanRevised(plan=result, by="model", accepted=True))
+                await accept_change(parts, change)
                 end_idle_plan(parts.store, plan.plan_id)
                 return Output(
                     f"{self._who()} accepted the change; the plan is changed.", "accepted"
                 )
-            plan = now  # someone changed the plan meanwhile: show what this would do to it now
+            # Someone changed the plan meanwhile: show what this would do to it now.
+            base, change_id = now.fingerprint, parts.ids("change")
+            change = change.replace(change_id=change_id, base=base, result=result)
 
     async def end(self, plan: Plan, how: Literal["close", "delete"]) -> Output:
         """Have the user close or delete a plan; without their yes nothing becomes of it (S2-26)."""

@@ -16,7 +16,16 @@ from duckflow_tui.state.base import Told, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Level, NoticeMessage, UserMessage
 from duckflow_tui.state.decision import Check, NextStep, RequirementClaim, TurnDecision
-from duckflow_tui.state.gates import ACCEPT, RUN_ALL, RUN_STEPS, TELL, Card, CardKind, CardMessage
+from duckflow_tui.state.gates import (
+    ACCEPT,
+    REJECT,
+    RUN_ALL,
+    RUN_STEPS,
+    TELL,
+    Card,
+    CardKind,
+    CardMessage,
+)
 from duckflow_tui.state.goal import (
     ENDED_WELL,
     ObjectiveChanged,
@@ -28,7 +37,7 @@ from duckflow_tui.state.goal import (
 )
 from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged
 from duckflow_tui.state.operations import Outcome, target
-from duckflow_tui.state.plan import Plan, PlanChange
+from duckflow_tui.state.plan import REVISE, Plan, PlanChange
 from duckflow_tui.work.pacemaker import TALK
 
 if TYPE_CHECKING:
@@ -44,7 +53,9 @@ _QUOTE: Final = 4  # bytes of the user's words that drop a requirement, at least
 _REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED)
 
 #: Answers to a card whose words no message of the user repeats.
-_HEARD: Final = (RUN_ALL.action, RUN_STEPS.action, TELL.action)
+_HEARD: Final = (RUN_ALL.action, RUN_STEPS.action, TELL.action, REJECT.action)
+
+_ACCEPTED: Final = "accepted change of the plan"  # why a requirement is waived
 
 
 # --- whether a message is about the request in hand ----------------------------------------------
@@ -196,80 +207,127 @@ async def update_ledger(
     *,
     talks: bool = False,
 ) -> None:
-    """What the user asked for since joins the ledger, and what they dropped is waived: by their
-    words, by a refusal, by a change of the plan that they accepted. That is asked of the fast role;
-    where it cannot say, or nothing was said, the model's ``claims`` join. Where all is dropped and
-    nothing comes for it, the request with the user's later words is its own requirement: a model's
-    word alone never ends a request.
+    """Add what the user newly asked for to the ledger, and waive what they dropped by their words,
+    by a refusal or by a change of the plan. The fast role is asked how their words change it;
+    where it cannot say, or nothing was said, the model's ``claims`` are added. Where all is
+    dropped and nothing is added, the request with the user's later words becomes its own
+    requirement: a model's word alone never ends a request.
 
     ``when``: behind the ``first`` decision of a turn, behind a ``later`` one, before a ``review``.
-    ``talks``: the decision only talks; what the user said is heard with the next one that acts.
+    ``talks``: the decision only talks; what the user said waits for the next one that acts.
     """
     store = parts.store
     objective = store.state.objective
     assert objective is not None
-    counted, until = False, len(store.state.messages)
-    words, said = list[str](), list[str]()
-    for message in store.state.messages[objective.heard :]:
-        if message.at < objective.created_at:
-            continue
-        match message:
-            case UserMessage(text=text):
-                if text.strip() != objective.original_query.strip():
-                    words.append(text)
-                    said.append(f"said: {text}")
-            case OperationMessage(for_requirement="") if message.result.outcome in _REFUSED:
-                call = f"{message.operation} {target(message.args)} ({message.intent})"
-                answer = message.result.text.partition("\n")[0]
-                said.append(f"refused: {one_line(call, 300)}: {one_line(answer, 300)}")
-            case NoticeMessage(key="plan.step_dropped", params=params):
-                said.append(f"dropped a step of the plan: {params['step']!r}")
-            case CardMessage(card=Card(change=PlanChange() as change), plan=plan, answer=answer):
-                if answer.action == ACCEPT.action:
-                    said.append(f"accepted a change of the plan: {_describe_change(change, plan)}")
-            case CardMessage(card=Card(kind=CardKind.PLAN | CardKind.REPORT), answer=answer):
-                if answer.action in _HEARD and answer.text.strip():
-                    said.append(f"said: {answer.text}")
-            case _:
-                pass
+    until = len(store.state.messages)
+    said = [] if talks else collect_wishes(store.state, objective)
     if when == "later" and not (said or claims):
         return
-    if talks:
-        said = []
+    counted = False
     if said and objective.extracted_requirements:
+        counted = any(item.counts for item in objective.extracted_requirements)
         try:
             found = await _ask_changes(parts, objective, said)
         except (LlmError, Unreadable) as error:
             parts.notices.warn("judging.not_heard", **because(error))
         else:
             claims = found.claims
-            _apply_changes(
-                parts, found, one_line(said[-1] if len(said) == 1 else "; ".join(said), 200)
-            )
-        before, objective = objective, store.state.objective
+            _apply_changes(parts, found, one_line("; ".join(said), 200))
+        objective = store.state.objective
         assert objective is not None
-        counted = any(item.counts for item in before.extracted_requirements)
     if said:
-        objective = objective.replace(heard=until)
-        store.dispatch(ObjectiveChanged(objective=objective))
+        change_objective(store, heard=until)
+    await add_claims(parts, claims, anew=counted)
+
+
+def collect_wishes(state: AgentState, objective: TaskObjective) -> list[str]:
+    """Collect what the user said and did since the ledger was last brought up to date and may
+    change it, a line for each, oldest first. A message that an answer beside the work settled, and
+    a change of the plan that names its own requirements, are not among it.
+    """
+    since = state.messages[objective.heard :]
+    settled = {m.answers for m in since if isinstance(m, AssistantMessage) and _settles(m)}
+    said: list[str] = []
+    for message in since:
+        if message.at < objective.created_at:
+            continue
+        match message:
+            case UserMessage(text=text, message_id=message_id):
+                if message_id not in settled and text.strip() != objective.original_query.strip():
+                    said.append(f"said: {text}")
+            case OperationMessage(for_requirement="") if message.result.outcome in _REFUSED:
+                call = f"{message.operation} {target(message.args)} ({message.intent})"
+                answer = message.result.text.partition("\n")[0]
+                if message.answer is not None and message.answer.remarks:
+                    answer = f"rejected by the user: {message.answer.written}"
+                said.append(f"refused: {one_line(call, 300)}: {answer}")
+            case NoticeMessage(key="plan.step_dropped", params=params):
+                said.append(f"dropped a step of the plan: {params['step']!r}")
+            case CardMessage(card=Card(change=PlanChange() as change), plan=plan, answer=answer):
+                if answer.action == ACCEPT.action and change.requirements is None:
+                    said.append(f"accepted a change of the plan: {_describe_change(change, plan)}")
+            case CardMessage(card=Card(kind=CardKind.PLAN | CardKind.REPORT), answer=answer):
+                if answer.action in _HEARD and answer.written.strip():
+                    said.append(f"said: {answer.written}")
+            case _:
+                pass
+    return said
+
+
+def _settles(message: AssistantMessage) -> bool:
+    """Whether an answer beside the work says what its message does to the ledger: it changes the
+    plan, which names its own requirements, it brings requirements, or it calls the message talk.
+    """
+    decision = message.decision
+    if not message.aside or decision is None:
+        return False
+    revises = any(action.operation == REVISE for action in decision.actions)
+    return revises or bool(decision.requirements) or decision.task_profile in TALK
+
+
+async def add_claims(
+    parts: TurnParts, claims: Sequence[RequirementClaim], *, anew: bool = False
+) -> None:
+    """Add a model's requirements to the ledger. ``anew``: where nothing counts then, the request
+    itself is added as its only requirement.
+    """
+    store = parts.store
+    objective = store.state.objective
+    assert objective is not None
     if (checked := replace_checks(objective, claims)) != objective:
         objective = checked
         store.dispatch(ObjectiveChanged(objective=objective))
     count, items = new_items(objective, claims)
     if count > len(items):
         parts.notices.warn("judging.many", found=str(count), kept=str(len(items)))
-    if counted and not any(item.counts for item in (*objective.extracted_requirements, *items)):
-        whole = f"{one_line(objective.original_query, 300)}; {one_line('; '.join(words), 200)}"
+    if anew and not any(item.counts for item in (*objective.extracted_requirements, *items)):
+        first, *later = list_requests(store.state)
+        whole = f"{one_line(first, 300)}; {one_line('; '.join(later), 200)}"
         items = (new_requirement(objective, whole.removesuffix("; ")),)
     if items:
         await store.commit(RequirementsFound(objective_id=objective.objective_id, items=items))
-        for item in items if store.state.session.headless else ():
-            command = item.check.value.strip() if item.check.kind == "command" else ""
-            if command and not await parts.router.runs_unasked(command):
-                named, said = item.requirement_id, one_line(command, 200)
-                parts.notices.tell(
-                    "judging.cannot_check", Level.WARNING, requirement=named, command=said
-                )
+        await _tell_blocked_checks(parts, items)
+
+
+async def _tell_blocked_checks(parts: TurnParts, items: Sequence[RequirementItem]) -> None:
+    """Without a screen, tell the model which commands of checks nobody is there to allow."""
+    for item in items if parts.store.state.session.headless else ():
+        command = item.check.value.strip() if item.check.kind == "command" else ""
+        if command and not await parts.router.runs_unasked(command):
+            parts.notices.tell(
+                "judging.cannot_check",
+                Level.WARNING,
+                requirement=item.requirement_id,
+                command=one_line(command, 200),
+            )
+
+
+async def accept_change(parts: TurnParts, change: PlanChange) -> None:
+    """Add and waive the requirements that a change of the plan names and the user accepted."""
+    if parts.store.state.objective is None:
+        return
+    waive_requirements(parts, tuple(change.waives), _ACCEPTED)
+    await add_claims(parts, change.requirements or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,20 +374,25 @@ async def _ask_changes(parts: TurnParts, objective: TaskObjective, said: Sequenc
 
 def _apply_changes(parts: TurnParts, found: _Changes, because: str) -> None:
     """Waive what the user dropped, and open again what they want after all."""
-    dropped: dict[str, str] = {}
-    for key in (*found.dropped, *found.again):
+    waive_requirements(parts, found.dropped, because)
+    for key in found.again:
         objective = parts.store.state.objective
         item = objective.requirement(key) if objective is not None else None
-        drops = key in found.dropped
-        if item is None or item.counts is not drops:
-            continue
-        parts.store.dispatch(
-            RequirementWaived(requirement_id=key, because=because if drops else "", waived=drops)
-        )
-        if drops:
-            dropped[key] = item.requirement
+        if item is not None and not item.counts:
+            parts.store.dispatch(RequirementWaived(requirement_id=key, waived=False))
     if found.kept:
         parts.notices.say("judging.kept", what=", ".join(found.kept))
+
+
+def waive_requirements(parts: TurnParts, ids: Sequence[str], because: str) -> None:
+    """Waive requirements that count, and tell the user and the model which."""
+    dropped: dict[str, str] = {}
+    for key in ids:
+        objective = parts.store.state.objective
+        item = objective.requirement(key) if objective is not None else None
+        if item is not None and item.counts:
+            parts.store.dispatch(RequirementWaived(requirement_id=key, because=because))
+            dropped[key] = item.requirement
     if dropped:
         what = one_line("; ".join(f"{key} {words}" for key, words in dropped.items()), 300)
         parts.notices.say(

@@ -14,7 +14,7 @@ from support.session import Session, action, decision, done, session
 
 from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.state.conversation import NoticeMessage
-from duckflow_tui.state.gates import CardKind, GateChoice
+from duckflow_tui.state.gates import CardKind, GateChoice, Remark
 from duckflow_tui.state.goal import (
     RequirementState,
     RequirementWaived,
@@ -261,6 +261,30 @@ async def test_a_refusal_waives_what_it_refuses_and_only_that(
             assert (end.outcome, ledger(s)["r2"][1]) == ("partial", RequirementState.REFUTED)
 
 
+async def test_remarks_on_lines_of_a_refused_change_reach_whom_the_ledger_is_kept_by(
+    tmp_path: Path,
+) -> None:
+    said = "leave the changelog out, " + "as nobody here reads one " * 40 + "(the end)"
+    remarks = (
+        Remark(path="log.txt", number=1, line="1.0", said="no number"),
+        Remark(path="log.txt", number=2, line="more", said=said),
+    )
+    script = story(
+        works(claim(NOTES), claim(LOG)),
+        decision("And this.", write("1.0\nmore\n", "log.txt")),
+        done("I leave the changelog."),
+        requirements=(found(dropped=["r2"]),),
+        satisfaction=(good("r1"),),
+    )
+    async with session(tmp_path, script) as s:
+        await s.engine.send("write the notes")
+        await s.answer(GateChoice.ONCE)
+        await s.answer(GateChoice.REJECT, remarks=remarks)
+        await s.ended()
+        asked = s.server.of("requirements")[0].text
+        assert f"rejected by the user: log.txt:1: no number; log.txt:2: {said}" in asked
+
+
 def notes_and_changelog(*then: Reply) -> Script:
     """A plan with a step for each of two requirements, of which the second is dropped later."""
     plans = action("plan_tool.propose", goal="two notes")
@@ -292,6 +316,50 @@ async def test_a_change_of_the_plan_that_the_user_accepts_waives_what_it_takes_o
         asked = s.server.of("requirements")[0].text
         assert "- accepted a change of the plan: drop the step 'write the changelog'" in asked
         assert ledger(s)["r2"] == (LOG, WAIVED)
+
+
+@pytest.mark.parametrize("yes", [True, False], ids=["accepted", "refused"])
+@pytest.mark.parametrize("beside", [True, False], ids=["beside the work", "in the turn"])
+async def test_a_change_of_the_plan_brings_its_own_requirements_without_another_call(
+    tmp_path: Path, yes: bool, beside: bool
+) -> None:
+    """What it adds and waives is on the card, and on the ledger with the user's yes alone."""
+    tests = {"requirement": "it has tests", "priority": "P2", "check": "file_exists: test.txt"}
+    change = action(
+        "plan_tool.revise",
+        changes=[{"op": "drop", "step_id": "2"}],
+        requirements=[tests],
+        waives=["r2"],
+    )
+    then = (HELD, done("Simpler.", actions=[change])) if beside else (decision("Simpler.", change),)
+    script = notes_and_changelog(*then)
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes and a changelog")
+        await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
+        await answer(s, "run_steps")
+        if beside:
+            await s.server.reached("a")
+            await s.engine.send("tests, and no changelog", "now")
+        await s.until(lambda state: any(c.kind is CardKind.PLAN_CHANGE for c in state.cards))
+        (card,) = s.state.cards
+        assert card.change is not None
+        assert [claim.requirement for claim in card.change.requirements or ()] == ["it has tests"]
+        assert card.change.waives == {"r2": LOG}
+        before = ledger(s)
+        await answer(s, "accept" if yes else "reject")
+        await s.until(lambda state: not state.cards and not state.running)
+        new = objective(s).requirement("r3")
+        if yes:
+            assert new is not None
+            assert (new.requirement, new.priority, new.check.value) == (
+                "it has tests",
+                2,
+                "test.txt",
+            )
+            assert ledger(s)["r2"] == (LOG, WAIVED)
+        else:
+            assert (new, ledger(s)) == (None, before)
+        assert not s.server.of("requirements")
 
 
 async def test_a_step_that_the_user_takes_out_by_key_waives_what_it_was_for(
@@ -606,6 +674,36 @@ async def test_a_wish_that_is_said_beside_the_work_joins_the_ledger(
         assert list(ledger(s)) == ["r1", "r2"]
         (asked,) = s.server.of("requirements")
         assert f"- said: {said}" in asked.text
+
+
+@pytest.mark.parametrize("asks", [True, False], ids=["a question", "a wish"])
+async def test_an_answer_beside_the_work_that_says_what_its_message_is_costs_no_other_call(
+    tmp_path: Path, asks: bool
+) -> None:
+    said: dict[str, Any] = {"task_profile": "SIMPLE_QUESTION"} if asks else {}
+    said = said or {"requirements": [claim(LOG)]}
+    held = Reply(decision=done("The notes are there.").decision, hold="a")
+    script = story(
+        works(claim(NOTES)),
+        held,
+        done("I see.", **said),
+        satisfaction=(good("r1") if asks else good("r1", "r2"),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.engine.send("write the notes")
+        await s.server.reached("a")
+        await s.engine.send("how far are you?" if asks else "also add a changelog", "now")
+        wanted = ["r1"] if asks else ["r1", "r2"]
+        await s.until(
+            lambda state: (
+                any(m.kind == "assistant" and m.aside for m in state.messages)
+                and list(ledger(s)) == wanted
+            )
+        )
+        s.server.release("a")
+        assert (await s.ended()).outcome == "done"
+        assert list(ledger(s)) == wanted
+        assert not s.server.of("requirements")
 
 
 async def test_what_is_dropped_beside_the_work_is_waived(tmp_path: Path) -> None:

@@ -386,6 +386,14 @@ def _change(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[Questio
     said = difference_words(lines, words) or words("card.no_difference")
     yield QuestionRow(words("card.changes"), said)
     yield from _lines(lines, change.result, plan, words, every=False)
+    label = words("card.requirements")
+    for kind, texts in (
+        ("add", [claim.requirement for claim in change.requirements or ()]),
+        ("drop", [*change.waives.values()]),
+    ):
+        for text in texts:
+            yield QuestionRow(label, f"{SIGNS[kind]} {shown_line(text)}", tone=_TONES[kind])
+            label = ""
 
 
 def _report(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
