@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
-from duckflow_tui.prompting.questions import shown_by
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import StateError, Told, one_line
 from duckflow_tui.state.calls import OperationMessage
@@ -50,7 +49,7 @@ from duckflow_tui.work.propose import (
     tasks_words,
     was_told_of,
 )
-from duckflow_tui.work.report import is_independent
+from duckflow_tui.work.report import has_result, is_independent, make_report
 from duckflow_tui.work.run import (
     NOT_DONE,
     ListRun,
@@ -223,10 +222,11 @@ class PlanDesk:
         ends = wanted is WorkStatus.COMPLETED and not taken
         if ends and step.status is not WorkStatus.IN_PROGRESS:
             raise ToolFault(f"Step {step.name!r} is {step.status.value}; only what runs can end.")
-        if ends and not self._has_done_something(step):
+        report = await self._report_on(plan, step, note) if ends else None
+        if report is not None and report.status != "completed":
             raise ToolFault(
-                f"Nothing was done or said since step {step.name!r} began: it stays in progress. "
-                "Do it first, or say that it failed."
+                f"Step {step.name!r} stays in progress: {report.cause or report.summary} "
+                "Do what is missing, or say that it failed."
             )
         try:
             await self._parts.store.commit(
@@ -243,43 +243,51 @@ class PlanDesk:
             raise ToolFault(f"Not changed: {error}.", Outcome.INVALID) from error
         end_idle_plan(self._parts.store, plan.plan_id)
         text = f"Step {step.name!r} is {wanted.value} now."
-        if ends and plan.run is RunMode.STEP:
-            text = f"{text} {await self._asked_on(plan.plan_id, step, note)}".rstrip()
+        if report is not None:
+            await self._parts.add_report(report)
+            if plan.run is RunMode.STEP:
+                text = f"{text} {await self._ask_to_go_on(report)}".rstrip()
         return Output(text, wanted.value)
 
-    def _has_done_something(self, step: Step) -> bool:
-        """Whether an operation went well since the step began, or the user was told something
-        before the reply that calls it done.
+    async def _report_on(self, plan: Plan, step: Step, note: str) -> StepReport:
+        """The report on a step that the model worked on itself, of the calls and the words since
+        it began. Raises ToolFault where there are neither.
         """
-        specs, since = self._parts.router.registry.specs(), step.started_at or 0.0
-        messages = [m for m in self._parts.store.state.messages if m.at >= since]
+        store, since = self._parts.store, step.started_at or 0.0
+        messages = [m for m in store.state.messages if m.at >= since]
         calls = [m for m in messages if isinstance(m, OperationMessage) and not m.by_user]
-        replies = [m for m in messages if isinstance(m, AssistantMessage) and not m.aside]
-        ran = any(m.result.went_well for m in shown_by(calls, specs))
-        return ran or any(m.text.strip() for m in replies[:-1])
+        replies = [
+            m.text.strip() for m in messages if isinstance(m, AssistantMessage) and not m.aside
+        ]
+        # The reply that calls the step done is a claim, not what the step brought.
+        said = next(filter(None, reversed(replies[:-1])), "")
+        if not has_result(calls, said, self._parts.router.registry.specs()):
+            raise ToolFault(
+                f"Nothing was done or said since step {step.name!r} began: it stays in progress. "
+                "Do it first, or say that it failed."
+            )
+        return await make_report(
+            self._parts,
+            plan,
+            step,
+            tuple(calls),
+            said=said or note,
+            started=store.clock.monotonic() - max(store.clock.now() - since, 0.0),
+        )
 
-    async def _asked_on(self, plan_id: str, step: Step, note: str) -> str:
+    async def _ask_to_go_on(self, report: StepReport) -> str:
         """The user's word on going on, after a step that the model worked on itself in a plan that
         goes step by step; empty where nothing is left to begin.
         """
-        parts = self._parts
+        parts, plan_id = self._parts, report.plan_id
         if not ready_steps(self._plan(plan_id)):
             return ""
-        report = StepReport(
-            report_id=parts.ids("report"),
-            plan_id=plan_id,
-            step_id=step.step_id,
-            step_name=step.name,
-            status="completed",
-            summary=note.strip(),
-        )
-        await parts.add_report(report)
         card = parts.desk.card(
             CardKind.REPORT,
             (GO_ON, STOP, TELL),
             subject=report.report_id,
             plan_id=plan_id,
-            step_id=step.step_id,
+            step_id=report.step_id,
             report=report,
         )
         try:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 NO_OPERATION: Final = "No operation ran that shows it."
 
+NOTHING_WENT_WELL: Final = "None of its changes and commands went well."
+
 NOT_JUDGED: Final = "Whether it is done could not be judged."
 
 
@@ -42,13 +44,16 @@ async def make_report(
 ) -> StepReport:
     """The report on what ``log`` did of ``step``, and on what the model ``said`` at its end.
 
-    ``cause`` is why it was not done, ``told`` the same for the user. A step whose operations went
-    well is done, and the report is made of what is known: a call of its own words it only where the
-    user goes step by step, where it was not done, and where all that it brought are words, which
-    that call judges (S2-28). ``early``: ``said`` was said before the last calls ran.
+    ``cause`` is why it was not done, ``told`` the same for the user. A step is done by what its
+    operations brought; one that called none, by the words it brought, which a call judges (S2-28);
+    one whose changes and commands all failed or were refused is not, whatever is said of it. The
+    report is made of what is known: a call of its own words it only where the user goes step by
+    step and where the step was not done. ``early``: ``said`` was said before the last calls ran.
     """
     found, specs = counts(log), parts.router.registry.specs()
     shows = any(m.result.went_well for m in shown_by(log, specs))
+    if not cause and has_tried(log, specs) and not has_done_some(log, specs):
+        cause, told = NOTHING_WENT_WELL, Told(key="work.cause.nothing_went_well")
     words = None
     if cause or not shows or plan.run is RunMode.STEP:
         if cause or log or said.strip():
@@ -131,8 +136,27 @@ def counts(log: Sequence[OperationMessage]) -> dict[str, int]:
 
 def has_done_some(log: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> bool:
     """Whether a call did a part of the work: to have read something is none."""
-    reads = {spec.name for spec in specs if spec.effect is Effect.READ}
-    return any(m.result.went_well and m.operation not in reads for m in log)
+    return any(m.result.went_well for m in _works_of(log, specs))
+
+
+def has_result(log: Sequence[OperationMessage], said: str, specs: Sequence[OperationSpec]) -> bool:
+    """Whether there is something by which a step could be done: an operation that went well, or
+    words.
+    """
+    return bool(said.strip()) or any(m.result.went_well for m in shown_by(log, specs))
+
+
+def has_tried(log: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> bool:
+    """Whether a call was made that should have done a part of the work."""
+    return bool(_works_of(log, specs))
+
+
+def _works_of(
+    log: Sequence[OperationMessage], specs: Sequence[OperationSpec]
+) -> list[OperationMessage]:
+    """The calls of operations that change something or run a command."""
+    effects = {spec.name: spec.effect for spec in specs}
+    return [m for m in log if effects.get(m.operation) not in (Effect.READ, Effect.STATE)]
 
 
 def report_words(report: StepReport, last_reply: str = "") -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.plan_talk import PROPOSE, answer, plan_reply, report_reply, statuses
 from support.session import Session, action, decision, done, session
 
@@ -104,3 +105,36 @@ async def test_a_refusal_in_the_first_step_runs_nothing_of_the_second(tmp_path: 
             m.result.outcome for m in running.results() if m.operation != "plan_tool.propose"
         ]
         assert outcomes == [Outcome.REJECTED, Outcome.SKIPPED, Outcome.SKIPPED]
+
+
+@pytest.mark.parametrize("way", ["adaptive", "by itself"])
+async def test_a_step_whose_only_change_was_refused_is_not_done_by_words(
+    way: str, tmp_path: Path
+) -> None:
+    """Neither where the plan runs it nor where the model works on it in the conversation."""
+    refused = decision("I write it.", write("a"))
+    claims = done("The first note is there.")
+    begin = action("plan_tool.update_step", step_id="1", status="in_progress")
+    main = (
+        PROPOSE,
+        decision("I do it myself.", begin, write("a")),
+        decision("It is written.", next_step="continue"),
+        decision("So it is done.", ends(1)),
+        done("It was refused."),
+    )
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("It was refused.")) if way == "adaptive" else main,
+            "plan": (plan_reply("first", "second"),),
+            "task": (refused, claims),
+            "report": (report_reply(),) * 2,
+        }
+    )
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("two notes please")
+        await answer(running, "run_all" if way == "adaptive" else "run_steps")
+        await running.answer(GateChoice.REJECT, reason="no")
+        if way == "adaptive":
+            await answer(running, "stop")
+        await running.ended()
+        assert running.state.plans[0].steps[0].status is not DONE
