@@ -371,6 +371,14 @@ class PlanDesk:
         plan = self._ready_plan(asks=self._wanted is not None)
         return plan is not None and (plan.run is RunMode.ALL or self._wanted is not None)
 
+    @property
+    def waiting_step(self) -> Step | None:
+        """The next step of the approved plan where it goes step by step and none is in progress."""
+        plan = self._ready_plan()
+        if plan is None or any(s.status is WorkStatus.IN_PROGRESS for s in plan.steps):
+            return None
+        return ready_steps(plan)[0]
+
     async def pause(self) -> Output:
         """Halt the work at its next safe point."""
         control = self._control()

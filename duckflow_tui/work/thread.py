@@ -111,8 +111,8 @@ class Thread(ABC):
         """Those of a decision's actions that this thread carries out."""
         return actions
 
-    def reason_to_skip(self) -> str:
-        """Why no further action of the decision is carried out; empty where they are."""
+    def reason_to_skip(self, action: Action) -> str:
+        """Why an action of the decision is not carried out; empty where it is."""
         return ""
 
     @abstractmethod
@@ -183,7 +183,8 @@ class Thread(ABC):
                 await self.control.safe_point()
                 if self.control.redirected is not None:
                     skip = "the user redirected the work before this call began"
-            reason = skip or (ONE_ACTION if one and (begun or self.ran) else self.reason_to_skip())
+            reason = skip or (ONE_ACTION if one and (begun or self.ran) else "")
+            reason = reason or self.reason_to_skip(action)
             if reason:
                 await self.skip(action, reason)
                 continue

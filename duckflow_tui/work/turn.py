@@ -11,7 +11,7 @@ from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.state.base import brief, canonical_json, digest, one_line
 from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
-from duckflow_tui.state.decision import NextStep, Question, TurnDecision
+from duckflow_tui.state.decision import Action, NextStep, Question, TurnDecision
 from duckflow_tui.state.gates import Card, CardKind, CardMessage
 from duckflow_tui.state.goal import ENDED_WELL, RequirementState, Review
 from duckflow_tui.state.memory import OwnField, WorkingMemory, WorkingMemoryChanged, updated
@@ -36,6 +36,12 @@ from duckflow_tui.work.steering import TurnControl
 from duckflow_tui.work.thread import Thread
 
 #: Why an action behind a call that lets the approved plan begin is left out.
+#: A change while a step waits to begin: asked about once, so that it is not made twice.
+BESIDE_PLAN: Final = (
+    "step {step!r} ({step_id}) of the approved plan is ready. If the call belongs to it, begin the "
+    "step with task_loop.run, or with plan_tool.update_step to work on it here; if the user wants "
+    "it beside the plan, make the call again"
+)
 PLAN_RUNS: Final = "the steps of the approved plan begin now; what belongs to them is done there"
 
 _FRESH: Final = ("new", "guessed_new")  # requests of their own
@@ -75,6 +81,7 @@ class Turn(Thread):
         self._request = RequestInHand(parts, message)
         self._reviewer = Reviewer(parts, self._paced)
         self._answer_wanted = False  # a done without a word was sent back once
+        self._asked_of_steps: set[str] = set()  # ids: whether a change belongs to them
         self._ending = TurnEnding(parts, self.turn_id, resumed)
         self._consultation = Consultation(parts, self._paced, self._ending.log)
 
@@ -184,8 +191,16 @@ class Turn(Thread):
         await self._reviewer.record_requirements(decision)
         self.pattern = decision.prompt_pattern
 
-    def reason_to_skip(self) -> str:
-        return PLAN_RUNS if self._desk.is_due else ""
+    def reason_to_skip(self, action: Action) -> str:
+        if self._desk.is_due:
+            return PLAN_RUNS
+        step = self._desk.waiting_step
+        if step is None or not self.parts.router.registry.changes(action.operation):
+            return ""
+        if step.step_id in self._asked_of_steps:
+            return ""
+        self._asked_of_steps.add(step.step_id)
+        return BESIDE_PLAN.format(step=step.name, step_id=step.step_id)
 
     async def refuse(self, decision: TurnDecision) -> bool:
         if decision.next_step is not NextStep.CONTINUE:
