@@ -56,8 +56,8 @@ from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from duckflow_tui.demo.stage import Stage
     from duckflow_tui.engine import Engine
+    from duckflow_tui.scripted.stage import Stage
     from duckflow_tui.session.catalog import Catalog
     from duckflow_tui.tools.commands import SandboxChoice
 
@@ -361,7 +361,7 @@ async def open_session(
     async with AsyncExitStack() as stack:
         stories: dict[str, str] = {}
         if choice.demo:
-            from duckflow_tui.demo.stage import open_stage
+            from duckflow_tui.scripted.stage import open_stage
 
             stage = await stack.enter_async_context(
                 open_stage(choice.language, fast=choice.headless)
@@ -406,7 +406,7 @@ async def open_session(
 def _import_rooms(choice: SessionChoice) -> None:
     """What a session is made with, imported when there is one: in a thread, which takes a while."""
     if choice.demo:
-        import_module("duckflow_tui.demo.stage")
+        import_module("duckflow_tui.scripted.stage")
     if choice.demo or choice.settings.mcp.servers:
         import_module("duckflow_tui.tools.mcp.servers")
     import_module("duckflow_tui.assembly")
@@ -587,7 +587,7 @@ class Sessions:
 
 
 def _on_stage(choice: SessionChoice, stage: Stage) -> SessionChoice:
-    from duckflow_tui.demo.servers import SERVERS
+    from duckflow_tui.scripted.servers import SERVERS
 
     servers = {
         server.name: McpServerConfig(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from duckflow_tui.state.conversation import NoticeMessage
 
 if TYPE_CHECKING:
-    from duckflow_tui.demo.stage import Stage
+    from duckflow_tui.scripted.stage import Stage
     from duckflow_tui.session.faults import SessionFault
     from duckflow_tui.session.recording import Recording
     from duckflow_tui.state.store import Store

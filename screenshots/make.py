@@ -28,10 +28,10 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from duckflow_tui.compose import Flags, Sessions, choose
-from duckflow_tui.demo.endpoint import Request
-from duckflow_tui.demo.replies import Reply
-from duckflow_tui.demo.story import Story, plan_request, savings_request, tax_request
 from duckflow_tui.places import Places
+from duckflow_tui.scripted.endpoint import Request
+from duckflow_tui.scripted.replies import Reply
+from duckflow_tui.scripted.story import Story, plan_request, savings_request, tax_request
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.gates import CardKind
@@ -217,7 +217,7 @@ async def welcome(language: str) -> None:
 
 async def streaming(language: str) -> None:
     """The reply while it is being written."""
-    with patch("duckflow_tui.demo.stage.Story", HeldStory):
+    with patch("duckflow_tui.scripted.stage.Story", HeldStory):
         async with camera(language) as shot:
             await shot.ask()
             await shot.until(
@@ -258,7 +258,7 @@ async def refused(language: str) -> None:
 
 async def plan(language: str) -> None:
     """A plan, its step with the red test, a question and a wish while it runs, and its end."""
-    with patch("duckflow_tui.demo.stage.Story", QuickStory):
+    with patch("duckflow_tui.scripted.stage.Story", QuickStory):
         async with camera(language) as shot:
             await shot.say(plan_request(language))
             await shot.card(CardKind.PLAN)
@@ -284,7 +284,7 @@ async def plan(language: str) -> None:
 
 async def report(language: str) -> None:
     """Step by step: what came of a step, and how to go on."""
-    with patch("duckflow_tui.demo.stage.Story", QuickStory):
+    with patch("duckflow_tui.scripted.stage.Story", QuickStory):
         async with camera(language) as shot:
             await shot.say(plan_request(language))
             await shot.card(CardKind.PLAN)
@@ -296,7 +296,7 @@ async def report(language: str) -> None:
 
 async def missed(language: str) -> None:
     """A part of the request is missing, a further attempt brings it, and what proves it."""
-    with patch("duckflow_tui.demo.stage.Story", QuickStory):
+    with patch("duckflow_tui.scripted.stage.Story", QuickStory):
         async with camera(language) as shot:
             await shot.say(savings_request(language))
             await shot.approved(2)
@@ -312,7 +312,7 @@ async def missed(language: str) -> None:
 
 async def consultation(language: str) -> None:
     """The work is stuck, and the user is asked how it should go on."""
-    with patch("duckflow_tui.demo.stage.Story", QuickStory):
+    with patch("duckflow_tui.scripted.stage.Story", QuickStory):
         async with camera(language) as shot:
             await shot.say(tax_request(language))
             await shot.card(CardKind.CONSULTATION)

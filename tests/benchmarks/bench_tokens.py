@@ -12,11 +12,11 @@ from benchmarks.rows import Row
 from benchmarks.sent import body_tokens
 
 from duckflow_tui.compose import Flags, choose, open_session
-from duckflow_tui.demo.endpoint import Reply, Request, ScriptedEndpoint
-from duckflow_tui.demo.replies import Script
-from duckflow_tui.demo.writing import decision, ends
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
+from duckflow_tui.scripted.endpoint import Reply, Request, ScriptedEndpoint
+from duckflow_tui.scripted.replies import Script
+from duckflow_tui.scripted.writing import decision, ends
 
 MODEL: Final = "scripted"
 ASKED: Final = "Hi."

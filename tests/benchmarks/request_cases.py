@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from duckflow_tui.demo.endpoint import Author, Request
-from duckflow_tui.demo.replies import Reply
-from duckflow_tui.demo.stage import suite_command
-from duckflow_tui.demo.story import (
+from duckflow_tui.scripted.endpoint import Author, Request
+from duckflow_tui.scripted.replies import Reply
+from duckflow_tui.scripted.stage import suite_command
+from duckflow_tui.scripted.story import (
     Story,
     plan_request,
     request_text,
     savings_request,
     tax_request,
 )
-from duckflow_tui.demo.writing import action, decision, ends, goes_on
+from duckflow_tui.scripted.writing import action, decision, ends, goes_on
 
 Files = dict[str, str]  # path → digest of its content
 

@@ -14,7 +14,7 @@ from typing import Any
 from support.plan_talk import PROPOSE, answer, plan_reply, report_reply
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Script
+from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.gates import GateChoice
 
 AGENTS = Path(__file__).parents[2] / "AGENTS.md"

@@ -15,8 +15,8 @@ from benchmarks import bench_requests
 from benchmarks.request_cases import CASES, author
 from benchmarks.run import main
 
-from duckflow_tui.demo.endpoint import ScriptedEndpoint
-from duckflow_tui.demo.replies import Script
+from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.scripted.replies import Script
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 DEADLINE_S = 120.0

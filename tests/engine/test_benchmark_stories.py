@@ -10,7 +10,7 @@ from benchmarks import bench_stories
 from benchmarks.sent import body_tokens
 from benchmarks.story_cases import STORIES
 
-from duckflow_tui.demo.endpoint import Request
+from duckflow_tui.scripted.endpoint import Request
 
 LONGEST_NOTE = 350  # tokens of what stands at the end of a request of an ordinary turn
 

@@ -21,8 +21,6 @@ import httpx2
 import pytest
 from support.endpoint import action, decision
 
-from duckflow_tui.demo.endpoint import ScriptedEndpoint
-from duckflow_tui.demo.replies import RefusedPart, Reply, Script
 from duckflow_tui.llm.connections import Connections, KeyStore, ModelConnection, ModelLine
 from duckflow_tui.llm.discovery import (
     keys_here,
@@ -39,6 +37,8 @@ from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.llm.probe import probe
 from duckflow_tui.llm.transport import GuardedTransport
 from duckflow_tui.places import Places
+from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.scripted.replies import RefusedPart, Reply, Script
 from duckflow_tui.settings import CHOSEN, load
 from duckflow_tui.words.catalogue import Catalogue
 

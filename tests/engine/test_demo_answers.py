@@ -11,9 +11,9 @@ import pytest
 from support.prepared import UNTOUCHED
 
 from duckflow_tui.compose import Flags, choose, open_session
-from duckflow_tui.demo.answers import kind_of, words
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
+from duckflow_tui.scripted.answers import kind_of, words
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome

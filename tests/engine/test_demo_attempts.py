@@ -13,9 +13,9 @@ from support.demo_play import CODE, Play, play
 from support.prepared import UNTOUCHED
 
 from duckflow_tui.compose import Flags, choose, open_session
-from duckflow_tui.demo.story import plan_request, savings_request
 from duckflow_tui.headless import HeadlessOptions, run
 from duckflow_tui.places import Places
+from duckflow_tui.scripted.story import plan_request, savings_request
 from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.goal import AttemptMessage, RequirementState, Review, ReviewMessage
 from duckflow_tui.words.catalogue import Catalogue

@@ -12,9 +12,9 @@ from support.demo_play import Play, play
 from support.prepared import UNTOUCHED
 
 from duckflow_tui.compose import Flags, choose, open_session
-from duckflow_tui.demo.story import request_text, tax_request
 from duckflow_tui.headless import HeadlessOptions, run
 from duckflow_tui.places import Places
+from duckflow_tui.scripted.story import request_text, tax_request
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import Card, CardKind, GateChoice
 from duckflow_tui.state.pace import Pattern

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply, ScriptedCall
+from duckflow_tui.scripted.replies import Reply, ScriptedCall
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.phase import Phase

@@ -15,7 +15,7 @@ from support.reviews import claim, judged, lacks, next_plan, story, works
 from support.serving import served
 from support.session import action, decision, done, script
 
-from duckflow_tui.demo.replies import Fault, Reply
+from duckflow_tui.scripted.replies import Fault, Reply
 
 
 def run(tmp_path: Path, base_url: str, *more: str) -> subprocess.CompletedProcess[str]:

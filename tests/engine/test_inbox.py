@@ -12,7 +12,7 @@ from pathlib import Path
 from support.plan_talk import PROPOSE, answer, plan_reply
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Script
+from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.gates import GateChoice

@@ -15,8 +15,8 @@ from support.reviews import claim, lacks
 from support.session import action, decision, done, session
 from support.whole import WHOLE, rounds
 
-from duckflow_tui.demo.endpoint import Request
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.endpoint import Request
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.goal import ReviewMessage
 
 Style = Callable[[float, str], str]

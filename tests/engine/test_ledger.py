@@ -12,7 +12,7 @@ from support.plan_talk import answer, plan_reply
 from support.reviews import believes, claim, found, judged, lacks, next_plan, story, works, write
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import CardKind, GateChoice, Remark
 from duckflow_tui.state.goal import (

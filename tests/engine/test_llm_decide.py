@@ -12,14 +12,14 @@ import pytest
 from support.endpoint import Bench, action, bench, decision, prompt
 from support.pinned import CountingIds
 
-from duckflow_tui.demo.endpoint import ScriptedEndpoint
-from duckflow_tui.demo.replies import Fault, RefusedPart, Reply, Script, ScriptedCall, Usage
 from duckflow_tui.llm.codec import WireRequest
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import Exchange, Learned, ReplyObserver, Target
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.prompting.replies import DigestReply, MissingReply
+from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.scripted.replies import Fault, RefusedPart, Reply, Script, ScriptedCall, Usage
 from duckflow_tui.state.base import SystemClock
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.decision import NextStep, PromptPattern

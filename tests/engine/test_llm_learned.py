@@ -11,11 +11,11 @@ import pytest
 from support.endpoint import Bench, bench, decision
 from support.session import done, nothing_but, script, session
 
-from duckflow_tui.demo.endpoint import Request, ScriptedEndpoint
-from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import LEARNED_FOR, LearnedModels, Target
+from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
+from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.words.catalogue import Catalogue
 
 ANSWER = Reply(decision=decision(next_step="done", reply="Hello."))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from support.endpoint import bench, decision, prompt
 
-from duckflow_tui.demo.replies import Reply, Script, When
 from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.scripted.replies import Reply, Script, When
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import Action, TurnDecision

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply, Script, ScriptedCall
+from duckflow_tui.scripted.replies import Reply, Script, ScriptedCall
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.gates import GateChoice

@@ -10,7 +10,7 @@ import pytest
 from support.endpoint import bench, prompt
 from support.session import Session, done, script, session
 
-from duckflow_tui.demo.replies import Fault, Reply, Script
+from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.state.conversation import AssistantMessage, Thought, UserMessage
 
 READ = {"reasoning": "to see it", "path": "a.py"}

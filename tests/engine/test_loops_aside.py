@@ -7,8 +7,8 @@ from pathlib import Path
 from support.plan_talk import PROPOSE, answer, plan_reply
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.endpoint import Request
-from duckflow_tui.demo.replies import Reply, Script, When
+from duckflow_tui.scripted.endpoint import Request
+from duckflow_tui.scripted.replies import Reply, Script, When
 from duckflow_tui.state.conversation import BESIDE_THE_WORK, AssistantMessage, UserMessage
 from duckflow_tui.state.gates import CardKind, GateChoice
 

@@ -9,7 +9,7 @@ from support.pace_talk import changes
 from support.reviews import WORDS, claim, found, judged, story, works, write
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.replies import Reply
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.goal import RequirementState, TaskObjective
 
 HELD = Reply(decision=done("Too late.").decision, hold="a")

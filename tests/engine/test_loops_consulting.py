@@ -20,7 +20,7 @@ from support.plan_talk import answer
 from support.reviews import WORDS, judged, lacks, next_plan, story, write
 from support.session import Session, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.goal import ObjectiveChanged, RequirementItem
 from duckflow_tui.state.memory import WorkingMemoryChanged

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import pytest
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.demo.endpoint import Request
-from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.llm.exchange import estimated_tokens
+from duckflow_tui.scripted.endpoint import Request
+from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.decision import Check
 from duckflow_tui.state.memory import Compaction, CompactionMessage

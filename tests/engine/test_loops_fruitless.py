@@ -23,7 +23,7 @@ from support.pace_talk import (
 from support.plan_talk import PROPOSE, answer, plan_reply
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.pace import LimitExtended, Pattern
 
 NO = {"ok": False, "reason": "this leads away from the goal"}

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import pytest
 from support.session import Session, action, decision, done, judged_good, session
 
-from duckflow_tui.demo.replies import Reply, Script, When
 from duckflow_tui.places import Places
+from duckflow_tui.scripted.replies import Reply, Script, When
 from duckflow_tui.settings import load
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationFinished, OperationRequested

@@ -25,7 +25,7 @@ from support.plan_talk import answer
 from support.reviews import WORDS, claim, judged, lacks, next_plan, story, works
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.gates import CONSULTATION_OPTIONS, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.pace import (

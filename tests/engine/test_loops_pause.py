@@ -9,8 +9,8 @@ import pytest
 from support.plan_talk import PROPOSE, answer, plan_reply, statuses, tasks_reply, write
 from support.session import GOOD, Session, action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.llm.codec import STOPPED
+from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.turn import LoopStarted

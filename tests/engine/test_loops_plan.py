@@ -21,7 +21,7 @@ from support.plan_talk import (
 )
 from support.session import DEADLINE, action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Fault, Reply, Script, When
+from duckflow_tui.scripted.replies import Fault, Reply, Script, When
 from duckflow_tui.state.base import StateError, Told
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage

@@ -17,7 +17,7 @@ from support.plan_talk import (
 )
 from support.session import Session, action, decision, done, judged_good, session
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.gates import Card, CardKind
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import PlanStatus, WorkStatus

@@ -9,8 +9,8 @@ import pytest
 from support.plan_talk import PROPOSE, answer, card, plan_reply, report_reply, statuses
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.endpoint import Request
-from duckflow_tui.demo.replies import Reply, Script, When
+from duckflow_tui.scripted.endpoint import Request
+from duckflow_tui.scripted.replies import Reply, Script, When
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import CardAnswer, CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome

@@ -17,7 +17,7 @@ from support.plan_talk import (
 from support.reviews import judged
 from support.session import Session, action, decision, done, judged_good, session
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import CardKind

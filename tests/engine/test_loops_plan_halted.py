@@ -11,7 +11,7 @@ from support.plan_talk import PROPOSE, answer, plan_reply, statuses, tasks_reply
 from support.plan_talk import write as task_of
 from support.session import DEADLINE, Session, action, decision, done, judged_good, session
 
-from duckflow_tui.demo.replies import Reply, Script, When
+from duckflow_tui.scripted.replies import Reply, Script, When
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.plan import PlanStatus, WorkStatus

@@ -9,7 +9,7 @@ import pytest
 from support.plan_talk import PROPOSE, answer, plan_reply, report_reply, statuses
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.decision import NextStep
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome

@@ -17,7 +17,7 @@ from support.plan_talk import (
 )
 from support.session import action, decision, done, session
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.pace import VitalsChanged
 from duckflow_tui.state.plan import PlanStatus, WorkStatus

@@ -18,7 +18,7 @@ from support.plan_talk import (
 )
 from support.session import DEADLINE, action, decision, done, session
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.plan import WorkStatus
 

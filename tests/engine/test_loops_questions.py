@@ -12,7 +12,7 @@ from support.pace_talk import LONG, files
 from support.plan_talk import PROPOSE, answer, card, plan_reply
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Fault, Reply, Script
+from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome

@@ -25,9 +25,9 @@ from support.reviews import (
 )
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.endpoint import Request
-from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.scripted.endpoint import Request
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.decision import Check

@@ -17,7 +17,7 @@ from support.plan_talk import PROPOSE, answer, plan_reply, statuses
 from support.reviews import WORDS, judged, lacks, next_plan, story, works
 from support.session import Session, action, decision, done, session
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.gates import CardKind, CardOpened
 from duckflow_tui.state.pace import (

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from support.session import action, decision, done, session
 
-from duckflow_tui.demo.replies import Fault, Reply, Script, When
 from duckflow_tui.headless import TaskSpawn
+from duckflow_tui.scripted.replies import Fault, Reply, Script, When
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Job, StateError, SystemClock
 from duckflow_tui.state.gates import GateChoice

@@ -8,7 +8,7 @@ import pytest
 from support.plan_talk import PROPOSE, answer, plan_reply, report_reply
 from support.session import action, decision, done, session
 
-from duckflow_tui.demo.replies import Script
+from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.goal import RequirementTicked
 
 ASKED = [{"requirement": "a.txt is there", "priority": 1, "check": "file_exists: a.txt"}]

@@ -11,7 +11,7 @@ import pytest
 from support.reviews import judged, story
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Fault, RefusedPart, Reply, Script
+from duckflow_tui.scripted.replies import Fault, RefusedPart, Reply, Script
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.audit import decisions
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage

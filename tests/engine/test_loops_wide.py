@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Script
+from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationFinished, OperationStarted
 from duckflow_tui.state.gates import GateAnswered, GateChoice, GateOpened

@@ -18,7 +18,7 @@ import pytest
 from support.mcp_servers import served
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Effect, Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.endpoint import ScriptedEndpoint
-from duckflow_tui.demo.replies import Fault, Reply
 from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.endpoints import Endpoint, ModelRef, ModelsInUse, Roles
 from duckflow_tui.llm.known_models import KnownModels
+from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.scripted.replies import Fault, Reply
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.session import ModelsChosen

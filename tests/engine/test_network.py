@@ -17,12 +17,12 @@ from engine.test_tools_mcp_http import http_server
 from support.endpoint import bench
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.endpoint import ScriptedEndpoint
-from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.llm.contacts import Contacts, outside
 from duckflow_tui.llm.discovery import models_of, servers_here
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.llm.transport import open_http
+from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.session.export import export_lines, exported_name
 from duckflow_tui.session.network import beyond_words
 from duckflow_tui.state.gates import GateChoice

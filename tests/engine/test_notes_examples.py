@@ -7,7 +7,7 @@ from pathlib import Path
 from support.plan_talk import PROPOSE, answer, plan_reply, report_reply, tasks_reply, write
 from support.session import action, decision, done, session
 
-from duckflow_tui.demo.replies import Script
+from duckflow_tui.scripted.replies import Script
 
 STEPS = ("look around", "write the module", "write the tests", "run the tests", "tell the user")
 

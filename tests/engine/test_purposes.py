@@ -9,7 +9,7 @@ from support.plan_talk import plan_reply, report_reply, tasks_reply, write
 from support.reviews import claim, diagnosis, judged, lacks, next_plan
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.gates import TRUST, CardAnswer, CardKind, GateChoice
 
 END = "and end each line with a full stop"

@@ -10,7 +10,7 @@ from support.plan_talk import PROPOSE, answer, card, plan_reply, statuses
 from support.reviews import judged, thrice, works
 from support.session import Session, decision, done, script, session
 
-from duckflow_tui.demo.replies import Script
+from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.gates import Card, CardAnswered, CardKind, CardOpened
 from duckflow_tui.state.goal import AttemptMessage
 from duckflow_tui.state.pace import Pattern

@@ -17,7 +17,7 @@ from support.plan_talk import (
 )
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Script
+from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.gates import CardKind, GateChoice, Remark
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import WorkStatus

@@ -12,7 +12,7 @@ import pytest
 from support.plan_talk import PROPOSE, answer, plan_reply
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.recording import Recording, record

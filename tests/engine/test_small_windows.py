@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply, Usage
 from duckflow_tui.llm.exchange import estimated_tokens
+from duckflow_tui.scripted.replies import Reply, Usage
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.usage import LlmCallFinished, PromptMeasured
 from duckflow_tui.words.catalogue import Catalogue

@@ -13,7 +13,7 @@ from support.plan_talk import PROPOSE, answer, plan_reply
 from support.reviews import claim, judged, lacks, next_plan
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply, Script, ScriptedCall
+from duckflow_tui.scripted.replies import Reply, Script, ScriptedCall
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import reason_words

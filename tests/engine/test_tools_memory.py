@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Script
+from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Effect, Outcome
 from duckflow_tui.tools.memory import MemoryFault

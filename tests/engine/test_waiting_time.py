@@ -8,7 +8,7 @@ import pytest
 from support.plan_talk import PROPOSE, answer, card, plan_reply, report_reply
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Script
+from duckflow_tui.scripted.replies import Script
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.base import SystemClock
 from duckflow_tui.state.gates import GateChoice

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Reply
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.base import Told
 from duckflow_tui.state.calls import OperationMessage

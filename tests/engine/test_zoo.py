@@ -10,7 +10,7 @@ from support.zoo import Provider, Spoken
 from support.zoo_hosted import Azure, DeepSeek, Gemini, Groq, Kimi, Mistral, OpenAi, OpenRouter
 from support.zoo_local import LlamaCpp, LmStudio, Ollama, Vllm
 
-from duckflow_tui.demo.replies import Script
+from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.usage import LlmCallFinished
 

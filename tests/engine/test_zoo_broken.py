@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.demo.replies import Fault, Reply
+from duckflow_tui.scripted.replies import Fault, Reply
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.words.catalogue import Catalogue

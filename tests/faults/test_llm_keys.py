@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support.endpoint import Bench, bench
 
-from duckflow_tui.demo.endpoint import ScriptedEndpoint
-from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.scripted.replies import Fault, Reply, Script
 
 KEY = "sk-test-0123456789abcdef"
 GOOD = Reply(text="Hello.")

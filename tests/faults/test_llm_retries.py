@@ -12,11 +12,11 @@ import pytest
 from support.endpoint import Bench, Heard, action, bench, decision, prompt
 from support.pinned import CountingIds, ManualClock
 
-from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import Patience
 from duckflow_tui.llm.service import LLMService
+from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.words.catalogue import Catalogue
 
 GOOD = Reply(text="Hello.")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from support.endpoint import Bench, bench
 
-from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.llm.errors import DETAIL, LlmError
 from duckflow_tui.llm.exchange import MAX_TEXT
+from duckflow_tui.scripted.replies import Fault, Reply, Script
 
 GOOD = Reply(text="Hello.")
 
@@ -104,7 +104,7 @@ async def test_what_is_no_answer_is_a_clean_error(fault: Fault, code: str, words
 
 SERVER = """
 import asyncio, json, sys
-from duckflow_tui.demo.endpoint import Fault, Reply, Script, ScriptedEndpoint
+from duckflow_tui.scripted.endpoint import Fault, Reply, Script, ScriptedEndpoint
 
 async def main():
     fault = Fault.model_validate_json(sys.argv[1])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from support.endpoint import Bench, bench, decision
 
-from duckflow_tui.demo.replies import Fault, Reply, Script
 from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.words.catalogue import Catalogue
 
 GOOD = Reply(decision=decision(next_step="done", reply="Hello."))

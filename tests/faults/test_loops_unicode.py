@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 from support.session import JUDGEMENT, Session, action, done, script, session
 
-from duckflow_tui.demo.replies import Reply, ScriptedCall
+from duckflow_tui.scripted.replies import Reply, ScriptedCall
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.conversation import AssistantMessage
 

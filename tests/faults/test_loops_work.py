@@ -10,8 +10,8 @@ import pytest
 from support.pace_talk import LONG, files, reads
 from support.session import REPORTED, Session, action, decision, done, session
 
-from duckflow_tui.demo.replies import Reply, Script, When
 from duckflow_tui.headless import TaskSpawn
+from duckflow_tui.scripted.replies import Reply, Script, When
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import StateError, SystemClock, Told
 from duckflow_tui.state.gates import Card, CardAnswer, CardKind, GateChoice

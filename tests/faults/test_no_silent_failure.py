@@ -18,11 +18,11 @@ from support.session import action, decision, done, script, session
 from support.whole import some_of
 
 import duckflow_tui.llm.client as client_module
-from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.transport import GuardedTransport
 from duckflow_tui.prompting.compiler import PromptCompiler
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.session.journal import JournalDisk
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.phase import Status

@@ -12,9 +12,9 @@ from support.zoo import KEY, Provider, Spoken, events, refusal
 from support.zoo_hosted import Azure, DeepSeek, Gemini, Groq, Kimi, Mistral, OpenAi, OpenRouter
 from support.zoo_local import LlamaCpp, LmStudio, Ollama, Vllm
 
-from duckflow_tui.demo.endpoint import ScriptedEndpoint
-from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.words.catalogue import Catalogue
 
 KINDS: tuple[type[Provider], ...] = (

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from support.endpoint import Bench, bench
 
-from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.base import JsonObject
 
 READ = "file_ops__read_file"

@@ -18,8 +18,8 @@ from support.prepared import run_program
 from support.pty import Terminal
 from support.serving import served
 
-from duckflow_tui.demo.replies import Script
 from duckflow_tui.safety.workspace import Workspace
+from duckflow_tui.scripted.replies import Script
 from duckflow_tui.tools.commands import SandboxChoice
 from duckflow_tui.tools.sandbox import Sandbox
 

@@ -15,7 +15,7 @@ from support.pty import Terminal
 from support.serving import served
 from support.session import done, script
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply, Script
 
 KEY = "duck-1234567890-abcdefgh"
 

@@ -13,7 +13,7 @@ from support.serving import served
 from support.session import action, decision, done, script
 from support.shell import no_full_sandbox
 
-from duckflow_tui.demo.replies import Reply
+from duckflow_tui.scripted.replies import Reply
 
 GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after the user went to it
 READ = 1.2  # seconds; and for 1 s where it took the place of another one

@@ -12,7 +12,7 @@ from support.pty import Terminal
 from support.serving import served
 from support.session import action, decision, done
 
-from duckflow_tui.demo.replies import Reply, Script, When
+from duckflow_tui.scripted.replies import Reply, Script, When
 
 GATE_DEAF = 0.4  # seconds; a gate or a card ignores keys for 0.3 s after it got the focus
 OWN = os.getpid()  # several runs on one machine look at the same processes

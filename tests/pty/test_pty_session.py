@@ -14,7 +14,7 @@ from support.pty import Terminal, process_state
 from support.serving import served
 from support.session import action, decision, done, script
 
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.replies import Reply, Script
 
 GATE_DEAF = 0.4  # seconds; a gate ignores keys for 0.3 s after it got the focus
 GATE_DEAF_UNASKED = 1.1  # seconds; for 1.0 s where the focus came to it by itself

@@ -9,11 +9,11 @@ from typing import Any
 
 from support.pinned import CountingIds, ManualClock
 
-from duckflow_tui.demo.endpoint import ScriptedEndpoint
-from duckflow_tui.demo.replies import Script
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.exchange import Patience, ReplyObserver
 from duckflow_tui.llm.service import DecisionReply, LLMService
+from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.operations import Effect, OperationSpec

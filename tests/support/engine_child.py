@@ -24,12 +24,12 @@ from support.prepared import UNTOUCHED, end_threads
 from support.session import GOOD, action, decision, done
 
 from duckflow_tui.compose import Flags, choose, open_session
-from duckflow_tui.demo.endpoint import Request, ScriptedEndpoint
-from duckflow_tui.demo.replies import Reply, Script
 from duckflow_tui.ending import Ending
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
+from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.session.folders import SessionPlace, places
 from duckflow_tui.session.recording import Recording
 from duckflow_tui.state.agent import AgentState

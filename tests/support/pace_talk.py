@@ -8,7 +8,7 @@ from typing import Any
 from support.plan_talk import card
 from support.session import Session, action, decision
 
-from duckflow_tui.demo.replies import Reply
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.gates import Card, CardKind, CardOpened
 from duckflow_tui.state.pace import Pattern, Situation, Vital, VitalsChanged
 

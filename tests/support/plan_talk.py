@@ -6,7 +6,7 @@ from typing import Any
 
 from support.session import Session, action, decision
 
-from duckflow_tui.demo.replies import Reply
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import Card, CardAnswer, Remark
 from duckflow_tui.state.plan import WorkStatus

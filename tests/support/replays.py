@@ -20,8 +20,8 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 
 from duckflow_tui.compose import Flags, Sessions, choose
-from duckflow_tui.demo.stage import open_stage
 from duckflow_tui.places import Places
+from duckflow_tui.scripted.stage import open_stage
 from duckflow_tui.session.folders import places
 from duckflow_tui.session.reader import RecordedEvent
 from duckflow_tui.session.replay import Tape, load_tape

@@ -8,8 +8,8 @@ from typing import Any
 
 from support.session import action, decision, done
 
-from duckflow_tui.demo.endpoint import Request
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.endpoint import Request
+from duckflow_tui.scripted.replies import Reply, Script
 
 CHECK = "grep -q done notes.txt"  # a command that says whether the work is there
 

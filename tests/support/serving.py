@@ -8,8 +8,8 @@ from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from duckflow_tui.demo.endpoint import ScriptedEndpoint
-from duckflow_tui.demo.replies import Script
+from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.scripted.replies import Script
 
 T = TypeVar("T")
 DEADLINE = 30.0  # seconds until a wait has failed

@@ -168,6 +168,6 @@ def _headless_demo(
 
 
 def _original(path: Path) -> bytes:
-    from duckflow_tui.demo import stage
+    from duckflow_tui.scripted import stage
 
     return (Path(stage.__file__).with_name("workspace") / "little-shop" / path).read_bytes()

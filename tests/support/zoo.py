@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from duckflow_tui.demo.endpoint import Request
-from duckflow_tui.demo.replies import Fault, Reply
+from duckflow_tui.scripted.endpoint import Request
+from duckflow_tui.scripted.replies import Fault, Reply
 from duckflow_tui.state.base import JsonObject, canonical_json
 
 KEY = "zoo-key-0123456789abcdef"

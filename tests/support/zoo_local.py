@@ -7,7 +7,7 @@ from typing import Any
 
 from support.zoo import Provider, Spoken, asked_for, calls_of, messages_of, refusal
 
-from duckflow_tui.demo.replies import Reply
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.base import JsonObject
 
 

@@ -13,9 +13,9 @@ from support.prepared import UNTOUCHED
 from support.seat import Seat
 
 from duckflow_tui.compose import Flags, Sessions, choose
-from duckflow_tui.demo.stage import Stage, open_stage
-from duckflow_tui.demo.story import savings_request, tax_request
 from duckflow_tui.places import Places
+from duckflow_tui.scripted.stage import Stage, open_stage
+from duckflow_tui.scripted.story import savings_request, tax_request
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions
 

@@ -13,10 +13,10 @@ from support.model_servers import KEY, ModelSeat, at_models, shelf
 from support.session import done
 from textual.widgets import Input, OptionList
 
-from duckflow_tui.demo.replies import Fault, Reply
 from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.endpoints import ModelRef
 from duckflow_tui.llm.exchange import Target
+from duckflow_tui.scripted.replies import Fault, Reply
 from duckflow_tui.ui.layout import chat_width
 from duckflow_tui.ui.screens.model_list import ModelList
 from duckflow_tui.ui.screens.settings import SettingsBoard

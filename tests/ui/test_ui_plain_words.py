@@ -20,10 +20,10 @@ from support.seat import Seat
 
 from duckflow_tui import state
 from duckflow_tui.compose import Flags, Sessions, choose
-from duckflow_tui.demo.stage import open_stage
-from duckflow_tui.demo.story import plan_request, request_text, savings_request, tax_request
 from duckflow_tui.engine import Engine
 from duckflow_tui.places import Places
+from duckflow_tui.scripted.stage import open_stage
+from duckflow_tui.scripted.story import plan_request, request_text, savings_request, tax_request
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions

@@ -32,7 +32,7 @@ from support.pictures import IDS, LARGE, SIZES
 from support.screens import stands as still
 from textual.pilot import Pilot
 
-from duckflow_tui.demo.story import story_requests
+from duckflow_tui.scripted.story import story_requests
 from duckflow_tui.state.calls import RunningOperation
 from duckflow_tui.state.conversation import Level, QueuedMessage
 from duckflow_tui.state.gates import CardAnswer, CardAnswered, Gate, GateChoice

@@ -14,7 +14,7 @@ from support.pinned import ManualClock
 from support.screens import screen_text
 from support.session_shelf import NOW, asked, record, shelf
 
-from duckflow_tui.demo.story import story_requests
+from duckflow_tui.scripted.story import story_requests
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.state.calls import ChangesUndone
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded

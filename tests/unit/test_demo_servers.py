@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from duckflow_tui.demo.servers.calculator import evaluate
-from duckflow_tui.demo.servers.clock import current_time
-from duckflow_tui.demo.servers.place import weather, where_am_i
-from duckflow_tui.demo.servers.serving import ToolProblem
-from duckflow_tui.demo.servers.shop import MAX_ROWS, Shop, make
+from duckflow_tui.scripted.servers.calculator import evaluate
+from duckflow_tui.scripted.servers.clock import current_time
+from duckflow_tui.scripted.servers.place import weather, where_am_i
+from duckflow_tui.scripted.servers.serving import ToolProblem
+from duckflow_tui.scripted.servers.shop import MAX_ROWS, Shop, make
 
 
 @pytest.fixture

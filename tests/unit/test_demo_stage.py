@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from duckflow_tui.demo.stage import open_stage
+from duckflow_tui.scripted.stage import open_stage
 
 
 async def played(act: Callable[[Path], object]) -> tuple[Path, Path | None]:

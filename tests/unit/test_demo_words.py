@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from duckflow_tui.demo.project import held_by
-from duckflow_tui.demo.scene import Result, from_the_app, scene_of
-from duckflow_tui.demo.tax import rate_of
-from duckflow_tui.demo.wording import texts
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import asset_folder
 from duckflow_tui.prompting.templates import load_notices
+from duckflow_tui.scripted.project import held_by
+from duckflow_tui.scripted.scene import Result, from_the_app, scene_of
+from duckflow_tui.scripted.tax import rate_of
+from duckflow_tui.scripted.wording import texts
 from duckflow_tui.state.conversation import BESIDE_THE_WORK
 from duckflow_tui.state.decision import StateDelta
 from duckflow_tui.state.memory import WorkingMemory, updated

@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tools": {"state", "safety"},
     "work": {"state", "llm", "prompting", "safety", "tools"},
     "session": {"state", "llm", "prompting", "safety", "words", "tools", "work"},
-    "demo": {"state", "llm"},
+    "scripted": {"state", "llm"},
     "manual": set(),
     "ui": {
         "state",

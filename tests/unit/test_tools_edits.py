@@ -105,7 +105,7 @@ def test_the_nearest_match_is_looked_for_in_bounded_time() -> None:
     assert time.process_time() - start < 3.0
 
 
-SHOP = Path(duckflow_tui.__file__).parent / "demo/workspace/little-shop/src/shop"
+SHOP = Path(duckflow_tui.__file__).parent / "scripted/workspace/little-shop/src/shop"
 AMOUNT = """        lines.append(f"{item.name:<{width - 10}}{amount:>10}")
     lines.append("-" * width)
     lines.append(f"{'Total':<{width - 10}}{whole:>10}")"""

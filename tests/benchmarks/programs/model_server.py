@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from benchmarks.markdown_sample import mark, sample
 
-from duckflow_tui.demo.endpoint import Request, ScriptedEndpoint
-from duckflow_tui.demo.replies import Reply, Script
+from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
+from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.base import JsonObject
 
 WITHIN_S = 600.0  # a reply takes less

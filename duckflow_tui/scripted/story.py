@@ -10,22 +10,22 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from duckflow_tui.demo.answers import answer, kind_of
-from duckflow_tui.demo.asides import AsideWriter
-from duckflow_tui.demo.endpoint import Request
-from duckflow_tui.demo.fix import FixWriter, about_of
-from duckflow_tui.demo.judge import PURPOSES, judge
-from duckflow_tui.demo.loyalty import ABOUT as LOYALTY
-from duckflow_tui.demo.loyalty import LoyaltyWriter, names_a_step, plan_for
-from duckflow_tui.demo.replies import Reply
-from duckflow_tui.demo.savings import ABOUT as SAVINGS
-from duckflow_tui.demo.savings import SavingsWriter
-from duckflow_tui.demo.scene import Scene, files_read, is_aside, scene_of, step_of, tail_of
-from duckflow_tui.demo.steps import StepWriter, report_for, step_key, tasks_for
-from duckflow_tui.demo.tax import ABOUT as TAX
-from duckflow_tui.demo.tax import TaxWriter, is_rate
-from duckflow_tui.demo.wording import language_of, language_of_request, texts
-from duckflow_tui.demo.writing import one_more, paced
+from duckflow_tui.scripted.answers import answer, kind_of
+from duckflow_tui.scripted.asides import AsideWriter
+from duckflow_tui.scripted.endpoint import Request
+from duckflow_tui.scripted.fix import FixWriter, about_of
+from duckflow_tui.scripted.judge import PURPOSES, judge
+from duckflow_tui.scripted.loyalty import ABOUT as LOYALTY
+from duckflow_tui.scripted.loyalty import LoyaltyWriter, names_a_step, plan_for
+from duckflow_tui.scripted.replies import Reply
+from duckflow_tui.scripted.savings import ABOUT as SAVINGS
+from duckflow_tui.scripted.savings import SavingsWriter
+from duckflow_tui.scripted.scene import Scene, files_read, is_aside, scene_of, step_of, tail_of
+from duckflow_tui.scripted.steps import StepWriter, report_for, step_key, tasks_for
+from duckflow_tui.scripted.tax import ABOUT as TAX
+from duckflow_tui.scripted.tax import TaxWriter, is_rate
+from duckflow_tui.scripted.wording import language_of, language_of_request, texts
+from duckflow_tui.scripted.writing import one_more, paced
 from duckflow_tui.state.base import JsonObject
 
 #: What a message in mid-work must be about to redirect the work of the script.

@@ -9,7 +9,7 @@ import unicodedata
 from decimal import Decimal
 from typing import Any, Final
 
-from duckflow_tui.demo.project import (
+from duckflow_tui.scripted.project import (
     CODE,
     TESTS,
     TWO_DISCOUNTS,
@@ -17,10 +17,10 @@ from duckflow_tui.demo.project import (
     tax_held,
     tax_tested,
 )
-from duckflow_tui.demo.scene import Result, Scene
-from duckflow_tui.demo.suite import RUN, last_run, run_tests
-from duckflow_tui.demo.wording import filled
-from duckflow_tui.demo.writing import action, asks, decision, ends, goes_on
+from duckflow_tui.scripted.scene import Result, Scene
+from duckflow_tui.scripted.suite import RUN, last_run, run_tests
+from duckflow_tui.scripted.wording import filled
+from duckflow_tui.scripted.writing import action, asks, decision, ends, goes_on
 from duckflow_tui.state.base import JsonObject
 
 _READ: Final = "file_ops.read_file"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from duckflow_tui.demo.replies import Fault, Reply, ScriptedCall, Usage
 from duckflow_tui.llm.exchange import estimated_tokens
+from duckflow_tui.scripted.replies import Fault, Reply, ScriptedCall, Usage
 from duckflow_tui.state.base import JsonObject
 
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.demo.servers.serving import JsonObject, Tool, ToolProblem, serve
+from duckflow_tui.scripted.servers.serving import JsonObject, Tool, ToolProblem, serve
 
 MAX_ROWS: Final = 200
 MAX_QUERY: Final = 4_000  # characters

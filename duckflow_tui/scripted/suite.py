@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from duckflow_tui.demo.scene import Result, Scene
+from duckflow_tui.scripted.scene import Result, Scene
 from duckflow_tui.state.base import JsonObject
 
 RUN: Final = "shell.run"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any, Final, Literal
 
-from duckflow_tui.demo.project import CODE, README, RECEIPT, is_calculated
-from duckflow_tui.demo.scene import Result, Scene
-from duckflow_tui.demo.suite import RUN, last_run, run_tests
-from duckflow_tui.demo.wording import filled
-from duckflow_tui.demo.writing import action, asks, decision, ends, goes_on
+from duckflow_tui.scripted.project import CODE, README, RECEIPT, is_calculated
+from duckflow_tui.scripted.scene import Result, Scene
+from duckflow_tui.scripted.suite import RUN, last_run, run_tests
+from duckflow_tui.scripted.wording import filled
+from duckflow_tui.scripted.writing import action, asks, decision, ends, goes_on
 from duckflow_tui.state.base import JsonObject
 
 PROPOSE: Final = "plan_tool.propose"

@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncIterator, Coroutine
 from typing import Any, Final
 
-from duckflow_tui.demo.replies import Fault
+from duckflow_tui.scripted.replies import Fault
 from duckflow_tui.state.base import JsonObject
 
 _PIECE: Final = 64 * 1024  # bytes written at once where a fault wants many

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from duckflow_tui.demo.scene import Scene
-from duckflow_tui.demo.wording import language_of, texts
+from duckflow_tui.scripted.scene import Scene
+from duckflow_tui.scripted.wording import language_of, texts
 from duckflow_tui.state.base import JsonObject
 
 Kind = Literal["sum", "time", "weather", "products"]

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.demo.endpoint import ScriptedEndpoint
-from duckflow_tui.demo.replies import Script
-from duckflow_tui.demo.savings import savings_command
-from duckflow_tui.demo.story import Story, story_requests
+from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.scripted.replies import Script
+from duckflow_tui.scripted.savings import savings_command
+from duckflow_tui.scripted.story import Story, story_requests
 from duckflow_tui.state.base import digest
 
 PROJECT: Final = "little-shop"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, cast
 
-from duckflow_tui.demo.http_answer import (
+from duckflow_tui.scripted.http_answer import (
     Answer,
     ConnectionCut,
     cut,
@@ -23,7 +23,7 @@ from duckflow_tui.demo.http_answer import (
     stream_fault,
     whole_fault,
 )
-from duckflow_tui.demo.replies import (
+from duckflow_tui.scripted.replies import (
     Fault,
     RefusedPart,
     Reply,
@@ -34,7 +34,7 @@ from duckflow_tui.demo.replies import (
     all_text,
     new_text,
 )
-from duckflow_tui.demo.speech import Speech
+from duckflow_tui.scripted.speech import Speech
 from duckflow_tui.state.base import JsonObject
 
 __all__ = [

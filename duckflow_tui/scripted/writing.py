@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from duckflow_tui.demo.replies import Reply
+from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.state.base import JsonObject
 
 _REPLY_S: Final = 3.0  # how long a reply takes to arrive, as from a quick model

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from duckflow_tui.demo.loyalty import SMALL, STEP_WORDS, drops
-from duckflow_tui.demo.savings import ABOUT as SAVINGS
-from duckflow_tui.demo.tax import ABOUT as TAX
-from duckflow_tui.demo.wording import language_of, texts
+from duckflow_tui.scripted.loyalty import SMALL, STEP_WORDS, drops
+from duckflow_tui.scripted.savings import ABOUT as SAVINGS
+from duckflow_tui.scripted.tax import ABOUT as TAX
+from duckflow_tui.scripted.wording import language_of, texts
 from duckflow_tui.state.base import JsonObject
 
 _WANTED: Final = re.compile(

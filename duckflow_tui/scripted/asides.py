@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from duckflow_tui.demo.loyalty import ABOUT as LOYALTY
-from duckflow_tui.demo.loyalty import STEP_WORDS, drops
-from duckflow_tui.demo.scene import Scene
-from duckflow_tui.demo.wording import filled
-from duckflow_tui.demo.writing import action, decision, ends
+from duckflow_tui.scripted.loyalty import ABOUT as LOYALTY
+from duckflow_tui.scripted.loyalty import STEP_WORDS, drops
+from duckflow_tui.scripted.scene import Scene
+from duckflow_tui.scripted.wording import filled
+from duckflow_tui.scripted.writing import action, decision, ends
 from duckflow_tui.state.base import JsonObject
 
 GET: Final = "plan_tool.get"

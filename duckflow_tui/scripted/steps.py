@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from duckflow_tui.demo.project import (
+from duckflow_tui.scripted.project import (
     CALCULATION,
     CHANGELOG,
     CHANGELOG_FILE,
@@ -28,10 +28,10 @@ from duckflow_tui.demo.project import (
     is_calculated,
     is_rounded_wrongly,
 )
-from duckflow_tui.demo.scene import LABEL, Scene, result_of
-from duckflow_tui.demo.suite import RUN, SuiteRun, last_run, run_of, run_tests
-from duckflow_tui.demo.wording import filled
-from duckflow_tui.demo.writing import action, asks, decision, ends, goes_on
+from duckflow_tui.scripted.scene import LABEL, Scene, result_of
+from duckflow_tui.scripted.suite import RUN, SuiteRun, last_run, run_of, run_tests
+from duckflow_tui.scripted.wording import filled
+from duckflow_tui.scripted.writing import action, asks, decision, ends, goes_on
 from duckflow_tui.state.base import JsonObject
 
 _READ: Final = "file_ops.read_file"

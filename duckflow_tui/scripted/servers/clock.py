@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from duckflow_tui.demo.servers.serving import JsonObject, Tool, ToolProblem, serve
+from duckflow_tui.scripted.servers.serving import JsonObject, Tool, ToolProblem, serve
 
 
 def current_time(timezone: str = "") -> JsonObject:

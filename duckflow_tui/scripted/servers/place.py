@@ -6,7 +6,7 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Final
 
-from duckflow_tui.demo.servers.serving import JsonObject, Tool, ToolProblem, serve
+from duckflow_tui.scripted.servers.serving import JsonObject, Tool, ToolProblem, serve
 
 CITY: Final = "Duckhaven"
 #: City → country, lowest and highest temperature in °C.

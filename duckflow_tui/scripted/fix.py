@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from duckflow_tui.demo.project import CODE, TESTS, Fix, Held, fix_edits, held_by
-from duckflow_tui.demo.scene import Result, Scene
-from duckflow_tui.demo.suite import last_run, run_of, run_tests
-from duckflow_tui.demo.wording import filled
-from duckflow_tui.demo.writing import action, asks, decision, ends, goes_on
+from duckflow_tui.scripted.project import CODE, TESTS, Fix, Held, fix_edits, held_by
+from duckflow_tui.scripted.scene import Result, Scene
+from duckflow_tui.scripted.suite import last_run, run_of, run_tests
+from duckflow_tui.scripted.wording import filled
+from duckflow_tui.scripted.writing import action, asks, decision, ends, goes_on
 from duckflow_tui.state.base import JsonObject
 
 _READ: Final = "file_ops.read_file"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal, DecimalException, localcontext
 from typing import Final
 
-from duckflow_tui.demo.servers.serving import JsonObject, Tool, ToolProblem, serve
+from duckflow_tui.scripted.servers.serving import JsonObject, Tool, ToolProblem, serve
 
 LONGEST: Final = 500  # characters of an expression
 LARGEST_POWER: Final = 1_000
