@@ -7,7 +7,7 @@ from pathlib import Path
 from support.plan_talk import PROPOSE, answer, plan_reply
 from support.session import action, decision, done, session
 
-from duckflow_tui.demo.replies import Script
+from duckflow_tui.scripted.replies import Script
 from duckflow_tui.state.operations import Outcome
 
 WRITE = action("file_ops.write_file", path="a.txt", content="a\n")
