@@ -38,6 +38,7 @@ async def make_report(
     told: Told | None = None,
     said: str = "",
     early: bool = False,
+    reachable: bool = True,
     calls_before: int = 0,
     waited_before: float = 0.0,
     started: float,
@@ -48,7 +49,8 @@ async def make_report(
     operations brought; one that called none, by the words it brought, which a call judges (S2-28);
     one whose changes and commands all failed or were refused is not, whatever is said of it. The
     report is made of what is known: a call of its own words it only where the user goes step by
-    step and where the step was not done. ``early``: ``said`` was said before the last calls ran.
+    step and where the step was not done. ``early``: ``said`` was said before the last calls ran;
+    ``reachable``: whether the model can be asked.
     """
     found, specs = counts(log), parts.router.registry.specs()
     shows = any(m.result.went_well for m in shown_by(log, specs))
@@ -56,7 +58,7 @@ async def make_report(
         cause, told = NOTHING_WENT_WELL, Told(key="work.cause.nothing_went_well")
     words = None
     if cause or not shows or plan.run is RunMode.STEP:
-        if cause or log or said.strip():
+        if reachable and (cause or log or said.strip()):
             words = await _words(parts, plan, step, log, cause, said)
         if not cause and not shows and words is None:
             claims = bool(said.strip())

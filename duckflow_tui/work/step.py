@@ -105,6 +105,7 @@ class StepRun(Thread):
         self._replans = 0
         self._interrupted: Interrupted | None = None  # set if an earlier process ended in this step
         self._rest = rest
+        self._is_model_reachable = True  # until a request fails for good
         self._behind: tuple[Action, ...] = ()
         self.left: Rest | None = None  # actions behind the one that ends this step, for the next
         self._end_note: str | None = None  # what that action says of the step, once it went well
@@ -144,6 +145,7 @@ class StepRun(Thread):
                 cause=cause,
                 told=told,
                 said=self._last_words(),
+                reachable=self._is_model_reachable,
                 early=bool(self.ran),
                 calls_before=self._calls_before,
                 waited_before=self._waited_before,
@@ -188,6 +190,7 @@ class StepRun(Thread):
             self.parts.notices.error(
                 f"llm.error.{error.code}", step_id=self.step_id, **error.params
             )
+            self._is_model_reachable = False
             text = f"The model could not be asked: {error.code}, {error.detail}".rstrip(", ")
             return text, Told(key=f"llm.error.{error.code}", params=error.params)
         return "", None

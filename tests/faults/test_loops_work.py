@@ -11,7 +11,7 @@ from support.pace_talk import LONG, files, reads
 from support.session import REPORTED, Session, action, decision, done, session
 
 from duckflow_tui.headless import TaskSpawn
-from duckflow_tui.scripted.replies import Reply, Script, When
+from duckflow_tui.scripted.replies import Fault, Reply, Script, When
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import StateError, SystemClock, Told
 from duckflow_tui.state.gates import Card, CardAnswer, CardKind, GateChoice
@@ -849,3 +849,23 @@ async def test_what_a_report_suggests_can_be_taken_before_the_next_step(tmp_path
         wish = "The user wants instead: Run the tests."
         assert [wish in r.text for r in running.server.of("main")] == [False, False, True, True]
         assert statuses(running) == [WorkStatus.COMPLETED] * 2
+
+
+async def test_a_step_whose_model_cannot_be_asked_is_reported_without_a_further_call(
+    tmp_path: Path,
+) -> None:
+    """Another call would wait as long again for the same silence."""
+    gone = Reply(fault=Fault(status=401), repeat=True)
+    replies = Script(
+        replies={
+            "main": (PROPOSE, done("It failed.")),
+            "plan": (planned("first note"),),
+            "task": (gone,),
+        }
+    )
+    async with session(tmp_path, replies, mode="trusted") as running:
+        await approve(running)
+        shown = await card(running, CardKind.REPORT)
+        assert shown.report is not None
+        assert shown.report.status == "failed"
+        assert running.server.of("report") == []
