@@ -40,6 +40,7 @@ from duckflow_tui.state.goal import (
     Evidence,
     RequirementItem,
     ReviewMessage,
+    is_outdated,
 )
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.memory import CompactionMessage
@@ -109,7 +110,10 @@ def markdown(state: AgentState, facts: SessionFacts, words: Catalogue, redact: R
     paper.changes(state)
     paper.add(f"## {words('export.conversation')}")
     for message in state.messages:
-        paper.message(message)
+        if isinstance(message, ReviewMessage):
+            paper.review(message, outdated=is_outdated(state, message.review))
+        else:
+            paper.message(message)
     return redact(visible("\n\n".join(paper.blocks))) + "\n"
 
 
@@ -217,8 +221,6 @@ class _Paper:
                 told = report.told
                 cause = self._words(told.key, **told.params) if told is not None else report.cause
                 self.add(_inline(cause))
-            case ReviewMessage():
-                self._review(message)
             case AttemptMessage():
                 number, limit = message.attempt, message.max_attempts
                 said = words("review.attempt", number=number, limit=limit)
@@ -245,9 +247,9 @@ class _Paper:
         self.add(f"- {' · '.join(filter(None, parts))}")
         self.add(_fenced(_cut(result.text, words)))
 
-    def _review(self, message: ReviewMessage) -> None:
+    def review(self, message: ReviewMessage, *, outdated: bool) -> None:
         review = message.review
-        self.add(f"**{_inline(verdict_words(review, self._words))}**")
+        self.add(f"**{_inline(verdict_words(review, self._words, outdated=outdated))}**")
         lines = [f"- {MARKS[item.state]} {_inline(item.requirement)}" for item in review.items]
         self.add("\n".join(lines))
 

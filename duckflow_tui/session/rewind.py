@@ -136,7 +136,7 @@ def standing_at(past: AgentState, now: AgentState) -> Standing:
     items = past.objective.extracted_requirements if past.objective is not None else ()
     ran = any(item.check.kind == "command" for item in items)  # it may look at any file
     if changed and (ran or not changed.isdisjoint(past.files_read)):
-        reopen(standing)
+        reopen(standing, changed)
     return standing
 
 

@@ -197,9 +197,22 @@ class RewindActions:
                 stuck += [] if report.complete else [report]
         if self._is_busy() or not can_be_undone(state):
             return "busy"
-        back = {m.call_id for m in state.rewound_messages if isinstance(m, OperationMessage)}
-        reopens = not back.isdisjoint(state.undone_calls)
-        await self._store.commit(RewindUndone(message_id=rewound.message_id, reopens=reopens))
+        undone = [
+            m
+            for m in state.rewound_messages
+            if isinstance(m, OperationMessage) and m.call_id in state.undone_calls
+        ]
+        paths = {
+            path
+            for m in undone
+            for change in m.result.undoable
+            for path in (change.path, change.target)
+            if path
+        }
+        event = RewindUndone(
+            message_id=rewound.message_id, reopens=bool(undone), paths=tuple(sorted(paths))
+        )
+        await self._store.commit(event)
         for report in stuck:
             self._parts.notices.warn(report.key, **report.params)
         return ""

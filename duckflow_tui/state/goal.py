@@ -374,6 +374,15 @@ class SituationReport(Frozen):
     quality: str = ""  # the evaluator's words
     analysis: FailureAnalysis | None = None  # once the user asked for it
 
+    @property
+    def ended_by(self) -> Literal["attempts", "same_gap", "no_gap"]:
+        """Why no further attempt followed: none was left, the last two missed the same, or
+        nothing was named as missing.
+        """
+        if self.attempts >= self.max_attempts:
+            return "attempts"
+        return "same_gap" if self.missing else "no_gap"
+
 
 class ReviewMessage(InConversation):
     """What an attempt was judged to be, with the evidence (S1-27)."""
@@ -400,6 +409,15 @@ class GoalState:
     objective: TaskObjective | None = None
     last_review: Review | None = None  # of the objective
     earlier: tuple[TaskObjective, ...] = ()  # requests left before they were done
+
+
+def is_outdated(state: AgentState, review: Review) -> bool:
+    """Whether files changed since the newest judgement of the request in hand, by undo, redo or a
+    way back, so that it no longer says how things are.
+    """
+    objective, last = state.objective, state.last_review
+    judged = last is not None and last.review_id == review.review_id
+    return judged and objective is not None and objective.reopened
 
 
 class ObjectiveChanged(Event, kind="objective"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -45,10 +46,12 @@ class Standing(PhaseState, MemoryState, GoalState, PaceState, PlanState):
         state.usage = state.usage.replace(last_context=self.last_context, estimated=True)
 
 
-def reopen(standing: Standing | AgentState) -> None:
-    """Files are other ones than those that the request in hand was judged by: it is not done."""
+def reopen(standing: Standing | AgentState, paths: Collection[str] | None = None) -> None:
+    """Open the requirements that were judged by files that are others now: those of ``paths``,
+    None for any. A requirement that other files show stays as it stood.
+    """
     old = standing.objective
-    standing.objective = old.as_changed() if old is not None else None
+    standing.objective = old.as_changed(paths) if old is not None else None
     if standing.objective is not old and standing.phase is Phase.DONE:
         standing.phase = Phase.IDLE
 
@@ -154,6 +157,7 @@ class RewindUndone(Event, kind="rewind_undone"):
 
     message_id: str  # that it had gone back to
     reopens: bool = False  # whether changes of files that come back with it were undone
+    paths: tuple[str, ...] = ()  # the files of those changes; empty: not known
 
     def apply(self, state: AgentState) -> None:
         rewound = state.rewound
@@ -172,7 +176,7 @@ class RewindUndone(Event, kind="rewind_undone"):
         )
         back = {m.call_id for m in state.rewound_messages if isinstance(m, OperationMessage)}
         if self.reopens:
-            reopen(state)
+            reopen(state, self.paths or None)
         state.left_behind = tuple(m for m in state.left_behind if m.call_id not in back)
         returned = {entry.ref for entry in entries_of(state.rewound_messages)}
         state.gone_decisions = tuple(e for e in state.gone_decisions if e.ref not in returned)

@@ -140,7 +140,7 @@ def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
             REVISE,
             "Change steps of the plan, or end it; the user decides, but for steps of a draft.",
             Revise,
-            desk.revise,
+            lambda args: desk.revise(args),
             needs=(Need.PLAN,),
         ),
         _operation(

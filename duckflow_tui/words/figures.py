@@ -77,10 +77,14 @@ def lack_words(what: str, words: Catalogue) -> str:
     return _CHECKED.sub(said, what)
 
 
-def verdict_words(review: Review, words: Catalogue) -> str:
-    """``Done: 2 of 2 · tests pass`` or ``Partly: 1 of 2 · README``: what a review comes to and what
-    it rests on, on one line. What it names is the user's and the model's text, not made safe.
+def verdict_words(review: Review, words: Catalogue, *, outdated: bool = False) -> str:
+    """``Done: 2 of 2 · tests pass`` or ``Partly: 1 of 2 · README``: a review's result and what it
+    rests on, on one line; ``outdated``: files changed since. It names text of the user and the
+    model, not made safe.
     """
+    if outdated:
+        said = verdict_words(review, words), words("review.outdated")
+        return words("review.and").join(said)
     met, counted = review.met
     verdict = review.verdict
     said = [

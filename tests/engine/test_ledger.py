@@ -20,6 +20,7 @@ from duckflow_tui.state.goal import (
     RequirementWaived,
     ReviewMessage,
     TaskObjective,
+    is_outdated,
 )
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.plan import PlanEdit
@@ -482,6 +483,32 @@ async def test_after_a_way_back_what_files_no_longer_show_is_open(
             assert (s.state.phase, ledger(s)["r1"][1]) == (Phase.IDLE, OPEN)
         else:
             assert (s.state.phase, ledger(s)["r1"][1]) == (Phase.DONE, MET)
+
+
+async def test_a_way_back_opens_the_rows_of_changed_files_and_no_others(tmp_path: Path) -> None:
+    """As undo does; and with the files put back, and back again, each row stands as it did."""
+    there = claim(LOG, kind="file_contains", value="log.txt: 1.0")
+    notes = claim(NOTES, kind="file_contains", value="notes.txt: half")
+    script = story(
+        works(notes, there),
+        decision("", write("1.0\n", "log.txt")),
+        done("Done."),
+        decision("", write("other\n")),
+        done("Changed.", task_profile="GENERAL_CHAT"),
+        satisfaction=(good("r1", "r2"),) * 2,
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes and a changelog")
+        await s.turn("hello")
+        message = next(m for m in s.state.messages if m.kind == "user" and m.text == "hello")
+        assert await s.engine.rewind.back(message.message_id) == ""
+        assert [ledger(s)[key][1] for key in ("r1", "r2")] == [OPEN, MET]
+        review = next(m.review for m in s.state.messages if isinstance(m, ReviewMessage))
+        assert is_outdated(s.state, review)
+        assert await s.engine.rewind.undo() == ""
+        assert await s.engine.rewind.back(message.message_id, files=True) == ""
+        assert [ledger(s)[key][1] for key in ("r1", "r2")] == [MET, MET]
+        assert not is_outdated(s.state, review)
 
 
 @pytest.mark.parametrize("way", ["write", "touch later.txt", "ln -s nowhere link"])

@@ -782,6 +782,7 @@ async def test_after_three_attempts_the_user_gets_the_situation(tmp_path: Path) 
         report = card.escalation
         assert report is not None
         assert (report.attempts, report.max_attempts, report.score) == (3, 3, 0.4)
+        assert report.ended_by == "attempts"
         assert report.original_query == "write the notes"
         assert report.missing == ("the reason",)
         assert report.quality == "it reads well"
@@ -1106,7 +1107,10 @@ async def test_where_nobody_can_say_what_is_missing_the_user_is_asked(tmp_path: 
     script = story(works(WORDS), done("One."), satisfaction=(judged(0.4, missing_aspects=[]),))
     async with session(tmp_path, script, mode="trusted") as s:
         await s.engine.send("write the notes")
-        await answer(s, await escalation(s), "accept_partial")
+        card = await escalation(s)
+        assert card.escalation is not None
+        assert card.escalation.ended_by == "no_gap"
+        await answer(s, card, "accept_partial")
         assert (await s.ended()).outcome == "partial"
         assert "judging.no_missing" in s.notices()
         assert attempts(s) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.app_states import FakeEngine, at_question, settled
 from support.consults import (
@@ -30,7 +32,7 @@ from textual.pilot import Pilot
 from duckflow_tui.state.conversation import QueuedMessage
 from duckflow_tui.state.decision import Question, TurnDecision
 from duckflow_tui.state.gates import Card, CardOpened, CardWithdrawn, question_options
-from duckflow_tui.state.goal import RequirementItem
+from duckflow_tui.state.goal import ObjectiveChanged, RequirementItem
 from duckflow_tui.state.pace import Pattern, Reason, Tried
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
@@ -138,6 +140,23 @@ async def test_a_card_asks_and_offers_numbers(card: Card, open_apps: OpenApps) -
         if card.situation is not None:
             assert sum(option.key.isdecimal() for option in card.options) == 4
             assert f"{words(f'consult.heading.{about}')}  loop {card.situation.loop}" in text
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        ({}, "Attempts used up"),
+        ({"attempts": 2}, "The same is still missing"),
+        ({"attempts": 1, "missing": ()}, "Not met, and nothing was named as missing"),
+    ],
+    ids=["no attempt is left", "twice the same", "nothing is named"],
+)
+async def test_the_report_to_the_user_is_headed_by_why_it_comes(
+    report: dict[str, Any], said: str, open_apps: OpenApps
+) -> None:
+    fake = FakeEngine(at_work("en", escalation(**report)))
+    async with open_apps.standing(fake, 120, 50) as (app, _):
+        assert said in screen_text(app)
 
 
 @pytest.mark.parametrize("approval", [False, True])
@@ -502,6 +521,22 @@ async def test_a_review_shows_the_evidence_behind_it(open_apps: OpenApps) -> Non
         await settled(pilot, lambda: "$ pytest -q · exit 0" in chat_of(app))
         assert "score 0.93 of 1" in chat_of(app)
         assert "12 passed in 0.31s" in chat_of(app)
+
+
+async def test_a_verdict_whose_files_changed_says_so_until_they_are_back(
+    open_apps: OpenApps,
+) -> None:
+    store = judged(reviewed(done()))
+    set_objective(store, items=done().items)
+    store.state.last_review = done()
+    async with open_apps.standing(FakeEngine(store), 120, 50) as (app, pilot):
+        asked = store.state.objective
+        assert asked is not None
+        assert "files changed since" not in chat_of(app)
+        store.dispatch(ObjectiveChanged(objective=asked.replace(reopened=True)))
+        await settled(pilot, lambda: "▸ Done: 3 of 3 · tests pass · files changed" in chat_of(app))
+        store.dispatch(ObjectiveChanged(objective=asked))
+        await settled(pilot, lambda: "files changed since" not in chat_of(app))
 
 
 async def test_a_check_that_overrules_the_evaluator_decides_the_verdict(

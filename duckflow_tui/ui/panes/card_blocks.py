@@ -236,6 +236,7 @@ class ReviewBlock(Block):
     def __init__(self, message: ReviewMessage) -> None:
         super().__init__()
         self.review = message.review
+        self.outdated = False  # files changed since
 
     def draw(self, look: Look) -> list[Row]:
         palette, sign = look.palette, fold_sign(self, look)
@@ -245,7 +246,8 @@ class ReviewBlock(Block):
             "unchecked": palette.accent,
             "failed": palette.bad,
         }.get(self.review.verdict, palette.text)
-        said = visible_line(verdict_words(self.review, look.words))
+        colour = palette.quiet if self.outdated else colour
+        said = visible_line(verdict_words(self.review, look.words, outdated=self.outdated))
         room = max(1, look.text_width - sign.cell_length)
         rows: list[Row] = [[sign, Segment(fit(said, room), ink(colour))]]
         if self.opened:

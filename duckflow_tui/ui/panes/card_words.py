@@ -50,6 +50,8 @@ def consult_heading(card: Card, words: Catalogue) -> str:
     """``Going in circles``, ``Attempts used up``, ``Limit reached``."""
     if card.situation is not None:
         return words(f"consult.heading.{card.situation.pattern}")
+    if card.escalation is not None:
+        return words(f"escalate.heading.{card.escalation.ended_by}")
     return words(f"card.title.{card.kind}")
 
 

@@ -19,13 +19,14 @@ from duckflow_tui.state.base import Clock, SystemClock
 from duckflow_tui.state.calls import OperationOutput
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.gates import CardKind
+from duckflow_tui.state.goal import is_outdated
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.processes import ProcessOutput
 from duckflow_tui.state.store import Record, Store, Unsubscribe
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, QuestionBlock, ReplyBlock
-from duckflow_tui.ui.panes.card_blocks import ReportBlock
+from duckflow_tui.ui.panes.card_blocks import ReportBlock, ReviewBlock
 from duckflow_tui.ui.panes.column import Anchor, LinePosition
 from duckflow_tui.ui.panes.column_text import SearchableColumn, word_at
 from duckflow_tui.ui.panes.context_blocks import CompactionBlock, refreshed
@@ -105,6 +106,7 @@ class Transcript(SearchableColumn, can_focus=True):
         self._to_fold: list[WorkBlock] = []  # has ended, while the user was reading elsewhere
         self._report: tuple[int, ReportBlock] | None = None  # the newest, and its place
         self._question: tuple[int, QuestionBlock] | None = None  # the newest, and its place
+        self._verdict: tuple[int, ReviewBlock] | None = None  # the newest, and its place
         self._threads = StepHeads()
         self._replies: dict[str, LiveReplyBlock] = {}
         self._live_rows: list[Row] = []
@@ -154,7 +156,8 @@ class Transcript(SearchableColumn, can_focus=True):
         self._to_fold.clear()
         self._replies.clear()
         self._forget_search()
-        self._cursor = self._anchor = self._last = self._report = self._question = None
+        self._cursor = self._anchor = self._last = None
+        self._report = self._question = self._verdict = None
         self._count = self._ended = 0
         self.following = True
 
@@ -186,6 +189,8 @@ class Transcript(SearchableColumn, can_focus=True):
             for place, block in enumerate(blocks, len(self._column.finished)):
                 if isinstance(block, ReportBlock):
                     self._report = place, block
+                if isinstance(block, ReviewBlock):
+                    self._verdict = place, block
                 if isinstance(block, QuestionBlock):
                     self._question = place, block
                 if self.details_open and block.foldable and not isinstance(block, ReplyBlock):
@@ -205,6 +210,12 @@ class Transcript(SearchableColumn, can_focus=True):
             asked = any(card.subject == report.report.report_id for card in state.cards)
             if report.asked is not asked:
                 report.asked = asked
+                self._redraw(place)
+        if self._verdict is not None:
+            place, verdict = self._verdict
+            outdated = is_outdated(state, verdict.review)
+            if verdict.outdated is not outdated:
+                verdict.outdated = outdated
                 self._redraw(place)
         if self._question is not None:  # the open card asks it
             place, block = self._question
