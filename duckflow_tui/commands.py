@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from duckflow_tui.glance import LANGUAGES, MODES, THEMES
 from duckflow_tui.manual import INDEX, TOPICS
 from duckflow_tui.state.base import Told, half_width
-from duckflow_tui.state.pace import MORE_LOOPS, TaskProfile
+from duckflow_tui.state.pace import MORE_LOOPS, TaskProfile, running_pace
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
@@ -107,13 +107,9 @@ async def _retry(session: Engine, _argument: str, say: Say) -> None:
 def _more(session: Engine, _argument: str, say: Say) -> None:
     """Let the attempt that runs go on for some loops more."""
     state = session.store.state
-    before = state.pace.limit.max_loops if state.pace is not None else 0
     session.pace.extend()
-    limit = state.pace.limit.max_loops if state.pace is not None else 0
-    if limit != before:
-        say("pace.extended", count=MORE_LOOPS, limit=limit)
-    else:  # a step of a plan has a limit of its own
-        say("pace.extended_step", count=MORE_LOOPS)
+    pace = running_pace(state)
+    say("pace.extended", count=MORE_LOOPS, limit=pace.limit.max_loops if pace is not None else 0)
 
 
 def _profile(session: Engine, argument: str, say: Say) -> None:

@@ -96,7 +96,7 @@ def format_of(name: str) -> Format:
 
 def markdown(state: AgentState, facts: SessionFacts, words: Catalogue, redact: Redact) -> str:
     """The whole document, without secrets and without a character that could act."""
-    paper = _Paper(words)
+    paper = _Paper(state, words)
     paper.begin(facts)
     if state.objective is not None:
         paper.requirements(state.objective.extracted_requirements, words("export.requirements"))
@@ -110,18 +110,15 @@ def markdown(state: AgentState, facts: SessionFacts, words: Catalogue, redact: R
     paper.changes(state)
     paper.add(f"## {words('export.conversation')}")
     for message in state.messages:
-        if isinstance(message, ReviewMessage):
-            paper.review(message, outdated=is_outdated(state, message.review))
-        else:
-            paper.message(message)
+        paper.message(message)
     return redact(visible("\n\n".join(paper.blocks))) + "\n"
 
 
 class _Paper:
-    def __init__(self, words: Catalogue) -> None:
+    def __init__(self, state: AgentState, words: Catalogue) -> None:
         self.blocks: list[str] = []  # each a paragraph, a list, a table or a fenced text
         self._above = ""  # what the model said last
-        self._words = words
+        self._state, self._words = state, words
 
     def add(self, block: str) -> None:
         if block.strip():
@@ -221,6 +218,8 @@ class _Paper:
                 told = report.told
                 cause = self._words(told.key, **told.params) if told is not None else report.cause
                 self.add(_inline(cause))
+            case ReviewMessage():
+                self._review(message)
             case AttemptMessage():
                 number, limit = message.attempt, message.max_attempts
                 said = words("review.attempt", number=number, limit=limit)
@@ -247,8 +246,9 @@ class _Paper:
         self.add(f"- {' · '.join(filter(None, parts))}")
         self.add(_fenced(_cut(result.text, words)))
 
-    def review(self, message: ReviewMessage, *, outdated: bool) -> None:
+    def _review(self, message: ReviewMessage) -> None:
         review = message.review
+        outdated = is_outdated(self._state, review)
         self.add(f"**{_inline(verdict_words(review, self._words, outdated=outdated))}**")
         lines = [f"- {MARKS[item.state]} {_inline(item.requirement)}" for item in review.items]
         self.add("\n".join(lines))

@@ -160,6 +160,7 @@ class PaceState:
     """How far the attempt may go, and how the AI is doing."""
 
     pace: Pace | None = None  # of the attempt that runs, or of the last one
+    step_pace: Pace | None = None  # of the step that the model works on by itself
     vitals: Vitals = field(default_factory=Vitals)
 
 
@@ -206,6 +207,22 @@ class LimitExtended(Event, kind="limit_extended"):
         state.pace = state.pace.replace(limit=more)
         if state.turn is not None:
             state.turn = state.turn.replace(limit=more.max_loops)
+
+
+class StepPaced(Event, kind="step_paced"):
+    """How many loops the step that runs may take, and has taken. It holds until the step ends."""
+
+    pace: Pace
+
+    def apply(self, state: AgentState) -> None:
+        state.step_pace = self.pace
+
+
+def running_pace(state: AgentState) -> Pace | None:
+    """The limit that stops the work next: that of the step that runs, else of the attempt."""
+    if state.work is None or state.step_pace is None or state.pace is None:
+        return state.pace
+    return state.step_pace.replace(consultations=state.pace.consultations)
 
 
 class VitalsChanged(Event, kind="vitals"):

@@ -360,6 +360,8 @@ class WorkProgressed(Event, kind="work_progressed"):
     def apply(self, state: AgentState) -> None:
         if state.work is None or state.work.work_id != self.work_id:
             raise StateError(f"work {self.work_id} does not go on")
+        if self.step_id != state.work.step_id:
+            state.step_pace = None
         state.work = state.work.replace(
             step_id=self.step_id, mode=self.mode, loop=self.loop, limit=self.limit
         )
@@ -376,7 +378,7 @@ class WorkFinished(Event, kind="work_finished"):
     def apply(self, state: AgentState) -> None:
         if state.work is None or state.work.work_id != self.work_id:
             raise StateError(f"work {self.work_id} does not go on")
-        state.work = None
+        state.work = state.step_pace = None
 
 
 def waiting_s(since: float | None, begun: float, now: float) -> float:

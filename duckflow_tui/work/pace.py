@@ -18,10 +18,12 @@ from duckflow_tui.state.pace import (
     NEUTRAL_MOOD,
     LimitExtended,
     LoopLimit,
+    Pace,
     Pattern,
     ProfileChosen,
     Reason,
     Situation,
+    StepPaced,
     TaskProfile,
     Vital,
     VitalChange,
@@ -74,7 +76,6 @@ class PaceKeeper:
         self._specs = specs
         self._step_id = step_id
         self._step_cap = step_cap
-        self._step_limit: LoopLimit | None = None  # a step's own, once it has begun
         self.outcomes = deque[bool](maxlen=vitals.OUTCOMES) if outcomes is None else outcomes
         self._watch = ProgressWatch(self._effect_of)
         self.other: Role | None = None  # whose model the user wants for the rest of the attempt
@@ -101,10 +102,10 @@ class PaceKeeper:
     @property
     def limit(self) -> LoopLimit:
         """How many loops this thread may take, and why."""
-        pace = self._store.state.pace
-        limit = self._step_limit or (pace.limit if pace is not None else None)
-        assert limit is not None  # set when the turn or the step began
-        return limit
+        state = self._store.state
+        pace = state.step_pace if self._step_id else state.pace
+        assert pace is not None  # set when the turn or the step began
+        return pace.limit
 
     @property
     def role(self) -> Role:
@@ -137,20 +138,17 @@ class PaceKeeper:
             self._said_profile = objective.profile
         self._set_limit(fresh=fresh)
 
-    def begin_step(self, text: str, loop: int = 0, limit: int = 0) -> None:
-        """A run of a step with this ``text``; what it says of its kind goes before the kind of
-        the whole request. It goes on where an earlier process had come to this ``loop`` of this
-        ``limit``.
+    def begin_step(self, text: str, loop: int = 0) -> None:
+        """Begin a run of a step with this ``text``; what it says of its kind goes before the kind
+        of the whole request. ``loop``: where an earlier process had come to, with the same limit.
         """
         self._rules = guess_profile(text)
         objective = self._store.state.objective
         if self._rules is None and objective is not None:
             self._said_profile = objective.profile
         self._loop, self._first = loop, loop == 0
-        self._set_limit()
-        own = self._step_limit
-        if own is not None and loop and (more := limit - own.max_loops) > 0:
-            self._step_limit = own.replace(max_loops=limit, extended=more)
+        if not loop or self._store.state.step_pace is None:
+            self._set_limit()
 
     def refresh_vitals(self) -> None:
         """A new objective has all of its stamina, and a mood that is neutral at the least."""
@@ -175,7 +173,9 @@ class PaceKeeper:
         self._loop += 1
         if self._since_asked is not None:
             self._since_asked += 1
-        if not self._step_id:
+        if self._step_id:
+            self._set_step_limit(self.limit)
+        else:
             self._store.dispatch(LoopStarted(loop=self._loop, limit=self.limit.max_loops))
         return self._loop
 
@@ -303,14 +303,14 @@ class PaceKeeper:
 
     def reset_limit(self) -> None:
         """The user named the kind of request, or leaves it to the model again."""
-        pace = self._store.state.pace
-        self._set_limit(before=self._step_limit or (pace.limit if pace else None))
+        self._set_limit(before=self.limit)
 
     def extend_limit(self, by: int) -> None:
         """The user lets the work go on for so many loops more; those of a step are its own."""
-        if (own := self._step_limit) is not None:
+        if self._step_id:
+            own = self.limit
             more = {"max_loops": own.max_loops + by, "extended": own.extended + by}
-            self._step_limit = own.replace(**more)
+            self._set_step_limit(own.replace(**more))
         else:
             self._store.dispatch(LimitExtended(by=by))
         self._update_stamina(VitalCause.EXTENDED, {"by": str(by)})
@@ -331,9 +331,9 @@ class PaceKeeper:
             by = min(by, self._step_cap - old)
         if by <= 0:
             return None
-        if now is self._step_limit:
+        if self._step_id:
             more = {"extended": now.extended + by, "grown": now.grown + by}
-            self._step_limit = now.replace(max_loops=old + by, **more)
+            self._set_step_limit(now.replace(max_loops=old + by, **more))
         else:
             self._store.dispatch(LimitExtended(by=by, who="pacemaker"))
         log_line(f"limit grown: {old} -> {old + by}")
@@ -436,7 +436,11 @@ class PaceKeeper:
             cap=self._step_cap,
             highest=highest,
         )
-        self._step_limit = limit if self._step_cap else None
+        if self._step_id:
+            self._set_step_limit(limit)
+
+    def _set_step_limit(self, limit: LoopLimit) -> None:
+        self._store.dispatch(StepPaced(pace=Pace(limit=limit, used=self._loop)))
 
     # --- the vitals --------------------------------------------------------------------------
 

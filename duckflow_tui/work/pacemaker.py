@@ -123,6 +123,7 @@ class Pacemaker:
         ``highest``: no more than this, where the setting allows more; 0 for the setting.
         """
         vitals = store.state.vitals
+        highest = min(filter(None, (highest, cap)), default=0)
         limit = self.compute_limit(
             profile, chosen_by, vitals, measure_session(store.state), highest
         )

@@ -201,7 +201,7 @@ class StepRun(Thread):
         rest, step = self._rest, self._step
         text = f"{step.name}\n{step.description}"
         if self._interrupted is not None and (work := self._interrupted.work) is not None:
-            self._step_pace.begin_step(text, work.loop, work.limit)
+            self._step_pace.begin_step(text, work.loop)
             rest = rest_of(self.store.state, self.step_id)
         else:
             self._step_pace.begin_step(text)

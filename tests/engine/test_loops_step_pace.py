@@ -27,6 +27,7 @@ from duckflow_tui.state.pace import (
     Situation,
     TaskProfile,
     VitalsChanged,
+    running_pace,
 )
 from duckflow_tui.state.plan import PlanStatus, WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, WorkProgressed
@@ -183,6 +184,28 @@ async def test_ending_a_step_ends_the_turn_without_another_question(
         assert report.told == Told(key=f"work.cause.{said}")  # nobody else had a word for it
         kinds = [e.card.kind for e in s.events(CardOpened)]
         assert kinds == [CardKind.PLAN, CardKind.CONSULTATION]
+
+
+async def test_the_limit_that_stops_a_step_is_the_one_that_is_explained(tmp_path: Path) -> None:
+    """Also once it was raised; the turn's own one is explained again when the step has ended."""
+    names = files(tmp_path / "work", 3)
+    looks = (*(reads(name) for name in names), Reply(decision=done("Looked.").decision, hold="a"))
+    scripted = planned(*looks, main=PLAN_ENDS)
+    async with session(tmp_path, scripted, environ=TWO) as s:
+        situation = await step_at_limit(s)
+        told = running_pace(s.state)
+        assert told is not None
+        assert (told.limit.max_loops, told.used, situation.limit) == (2, 2, 2)
+        assert "clamped" in [reason.code for reason in told.limit.reasoning]
+        await answer(s, "more_loops")
+        await s.server.reached("a")
+        told = running_pace(s.state)
+        assert told is not None
+        assert (told.limit.max_loops, told.limit.extended, told.used) == (7, 5, 4)
+        assert told.consultations == (Pattern.LIMIT,)
+        s.server.release("a")
+        await s.ended()
+        assert running_pace(s.state) == s.state.pace
 
 
 async def test_an_accepted_step_is_over_and_the_turn_goes_on(tmp_path: Path) -> None:

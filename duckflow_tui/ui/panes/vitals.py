@@ -14,7 +14,7 @@ from textual.reactive import var
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.pace import Pace, VitalChange, Vitals
+from duckflow_tui.state.pace import Pace, VitalChange, Vitals, running_pace
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.turn import TurnInfo
 from duckflow_tui.ui.bindings import keys_of
@@ -107,6 +107,7 @@ class VitalsPane(LineView, can_focus=True):
         super().__init__(id=id)
         self._vitals = Vitals()
         self._pace: Pace | None = None
+        self._of_step = False  # the limit is that of a step of the plan
         self._turn: TurnInfo | None = None
         self._phase, self._status = Phase.IDLE, Status.SUCCESS
         self._ended = ""  # how the last turn ended
@@ -118,11 +119,13 @@ class VitalsPane(LineView, can_focus=True):
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """What ``show`` looks at."""
         stands = (state.turn, state.last_turn, state.phase, state.status, state.undone_calls)
-        return state.vitals, state.pace, state.objective, state.gates, *stands
+        pace = state.pace, state.step_pace, state.work
+        return state.vitals, *pace, state.objective, state.gates, *stands
 
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
-        self._vitals, self._pace = state.vitals, state.pace
+        self._vitals, self._pace = state.vitals, running_pace(state)
+        self._of_step = state.work is not None and state.step_pace is not None
         self._turn, self._phase, self._status = state.turn, state.phase, state.status
         if state.gates and state.status is Status.REQUIRES_USER_INPUT:
             self._phase = Phase.AWAITING_APPROVAL  # a step's gate leaves the phase as it is
@@ -342,7 +345,7 @@ class VitalsPane(LineView, can_focus=True):
 
     def _limit(self, width: int) -> list[_Line]:
         palette, words, pace = palette_of(self), self.words, self._pace
-        heading = words("pace.heading")
+        heading = words("pace.heading_step" if self._of_step else "pace.heading")
         used = words("vitals.loop", number=pace.used, limit=pace.limit.max_loops) if pace else ""
         lines = [_Line(self._heading(heading, used), LIMIT)]
         if pace is None:
