@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from duckflow_tui.glance import LANGUAGES, MODES, THEMES
 from duckflow_tui.manual import INDEX, TOPICS
-from duckflow_tui.state.base import Told, half_width
+from duckflow_tui.state.base import LocalizedText, half_width
 from duckflow_tui.state.pace import MORE_LOOPS, TaskProfile, running_pace
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _profile(session: Engine, argument: str, say: Say) -> None:
         say("profile.said_auto")
     else:
         session.pace.choose_profile(TaskProfile(argument.upper()))
-        say("profile.said", profile=Told(key=f"choice.profile.{argument}"))
+        say("profile.said", profile=LocalizedText(key=f"choice.profile.{argument}"))
 
 
 async def _compact(session: Engine, argument: str, say: Say) -> None:
@@ -197,14 +197,14 @@ class Command:
         """Whether it acts on the session, without anything of the screen."""
         return self.act is not None and bool(argument or not self.action)
 
-    def problem(self, argument: str, state: AgentState | None) -> Told | None:
+    def problem(self, argument: str, state: AgentState | None) -> LocalizedText | None:
         """What is in the way now, in words; their key is empty where nothing is said."""
         if (key := self.when(state)) is not None:
-            return Told(key=key)
+            return LocalizedText(key=key)
         values = CHOICES.get(self.takes, ())
         if argument and values and argument.lower() not in values:
             params = {"given": argument, "choices": ", ".join(values)}
-            return Told(key="shell.no_choice", params=params)
+            return LocalizedText(key="shell.no_choice", params=params)
         return None
 
 
@@ -365,15 +365,15 @@ def parse(text: str) -> Invocation | None:
     return Invocation(name, command, argument)
 
 
-def unknown(name: str) -> Told:
+def unknown(name: str) -> LocalizedText:
     """Which command of ours does what was meant by a name that is none of them."""
     plain = name.lower().rstrip(_STOPS)
     if plain in ELSEWHERE:
-        return Told(key=f"elsewhere.{plain}")
+        return LocalizedText(key=f"elsewhere.{plain}")
     near = get_close_matches(plain, _BY_NAME, n=1)
     if not near:
-        return Told(key="shell.no_command", params={"name": name})
-    return Told(key="shell.nearest_command", params={"name": name, "near": near[0]})
+        return LocalizedText(key="shell.no_command", params={"name": name})
+    return LocalizedText(key="shell.nearest_command", params={"name": name, "near": near[0]})
 
 
 def meant_by(text: str) -> tuple[str, str] | None:

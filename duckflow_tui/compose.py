@@ -385,7 +385,7 @@ async def open_session(
         stack.push_async_callback(recording.close)
         store = Store(recording.state, SystemClock(), recording, last_seq=recording.last_seq)
         begun: list[Record] = []
-        forget = store.watch(lambda _, record: begun.append(record))
+        forget = store.subscribe(lambda _, record: begun.append(record))
         engine, workspace = build(choice, spawn, store, watchdog, recording)
         stack.callback(workspace.close)
         stack.push_async_callback(engine.close)

@@ -12,21 +12,21 @@ from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.session.branch import branch_of, is_uncommitted
 from duckflow_tui.session.rewind import RecordedPast
 from duckflow_tui.session.way_back import RewindActions
-from duckflow_tui.state.base import Spawn, Told, one_line
+from duckflow_tui.state.base import LocalizedText, Spawn, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, UserMessage
 from duckflow_tui.state.gates import (
     IN_SANDBOX,
+    DraftRemarks,
     FilePreview,
     GateAnswer,
     GateChoice,
     Grant,
     GrantAdded,
     GrantRevoked,
-    KeptRemarks,
     Remark,
 )
-from duckflow_tui.state.memory import MemoryEdited, OwnField, own_problem
+from duckflow_tui.state.memory import MemoryEdited, OwnField, find_edit_problem
 from duckflow_tui.state.notes import note_changes
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
 from duckflow_tui.state.session import (
@@ -35,7 +35,7 @@ from duckflow_tui.state.session import (
     DraftSaved,
     ModeChanged,
     ModelsChosen,
-    RemarksKept,
+    RemarksSaved,
     SessionPinned,
     SessionTitled,
 )
@@ -111,7 +111,7 @@ class Engine:
         self._gone = False  # that the workspace went was said
         self._keeper = PhaseKeeper(parts.store, parts.machine)
         self._chosen: ModelsInUse | None = None  # for when the turn ends
-        parts.store.watch(self._hear)
+        parts.store.subscribe(self._hear)
         note_changes(parts.store)
         self._task_loop = TaskLoop(parts.store, spawn)
         desk = PlanDesk(parts, self._task_loop, self._control, lambda: self._inbox.take_plan_up())
@@ -147,7 +147,7 @@ class Engine:
             return branch, False
         now, then = workspace.status(".git"), self._repository
         if now is None or then is None or not os.path.samestat(now, then):
-            runs = [process.runs for process in state.processes]
+            runs = [process.is_running for process in state.processes]
             if any(runs) or any(call.operation == RUN for call in state.running):
                 return branch, False
         return branch, await is_uncommitted(workspace.root)
@@ -245,9 +245,9 @@ class Engine:
         """What is written on the lines of the proposal ``about``, so that it is there again when
         the session goes on and asks for exactly that.
         """
-        kept = KeptRemarks(about=about, remarks=remarks) if remarks else KeptRemarks()
+        kept = DraftRemarks(about=about, remarks=remarks) if remarks else DraftRemarks()
         if kept != self.store.state.remarks:
-            self.store.dispatch(RemarksKept(kept=kept))
+            self.store.dispatch(RemarksSaved(kept=kept))
 
     def set_mode(self, mode: ApprovalMode) -> None:
         """Another approval mode from the next call on; an open gate stays open."""
@@ -322,7 +322,7 @@ class Engine:
     def _met(self) -> tuple[int, int]:
         """How many requirements are met, and of how many."""
         objective = self.store.state.objective
-        return objective.met if objective is not None else (0, 0)
+        return objective.met_counts if objective is not None else (0, 0)
 
     async def _look_again(self, before: tuple[int, int]) -> None:
         """Check the requirements by the files as they are now. Where that changes how many are met
@@ -476,19 +476,19 @@ class RuleActions:
         await self._store.commit(GrantAdded(grant=rule))
         return True
 
-    async def revoke(self, rule: Grant) -> Told | None:
+    async def revoke(self, rule: Grant) -> LocalizedText | None:
         """Take a rule back, at once; returns what is in the way of forgetting it for good."""
         if rule.source == "command_line":
             self._named.revoke(rule.path)
         elif rule not in self._store.state.grants:
-            return Told(key="rules.gone")
+            return LocalizedText(key="rules.gone")
         await self._store.commit(GrantRevoked(grant=rule, at=self._store.clock.now()))
         if rule.source == "project" and self._kept is not None:
             try:
                 await asyncio.to_thread(self._kept.remove, rule.grant_id)
             except OSError as error:
                 params = {"path": self.path, "reason": _reason(error)}
-                return Told(key="rules.not_forgotten", params=params)
+                return LocalizedText(key="rules.not_forgotten", params=params)
         return None
 
 
@@ -502,12 +502,12 @@ class WorkingActions:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def write(self, name: OwnField, items: Sequence[str]) -> Told | None:
+    def write(self, name: OwnField, items: Sequence[str]) -> LocalizedText | None:
         """Let a field say just this, each item on a line of its own; of goal and why_now one, and
         none for nothing. Returns what is in the way, or None.
         """
         given = tuple(line for item in items if (line := " ".join(item.split())))
-        if problem := own_problem(name, given):
+        if problem := find_edit_problem(name, given):
             return problem
         value = getattr(self._store.state.memory, name)
         if given != tuple(item for item in ((value,) if isinstance(value, str) else value) if item):

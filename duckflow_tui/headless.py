@@ -24,7 +24,7 @@ from duckflow_tui.session.decisions import decisions_markdown
 from duckflow_tui.session.faults import log_fault
 from duckflow_tui.session.network import network_markdown
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Told, describe_error, one_line
+from duckflow_tui.state.base import LocalizedText, describe_error, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import AssistantReplied, Level, NoticeAdded
 from duckflow_tui.state.goal import (
@@ -262,7 +262,7 @@ class _Turn:
             level = self._say(f"status.sandbox.{engine.store.state.session.sandbox}")
             self._tell(self._say("headless.not_sandboxed", level=level))
             return USAGE
-        engine.store.watch(follow)
+        engine.store.subscribe(follow)
         chat = self.spawn(engine.chat_loop(), "chat")
         try:
             if typed is None:
@@ -333,7 +333,10 @@ class _Turn:
     def _told(self, key: str, *, stays: bool = False, **params: object) -> None:
         """A command says what came of it."""
         if key:
-            told = {n: self._say.told(v) if isinstance(v, Told) else v for n, v in params.items()}
+            told = {
+                n: self._say.told(v) if isinstance(v, LocalizedText) else v
+                for n, v in params.items()
+            }
             self._tell(self._say(key, **told))
 
     def _tell(self, text: str) -> None:
@@ -342,13 +345,13 @@ class _Turn:
             self._err_outlet.write(self._err, f"{text}\n")
 
 
-def _why_not_now(typed: Invocation, state: AgentState) -> Told | None:
+def _why_not_now(typed: Invocation, state: AgentState) -> LocalizedText | None:
     """Why a command does not run here."""
     if typed.command is None:
         return unknown(typed.name)
     problem = typed.command.problem(typed.argument, state)
     if problem is None and not (typed.command.acts_with(typed.argument) or _prints(typed)):
-        return Told(key="headless.needs_screen", params={"name": typed.name})
+        return LocalizedText(key="headless.needs_screen", params={"name": typed.name})
     return problem
 
 
@@ -531,7 +534,9 @@ class _Words:
         paths = visible(one_line(", ".join(event.files_changed), 400))
         said.append(self._say("headless.changed" if paths else "headless.unchanged", paths=paths))
         items = state.objective.extracted_requirements if state.objective is not None else ()
-        unmet = [i.requirement for i in items if i.counts and i.state is not RequirementState.MET]
+        unmet = [
+            i.requirement for i in items if i.is_counted and i.state is not RequirementState.MET
+        ]
         if unmet:
             what = visible(one_line("; ".join(unmet), 400))
             said.append(self._say("headless.unmet", what=what))
@@ -557,7 +562,7 @@ class _Words:
 
 
 def _step_name(state: AgentState, event: StepChanged) -> str:
-    step = state.plan(event.plan_id).step(event.step_id)
+    step = state.get_plan(event.plan_id).get_step(event.step_id)
     return step.name if step else event.step_id
 
 

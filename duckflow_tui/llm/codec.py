@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.strict_json import parse_object
 from duckflow_tui.llm.wire import wire_text
-from duckflow_tui.state.base import IdSource, JsonObject, digest, plain_schema, schema_of
+from duckflow_tui.state.base import IdSource, JsonObject, hash_data, plain_schema, schema_of
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import CHECKS, NEEDED, Action, Reading, TurnDecision
@@ -269,7 +269,7 @@ def wire_name(operation: str) -> str:
     name = _NO_NAME.sub("_", operation.replace(".", "__"))
     if len(name) <= LONGEST:
         return name
-    return f"{name[:_KEPT]}_{digest(operation)[:8]}"
+    return f"{name[:_KEPT]}_{hash_data(operation)[:8]}"
 
 
 def wire_names(operations: Iterable[str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 import jiter
 
 from duckflow_tui.llm.endpoints import KEPT_KEY, Endpoint, setting_of
-from duckflow_tui.state.base import printable
+from duckflow_tui.state.base import escape_unprintable
 from duckflow_tui.state.usage import LlmCall
 
 ErrorCode = Literal[
@@ -106,7 +106,7 @@ def escaped(text: str, secrets: Iterable[str] = (), limit: int = DETAIL) -> str:
         if secret:
             window = masked(window, secret)
     flat = " ".join(window.split())
-    return printable(flat[:limit])[:limit]
+    return escape_unprintable(flat[:limit])[:limit]
 
 
 def masked(text: str, secret: str) -> str:

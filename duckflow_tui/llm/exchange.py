@@ -21,7 +21,7 @@ from duckflow_tui.llm.connections import changing, write_private
 from duckflow_tui.llm.endpoints import OPENAI_ORIGIN, Endpoint, Protocol
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.known_models import ModelFacts
-from duckflow_tui.state.base import Clock, JsonObject, canonical_json, digest
+from duckflow_tui.state.base import Clock, JsonObject, canonical_json, hash_data
 from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waiting
 
 Rung = Literal["tools", "json_schema", "json_object", "text"]
@@ -172,7 +172,7 @@ class Exchange:
             if cache == "marks" and "claude" not in self.target.model:
                 cache = "off"
         if cache == "key":
-            body["prompt_cache_key"] = digest(str(request.messages[0]["content"]))[:32]
+            body["prompt_cache_key"] = hash_data(str(request.messages[0]["content"]))[:32]
         if self.rung == "tools" and "no_effort" in learned.rules:
             body["reasoning_effort"] = "none"
         for name in [*body]:
@@ -500,7 +500,7 @@ class Learned:
 
 
 def _short_id(given: str) -> str:
-    return given if _SHORT_ID.fullmatch(given) else digest(given)[:9]
+    return given if _SHORT_ID.fullmatch(given) else hash_data(given)[:9]
 
 
 class LearnedModels:

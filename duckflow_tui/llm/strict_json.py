@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, cast
 import jiter
 
 from duckflow_tui.llm.wire import HALF, PieceJoiner
-from duckflow_tui.state.base import JsonObject, brief
+from duckflow_tui.state.base import JsonObject, clip_value
 
 #: Characters of a reply that is read. Models write at most 128,000 tokens, half as much.
 MOST_READ: Final = 1_000_000
@@ -57,7 +57,7 @@ def parse_object(text: str, *, mend: bool = True) -> JsonObject:
         mended, end = first_object(text, 0) if mend and text.startswith("{") else ("", 0)
         if mended and not text[end:].strip():
             return parse_object(mended, mend=False)
-        raise NotStrict(_half(text) or f"not valid JSON: {brief(str(error))}") from None
+        raise NotStrict(_half(text) or f"not valid JSON: {clip_value(str(error))}") from None
     if not isinstance(value, dict):
         raise NotStrict("the JSON is not an object")
     _check(cast("object", value))
@@ -188,7 +188,7 @@ def _half(text: str) -> str:
         return "not valid Unicode: it holds one half of a surrogate pair" if in_text else ""
     where, half = found
     return (
-        f"not valid Unicode: {brief(where)} holds U+{ord(half):04X}, one half of a surrogate "
+        f"not valid Unicode: {clip_value(where)} holds U+{ord(half):04X}, one half of a surrogate "
         "pair; write the character itself, or leave it out"
     )
 

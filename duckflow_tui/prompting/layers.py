@@ -408,7 +408,7 @@ def _running(state: AgentState) -> tuple[Plan | None, Step | None]:
 def _card(state: AgentState, card: Card) -> str:
     """What a card is about: its kind, and the plan or the step."""
     plan = next((p for p in state.plans if p.plan_id == card.plan_id), None)
-    step = plan.step(card.step_id) if plan else None
+    step = plan.get_step(card.step_id) if plan else None
     name = step.name if step else plan.name if plan else ""
     said = card.report.summary if card.report else card.change.reason if card.change else ""
     return ": ".join(short(part) for part in (card.kind.value, name, said) if part)

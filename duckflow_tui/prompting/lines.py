@@ -10,12 +10,12 @@ from itertools import count
 from typing import Any, Final, cast
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import ELLIPSIS, JsonObject, calendar, canonical_json, one_line
+from duckflow_tui.state.base import ELLIPSIS, JsonObject, canonical_json, one_line, to_datetime
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.gates import CardMessage
 from duckflow_tui.state.goal import RequirementItem
-from duckflow_tui.state.operations import Effect, Need, OperationSpec, target
+from duckflow_tui.state.operations import Effect, Need, OperationSpec, describe_target
 from duckflow_tui.state.plan import Plan, ReportMessage, Step, StepReport, Task, WorkStatus
 
 LINE: Final = 200  # characters of a value on one line
@@ -69,7 +69,7 @@ def numbered(items: Iterable[str], first: int = 1) -> tuple[str, ...]:
 
 def minute(at: float) -> str:
     """A time, seconds since the epoch, to the minute."""
-    then = calendar(at, UTC)
+    then = to_datetime(at, UTC)
     return then.strftime("%Y-%m-%d %H:%M UTC") if then else "?"
 
 
@@ -118,7 +118,7 @@ def plan(of: Plan | None) -> str:
     begin = max(0, min(open_at - 2, len(of.steps) - _STEPS))
     lines = [f"{one_line(of.name, _NAME)} [{of.status.value}]"]
     for number, item in enumerate(of.steps[begin : begin + _STEPS], start=begin + 1):
-        lines.append(f"{number}. [{item.stands}] {one_line(item.name, _NAME)}")
+        lines.append(f"{number}. [{item.status_text}] {one_line(item.name, _NAME)}")
     if len(of.steps) > _STEPS:
         lines.append(f"({begin + 1}–{begin + _STEPS} / {len(of.steps)})")
     return "\n".join(lines)
@@ -151,7 +151,7 @@ def brought(state: AgentState, of: Plan) -> tuple[str, ...]:
     reports = _reports(state, {item.step_id for _, item in ended})
     told = ((n, item, _reported(reports.get(item.step_id), item)) for n, item in ended)
     return tuple(
-        f"- {number}. [{item.stands}] {one_line(item.name, _NAME)}: {came}"
+        f"- {number}. [{item.status_text}] {one_line(item.name, _NAME)}: {came}"
         for number, item, came in told
         if came
     )
@@ -186,14 +186,15 @@ def requirement(item: RequirementItem, most: int | None = None) -> str:
 
 def gates(state: AgentState) -> str:
     return "\n".join(
-        f"- {g.operation} {target(g.args)} ({g.impact.risk.value}): {one_line(g.intent, LINE)}"
+        f"- {g.operation} {describe_target(g.args)} ({g.impact.risk.value}): "
+        f"{one_line(g.intent, LINE)}"
         for g in state.gates
     )
 
 
 def running(state: AgentState) -> str:
     return "\n".join(
-        f"- {r.operation} {target(r.args)}".rstrip() for r in state.running if r.started
+        f"- {r.operation} {describe_target(r.args)}".rstrip() for r in state.running if r.started
     )
 
 
@@ -214,7 +215,7 @@ def _with_reports(state: AgentState, of: Plan, steps: set[str]) -> list[str]:
     for number, item in enumerate(of.steps, start=1):
         if item.step_id in steps:
             said = _reported(reports.get(item.step_id), item)
-            head = f"{number}. [{item.stands}] {one_line(item.name, _NAME)}"
+            head = f"{number}. [{item.status_text}] {one_line(item.name, _NAME)}"
             found.append(f"{head}: {said}" if said else head)
     return found
 
@@ -281,7 +282,7 @@ def loop_digest(messages: Sequence[Message]) -> str:
     said = next((m for m in messages if isinstance(m, AssistantMessage)), None)
     why = said.decision.rationale if said and said.decision else (said.text if said else "")
     calls = [
-        f"{m.operation} {target(m.args)} {m.result.outcome.value}".replace("  ", " ")
+        f"{m.operation} {describe_target(m.args)} {m.result.outcome.value}".replace("  ", " ")
         for m in messages
         if isinstance(m, OperationMessage)
     ]

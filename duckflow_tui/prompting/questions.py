@@ -300,8 +300,8 @@ def requirements_question(
     values = {
         "workspace": short(state.session.workspace),
         "conversation": _conversation(state),
-        "ids": ", ".join(r.requirement_id for r in items if r.counts) or ("–" if items else ""),
-        "waived": ", ".join(r.requirement_id for r in items if not r.counts),
+        "ids": ", ".join(r.requirement_id for r in items if r.is_counted) or ("–" if items else ""),
+        "waived": ", ".join(r.requirement_id for r in items if not r.is_counted),
         "since": data("changes", "\n".join(bullets(since))),
     }
     return ModelQuestion(REQUIREMENTS, background(state, text), values)

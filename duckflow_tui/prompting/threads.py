@@ -22,7 +22,7 @@ from duckflow_tui.state.plan import LISTED, Plan, Step
 def step_of(state: AgentState, step_id: str) -> tuple[Plan, Step] | None:
     """The step of that id in the newest plan that has it."""
     for plan in reversed(state.plans):
-        if (step := plan.step(step_id)) is not None:
+        if (step := plan.get_step(step_id)) is not None:
             return plan, step
     return None
 

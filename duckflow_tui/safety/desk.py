@@ -60,7 +60,7 @@ class Desk:
         self._store = store
         self._ids = ids
         self._waiting: dict[str, asyncio.Future[Any]] = {}  # by the id of the gate or card
-        store.watch(self._hear)
+        store.subscribe(self._hear)
 
     def card(
         self, kind: CardKind, options: tuple[CardOption, ...], subject: str = "", **fields: Any

@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from duckflow_tui.state.base import brief
+from duckflow_tui.state.base import clip_value
 from duckflow_tui.state.operations import Zone
 
 MAX_LINKS = 40  # as Linux counts them
@@ -200,7 +200,7 @@ class Place:
     @property
     def said(self) -> str:
         """``shown`` as a sentence names it: what cannot be printed spelled out, not too long."""
-        return brief(self.shown)
+        return clip_value(self.shown)
 
     @property
     def prefix(self) -> str:
@@ -262,7 +262,7 @@ class PathRefused(WorkspaceError):
     """The path may not be used like this, whoever asks. ``code`` is one of the table above."""
 
     def __init__(self, code: str, shown: str) -> None:
-        super().__init__(code, shown, _REFUSALS[code].format(shown=brief(shown)))
+        super().__init__(code, shown, _REFUSALS[code].format(shown=clip_value(shown)))
 
 
 class ContentChanged(WorkspaceError):
@@ -295,7 +295,7 @@ class FileFailed(WorkspaceError):
 
     def __init__(self, doing: str, shown: str, error: OSError) -> None:
         number = error.errno or errno.EIO
-        sentence = f"Cannot {doing} {brief(shown)}: {os.strerror(number)}."
+        sentence = f"Cannot {doing} {clip_value(shown)}: {os.strerror(number)}."
         super().__init__(FAILURES.get(number, "io_error"), shown, sentence)
         self.errno = number
 

@@ -17,7 +17,7 @@ from duckflow_tui.safety.hosts import ON_NETWORK, covered
 from duckflow_tui.safety.names import fold
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.risk import assess, is_binary_program, strictest
-from duckflow_tui.state.base import brief
+from duckflow_tui.state.base import clip_value
 from duckflow_tui.state.gates import IN_SANDBOX, ROUTINE, Gate, GateChoice, Grant
 from duckflow_tui.state.operations import FILE_CHANGES, ApprovalMode, Effect, Risk, Ruling, Zone
 
@@ -395,7 +395,7 @@ def _denied(
     max_write: int = MAX_WRITE,
 ) -> Verdict:
     sentence = _SENTENCES[code].format(
-        operation=brief(access.operation),
+        operation=clip_value(access.operation),
         paths=" and ".join(place.said for place in access.places) or "This",
         size=len(access.content or b""),
         limit=max_write,

@@ -113,7 +113,7 @@ def assess(
         found.note("lookalike_letters", Risk.HIGH)
     script = effect in (Effect.WRITE, Effect.MOVE) and "script" in marks
     if script or (content is not None and content.startswith(b"#!")):
-        found.risk = found.risk.raised()
+        found.risk = found.risk.raise_level()
         found.reasons.append("executable_extension" if script else "executable_content")
     return found
 

@@ -17,7 +17,7 @@ from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.replies import Script
 from duckflow_tui.scripted.savings import savings_command
 from duckflow_tui.scripted.story import Story, story_requests
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 
 PROJECT: Final = "little-shop"
 MODEL: Final = "scripted-demo"
@@ -111,7 +111,7 @@ def _contents(workspace: Path) -> dict[str, str]:
 def _content(path: Path) -> str:
     if path.is_symlink() or not path.is_file():
         return "no plain file"
-    return digest(path.read_bytes())
+    return hash_data(path.read_bytes())
 
 
 def _changed(workspace: Path, before: dict[str, str]) -> bool:

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.folders import OWN_FOLDER, draft_in, open_plain, opened, places
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 
 BLOBS: Final = "blobs"  # in the session's folder
 _HEX: Final = frozenset("0123456789abcdef")
@@ -57,7 +57,7 @@ class FileBlobs:
 
     def keep(self, data: bytes) -> str:
         """``put`` for a thread that may wait for the disk."""
-        sha = digest(data)
+        sha = hash_data(data)
         with contextlib.suppress(OSError), _opened(self._path(sha)) as file:  # else it is kept anew
             if hashlib.file_digest(file, "sha256").hexdigest() == sha:
                 return sha
@@ -73,7 +73,7 @@ class FileBlobs:
                 data = file.read()
         except FileNotFoundError:
             raise KeyError(sha) from None
-        if digest(data) != sha:
+        if hash_data(data) != sha:
             raise DamagedBlob(sha)
         return data
 
@@ -155,7 +155,7 @@ class MemoryBlobs:
 
     async def put(self, data: bytes) -> str:
         """Keep the bytes and return their SHA-256."""
-        sha = digest(data)
+        sha = hash_data(data)
         self._kept[sha] = data
         return sha
 

@@ -18,11 +18,11 @@ from duckflow_tui.state.audit import (
     AuditCounts,
     AuditEntry,
     AuditKind,
-    counts,
-    decisions,
-    total,
+    count_decisions,
+    list_decisions,
+    sum_counts,
 )
-from duckflow_tui.state.base import calendar, one_line
+from duckflow_tui.state.base import one_line, to_datetime
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import IN_SANDBOX, ROUTINE, Grant
 from duckflow_tui.state.plan import Step
@@ -173,7 +173,7 @@ def _names(rules: AllowRules, call: OperationMessage) -> bool:
 
 def searched(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
     """All words of an entry that a filter looks at, in lower case."""
-    then = calendar(entry.at)
+    then = to_datetime(entry.at)
     undone = words("decisions.undone") if is_undone(state, entry) else ""
     group = "asked" if entry.kind in ASKED else "unasked" if entry.kind in UNASKED else ""
     parts = (
@@ -203,14 +203,14 @@ def decisions_markdown(state: AgentState, words: Catalogue, redact: Redact) -> s
     """How often what was decided, and each decision, for those who judge a change; without secrets
     and without a character that could act.
     """
-    entries = decisions(state)
-    rows = counts(entries, state.undone_calls)
+    entries = list_decisions(state)
+    rows = count_decisions(entries, state.undone_calls)
     names = ("asked", "approved", "refused", "unasked", "denied", "undone")
     head = [words("decisions.column.what"), *(words(f"decisions.column.{name}") for name in names)]
     table = [[operation_words(what, words), *map(str, found)] for what, found in rows.items()]
     blocks = [
         f"## {words('decisions.title')}",
-        figures(total(rows.values()), words),
+        figures(sum_counts(rows.values()), words),
         table_text(head, table) if table else "",
         table_text(
             [words(f"decisions.column.{name}") for name in ("when", "kind", "what", "why")],
@@ -223,7 +223,7 @@ def decisions_markdown(state: AgentState, words: Catalogue, redact: Redact) -> s
 
 
 def _row(state: AgentState, entry: AuditEntry, words: Catalogue) -> list[str]:
-    then = calendar(entry.at)
+    then = to_datetime(entry.at)
     undone = words("decisions.undone") if is_undone(state, entry) else ""
     kind = [kind_words(entry, words), choice_words(entry, words), undone]
     subject = subject_words(entry, words)

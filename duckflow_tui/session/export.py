@@ -31,7 +31,7 @@ from duckflow_tui.session.records import (
 )
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import ELLIPSIS, calendar, one_line
+from duckflow_tui.state.base import ELLIPSIS, one_line, to_datetime
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
 from duckflow_tui.state.gates import CardMessage
@@ -46,7 +46,7 @@ from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.memory import CompactionMessage
 from duckflow_tui.state.operations import FileChange, Outcome
 from duckflow_tui.state.plan import Plan, ReportMessage, WorkStatus
-from duckflow_tui.state.rewind import all_calls
+from duckflow_tui.state.rewind import list_all_calls
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import verdict_words
 
@@ -173,8 +173,8 @@ class _Paper:
         self.add("\n".join(lines))
 
     def changes(self, state: AgentState) -> None:
-        calls = all_calls(state)
-        found = {m.call_id: m.result.undoable for m in calls if m.result.undoable}
+        calls = list_all_calls(state)
+        found = {m.call_id: m.result.undoable_changes for m in calls if m.result.undoable_changes}
         left = {message.call_id for message in state.left_behind}
         if not found:
             return
@@ -207,13 +207,13 @@ class _Paper:
                 self.add(f"*{_inline(words(message.key, **message.params))}*")
             case CardMessage():
                 kind = words(f"card.kind.{message.card.kind}")
-                answer = _inline(f"{message.answer.action} {message.answer.written}")
+                answer = _inline(f"{message.answer.action} {message.answer.full_text}")
                 self.add(f"**{kind}** → {answer}")
             case ReportMessage():
                 report = message.report
                 sign = "✓" if report.status == "completed" else "✗"
                 head = f"**{sign} {_inline(report.step_name)}**"
-                said = "" if report.repeats(self._above) else _inline(report.summary)
+                said = "" if report.is_repeated_in(self._above) else _inline(report.summary)
                 self.add(f"{head}: {said}" if said else head)
                 told = report.told
                 cause = self._words(told.key, **told.params) if told is not None else report.cause
@@ -242,7 +242,7 @@ class _Paper:
         parts = [verb, _code(target), outcome, _inline(result.summary)]
         if message.answer is not None:
             parts.append(words(f"transcript.answer.{message.answer.choice}"))
-            parts.append(_inline(message.answer.written))
+            parts.append(_inline(message.answer.full_text))
         self.add(f"- {' · '.join(filter(None, parts))}")
         self.add(_fenced(_cut(result.text, words)))
 
@@ -301,7 +301,7 @@ def _inline(text: str) -> str:
 
 
 def _time(at: float) -> str:
-    then = calendar(at)
+    then = to_datetime(at)
     return then.strftime("%Y-%m-%d %H:%M") if then else ""
 
 

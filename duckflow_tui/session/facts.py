@@ -114,7 +114,7 @@ def facts_of(session_id: str, found: Restored) -> SessionFacts:
     session, header = state.session, found.read.header
     plan = state.active_plan or next(reversed(state.listed_plans), None)
     done, steps = plan.progress if plan else (0, 0)
-    met, counted = state.objective.met if state.objective else (0, 0)
+    met, counted = state.objective.met_counts if state.objective else (0, 0)
     scores = _scores(state.messages)
     again = sum(isinstance(message, AttemptMessage) for message in state.messages)
     workspace = session.workspace or (header.workspace if header else "")
@@ -259,7 +259,7 @@ def _piece(message: Message) -> Piece | None:
             )
             return Piece(who="report", at=message.at, text=visible(said[:_SAID]))
         case CardMessage():
-            said = message.answer.written
+            said = message.answer.full_text
             return Piece(who="user", at=message.at, text=visible(said[:_SAID]))
         case _:  # notices are the app's own words, in whatever language it speaks
             return None
@@ -286,7 +286,7 @@ def _last_said(state: AgentState) -> str:
 def _last_state(state: AgentState) -> LastState:
     if state.gates:
         return "gate"
-    if state.work_waits:
+    if state.is_work_waiting:
         return "card"
     if state.turn is not None:
         cut = state.interrupted is not None or state.turn.pause != "paused"

@@ -15,7 +15,7 @@ from typing import Final, Literal, cast, get_args
 from duckflow_tui.places import APP, log_file
 from duckflow_tui.safety.paths import FAILURES
 from duckflow_tui.safety.secrets import RedactingFilter, Redactor
-from duckflow_tui.state.base import Told, brief, describe_error
+from duckflow_tui.state.base import LocalizedText, clip_value, describe_error
 
 FaultCode = Literal[
     "in_use", "newer", "missing", "empty", "foreign", "bad_id", "link",
@@ -41,7 +41,9 @@ class SessionInUse(SessionFault):
 
     def __init__(self, path: Path, pid: int) -> None:
         by = f" by process {pid}" if pid else ""
-        super().__init__("in_use", path, f"The session {brief(path.name)} is open already{by}.")
+        super().__init__(
+            "in_use", path, f"The session {clip_value(path.name)} is open already{by}."
+        )
         self.pid = pid
 
 
@@ -52,7 +54,7 @@ class NewerSession(SessionFault):
         super().__init__(
             "newer",
             path,
-            f"The session {brief(path.name)} was written by a later version of this program. "
+            f"The session {clip_value(path.name)} was written by a later version of this program. "
             "Nothing in it was changed; that version opens it.",
         )
         self.version = version
@@ -70,7 +72,7 @@ class NotASession(SessionFault):
     }
 
     def __init__(self, code: FaultCode, path: Path) -> None:
-        super().__init__(code, path, self._SAID[code].format(name=brief(path.name)))
+        super().__init__(code, path, self._SAID[code].format(name=clip_value(path.name)))
 
 
 class SessionUnreadable(SessionFault):
@@ -78,7 +80,9 @@ class SessionUnreadable(SessionFault):
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(
-            code_of(error), path, f"Cannot open the session {brief(path.name)}: {reason(error)}."
+            code_of(error),
+            path,
+            f"Cannot open the session {clip_value(path.name)}: {reason(error)}.",
         )
 
 
@@ -127,12 +131,12 @@ NAME: Final = "duckflow.log"
 MAX_BYTES: Final = 1_000_000  # of one file; one older file is kept
 
 
-def log_fault(error: BaseException) -> Told:
+def log_fault(error: BaseException) -> LocalizedText:
     """Log an error that nothing else handles; returns it in words, with the file that has it."""
     log.error("unexpected", exc_info=error)
     path = log_file()
     params = {"error": describe_error(error), "log": path}
-    return Told(key="cli.fault" if path else "cli.fault_unlogged", params=params)
+    return LocalizedText(key="cli.fault" if path else "cli.fault_unlogged", params=params)
 
 
 class _PrivateFile(logging.handlers.RotatingFileHandler):

@@ -17,7 +17,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.faults import NotASession, SessionInUse, opening
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 
 _PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 OWN: Final = 0o600  # of a file that only the user may read and write
@@ -154,7 +154,7 @@ _KEY_LENGTH: Final = 16  # hex digits of a workspace's hash
 
 def workspace_key(workspace: Path | str) -> str:
     """The name of a workspace's folder: 16 hex digits of the SHA-256 of its absolute path."""
-    return digest(os.fsencode(workspace))[:_KEY_LENGTH]
+    return hash_data(os.fsencode(workspace))[:_KEY_LENGTH]
 
 
 def session_path(state_dir: Path, workspace: Path | str, session_id: str) -> Path:

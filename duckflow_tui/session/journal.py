@@ -303,7 +303,7 @@ class Journal:
 
     def follow(self, store: Store) -> Unsubscribe:
         """Take a snapshot of this Store's state every so often, so that it opens fast again."""
-        return store.watch(self._follow)
+        return store.subscribe(self._follow)
 
     async def close(self, within: float = CLOSE_WITHIN) -> JournalHealth:
         """Write and sync what is left, let the lock go; returns how it ended."""

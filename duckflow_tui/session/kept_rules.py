@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.memory import SmallFiles
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import Grant
 
 LARGEST: Final = 256 * 1024  # bytes of the file, as of every file of settings (R18)
@@ -31,7 +31,7 @@ class KeptRules:
     ) -> None:
         """``identity``: device and inode of the workspace."""
         shown = re.sub(r"[^\w.-]+", "-", workspace.name).strip("-.")[:_NAME] or "project"
-        self._name = f"{shown}-{digest(os.fsencode(workspace))[:12]}.json"
+        self._name = f"{shown}-{hash_data(os.fsencode(workspace))[:12]}.json"
         self._project = {
             "workspace": os.fsdecode(workspace),
             "device": identity[0],

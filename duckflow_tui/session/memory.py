@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 from duckflow_tui.prompting.layers import LongMemory
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.folders import OWN_FOLDER, draft_in, open_plain, opened
-from duckflow_tui.state.base import Clock, digest
+from duckflow_tui.state.base import Clock, hash_data
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, check_words, same
 
 LARGEST: Final = 64 * 1024  # bytes of the notes
@@ -47,7 +47,7 @@ class ProjectMemory:
         """
         real = os.path.realpath(workspace)
         shown = re.sub(r"[^\w.-]+", "-", Path(real).name).strip("-.")[:_NAME] or "project"
-        name = f"{shown}-{digest(os.fsencode(real))[:12]}"
+        name = f"{shown}-{hash_data(os.fsencode(real))[:12]}"
         self._path = folder / f"{name}.md"
         self._counts_name = f"{name}.json"
         self._files = SmallFiles(folder, disk or Disk())

@@ -9,9 +9,9 @@ from duckflow_tui.safety.safe_text import visible
 from duckflow_tui.session.decisions import table_text
 from duckflow_tui.session.records import Redact
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import calendar
+from duckflow_tui.state.base import to_datetime
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.rewind import all_calls
+from duckflow_tui.state.rewind import list_all_calls
 from duckflow_tui.state.usage import HostContact
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import size_text
@@ -34,7 +34,7 @@ def use_words(host: HostContact, words: Catalogue) -> str:
 def host_facts(state: AgentState, host: HostContact, words: Catalogue) -> dict[str, str]:
     """All that is known of it, by a name of each; what there is nothing of is left out."""
     scripted = host.use == "model" and state.session.demo
-    first, last = calendar(host.first), calendar(host.last)
+    first, last = to_datetime(host.first), to_datetime(host.last)
     by = "consent" if host.use == "command" else "user"
     found = {
         "host": host.host,
@@ -72,7 +72,7 @@ def beyond_words(state: AgentState, words: Catalogue) -> str:
         or call.by_user
         or bool(call.args.get("outside"))
         or (level != "full" and bool(call.args.get("hosts")))
-        for call in all_calls(state)
+        for call in list_all_calls(state)
         if call.operation == "shell.run" and call.result.outcome in _RAN
     )
     said = [words("network.beyond")]

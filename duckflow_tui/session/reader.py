@@ -28,7 +28,7 @@ from duckflow_tui.session.records import (
     whole,
 )
 from duckflow_tui.session.snapshots import SnapshotPlace
-from duckflow_tui.state.base import moment
+from duckflow_tui.state.base import parse_time
 
 MAX_SEQ: Final = 10**12  # of a record: above any session, far below the longest of a line
 _TAG: Final = b"D1 "
@@ -91,7 +91,7 @@ class SessionRead:
             return
         try:
             fields = read()
-            event, at = fields["event"], moment(fields["at"])
+            event, at = fields["event"], parse_time(fields["at"])
             if not isinstance(event, dict):
                 raise UnreadableRecord("no_event")
         except UnreadableRecord as error:

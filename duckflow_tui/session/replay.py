@@ -20,7 +20,7 @@ from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.reader import MAX_SEQ, RecordedEvent, SessionRead, Unread, read_session
 from duckflow_tui.session.snapshots import IN_FLIGHT, Image, capture
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Event, StateError, event_from_json, moment
+from duckflow_tui.state.base import Event, StateError, event_from_json, parse_time
 from duckflow_tui.state.calls import OperationFinished
 from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied, Level, NoticeAdded
 from duckflow_tui.state.gates import CardKind, CardOpened, GateOpened
@@ -184,7 +184,7 @@ def _lines(data: bytes) -> SessionRead:
             fields = cast("dict[str, Any]", json_of(line))
             if fields["seq"] is None:  # of ``--stream``: shown once, and no record
                 continue
-            entry = RecordedEvent(int(fields.pop("seq")), moment(fields["at"]), _own(fields))
+            entry = RecordedEvent(int(fields.pop("seq")), parse_time(fields["at"]), _own(fields))
         except (TypeError, ValueError, KeyError, OverflowError, RecursionError):
             entry = None
         if entry is None or not read.last_seq < entry.seq <= MAX_SEQ:

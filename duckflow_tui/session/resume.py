@@ -48,7 +48,7 @@ from duckflow_tui.state.session import (
     SessionStarted,
 )
 from duckflow_tui.state.store import Store
-from duckflow_tui.state.usage import on_the_way
+from duckflow_tui.state.usage import list_pending_requests
 from duckflow_tui.tools.calls import rejection
 from duckflow_tui.tools.changes import told
 from duckflow_tui.tools.notices import Notices
@@ -212,9 +212,11 @@ async def resume(
     calls = await end_calls(state, workspace, effect, until, ends_turn=ends_turn)
     keys = (grant for grant in state.grants if grant.source == "key")
     had_consent = any(keys) or bool(state.accepted_words)
-    commands = sum(process.runs for process in state.processes)
+    commands = sum(process.is_running for process in state.processes)
     worked = state.turn is not None
-    lost = on_the_way(state.requests, state.turn.turn_id) if state.turn is not None else ()
+    lost = (
+        list_pending_requests(state.requests, state.turn.turn_id) if state.turn is not None else ()
+    )
     replaced = _is_another_folder(restored, workspace)
     await store.commit(
         SessionResumed(
@@ -297,7 +299,7 @@ async def end_calls(
         files |= found
         ended.append(
             OperationMessage(
-                **call.asked(), gate=call.gate, answer=call.answer, result=result, at=at
+                **call.copy_fields(), gate=call.gate, answer=call.answer, result=result, at=at
             )
         )
     asks = not ends_turn and state.turn is not None and _asks(state, again)

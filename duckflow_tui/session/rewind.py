@@ -25,10 +25,10 @@ from duckflow_tui.state.base import (
     Event,
     StateError,
     SystemClock,
+    copy_slices,
     event_from_json,
-    named,
+    name_files,
     one_line,
-    put,
 )
 from duckflow_tui.state.calls import OperationMessage, RunningOperation
 from duckflow_tui.state.conversation import (
@@ -41,8 +41,8 @@ from duckflow_tui.state.phase import PhaseState
 from duckflow_tui.state.plan import Step, WorkStatus
 from duckflow_tui.state.rewind import (
     SessionForked,
-    Standing,
-    reopen,
+    WorkSnapshot,
+    reopen_objective,
 )
 from duckflow_tui.state.store import MemoryRecorder, Store
 
@@ -78,7 +78,9 @@ class Point:
     @property
     def changes(self) -> tuple[FileChange, ...]:
         """What they did to files, oldest first."""
-        return tuple(change for call in reversed(self.calls) for change in call.result.undoable)
+        return tuple(
+            change for call in reversed(self.calls) for change in call.result.undoable_changes
+        )
 
     @property
     def files(self) -> int:
@@ -93,7 +95,7 @@ def points(state: AgentState) -> list[Point]:
     said = 0
     for message in reversed(state.messages):
         if isinstance(message, OperationMessage):
-            if message.result.undoable and message.call_id not in state.undone_calls:
+            if message.result.undoable_changes and message.call_id not in state.undone_calls:
                 log.append(message)
             continue
         if isinstance(message, UserMessage) and not message.step_id:
@@ -110,16 +112,16 @@ def point_at(state: AgentState, message_id: str) -> Point | None:
     return next((p for p in points(state) if p.message_id == message_id), None)
 
 
-def standing_at(past: AgentState, now: AgentState) -> Standing:
+def standing_at(past: AgentState, now: AgentState) -> WorkSnapshot:
     """How things stood then; what was in the middle of its work is not any more. Of files that
     changed since, nothing that was read holds any more, nor what the work was judged by.
     """
-    standing = Standing.of(past)
+    standing = WorkSnapshot.capture_from(past)
     standing.files_read = {
         path: sha for path, sha in past.files_read.items() if now.files_read.get(path) == sha
     }
     if past.turn is not None:
-        put(standing, PhaseState(), PhaseState)
+        copy_slices(standing, PhaseState(), PhaseState)
         standing.plans = tuple(
             plan.replace(steps=tuple(_as_stopped(step) for step in plan.steps))
             for plan in past.plans
@@ -130,13 +132,13 @@ def standing_at(past: AgentState, now: AgentState) -> Standing:
         path
         for m in now.messages
         if isinstance(m, OperationMessage) and m.call_id not in settled
-        for change in m.result.undoable
+        for change in m.result.undoable_changes
         for path in (change.path, change.target)
     }
     items = past.objective.extracted_requirements if past.objective is not None else ()
     ran = any(item.check.kind == "command" for item in items)  # it may look at any file
     if changed and (ran or not changed.isdisjoint(past.files_read)):
-        reopen(standing, changed)
+        reopen_objective(standing, changed)
     return standing
 
 
@@ -160,12 +162,12 @@ def carried(past: AgentState, now: Sequence[Message]) -> tuple[OperationMessage,
 
 def _unknown(call: RunningOperation) -> OperationMessage:
     result = OperationResult(outcome=Outcome.STOPPED, text=_STILL_RAN)
-    return OperationMessage(**call.asked(), result=result, at=call.at)
+    return OperationMessage(**call.copy_fields(), result=result, at=call.at)
 
 
 def file_names(changes: Iterable[FileChange]) -> str:
     """The files of these changes, the first by name."""
-    return named(list(dict.fromkeys(change.target or change.path for change in changes)))
+    return name_files(list(dict.fromkeys(change.target or change.path for change in changes)))
 
 
 def counted_requirements(state: AgentState) -> set[tuple[str, str]]:
@@ -175,7 +177,7 @@ def counted_requirements(state: AgentState) -> set[tuple[str, str]]:
         (objective.objective_id, item.requirement_id)
         for objective in objectives
         for item in objective.extracted_requirements
-        if item.counts
+        if item.is_counted
     }
 
 

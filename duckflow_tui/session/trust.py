@@ -17,7 +17,7 @@ from duckflow_tui.places import read_plain_file
 from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.safety.paths import WorkspaceError, best_opener
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import Spawn, canonical_json, digest
+from duckflow_tui.state.base import Spawn, canonical_json, hash_data
 from duckflow_tui.state.gates import LOOK, TRUST, WITHOUT, Card, CardKind, FilePreview
 from duckflow_tui.state.operations import Zone
 from duckflow_tui.tools.diffs import compare
@@ -80,7 +80,7 @@ class TrustAnswers:
         write_private(self._path(root), json.dumps(kept).encode())
 
     def _path(self, root: Path) -> Path:
-        return self._folder / f"{digest(str(root))[:32]}.json"
+        return self._folder / f"{hash_data(str(root))[:32]}.json"
 
 
 class ProjectTrust:
@@ -183,7 +183,7 @@ class ProjectTrust:
 
 
 def _subject(texts: Texts) -> str:
-    return digest(canonical_json(dict[str, Any](texts)))
+    return hash_data(canonical_json(dict[str, Any](texts)))
 
 
 def read_texts(workspace: Workspace) -> dict[str, str]:
@@ -243,8 +243,8 @@ def _preview(name: str, before: str | None, after: str) -> FilePreview:
     return FilePreview(
         path=name,
         kind="create" if before is None else "modify",
-        before_hash="" if before is None else digest(before),
-        after_hash=digest(after),
+        before_hash="" if before is None else hash_data(before),
+        after_hash=hash_data(after),
         hunks=found.hunks,
         added=found.added,
         removed=found.removed,

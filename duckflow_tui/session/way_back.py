@@ -27,7 +27,7 @@ from duckflow_tui.state.rewind import (
     RewindUndone,
     SessionForked,
     can_be_undone,
-    reopen,
+    reopen_objective,
 )
 from duckflow_tui.tools.operation import RUN
 from duckflow_tui.tools.undo import UndoReport
@@ -205,7 +205,7 @@ class RewindActions:
         paths = {
             path
             for m in undone
-            for change in m.result.undoable
+            for change in m.result.undoable_changes
             for path in (change.path, change.target)
             if path
         }
@@ -249,7 +249,7 @@ class RewindActions:
             if undone:
                 came.calls.append(call.call_id)
                 came.files += undone
-            changed = [change.target or change.path for change in call.result.undoable]
+            changed = [change.target or change.path for change in call.result.undoable_changes]
             came.left += [name for name in changed if name not in undone]
             known = {stuck.params.get("path") for stuck in came.stuck}
             if not report.complete and report.params.get("path") not in known:
@@ -267,7 +267,7 @@ class RewindActions:
         state = self._store.state
         works = state.turn is not None or state.work is not None or self._turn_runs()
         calls = any(not call.by_user for call in state.running)
-        return works or calls or state.work_waits or bool(state.live)
+        return works or calls or state.is_work_waiting or bool(state.live)
 
     def _rewound(
         self, past: AgentState, point: Point, draft: str, came: _FilesBack
@@ -276,12 +276,12 @@ class RewindActions:
         gone = carried(past, state.messages)
         standing = standing_at(past, state)
         if came.calls and _commands_since(past, state):
-            reopen(standing)
+            reopen_objective(standing)
         return ConversationRewound(
             message_id=point.message_id,
             standing=standing,
             turns=len(past.turns),
-            stopped=past.turn.stopped(past, now) if past.turn is not None else None,
+            stopped=past.turn.summarize_as_stopped(past, now) if past.turn is not None else None,
             carried=tuple(call.call_id for call in gone),
             draft=f"{point.text}\n{draft}" if draft.strip() else point.text,
             notices=self._notices(past, point, came),
@@ -299,11 +299,11 @@ class RewindActions:
         files = file_names(
             change
             for call in left
-            for change in call.result.undoable
+            for change in call.result.undoable_changes
             if (change.target or change.path) not in said_already
         )
         known = {process.process_id for process in past.processes}
-        running = sum(p.runs and p.process_id not in known for p in state.processes)
+        running = sum(p.is_running and p.process_id not in known for p in state.processes)
         told = [_FILES.format(files=files)] if files else []
         told += [words for *_, words in came.said()]
         told += [_COMMANDS] if running else []
@@ -346,7 +346,7 @@ class RewindActions:
         return SessionForked(
             session=session,
             standing=standing_at(past, state),
-            stopped=past.turn.stopped(past, now) if past.turn is not None else None,
+            stopped=past.turn.summarize_as_stopped(past, now) if past.turn is not None else None,
             carried=carried(past, state.messages),
             draft=draft,
             notices=(self._parts.notices.message(key, _FORKED, Level.INFO, **params),),

@@ -18,7 +18,7 @@ from duckflow_tui.state.gates import (
     GateChoice,
     RuleChange,
 )
-from duckflow_tui.state.operations import ApprovalMode, Outcome, Ruling, target
+from duckflow_tui.state.operations import ApprovalMode, Outcome, Ruling, describe_target
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -108,9 +108,9 @@ class AuditCounts(NamedTuple):
     undone: int = 0
 
 
-def decisions(state: AgentState) -> list[AuditEntry]:
+def list_decisions(state: AgentState) -> list[AuditEntry]:
     """All of a session, the oldest first, also of what a way back left."""
-    found = [*state.gone_decisions, *entries_of(state.messages)]
+    found = [*state.gone_decisions, *iter_entries(state.messages)]
     places = {
         m.gate.gate_id: m.call_id
         for m in state.messages
@@ -123,7 +123,7 @@ def decisions(state: AgentState) -> list[AuditEntry]:
     return sorted(found, key=lambda entry: entry.at)
 
 
-def entries_of(messages: Iterable[Message]) -> Iterator[AuditEntry]:
+def iter_entries(messages: Iterable[Message]) -> Iterator[AuditEntry]:
     """What was decided in these messages."""
     for message in messages:
         if isinstance(message, OperationMessage):
@@ -139,19 +139,19 @@ def entries_of(messages: Iterable[Message]) -> Iterator[AuditEntry]:
                 what=message.card.kind,
                 subject=message.plan.name if message.plan is not None else message.card.question,
                 choice=answer.action,
-                said=answer.written,
+                said=answer.full_text,
                 step_id=message.card.step_id,
                 place=message.message_id,
             )
 
 
-def entry_of(call: OperationMessage) -> AuditEntry:
+def make_entry(call: OperationMessage) -> AuditEntry:
     """Of any call, also of one that nobody had to decide about."""
     not_run = call.result.outcome in _NOT_RUN
     return _call_entry(call, _kind_of(call) or (AuditKind.NOT_RUN if not_run else AuditKind.MODE))
 
 
-def counts(entries: Iterable[AuditEntry], undone: Iterable[str]) -> dict[str, AuditCounts]:
+def count_decisions(entries: Iterable[AuditEntry], undone: Iterable[str]) -> dict[str, AuditCounts]:
     """How often what was asked, approved, refused and undone, by operation and kind of card, in
     the order of how often it came; ``undone`` are the calls that were taken back.
     """
@@ -161,15 +161,15 @@ def counts(entries: Iterable[AuditEntry], undone: Iterable[str]) -> dict[str, Au
         if entry.place and entry.kind not in (AuditKind.RULE_GIVEN, AuditKind.RULE_REVOKED):
             found.setdefault(entry.what, []).append(entry)
     rows = sorted(found.items(), key=lambda row: -len(row[1]))
-    return {what: _counted(listed, taken_back) for what, listed in rows}
+    return {what: _count_entries(listed, taken_back) for what, listed in rows}
 
 
-def total(rows: Iterable[AuditCounts]) -> AuditCounts:
+def sum_counts(rows: Iterable[AuditCounts]) -> AuditCounts:
     """All of them together."""
     return AuditCounts(*map(sum, zip(AuditCounts(), *rows, strict=True)))
 
 
-def _counted(entries: list[AuditEntry], undone: frozenset[str]) -> AuditCounts:
+def _count_entries(entries: list[AuditEntry], undone: frozenset[str]) -> AuditCounts:
     kinds = [entry.kind for entry in entries]
     return AuditCounts(
         asked=sum(kind in ASKED for kind in kinds),
@@ -210,10 +210,10 @@ def _call_entry(call: OperationMessage, kind: AuditKind) -> AuditEntry:
         kind=kind,
         at=call.at,
         what=call.operation,
-        subject=", ".join(paths) or target(call.args),
+        subject=", ".join(paths) or describe_target(call.args),
         choice=answer.choice if answer is not None else "",
         why=call.reasoning.strip(),
-        said=answer.written if answer is not None else "",
+        said=answer.full_text if answer is not None else "",
         step_id=call.step_id,
         place=call.call_id,
         ruling=call.ruling,

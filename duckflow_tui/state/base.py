@@ -50,7 +50,7 @@ class InConversation(Frozen):
     at: float  # seconds since the epoch
 
 
-class Told(Frozen):
+class LocalizedText(Frozen):
     """Something the app says, as a key of the words on the screen and what stands in them."""
 
     key: str
@@ -78,7 +78,7 @@ def one_line(text: str, limit: int) -> str:
 NAMED: Final = 6  # files that are told by name
 
 
-def named(paths: Sequence[str]) -> str:
+def name_files(paths: Sequence[str]) -> str:
     """The first of these files, the others counted."""
     said = ", ".join(one_line(path, 200) for path in paths[:NAMED])
     return said if len(paths) <= NAMED else f"{said}, {ELLIPSIS} (+{len(paths) - NAMED})"
@@ -95,15 +95,15 @@ def half_width(text: str) -> str:
     return text.translate(_FULL_WIDTH)
 
 
-def brief(text: str, limit: int = MAX_BRIEF) -> str:
+def clip_value(text: str, limit: int = MAX_BRIEF) -> str:
     """A value from outside inside a sentence: what is not printable is spelled out, and over
     ``limit`` characters it is cut, with the count of all.
     """
-    shown = printable(text[:limit])[:limit]
+    shown = escape_unprintable(text[:limit])[:limit]
     return shown if len(text) <= limit else f"{shown}{ELLIPSIS} ({len(text):,} characters)"
 
 
-def printable(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     """The text with what is not printable spelled out."""
     if text.isprintable():
         return text
@@ -136,7 +136,7 @@ def plain_schema(model: type[BaseModel], sent: tuple[str, ...]) -> JsonObject:
     schema = model.model_json_schema()
     models: JsonObject = schema.get("$defs", {})
 
-    def plain(node: JsonObject) -> JsonObject:
+    def simplify_node(node: JsonObject) -> JsonObject:
         if "anyOf" in node:
             node = {**next(way for way in node["anyOf"] if way != {"type": "null"}), **node}
         if "$ref" in node:
@@ -145,16 +145,16 @@ def plain_schema(model: type[BaseModel], sent: tuple[str, ...]) -> JsonObject:
         if "description" in kept:
             kept["description"] = " ".join(kept["description"].split())
         if "items" in kept:
-            kept["items"] = plain(kept["items"])
+            kept["items"] = simplify_node(kept["items"])
         if "properties" in kept:
             fields: JsonObject = kept["properties"]
-            kept["properties"] = {name: plain(field) for name, field in fields.items()}
+            kept["properties"] = {name: simplify_node(field) for name, field in fields.items()}
         return kept
 
-    return plain({**schema, "description": None})
+    return simplify_node({**schema, "description": None})
 
 
-def digest(data: bytes | str) -> str:
+def hash_data(data: bytes | str) -> str:
     """SHA-256 in hex (64 characters); text is hashed as UTF-8, lone surrogates kept."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     return hashlib.sha256(raw).hexdigest()
@@ -210,7 +210,7 @@ class Clock(Protocol):
         ...
 
 
-def moment(value: object) -> float:
+def parse_time(value: object) -> float:
     """Seconds since the epoch; raises ValueError for no time, or over 3,000 years away."""
     if not isinstance(value, int | float | str):
         raise ValueError("no time")
@@ -223,7 +223,7 @@ def moment(value: object) -> float:
     return at
 
 
-def calendar(at: float, zone: tzinfo | None = None) -> datetime | None:
+def to_datetime(at: float, zone: tzinfo | None = None) -> datetime | None:
     """Date and time of day there, or on this machine; None for 0 and where no calendar has it."""
     try:
         return datetime.fromtimestamp(at, zone) if at else None
@@ -271,7 +271,7 @@ class Event(Frozen):
 KINDS: dict[str, type[Event]] = {}
 
 
-def put(target: object, source: object, *slices: type[object]) -> None:
+def copy_slices(target: object, source: object, *slices: type[object]) -> None:
     """Let every field of these slices stand in the target as it does in the source."""
     for part in slices:
         for field in fields(cast("Any", part)):

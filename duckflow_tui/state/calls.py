@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TAIL: Final = 64_000  # characters kept of output that is still arriving; the whole goes to a blob
 
 
-def overprinted(text: str) -> str:
+def apply_carriage_returns(text: str) -> str:
     """What a terminal would leave of each line: what follows its last carriage return.
 
     CR LF is a line end. A carriage return at the very end stays: what it does depends on what
@@ -48,11 +48,11 @@ class LiveOutput:
         self._kept = 0
         self._line = ""  # the last line, as long as it may be printed over
 
-    def add(self, text: str, at: float = 0.0) -> None:
+    def add_output(self, text: str, at: float = 0.0) -> None:
         """Take a piece in; what is older than the newest ``TAIL`` characters goes."""
         self.total += len(text)
         self.at = at or self.at
-        text = overprinted(self._line + text)
+        text = apply_carriage_returns(self._line + text)
         whole = text.rfind("\n") + 1
         if len(text) - whole > TAIL:
             whole = len(text)
@@ -68,7 +68,7 @@ class LiveOutput:
         """The newest ``TAIL`` characters."""
         return ("".join(self._parts) + self._line.rstrip("\r"))[-TAIL:]
 
-    def newest(self, count: int) -> list[str]:
+    def newest_lines(self, count: int) -> list[str]:
         """The newest ``count`` lines, the unfinished one included; asked for at every frame."""
         pieces = [self._line.rstrip("\r")]
         ends = size = 0
@@ -84,7 +84,7 @@ class LiveOutput:
         return lines[-count:]
 
 
-class AskedCall(Frozen):
+class RequestedCall(Frozen):
     """What was asked for and by whom, from the intent to the result."""
 
     call_id: str
@@ -95,12 +95,12 @@ class AskedCall(Frozen):
     step_id: str = ""  # the plan's step it belongs to
     by_user: bool = False  # the user ran it with ``!``; the model is told as of any other event
 
-    def asked(self) -> dict[str, Any]:
+    def copy_fields(self) -> dict[str, Any]:
         """These fields alone, for the value that comes after this one."""
-        return {name: getattr(self, name) for name in AskedCall.model_fields}
+        return {name: getattr(self, name) for name in RequestedCall.model_fields}
 
 
-class OperationMessage(AskedCall):
+class OperationMessage(RequestedCall):
     """A call and what came of it, in the place where it ended."""
 
     kind: Literal["operation"] = "operation"
@@ -114,7 +114,7 @@ class OperationMessage(AskedCall):
     at: float
 
 
-class RunningOperation(AskedCall):
+class RunningOperation(RequestedCall):
     """A call that was asked for and has not ended."""
 
     started: bool = False  # false while it waits for a gate or its turn
@@ -125,7 +125,7 @@ class RunningOperation(AskedCall):
     expects: tuple[FileChange, ...] = ()  # what it is about to do to files, once started
 
 
-def asked_alike(state: AgentState, pattern: str) -> list[OperationMessage]:
+def list_similar_calls(state: AgentState, pattern: str) -> list[OperationMessage]:
     """Calls that were asked about and that a rule of this pattern would have let through: each gate
     says which rule could have answered it, in the words of the policy.
     """
@@ -151,7 +151,7 @@ class CallState:
     left_behind: tuple[OperationMessage, ...] = ()  # calls that any way back left
 
 
-class OperationRequested(AskedCall, Event, kind="operation_requested"):
+class OperationRequested(RequestedCall, Event, kind="operation_requested"):
     """The intent: on disk before anything is touched."""
 
     at: float
@@ -171,7 +171,7 @@ class OperationStarted(Event, kind="operation_started"):
     expects: tuple[FileChange, ...] = ()  # what it is about to do to files
 
     def apply(self, state: AgentState) -> None:
-        _place(state, self.call_id)
+        _find_running(state, self.call_id)
         change_running(state, self.call_id, started=True, at=self.at, expects=self.expects)
 
 
@@ -192,7 +192,7 @@ class OperationFinished(Event, kind="operation_finished"):
     files_read: dict[str, str] = Field(default_factory=dict)  # path → SHA-256; "" forgets it
 
     def apply(self, state: AgentState) -> None:
-        at = _place(state, self.message.call_id)
+        at = _find_running(state, self.message.call_id)
         state.running = state.running[:at] + state.running[at + 1 :]
         state.outputs.pop(self.message.call_id, None)
         state.messages.append(self.message)
@@ -216,7 +216,7 @@ class FileChangedOutside(Event, kind="file_changed_outside"):
             state.changed_outside = (*state.changed_outside, self.path)
 
 
-class OutsideChangesTold(Event, kind="outside_changes_told"):
+class OutsideChangesReported(Event, kind="outside_changes_reported"):
     """The model was told which files changed outside."""
 
     paths: tuple[str, ...]
@@ -236,7 +236,7 @@ class ChangesUndone(Event, kind="changes_undone"):
         before = state.undone_calls
         state.undone_calls = (*state.undone_calls, self.call_id)
         state.undone_changes = {**state.undone_changes, self.call_id: self.changes}
-        _now_others(state, self.changes, before, reopens=self.reopens)
+        _mark_changed_outside(state, self.changes, before, reopens=self.reopens)
 
 
 class ChangesRedone(Event, kind="changes_redone"):
@@ -255,10 +255,10 @@ class ChangesRedone(Event, kind="changes_redone"):
             state.undone_calls = tuple(c for c in state.undone_calls if c != self.call_id)
             changes = state.undone_changes.items()
             state.undone_changes = {call: made for call, made in changes if call != self.call_id}
-        _now_others(state, self.changes, before, reopens=self.reopens)
+        _mark_changed_outside(state, self.changes, before, reopens=self.reopens)
 
 
-def _now_others(
+def _mark_changed_outside(
     state: AgentState, changes: tuple[FileChange, ...], before: tuple[str, ...], *, reopens: bool
 ) -> None:
     """These files hold something else than the model knows: the ledger stands as it did when the
@@ -269,7 +269,7 @@ def _now_others(
         state.files_read.pop(change.target, None)
     if reopens and state.objective is not None:
         paths = {path for change in changes for path in (change.path, change.target) if path}
-        state.objective = state.objective.as_undone(before, state.undone_calls, paths)
+        state.objective = state.objective.after_undo(before, state.undone_calls, paths)
 
 
 def note_read(state: AgentState, files: dict[str, str]) -> None:
@@ -281,7 +281,7 @@ def note_read(state: AgentState, files: dict[str, str]) -> None:
             state.files_read.pop(path, None)
 
 
-def _place(state: AgentState, call_id: str) -> int:
+def _find_running(state: AgentState, call_id: str) -> int:
     """Where the call stands among those that run."""
     for at, call in enumerate(state.running):
         if call.call_id == call_id:
@@ -299,4 +299,4 @@ class OperationOutput(Event, kind="operation_output", transient=True):
     def apply(self, state: AgentState) -> None:
         if all(r.call_id != self.call_id for r in state.running):
             return
-        state.outputs.setdefault(self.call_id, LiveOutput()).add(self.text, self.at)
+        state.outputs.setdefault(self.call_id, LiveOutput()).add_output(self.text, self.at)

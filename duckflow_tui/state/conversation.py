@@ -149,7 +149,7 @@ class UserMessageAdded(Event, kind="user_message"):
         state.queue = tuple(q for q in state.queue if q.message_id != self.message.message_id)
         state.messages.append(self.message)
         forget_rewound(state)
-        _sent(state, self.message.text)
+        _clear_sent_draft(state, self.message.text)
 
 
 class MessageQueued(Event, kind="message_queued"):
@@ -159,7 +159,7 @@ class MessageQueued(Event, kind="message_queued"):
 
     def apply(self, state: AgentState) -> None:
         state.queue = (*state.queue, self.message)
-        _sent(state, self.message.text)
+        _clear_sent_draft(state, self.message.text)
 
 
 class QueueItemChanged(Event, kind="queue_item_changed"):
@@ -206,7 +206,7 @@ class AssistantReplied(Event, kind="assistant_message"):
         state.messages.append(self.message)
 
 
-def _sent(state: AgentState, text: str) -> None:
+def _clear_sent_draft(state: AgentState, text: str) -> None:
     """What was sent is no draft any more."""
     if state.draft.strip() == text:
         state.draft = ""

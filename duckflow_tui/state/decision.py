@@ -26,9 +26,9 @@ from pydantic import (
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import PydanticCustomError, PydanticUseDefault
 
-from duckflow_tui.state.base import Frozen, IdSource, JsonObject, canonical_json, digest
+from duckflow_tui.state.base import Frozen, IdSource, JsonObject, canonical_json, hash_data
 from duckflow_tui.state.foreign_calls import read_arguments, read_editor
-from duckflow_tui.state.operations import OperationSpec, fitted, nearest
+from duckflow_tui.state.operations import OperationSpec, coerce_value, find_nearest_names
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
 
@@ -166,7 +166,7 @@ class Reading:
                     given = spec.foreign.given | given
                 fields["args"] = read_arguments(spec, given)
             if "args" in fields:
-                fields["args"] = fitted(fields["args"], spec.parameters, self.parse)
+                fields["args"] = coerce_value(fields["args"], spec.parameters, self.parse)
         if "reasoning" not in fields and (why := fields.get("intent") or self.why):
             fields["reasoning"] = why
         wrong = [f"{name} is missing" for name in ("operation", "args") if name not in fields]
@@ -189,7 +189,7 @@ class Reading:
         same = [known for known in names if bare in (known, known.rpartition(".")[2])]
         if len(same) == 1:
             return self.operations[same[0]]
-        near = nearest(name, self.offered or names)
+        near = find_nearest_names(name, self.offered or names)
         hint = f"; the closest are {', '.join(near)}" if near else ""
         if not near and self.offered:
             hint = f"; there are {', '.join(self.offered)}"
@@ -488,7 +488,7 @@ class Action(Frozen):
     @property
     def args_hash(self) -> str:
         """SHA-256 over operation and arguments: what an approval is bound to."""
-        return digest(canonical_json([self.operation, self.args]))
+        return hash_data(canonical_json([self.operation, self.args]))
 
 
 class Check(Frozen):

@@ -17,7 +17,7 @@ from duckflow_tui.state.base import (
     InConversation,
     JsonObject,
     StateError,
-    brief,
+    clip_value,
 )
 from duckflow_tui.state.goal import SituationReport
 from duckflow_tui.state.operations import Effect, Risk, Zone, change_running
@@ -175,7 +175,7 @@ class Remark(Frozen):
         return f"{self.path}:{'−' if self.old else ''}{self.number}"
 
 
-class KeptRemarks(Frozen):
+class DraftRemarks(Frozen):
     """Remarks that were not sent yet, and the only proposal that they may stand on again."""
 
     about: str = ""  # hash of the call's arguments, or what an answer to the card is bound to
@@ -185,7 +185,7 @@ class KeptRemarks(Frozen):
 _LINE: Final = 200  # characters of a line that the model is told; it wrote the line or can read it
 
 
-def _written(said: str, remarks: Iterable[Remark]) -> str:
+def _join_remarks(said: str, remarks: Iterable[Remark]) -> str:
     """What the user wrote with an answer, each remark with its place: one line, for people."""
     parts = (said.strip(), *(f"{remark.place}: {remark.said}" for remark in remarks))
     return "; ".join(part for part in parts if part)
@@ -196,10 +196,10 @@ def remarks_for_model(remarks: Iterable[Remark]) -> str:
     lines: list[str] = []
     for number, remark in enumerate(remarks, start=1):
         side = "that would be removed" if remark.old else "of the new version"
-        where = f"{brief(remark.path)}, line {remark.number} {side}"
+        where = f"{clip_value(remark.path)}, line {remark.number} {side}"
         if not remark.path:
             where = f"step {remark.number}"
-        lines.append(f'{number}. {where}: "{brief(remark.line, _LINE)}"')
+        lines.append(f'{number}. {where}: "{clip_value(remark.line, _LINE)}"')
         lines.append(f"   The user's remark: {remark.said.strip()}")
     return "\n".join(lines)
 
@@ -220,12 +220,12 @@ class GateAnswer(Frozen):
     edited: str | None = None  # whole new content of the one file, for EDIT
 
     @property
-    def written(self) -> str:
+    def full_text(self) -> str:
         """The reason and the remarks, each with its place."""
-        return _written(self.reason, self.remarks)
+        return _join_remarks(self.reason, self.remarks)
 
     @property
-    def approves(self) -> bool:
+    def is_approval(self) -> bool:
         """Whether the call may run."""
         return self.choice not in (GateChoice.REJECT, GateChoice.EDIT, GateChoice.ALTERNATIVE)
 
@@ -319,9 +319,9 @@ class CardAnswer(Frozen):
     remarks: tuple[Remark, ...] = ()  # on steps of the plan, where it is refused
 
     @property
-    def written(self) -> str:
+    def full_text(self) -> str:
         """The text and the remarks, each with its place."""
-        return _written(self.text, self.remarks)
+        return _join_remarks(self.text, self.remarks)
 
 
 #: Options by card. Digits and letters keep their meaning over all cards.
@@ -343,7 +343,7 @@ LOOK = CardOption(key="l", action="look")  # shows the files in the card; answer
 WITHOUT = CardOption(key="n", action="without")
 
 
-def _numbered(*actions: str, text: str = "") -> tuple[CardOption, ...]:
+def _number_options(*actions: str, text: str = "") -> tuple[CardOption, ...]:
     """Options on the digits; the action ``text`` takes some, and so do the user's own words."""
     digits = tuple(
         CardOption(key=str(number), action=action, takes_text=action == text)
@@ -355,13 +355,13 @@ def _numbered(*actions: str, text: str = "") -> tuple[CardOption, ...]:
 _NUMBER: Final = re.compile(r"\s*\(?([0-9]{1,3})[).、。]?\s*")
 
 
-def typed_number(text: str) -> int:
+def parse_typed_number(text: str) -> int:
     """The number of an answer that was typed, as ``2``, ``２``, ``2.`` or ``(2)``; 0 for none."""
     found = _NUMBER.fullmatch(unicodedata.normalize("NFKC", text[:20]))
     return int(found.group(1)) if found else 0
 
 
-def question_options(labels: Iterable[str], *, approval: bool) -> tuple[CardOption, ...]:
+def make_question_options(labels: Iterable[str], *, approval: bool) -> tuple[CardOption, ...]:
     """A key for each answer that the model offers, nine at most, and the user's own words;
     ``approval``: a yes and a no before them.
     """
@@ -372,7 +372,7 @@ def question_options(labels: Iterable[str], *, approval: bool) -> tuple[CardOpti
     return (*((ACCEPT, REJECT) if approval else ()), *offered, TELL)
 
 
-def said(option: CardOption, answer: CardAnswer) -> str:
+def describe_answer(option: CardOption, answer: CardAnswer) -> str:
     """What the user answered to a question of the model, in the words of both."""
     chosen = {ACCEPT.action: "yes", REJECT.action: "no"}.get(option.action, option.label)
     return ": ".join(part for part in (chosen, answer.text.strip()) if part)
@@ -380,30 +380,30 @@ def said(option: CardOption, answer: CardAnswer) -> str:
 
 #: What the user may answer to a consultation; each has another effect (S0-39…42).
 CONSULTATION_OPTIONS: Final[dict[Pattern, tuple[CardOption, ...]]] = {
-    Pattern.STAGNATION: _numbered(
+    Pattern.STAGNATION: _number_options(
         "stop_work", "more_info", "keep_going", "other_approach", text="more_info"
     ),
-    Pattern.LOW_CONFIDENCE: _numbered(
+    Pattern.LOW_CONFIDENCE: _number_options(
         *("detailed_requirements", "split", "other_source", "keep_approach"),
         text="detailed_requirements",
     ),
-    Pattern.CONFUSION: _numbered(
+    Pattern.CONFUSION: _number_options(
         "top_requirement", "start_over", "tidy_results", "other_angle", text="top_requirement"
     ),
-    Pattern.TOO_MANY_TRIES: _numbered(
+    Pattern.TOO_MANY_TRIES: _number_options(
         "accept_result", "analyse", "simplify", "different_approach", text="simplify"
     ),
-    Pattern.LIMIT: _numbered("more_loops", "accept_result", "analyse", "stop_work"),
+    Pattern.LIMIT: _number_options("more_loops", "accept_result", "analyse", "stop_work"),
 }
 
 #: What the user may answer when the attempts are used up (S1-34…39).
-ESCALATION_OPTIONS: Final = _numbered(
+ESCALATION_OPTIONS: Final = _number_options(
     *("instructions", "alternative", "accept_partial", "assistance", "cancel"),
     text="instructions",
 )
 
 #: What the user may answer when a hard limit refused a call.
-BUDGET_OPTIONS: Final = _numbered("raise_budget", "accept_result", "stop_work")
+BUDGET_OPTIONS: Final = _number_options("raise_budget", "accept_result", "stop_work")
 
 
 class CardMessage(InConversation):
@@ -435,7 +435,7 @@ class GateState:
     accepted_words: tuple[str, ...] = ()  # of earlier versions: typed once in a session
 
     @property
-    def work_waits(self) -> bool:
+    def is_work_waiting(self) -> bool:
         """Whether a question about the work is open; that about trust holds nothing up."""
         return bool(self.gates) or any(c.kind is not CardKind.TRUST for c in self.cards)
 
@@ -475,15 +475,15 @@ class GateAnswered(Event, kind="gate_answered"):
             raise StateError("there is no such alternative")
         if self.answer.choice in WIDENS and not gate.can_grant(self.answer.choice):
             raise StateError("this call can only be allowed once")
-        if gate.needs_word and self.answer.approves:
+        if gate.needs_word and self.answer.is_approval:
             if self.answer.word.strip() != gate.needs_word:
                 raise StateError(f"the word {gate.needs_word!r} is wanted first")
             state.accepted_words = (*state.accepted_words, gate.needs_word)
-        if self.answer.approves and UNRECORDED in gate.impact.reasons:
+        if self.answer.is_approval and UNRECORDED in gate.impact.reasons:
             state.unkept_agreed = True
         state.gates = tuple(g for g in state.gates if g.gate_id != gate.gate_id)
         if state.remarks.about == gate.args_hash:
-            state.remarks = KeptRemarks()
+            state.remarks = DraftRemarks()
         change_running(state, gate.call_id, gate=gate, answer=self.answer)
         count_wait(state, self.at)
 
@@ -539,9 +539,12 @@ class CardOpened(Event, kind="card_opened"):
             raise StateError(f"card {self.card.card_id} is open already")
         state.cards = (*state.cards, self.card)
         before = state.interrupted
-        again = before is not None and before.waiting(self.card.kind, self.card.step_id) is not None
+        again = (
+            before is not None
+            and before.get_waiting_card(self.card.kind, self.card.step_id) is not None
+        )
         if before is not None:
-            state.interrupted = before.without(self.card)
+            state.interrupted = before.without_card(self.card)
         situation = self.card.situation
         if situation is not None and state.pace is not None and not again:
             seen = (*state.pace.consultations, situation.pattern)
@@ -557,7 +560,7 @@ class CardAnswered(Event, kind="card_answered"):
     at: float
 
     def apply(self, state: AgentState) -> None:
-        card = _card(state, self.answer.card_id)
+        card = _get_card(state, self.answer.card_id)
         if card.subject != self.answer.subject:
             raise StateError("the answer is for something other than what the card shows")
         option = next((o for o in card.options if o.action == self.answer.action), None)
@@ -565,7 +568,7 @@ class CardAnswered(Event, kind="card_answered"):
             raise StateError(f"the card has no answer {self.answer.action!r}")
         plan = next((p for p in state.plans if p.plan_id == card.plan_id), None)
         if state.remarks.about == card.subject:
-            state.remarks = KeptRemarks()
+            state.remarks = DraftRemarks()
         state.cards = tuple(c for c in state.cards if c.card_id != card.card_id)
         asked = card.kind is CardKind.QUESTION
         state.messages.append(
@@ -574,7 +577,9 @@ class CardAnswered(Event, kind="card_answered"):
                 card=card,
                 plan=plan,
                 answer=self.answer,
-                for_model=f"The user's answer: {said(option, self.answer)}" if asked else "",
+                for_model=f"The user's answer: {describe_answer(option, self.answer)}"
+                if asked
+                else "",
                 step_id=card.step_id if asked else "",
                 at=self.at,
             )
@@ -590,12 +595,12 @@ class CardWithdrawn(Event, kind="card_withdrawn"):
     at: float = 0.0  # seconds since the epoch; 0: not known
 
     def apply(self, state: AgentState) -> None:
-        card = _card(state, self.card_id)
+        card = _get_card(state, self.card_id)
         state.cards = tuple(c for c in state.cards if c.card_id != card.card_id)
         count_wait(state, self.at)
 
 
-def _card(state: AgentState, card_id: str) -> Card:
+def _get_card(state: AgentState, card_id: str) -> Card:
     found = next((c for c in state.cards if c.card_id == card_id), None)
     if found is None:
         raise StateError(f"card {card_id} is not open")

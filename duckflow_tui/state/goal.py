@@ -76,17 +76,17 @@ class RequirementItem(Frozen):
     waived_because: str = ""  # the user's reason
     provisional: bool = False  # met by a check that turned green at work, not judged yet
 
-    def rests_beside(self, paths: Collection[str]) -> bool:
+    def is_shown_by_other_files(self, paths: Collection[str]) -> bool:
         """Whether files show it, and none of ``paths`` is among them."""
         shown = [fact for fact in self.evidence if fact.kind in ("diff", "file", "command")]
         return bool(shown) and all(
             fact.kind != "command" and fact.source.partition(":")[0] not in paths for fact in shown
         )
 
-    def as_it_stood(self, then: RequirementItem | None) -> RequirementItem:
+    def with_level_of(self, then: RequirementItem | None) -> RequirementItem:
         """The same as far as it is met as ``then``; open where it was not there or another."""
         same = then is not None and (then.requirement, then.check) == (self.requirement, self.check)
-        if then is None or not same or not self.counts or not then.counts:
+        if then is None or not same or not self.is_counted or not then.is_counted:
             return self
         return self.replace(
             state=then.state,
@@ -96,12 +96,12 @@ class RequirementItem(Frozen):
         )
 
     @property
-    def counts(self) -> bool:
+    def is_counted(self) -> bool:
         """Whether it has a say in what is done."""
         return self.state is not RequirementState.WAIVED
 
     @property
-    def unproven(self) -> bool:
+    def is_unproven(self) -> bool:
         """Whether it is judged to be met and no fact shows it."""
         shown = any(fact.supports for fact in self.evidence)
         return self.state is RequirementState.MET and not shown
@@ -213,7 +213,7 @@ class TaskContext(Frozen):
     available_tools: tuple[str, ...] = ()
 
 
-class LedgerStand(Frozen):
+class LedgerSnapshot(Frozen):
     """How the requirements stood while exactly these calls were undone."""
 
     undone: tuple[str, ...]
@@ -243,10 +243,10 @@ class TaskObjective(Frozen):
     memory: WorkingMemory | None = None  # as it was for the request before, until that is left
     split: bool = False  # a model was asked for its requirements
     heard: Count = 0  # messages of the conversation whose wishes are on the ledger
-    stands: tuple[LedgerStand, ...] = ()  # since the newest review, by what was undone then
+    stands: tuple[LedgerSnapshot, ...] = ()  # since the newest review, by what was undone then
     reopened: bool = False  # what it was judged by is no longer so: it is to be judged anew
 
-    def requirement(self, requirement_id: str) -> RequirementItem | None:
+    def get_requirement(self, requirement_id: str) -> RequirementItem | None:
         """The requirement of exactly that id."""
         items = self.extracted_requirements
         return next((item for item in items if item.requirement_id == requirement_id), None)
@@ -259,7 +259,7 @@ class TaskObjective(Frozen):
         )
         return self.replace(extracted_requirements=items)
 
-    def as_changed(self, paths: Collection[str] | None = None) -> TaskObjective:
+    def after_file_changes(self, paths: Collection[str] | None = None) -> TaskObjective:
         """The same once ``paths`` are other files than those it was judged by, None: any may be.
         Of a requirement that facts of other files show, what is known stays; of no other one.
         """
@@ -272,19 +272,20 @@ class TaskObjective(Frozen):
                 evidence=(),
                 provisional=False,
             )
-            if item.state.is_judged and not (paths is not None and item.rests_beside(paths))
+            if item.state.is_judged
+            and not (paths is not None and item.is_shown_by_other_files(paths))
             else item
             for item in self.extracted_requirements
         )
         return self.replace(extracted_requirements=items, current_satisfaction=0.0, reopened=True)
 
-    def as_undone(
+    def after_undo(
         self, before: tuple[str, ...], now: tuple[str, ...], paths: Collection[str]
     ) -> TaskObjective:
         """The same once the calls ``now`` are undone in the place of ``before``: as it stood when
         the same were, row by row, else with those rows open that rest on ``paths``.
         """
-        stand = LedgerStand(
+        stand = LedgerSnapshot(
             undone=before,
             items=self.extracted_requirements,
             satisfaction=self.current_satisfaction,
@@ -296,7 +297,7 @@ class TaskObjective(Frozen):
             if set(then.undone) == set(now):
                 old = {item.requirement_id: item for item in then.items}
                 items = tuple(
-                    item.as_it_stood(old.get(item.requirement_id))
+                    item.with_level_of(old.get(item.requirement_id))
                     for item in self.extracted_requirements
                 )
                 return kept.replace(
@@ -304,12 +305,12 @@ class TaskObjective(Frozen):
                     current_satisfaction=then.satisfaction,
                     reopened=then.reopened,
                 )
-        return kept.as_changed(paths)
+        return kept.after_file_changes(paths)
 
     @property
-    def met(self) -> tuple[int, int]:
+    def met_counts(self) -> tuple[int, int]:
         """Requirements met, and those that count."""
-        counted = [r for r in self.extracted_requirements if r.counts]
+        counted = [r for r in self.extracted_requirements if r.is_counted]
         return sum(r.state is RequirementState.MET for r in counted), len(counted)
 
 
@@ -335,13 +336,13 @@ class Review(Frozen):
     follows: bool = False  # a further attempt begins
 
     @property
-    def met(self) -> tuple[int, int]:
+    def met_counts(self) -> tuple[int, int]:
         """Requirements met, and those that count."""
-        counted = [item for item in self.items if item.counts]
+        counted = [item for item in self.items if item.is_counted]
         return sum(item.state is RequirementState.MET for item in counted), len(counted)
 
     @property
-    def proven(self) -> bool:
+    def is_proven(self) -> bool:
         """Whether it is done, and each requirement that is met is shown by a fact."""
         return self.done and not self.unproven
 
@@ -359,7 +360,7 @@ class Review(Frozen):
             return "open"
         if self.unchecked and self.score >= DONE_FROM:
             return "unchecked"
-        return "partly" if self.met[0] else "failed"
+        return "partly" if self.met_counts[0] else "failed"
 
 
 class SituationReport(Frozen):
@@ -437,7 +438,7 @@ class ObjectiveChanged(Event, kind="objective"):
                 raise StateError(f"requirement {lost[0].requirement_id} would be dropped")
         else:
             state.last_review = None
-            state.earlier = _earlier(state, old, new)
+            state.earlier = _list_earlier(state, old, new)
         state.objective = new
 
 
@@ -448,7 +449,7 @@ class RequirementsFound(Event, kind="requirements_found"):
     items: tuple[RequirementItem, ...] = Field(min_length=1)
 
     def apply(self, state: AgentState) -> None:
-        objective = _objective(state)
+        objective = _get_objective(state)
         if objective.objective_id != self.objective_id:
             raise StateError(f"objective {self.objective_id} is not the one in hand")
         items = (*objective.extracted_requirements, *self.items)
@@ -465,8 +466,8 @@ class RequirementEdited(Event, kind="requirement_edited"):
     item: RequirementItem
 
     def apply(self, state: AgentState) -> None:
-        objective = _objective(state)
-        old = objective.requirement(self.item.requirement_id)
+        objective = _get_objective(state)
+        old = objective.get_requirement(self.item.requirement_id)
         same = old is not None and (old.requirement, old.check) == (
             self.item.requirement,
             self.item.check,
@@ -490,8 +491,8 @@ class RequirementWaived(Event, kind="requirement_waived"):
     waived: bool = True
 
     def apply(self, state: AgentState) -> None:
-        objective = _objective(state)
-        item = objective.requirement(self.requirement_id)
+        objective = _get_objective(state)
+        item = objective.get_requirement(self.requirement_id)
         if item is None:
             raise StateError(f"there is no requirement {self.requirement_id}")
         new = RequirementState.WAIVED if self.waived else RequirementState.OPEN
@@ -508,9 +509,9 @@ class RequirementTicked(Event, kind="requirement_ticked"):
     evidence: tuple[Evidence, ...] = ()
 
     def apply(self, state: AgentState) -> None:
-        objective = _objective(state)
-        item = objective.requirement(self.requirement_id)
-        if item is None or not item.counts:
+        objective = _get_objective(state)
+        item = objective.get_requirement(self.requirement_id)
+        if item is None or not item.is_counted:
             raise StateError(f"requirement {self.requirement_id} does not count")
         new = RequirementState.MET if self.met else RequirementState.OPEN
         state.objective = objective.with_requirement(
@@ -530,11 +531,11 @@ class ObjectiveReviewed(Event, kind="objective_reviewed"):
     result: AttemptResult
 
     def apply(self, state: AgentState) -> None:
-        objective = _objective(state)
+        objective = _get_objective(state)
         review = self.message.review
         for judged in review.items:
-            item = objective.requirement(judged.requirement_id)
-            if item is None or not item.counts:
+            item = objective.get_requirement(judged.requirement_id)
+            if item is None or not item.is_counted:
                 continue  # the user changed the ledger while it was judged
             if (item.requirement, item.check) != (judged.requirement, judged.check):
                 continue
@@ -576,7 +577,7 @@ class AttemptStarted(Event, kind="attempt_started"):
         state.messages.append(self.message)
 
 
-def _earlier(
+def _list_earlier(
     state: AgentState, old: TaskObjective | None, new: TaskObjective | None
 ) -> tuple[TaskObjective, ...]:
     """The requests that were left, once ``new`` is in the place of ``old``."""
@@ -593,7 +594,7 @@ def _earlier(
     return (*rest, old.replace(left="partial" if last.outcome in ENDED_WELL else last.outcome))
 
 
-def _objective(state: AgentState) -> TaskObjective:
+def _get_objective(state: AgentState) -> TaskObjective:
     if state.objective is None:
         raise StateError("there is no objective")
     return state.objective

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 
 from pydantic import Field, ValidationError
 
-from duckflow_tui.state.base import Count, Event, Frozen, InConversation, StateError, Told, one_line
+from duckflow_tui.state.base import (
+    Count,
+    Event,
+    Frozen,
+    InConversation,
+    LocalizedText,
+    StateError,
+    one_line,
+)
 from duckflow_tui.state.decision import StateDelta
 from duckflow_tui.state.usage import CompactedBy
 
@@ -53,7 +61,7 @@ class WorkingMemory(Frozen):
     by_user: tuple[OwnField, ...] = ()  # that stand as the user wrote them
     untold: tuple[OwnField, ...] = ()  # of those: what no request has shown to the model yet
 
-    def keeping(self, other: WorkingMemory, names: tuple[OwnField, ...]) -> WorkingMemory:
+    def with_user_fields(self, other: WorkingMemory, names: tuple[OwnField, ...]) -> WorkingMemory:
         """This, but with these fields as the user wrote them in the ``other``."""
         fields: dict[str, Any] = {name: getattr(other, name) for name in names}
         fields["by_user"] = tuple(n for n in OWN_FIELDS if n in (*self.by_user, *names))
@@ -69,7 +77,7 @@ class MemoryUpdate(Frozen):
     cuts: tuple[str, ...] = ()  # "goal: 312 → 200 characters"
 
 
-def updated(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
+def apply_delta(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
     """Apply a delta: absent means unchanged, a list replaces, ``decision`` appends.
 
     Overlong text is cut, surplus items are dropped, references of another form are refused;
@@ -78,17 +86,17 @@ def updated(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
     """
     cuts: list[str] = []
 
-    def line(name: str, value: str, limit: int = LINE) -> str:
+    def cut_line(name: str, value: str, limit: int = LINE) -> str:
         flat = " ".join(value.split())
         if len(flat) > limit:
             cuts.append(f"{name}: {len(flat)} → {limit} characters")
         return one_line(value, limit)
 
-    def items(name: str, value: tuple[str, ...], most: int) -> tuple[str, ...]:
+    def cut_items(name: str, value: tuple[str, ...], most: int) -> tuple[str, ...]:
         given = [item for item in value if item.strip()]
         if len(given) > most:
             cuts.append(f"{name}: {len(given)} → {most} items")
-        return tuple(line(f"{name}[{i}]", item, ITEM) for i, item in enumerate(given[:most]))
+        return tuple(cut_line(f"{name}[{i}]", item, ITEM) for i, item in enumerate(given[:most]))
 
     refs = memory.context_refs
     if delta.context_refs is not None:
@@ -101,7 +109,7 @@ def updated(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
         refs = tuple(good[:MAX_CONTEXT_REFS])
     log = memory.decision_log
     if delta.decision and delta.decision.strip():
-        log = (*log, line("decision", delta.decision, ITEM))[-MAX_DECISIONS:]
+        log = (*log, cut_line("decision", delta.decision, ITEM))[-MAX_DECISIONS:]
     fields: dict[str, Any] = {**dict(memory), "context_refs": refs, "decision_log": log}
     for name in OWN_FIELDS:
         if (value := getattr(delta, name)) is None:
@@ -110,25 +118,25 @@ def updated(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
             cuts.append(f"{name}: stands as the user wrote it")
             continue
         most = MOST.get(name)
-        fields[name] = line(name, value) if most is None else items(name, value, most)
+        fields[name] = cut_line(name, value) if most is None else cut_items(name, value, most)
         if fields[name] != getattr(memory, name):
             fields["by_user"] = tuple(n for n in fields["by_user"] if n != name)
     return MemoryUpdate(memory=WorkingMemory(**fields), cuts=tuple(cuts))
 
 
-def own_problem(name: OwnField, items: Sequence[str]) -> Told | None:
+def find_edit_problem(name: OwnField, items: Sequence[str]) -> LocalizedText | None:
     """What keeps the user's items from standing in this field; None for nothing."""
     most, longest = MOST.get(name, 1), ITEM if name in MOST else LINE
     if len(items) > most:
-        return Told(key="working.form.many", params={"most": str(most)})
+        return LocalizedText(key="working.form.many", params={"most": str(most)})
     for item in items:
         if len(item) > longest:
             params = {"count": str(len(item)), "most": str(longest)}
-            return Told(key="working.form.long", params=params)
+            return LocalizedText(key="working.form.long", params=params)
     return None
 
 
-class Kept(Frozen):
+class PreservedContext(Frozen):
     """What no compaction takes away, as it was then."""
 
     goal: str = ""
@@ -148,7 +156,7 @@ class Compaction(Frozen):
     begins_at: str  # id of the first message that travels in full
     digest: str = ""  # empty where there is none
     failure: str = ""  # why there is no new one: of ``llm.errors``, ``unreadable``, ``budget``
-    kept: Kept = Kept()
+    kept: PreservedContext = PreservedContext()
     exchanges: Count = Field(default=0, ge=0)  # that were digested
     messages: Count = Field(default=0, ge=0)  # that no longer travel in full
     results: Count = Field(default=0, ge=0)  # of them results of operations, dropped but for a line
@@ -204,7 +212,7 @@ class MemoryEdited(Event, kind="memory_edited"):
         except ValidationError as error:
             raise StateError(f"{self.name} breaks a limit of the working memory") from error
         own = new.replace(untold=(self.name,))
-        state.memory = new.keeping(own, (self.name,))
+        state.memory = new.with_user_fields(own, (self.name,))
 
 
 class ChangeNoted(Event, kind="change_noted"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.state.base import brief
+from duckflow_tui.state.base import clip_value
 from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationFinished
 from duckflow_tui.state.gates import (
     CardAnswered,
@@ -18,7 +18,7 @@ from duckflow_tui.state.gates import (
 )
 from duckflow_tui.state.goal import RequirementEdited, RequirementWaived
 from duckflow_tui.state.memory import ChangeNoted, MemoryEdited
-from duckflow_tui.state.operations import FileChange, target
+from duckflow_tui.state.operations import FileChange, describe_target
 from duckflow_tui.state.plan_events import (
     PlanActivated,
     PlanAnswered,
@@ -45,26 +45,26 @@ _NOT_NOTED: Final = frozenset(
 def note_changes(store: Store) -> Unsubscribe:
     """Note what changes and what is decided, from now on."""
 
-    def heard(state: AgentState, record: Record) -> None:
+    def on_event(state: AgentState, record: Record) -> None:
         decided = False
         match record.event:
             case OperationFinished(message=m) if m.result.changes:
-                change = f"{_files(m.result.changes)} ({m.operation})"
+                change = f"{_list_files(m.result.changes)} ({m.operation})"
             case StepChanged() as event:
-                name = next((s.name for p in state.plans if (s := p.step(event.step_id))), "")
+                name = next((s.name for p in state.plans if (s := p.get_step(event.step_id))), "")
                 by = " by the user's word" if event.taken else ""
                 change = f"step {name!r} is {event.status.value}{by}"
             case PlanProposed(plan=plan):
                 change = f"the plan {plan.name!r} was made"
             case event:
-                change, decided = _decision(state, event), True
+                change, decided = _describe_decision(state, event), True
         if change:
             store.dispatch(ChangeNoted(change=change, decided=decided))
 
-    return store.watch(heard)
+    return store.subscribe(on_event)
 
 
-def _decision(state: AgentState, event: Event) -> str:
+def _describe_decision(state: AgentState, event: Event) -> str:
     """What the event decided, in a line; empty for nothing."""
     match event:
         case GateAnswered(answer=answer):
@@ -76,39 +76,40 @@ def _decision(state: AgentState, event: Event) -> str:
             option = next(o for o in card.options if o.action == event.answer.action)
             about = f"about the {card.kind.value}"
             if card.kind is CardKind.QUESTION:
-                about = repr(brief(card.question))
-            chose = f"asked {about}, the user chose {brief(option.label) or option.action}"
+                about = repr(clip_value(card.question))
+            chose = f"asked {about}, the user chose {clip_value(option.label) or option.action}"
             # What was said to a step is for its own conversation.
-            words = "" if card.step_id else event.answer.written
-            return "" if card.kind in _NOT_NOTED else chose + _because(words)
+            words = "" if card.step_id else event.answer.full_text
+            return "" if card.kind in _NOT_NOTED else chose + _format_reason(words)
         case PlanAnswered():
             # Without a screen nobody was asked: the approval mode had decided.
             who = "the approval mode" if state.session.headless else "the user"
             did = "approved" if event.run is not None else "refused"
-            return f"{who} {did} the plan {_name(state.plans, event.plan_id)!r}" + _because(
-                event.reason
+            return (
+                f"{who} {did} the plan {_get_plan_name(state.plans, event.plan_id)!r}"
+                + _format_reason(event.reason)
             )
         case PlanRevised(plan=plan):
             taken = ", accepted by the user" if event.accepted else f", by the {event.by}"
             return f"the plan {plan.name!r} was changed to version {plan.version}{taken}"
         case PlanClosed(plan_id=plan_id, deleted=deleted):
             return f"the user {'deleted' if deleted else 'closed'} the plan " + repr(
-                _name(state.plans, plan_id)
+                _get_plan_name(state.plans, plan_id)
             )
         case PlanActivated(plan_id=plan_id):
-            return f"the user took the plan {_name(state.plans, plan_id)!r} in hand"
+            return f"the user took the plan {_get_plan_name(state.plans, plan_id)!r} in hand"
         case RequirementWaived():
             did = "dropped" if event.waived else "took back"
-            return f"the user {did} {event.requirement_id}" + _because(event.because)
+            return f"the user {did} {event.requirement_id}" + _format_reason(event.because)
         case RequirementEdited(item=item):
             return f"the user wrote {item.requirement_id}: {item.requirement}"
         case MemoryEdited(name=name, items=items):
             said = "; ".join(items) or "nothing"
             return f"the user wrote {name.replace('_', ' ')} by hand: {said}"
         case ChangesUndone():
-            return f"the user took back: {_files(event.changes)}"
+            return f"the user took back: {_list_files(event.changes)}"
         case ChangesRedone():
-            return f"the user had made again: {_files(event.changes)}"
+            return f"the user had made again: {_list_files(event.changes)}"
         case ModeChanged():
             return f"the user set the approval mode to {event.mode.value}"
         case _:
@@ -116,7 +117,7 @@ def _decision(state: AgentState, event: Event) -> str:
 
 
 def _gate_answer(gate: Gate, answer: GateAnswer) -> str:
-    what = f"{gate.operation} {target(gate.args)}".rstrip()
+    what = f"{gate.operation} {describe_target(gate.args)}".rstrip()
     if gate.also:
         what = f"{len(gate.previews)} changes of files at once"
     match answer.choice:
@@ -124,19 +125,19 @@ def _gate_answer(gate: Gate, answer: GateAnswer) -> str:
             return f"the user took {gate.alternatives[(answer.alternative or 1) - 1]!r} over {what}"
         case GateChoice.EDIT:
             return f"the user wrote their own version of {what}"
-        case _ if answer.approves:
+        case _ if answer.is_approval:
             return f"the user allowed {what}, but for a part" if answer.left_out else ""
         case _:
-            return f"the user refused {what}" + _because(answer.written)
+            return f"the user refused {what}" + _format_reason(answer.full_text)
 
 
-def _because(words: str) -> str:
+def _format_reason(words: str) -> str:
     return f": {words.strip()}" if words.strip() else ""
 
 
-def _files(changes: Iterable[FileChange]) -> str:
+def _list_files(changes: Iterable[FileChange]) -> str:
     return ", ".join(f"{c.kind} {c.target or c.path} +{c.added} −{c.removed}" for c in changes)
 
 
-def _name(plans: Iterable[Plan], plan_id: str) -> str:
+def _get_plan_name(plans: Iterable[Plan], plan_id: str) -> str:
     return next((plan.name for plan in plans if plan.plan_id == plan_id), "")

@@ -50,7 +50,7 @@ class Need(StrEnum):
     NOTES = "notes"  # earlier sessions noted something
 
 
-def nearest(name: str, known: Sequence[str]) -> tuple[str, ...]:
+def find_nearest_names(name: str, known: Sequence[str]) -> tuple[str, ...]:
     """At most three of the known operations that someone who wrote ``name`` may have meant."""
     tail = name.rpartition(".")[2]
     same = [one for one in known if one.rpartition(".")[2] == tail]
@@ -87,7 +87,7 @@ _WRITTEN: Final = {
 }
 
 
-def fitted(value: object, schema: JsonObject, parse: Callable[[str], JsonObject]) -> object:
+def coerce_value(value: object, schema: JsonObject, parse: Callable[[str], JsonObject]) -> object:
     """The value as the type that the schema names, where it can mean one thing only: "365" for a
     number, one item for a list, null for an argument that may be left out. Anything else stays as
     it is, for the operation to refuse. Lists and objects are changed in place; ``parse`` reads the
@@ -109,7 +109,7 @@ def fitted(value: object, schema: JsonObject, parse: Callable[[str], JsonObject]
     if kind == "array" and isinstance(value, list | dict | str | int):
         many = cast("list[object]", value) if isinstance(value, list) else [cast("object", value)]
         for at, item in enumerate(many):
-            many[at] = fitted(item, items, parse)
+            many[at] = coerce_value(item, items, parse)
         return many
     if kind == "object" and isinstance(value, dict):
         needed: list[str] = schema.get("required") or []
@@ -119,7 +119,7 @@ def fitted(value: object, schema: JsonObject, parse: Callable[[str], JsonObject]
             if fields[name] is None and name not in needed:
                 del fields[name]
             else:
-                fields[name] = fitted(fields[name], own[name], parse)
+                fields[name] = coerce_value(fields[name], own[name], parse)
     return cast("object", value)
 
 
@@ -136,7 +136,7 @@ class Risk(StrEnum):
         """0 for LOW to 3 for CRITICAL."""
         return list(Risk).index(self)
 
-    def raised(self) -> Risk:
+    def raise_level(self) -> Risk:
         """One level up, CRITICAL at most."""
         return list(Risk)[min(self.rank + 1, 3)]
 
@@ -229,7 +229,7 @@ class OperationResult(Frozen):
     unknown: bool = False  # the app ended while it ran: nobody saw how it ended
 
     @property
-    def undoable(self) -> tuple[FileChange, ...]:
+    def undoable_changes(self) -> tuple[FileChange, ...]:
         """What an undo takes back."""
         return self.changes or self.touched
 
@@ -254,7 +254,7 @@ _TARGETS: Final = (
 _TARGET: Final = 80  # characters of it
 
 
-def target(args: JsonObject) -> str:
+def describe_target(args: JsonObject) -> str:
     """What a call is about, on one line; empty where its arguments name nothing."""
     for name in _TARGETS:
         value = args.get(name)

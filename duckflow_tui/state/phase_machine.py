@@ -42,7 +42,7 @@ class _Edge(BaseModel, extra="forbid", frozen=True):
 
     @field_validator("sources", "targets", mode="before")
     @classmethod
-    def _phases(cls, value: object) -> object:
+    def _parse_phases(cls, value: object) -> object:
         if value == "*":
             return tuple(Phase)
         return (value,) if isinstance(value, str) else value
@@ -65,7 +65,7 @@ class PhaseTable(BaseModel, extra="forbid", frozen=True):
         """Read a table; raises OSError, tomllib.TOMLDecodeError or pydantic.ValidationError."""
         return cls.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
 
-    def allows(self, old: Phase, new: Phase, trigger: Trigger, status: Status) -> bool:
+    def is_allowed(self, old: Phase, new: Phase, trigger: Trigger, status: Status) -> bool:
         """Whether some edge leads from ``old`` to ``new`` for this trigger and status."""
         return any(
             old in edge.sources
@@ -88,7 +88,7 @@ class PhaseMachine:
         self.table = table or _own_table()
         self._decision_moved_at: dict[str, float] = {}
 
-    def move(
+    def move_to(
         self,
         new: Phase,
         trigger: Trigger,
@@ -101,7 +101,7 @@ class PhaseMachine:
         state = self._store.state
         if new is state.phase:
             return True
-        reason = self._forbidden(new, trigger, decision_id)
+        reason = self._find_refusal(new, trigger, decision_id)
         now = self._store.clock.now()
         if reason:
             self._store.dispatch(
@@ -114,7 +114,7 @@ class PhaseMachine:
             return False
         if trigger is Trigger.DECISION:
             self._decision_moved_at = {decision_id: self._store.clock.monotonic()}
-            if state.status is Status.ERROR and self._recovers(new):
+            if state.status is Status.ERROR and self._is_recovery(new):
                 self._store.dispatch(
                     StatusChanged(status=Status.ERROR, detail=state.status_detail, recovery=True)
                 )
@@ -137,11 +137,11 @@ class PhaseMachine:
 
     def reset(self, trigger: Trigger = Trigger.RESET) -> None:
         """The way out of any state (S4-56): to IDLE."""
-        self.move(Phase.IDLE, trigger, status=Status.SUCCESS)
+        self.move_to(Phase.IDLE, trigger, status=Status.SUCCESS)
 
-    def _forbidden(self, new: Phase, trigger: Trigger, decision_id: str) -> str:
+    def _find_refusal(self, new: Phase, trigger: Trigger, decision_id: str) -> str:
         state = self._store.state
-        if not self.table.allows(state.phase, new, trigger, state.status):
+        if not self.table.is_allowed(state.phase, new, trigger, state.status):
             return f"the table has no edge {state.phase} → {new} for {trigger}"
         if trigger is Trigger.DECISION:
             moved_at = self._decision_moved_at.get(decision_id)
@@ -149,7 +149,7 @@ class PhaseMachine:
             moves = [t for t in state.transitions if t.trigger is Trigger.DECISION]
             made = sum(move.decision_id == decision_id for move in moves)
             spent = state.recoveries >= limits.recoveries
-            if spent and state.status is Status.ERROR and self._recovers(new):
+            if spent and state.status is Status.ERROR and self._is_recovery(new):
                 return f"{RECOVERED}: {limits.recoveries} time(s) in this turn"
             if moved_at is not None and (
                 self._store.clock.monotonic() - moved_at < limits.reset_s
@@ -158,7 +158,7 @@ class PhaseMachine:
                 return f"one decision may move {limits.decision_moves} time(s)"
         return ""
 
-    def _recovers(self, new: Phase) -> bool:
+    def _is_recovery(self, new: Phase) -> bool:
         """Whether only an error opens this move of a decision (S4-50)."""
         state = self._store.state
-        return not self.table.allows(state.phase, new, Trigger.DECISION, Status.IN_PROGRESS)
+        return not self.table.is_allowed(state.phase, new, Trigger.DECISION, Status.IN_PROGRESS)

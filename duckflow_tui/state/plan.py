@@ -9,7 +9,14 @@ from typing import Final, Literal, NamedTuple
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Frozen, InConversation, JsonObject, Told, canonical_json, digest
+from duckflow_tui.state.base import (
+    Frozen,
+    InConversation,
+    JsonObject,
+    LocalizedText,
+    canonical_json,
+    hash_data,
+)
 from duckflow_tui.state.decision import RequirementClaim
 
 
@@ -107,7 +114,7 @@ class Step(Frozen):
     cost: float | None = None  # US dollars; None without a price
 
     @property
-    def stands(self) -> str:
+    def status_text(self) -> str:
         """Its status in words for a model."""
         return f"{self.status.value} by the user's word" if self.taken else self.status.value
 
@@ -134,7 +141,7 @@ class Plan(Frozen):
         """SHA-256 over what an approval is bound to: all that says what is to be done."""
         steps = [[s.step_id, s.name, s.description, list(s.depends_on)] for s in self.steps]
         said = [self.plan_id, self.name, self.goal, self.risk, list(self.success_criteria), steps]
-        return digest(canonical_json(said))
+        return hash_data(canonical_json(said))
 
     @property
     def may_go_on(self) -> bool:
@@ -144,7 +151,7 @@ class Plan(Frozen):
         left = not all(step.status.lets_others_start for step in self.steps)
         return open_ and left and self.approved == self.fingerprint
 
-    def step(self, step_id: str) -> Step | None:
+    def get_step(self, step_id: str) -> Step | None:
         """The step of exactly that id."""
         return next((step for step in self.steps if step.step_id == step_id), None)
 
@@ -194,7 +201,7 @@ class StepReport(Frozen):
     status: Literal["completed", "partial", "failed", "stopped"]
     summary: str = ""
     cause: str = ""
-    told: Told | None = None  # the cause in the app's own words, where no model worded it
+    told: LocalizedText | None = None  # the cause in the app's own words, where no model worded it
     next_action: str = ""
     succeeded: int = Field(default=0, ge=0)  # operations
     failed: int = Field(default=0, ge=0)
@@ -205,7 +212,7 @@ class StepReport(Frozen):
     waited_s: float = 0.0  # beside it, for the user
     files_changed: tuple[str, ...] = ()
 
-    def repeats(self, text: str) -> bool:
+    def is_repeated_in(self, text: str) -> bool:
         """Whether the summary says nothing that this text does not say already."""
         said = " ".join(self.summary.split())
         return bool(said) and said in " ".join(text.split())
@@ -236,7 +243,7 @@ class PlanProblem(ValueError):
 
     def __init__(self, text: str, code: str = "cannot_be", **params: str) -> None:
         super().__init__(text)
-        self.told = Told(key=f"plan.problem.{code}", params=params)
+        self.told = LocalizedText(key=f"plan.problem.{code}", params=params)
 
 
 def check_steps(steps: Sequence[Step]) -> None:
@@ -266,7 +273,7 @@ def check_steps(steps: Sequence[Step]) -> None:
                     step=step.name,
                     need=need,
                 )
-    if circle := _circle(steps):
+    if circle := _find_cycle(steps):
         names = {step.step_id: step.name for step in steps}
         raise PlanProblem(
             "Steps depend on each other in a circle: "
@@ -277,7 +284,7 @@ def check_steps(steps: Sequence[Step]) -> None:
         )
 
 
-def _circle(steps: Sequence[Step]) -> list[str]:
+def _find_cycle(steps: Sequence[Step]) -> list[str]:
     """The ids of one circle, its first at the end again; empty when there is none."""
     try:
         TopologicalSorter({step.step_id: step.depends_on for step in steps}).prepare()
@@ -287,13 +294,13 @@ def _circle(steps: Sequence[Step]) -> list[str]:
     return []
 
 
-def waits_for(plan: Plan, step: Step) -> tuple[Step, ...]:
+def list_blockers(plan: Plan, step: Step) -> tuple[Step, ...]:
     """The steps that must be done before this one may begin, in the plan's order."""
     needs = set(step.depends_on)
     return tuple(s for s in plan.steps if s.step_id in needs and not s.status.lets_others_start)
 
 
-def ready_steps(plan: Plan) -> tuple[Step, ...]:
+def list_ready_steps(plan: Plan) -> tuple[Step, ...]:
     """Steps that may begin now, in the plan's order."""
     done = {s.step_id for s in plan.steps if s.status.lets_others_start}
     return tuple(
@@ -301,7 +308,7 @@ def ready_steps(plan: Plan) -> tuple[Step, ...]:
     )
 
 
-def ended_status(plan: Plan) -> PlanStatus | None:
+def derive_end_status(plan: Plan) -> PlanStatus | None:
     """What the plan is once nothing of it can go on; None while something can.
 
     Every step done or waived by the user: completed. Else, with no step running, stopped or able
@@ -310,7 +317,7 @@ def ended_status(plan: Plan) -> PlanStatus | None:
     if all(s.status.lets_others_start for s in plan.steps):
         return PlanStatus.COMPLETED
     goes_on = (WorkStatus.IN_PROGRESS, WorkStatus.CANCELLED)  # a stopped step may begin again
-    if any(s.status in goes_on for s in plan.steps) or ready_steps(plan):
+    if any(s.status in goes_on for s in plan.steps) or list_ready_steps(plan):
         return None
     return PlanStatus.FAILED
 
@@ -318,7 +325,7 @@ def ended_status(plan: Plan) -> PlanStatus | None:
 def find_step(plan: Plan, given: str) -> Step | None:
     """The step that someone means by an id, a number counted from 1, or a name."""
     wanted = given.strip()
-    by_id = plan.step(wanted)
+    by_id = plan.get_step(wanted)
     if by_id is not None:
         return by_id
     number = wanted.lower().removeprefix("step").strip(" _#.")
@@ -329,7 +336,7 @@ def find_step(plan: Plan, given: str) -> Step | None:
     return same[0] if len(same) == 1 else None
 
 
-def edited(plan: Plan, edits: Iterable[PlanEdit]) -> Plan:
+def apply_edits(plan: Plan, edits: Iterable[PlanEdit]) -> Plan:
     """The plan after the edits, one version on. Raises PlanProblem when one cannot be made.
 
     Every ``add`` must carry the id of its new step. What has begun or ended can be neither
@@ -344,13 +351,13 @@ def edited(plan: Plan, edits: Iterable[PlanEdit]) -> Plan:
                 description=edit.description or "",
                 depends_on=edit.depends_on or (),
             )
-            steps.insert(_place(steps, edit.after), added)
+            steps.insert(_insertion_index(steps, edit.after), added)
             continue
-        at = _index(steps, edit.step_id)
+        at = _index_of(steps, edit.step_id)
         old = steps[at]
         if edit.op == "move":
             del steps[at]
-            steps.insert(_place(steps, edit.after), old)
+            steps.insert(_insertion_index(steps, edit.after), old)
             continue
         if old.status not in (WorkStatus.PENDING, WorkStatus.FAILED, WorkStatus.BLOCKED):
             raise PlanProblem(
@@ -378,17 +385,17 @@ def edited(plan: Plan, edits: Iterable[PlanEdit]) -> Plan:
     return plan.replace(steps=tuple(steps), version=plan.version + 1)
 
 
-def _index(steps: Sequence[Step], step_id: str) -> int:
+def _index_of(steps: Sequence[Step], step_id: str) -> int:
     for at, step in enumerate(steps):
         if step.step_id == step_id:
             return at
     raise PlanProblem(f"There is no step {step_id!r}.", "no_step")
 
 
-def _place(steps: Sequence[Step], after: str | None) -> int:
+def _insertion_index(steps: Sequence[Step], after: str | None) -> int:
     if after is None:
         return len(steps)
-    return _index(steps, after) + 1 if after else 0
+    return _index_of(steps, after) + 1 if after else 0
 
 
 class StepDifference(NamedTuple):
@@ -400,24 +407,24 @@ class StepDifference(NamedTuple):
     before: Step | None = None  # as it was, for a change
 
 
-def difference(old: Plan, new: Plan) -> tuple[StepDifference, ...]:
+def compare_plans(old: Plan, new: Plan) -> tuple[StepDifference, ...]:
     """What a change does to each step, in the new order, dropped steps where they stood."""
     was = {step.step_id: step for step in old.steps}
-    stays = [s.step_id for s in old.steps if new.step(s.step_id) is not None]
+    stays = [s.step_id for s in old.steps if new.get_step(s.step_id) is not None]
     now = [s.step_id for s in new.steps if s.step_id in was]
-    moved = _moved(stays, now)
+    moved = _find_moved_steps(stays, now)
     lines: list[StepDifference] = []
     for number, step in enumerate(new.steps, start=1):
         before = was.get(step.step_id)
         if before is None:
             lines.append(StepDifference("add", step, number))
-        elif _means(before) != _means(step):
+        elif _get_content(before) != _get_content(step):
             lines.append(StepDifference("change", step, number, before))
         else:
             kind = "move" if step.step_id in moved else "same"
             lines.append(StepDifference(kind, step, number))
     for number, step in enumerate(old.steps, start=1):
-        if new.step(step.step_id) is None:
+        if new.get_step(step.step_id) is None:
             place = next(
                 (
                     at + 1
@@ -430,11 +437,11 @@ def difference(old: Plan, new: Plan) -> tuple[StepDifference, ...]:
     return tuple(lines)
 
 
-def _means(step: Step) -> tuple[str, str, tuple[str, ...]]:
+def _get_content(step: Step) -> tuple[str, str, tuple[str, ...]]:
     return step.name, step.description, step.depends_on
 
 
-def _moved(old: Sequence[str], new: Sequence[str]) -> set[str]:
+def _find_moved_steps(old: Sequence[str], new: Sequence[str]) -> set[str]:
     """The fewest steps whose move turns the one order into the other."""
     place = {step_id: at for at, step_id in enumerate(old)}
     best: list[list[str]] = []  # longest ascending run that ends at each place

@@ -21,8 +21,8 @@ from duckflow_tui.state.plan import (
     WorkInfo,
     WorkStatus,
     check_steps,
-    ended_status,
-    waits_for,
+    derive_end_status,
+    list_blockers,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class PlanState:
         """The plan being worked on."""
         return next((p for p in self.plans if p.plan_id == self.active_plan_id), None)
 
-    def plan(self, plan_id: str) -> Plan:
+    def get_plan(self, plan_id: str) -> Plan:
         """The plan of that id; raises StateError when there is none."""
         for plan in self.plans:
             if plan.plan_id == plan_id:
@@ -67,7 +67,7 @@ class PlanProposed(Event, kind="plan_proposed"):
             raise StateError("a new plan is a draft")
         if state.work is not None and state.work.plan_id:
             raise StateError(f"plan {state.work.plan_id} is being worked on")
-        _check(self.plan)
+        _check_plan(self.plan)
         state.plans = (*state.plans, self.plan)
         state.plan_before_id = state.active_plan_id
         state.active_plan_id = self.plan.plan_id
@@ -83,16 +83,16 @@ class PlanRevised(Event, kind="plan_revised"):
     accepted: bool = False
 
     def apply(self, state: AgentState) -> None:
-        old = state.plan(self.plan.plan_id)
+        old = state.get_plan(self.plan.plan_id)
         if self.plan.version != old.version + 1:
             raise StateError(f"plan {old.plan_id} is at version {old.version}")
-        _check(self.plan)
+        _check_plan(self.plan)
         begun = (WorkStatus.IN_PROGRESS, WorkStatus.COMPLETED)
         kept = {step.step_id for step in self.plan.steps}
         gone = [s for s in old.steps if s.status in begun and s.step_id not in kept]
         if gone:
             raise StateError(f"step {gone[0].step_id} has begun and cannot be dropped")
-        steps = tuple(_with_progress(step, old.step(step.step_id)) for step in self.plan.steps)
+        steps = tuple(_with_progress(step, old.get_step(step.step_id)) for step in self.plan.steps)
         new = self.plan.replace(steps=steps)
         approved, status = "", PlanStatus.DRAFT
         if old.approved and (self.by == "user" or self.accepted):
@@ -108,7 +108,7 @@ class PlanRevised(Event, kind="plan_revised"):
             "created_at": old.created_at,
             "halted": halted,
         }
-        _replace(state, new.replace(status=status, approved=approved, **kept))
+        _replace_plan(state, new.replace(status=status, approved=approved, **kept))
 
 
 class PlanAnswered(Event, kind="plan_answered"):
@@ -122,7 +122,7 @@ class PlanAnswered(Event, kind="plan_answered"):
     reason: str = ""
 
     def apply(self, state: AgentState) -> None:
-        plan = state.plan(self.plan_id)
+        plan = state.get_plan(self.plan_id)
         if plan.fingerprint != self.fingerprint:
             raise StateError("the answer is for something other than what the plan says now")
         update: dict[str, object] = {"rejection": self.reason, "approved": "", "run": None}
@@ -142,7 +142,7 @@ class PlanAnswered(Event, kind="plan_answered"):
                 "halted": "",
             }
             state.active_plan_id = plan.plan_id
-        _replace(state, plan.replace(**update))
+        _replace_plan(state, plan.replace(**update))
 
 
 class PlanStatusChanged(Event, kind="plan_status"):
@@ -152,12 +152,12 @@ class PlanStatusChanged(Event, kind="plan_status"):
     status: PlanStatus
 
     def apply(self, state: AgentState) -> None:
-        plan = state.plan(self.plan_id)
+        plan = state.get_plan(self.plan_id)
         if self.status in (PlanStatus.APPROVED, PlanStatus.REJECTED, PlanStatus.DRAFT):
             raise StateError(f"only the user makes a plan {self.status.value}")
         if self.status is PlanStatus.IN_PROGRESS and plan.approved != plan.fingerprint:
             raise StateError("the plan as it is now was not approved")
-        _replace(state, plan.replace(status=self.status))
+        _replace_plan(state, plan.replace(status=self.status))
 
 
 class PlanHalted(Event, kind="plan_halted"):
@@ -169,9 +169,9 @@ class PlanHalted(Event, kind="plan_halted"):
     halted: Halt
 
     def apply(self, state: AgentState) -> None:
-        plan = state.plan(self.plan_id)
+        plan = state.get_plan(self.plan_id)
         if self.halted:
-            _replace(state, plan.replace(halted=self.halted))
+            _replace_plan(state, plan.replace(halted=self.halted))
             return
         if not plan.may_go_on:
             raise StateError(f"plan {plan.plan_id} is {plan.status.value}")
@@ -180,7 +180,7 @@ class PlanHalted(Event, kind="plan_halted"):
             s.replace(status=pending, note="") if s.status is stopped else s for s in plan.steps
         )
         status = plan.status if plan.status.may_run else PlanStatus.IN_PROGRESS
-        _replace(state, plan.replace(steps=steps, status=status, halted=""))
+        _replace_plan(state, plan.replace(steps=steps, status=status, halted=""))
 
 
 class PlanClosed(Event, kind="plan_closed"):
@@ -192,14 +192,14 @@ class PlanClosed(Event, kind="plan_closed"):
     deleted: bool = False
 
     def apply(self, state: AgentState) -> None:
-        plan = state.plan(self.plan_id)
-        _at_rest(state, plan)
+        plan = state.get_plan(self.plan_id)
+        _check_idle(state, plan)
         if any(card.plan_id == plan.plan_id for card in state.cards):
             raise StateError(f"a card about plan {plan.plan_id} waits for the user")
         closed = PlanStatus.DELETED if self.deleted else PlanStatus.CLOSED
         if plan.status in (closed, PlanStatus.DELETED):
             raise StateError(f"plan {plan.plan_id} is {plan.status.value}")
-        _replace(state, plan.replace(status=closed))
+        _replace_plan(state, plan.replace(status=closed))
         if state.active_plan_id == plan.plan_id:
             state.active_plan_id = None
 
@@ -212,27 +212,27 @@ class PlanActivated(Event, kind="plan_activated"):
     plan_id: str
 
     def apply(self, state: AgentState) -> None:
-        plan = state.plan(self.plan_id)
+        plan = state.get_plan(self.plan_id)
         if plan.status is PlanStatus.DELETED:
             raise StateError(f"plan {plan.plan_id} is deleted")
         for other in state.plans:
-            _at_rest(state, other)
+            _check_idle(state, other)
         if plan.status in (PlanStatus.CLOSED, PlanStatus.CANCELLED):
-            plan = plan.replace(status=_opened(plan))
-            _replace(state, plan)
+            plan = plan.replace(status=_reopened_status(plan))
+            _replace_plan(state, plan)
         state.active_plan_id = plan.plan_id
 
 
-def _opened(plan: Plan) -> PlanStatus:
+def _reopened_status(plan: Plan) -> PlanStatus:
     """What a plan is that is not closed any more."""
     if plan.approved != plan.fingerprint:
         return PlanStatus.REJECTED if plan.rejection else PlanStatus.DRAFT
     if all(s.status is WorkStatus.PENDING for s in plan.steps):
         return PlanStatus.APPROVED
-    return ended_status(plan) or PlanStatus.IN_PROGRESS
+    return derive_end_status(plan) or PlanStatus.IN_PROGRESS
 
 
-def _at_rest(state: AgentState, plan: Plan) -> None:
+def _check_idle(state: AgentState, plan: Plan) -> None:
     working = state.work is not None and state.work.plan_id == plan.plan_id
     if working or any(s.status is WorkStatus.IN_PROGRESS for s in plan.steps):
         raise StateError(f"plan {plan.plan_id} is being worked on")
@@ -252,7 +252,7 @@ class StepChanged(Event, kind="step_status"):
     at: float
 
     def apply(self, state: AgentState) -> None:
-        plan, step = _step(state, self.plan_id, self.step_id)
+        plan, step = _get_step(state, self.plan_id, self.step_id)
         if self.taken and self.status is not WorkStatus.COMPLETED:
             raise StateError("only a completed step is one that the user took as done")
         update: dict[str, object] = {"status": self.status, "note": self.note, "taken": self.taken}
@@ -265,7 +265,7 @@ class StepChanged(Event, kind="step_status"):
         plan = plan.with_step(step.replace(**update))
         if self.taken and plan.halted == "wish":  # which was that the step is done
             plan = plan.replace(halted="")
-        _replace(state, plan)
+        _replace_plan(state, plan)
         if self.status is not WorkStatus.IN_PROGRESS:
             state.grants = tuple(g for g in state.grants if g.step_id != self.step_id)
 
@@ -274,7 +274,7 @@ class StepChanged(Event, kind="step_status"):
             raise StateError("the plan as it is now was not approved")
         if step.status is not WorkStatus.PENDING:
             raise StateError(f"step {step.step_id} is {step.status.value}")
-        if waiting := waits_for(plan, step):
+        if waiting := list_blockers(plan, step):
             raise StateError(f"step {step.step_id} waits for {waiting[0].step_id}")
         for other in state.plans:
             busy = [s for s in other.steps if s.status is WorkStatus.IN_PROGRESS]
@@ -290,13 +290,13 @@ class StepTasksSet(Event, kind="step_tasks"):
     tasks: tuple[Task, ...]
 
     def apply(self, state: AgentState) -> None:
-        plan, step = _step(state, self.plan_id, self.step_id)
+        plan, step = _get_step(state, self.plan_id, self.step_id)
         ended = tuple(t for t in step.task_list if not t.status.is_open)
         ids = {t.task_id for t in ended}
         if any(t.task_id in ids for t in self.tasks):
             raise StateError("a task of this id has ended already")
         tasks = (*ended, *self.tasks)
-        _replace(state, plan.with_step(step.replace(task_list=tasks)))
+        _replace_plan(state, plan.with_step(step.replace(task_list=tasks)))
 
 
 class TaskChanged(Event, kind="task"):
@@ -307,13 +307,13 @@ class TaskChanged(Event, kind="task"):
     task: Task
 
     def apply(self, state: AgentState) -> None:
-        plan, step = _step(state, self.plan_id, self.step_id)
+        plan, step = _get_step(state, self.plan_id, self.step_id)
         if self.task.status is WorkStatus.IN_PROGRESS:
             done = {t.task_id for t in step.task_list if t.status is WorkStatus.COMPLETED}
             if missing := [need for need in self.task.depends_on if need not in done]:
                 raise StateError(f"task {self.task.task_id} waits for {missing[0]}")
         tasks = {t.task_id: t for t in step.task_list} | {self.task.task_id: self.task}
-        _replace(state, plan.with_step(step.replace(task_list=tuple(tasks.values()))))
+        _replace_plan(state, plan.with_step(step.replace(task_list=tuple(tasks.values()))))
 
 
 class StepBreakSet(Event, kind="step_break"):
@@ -324,8 +324,8 @@ class StepBreakSet(Event, kind="step_break"):
     on: bool
 
     def apply(self, state: AgentState) -> None:
-        plan, step = _step(state, self.plan_id, self.step_id)
-        _replace(state, plan.with_step(step.replace(break_before=self.on)))
+        plan, step = _get_step(state, self.plan_id, self.step_id)
+        _replace_plan(state, plan.with_step(step.replace(break_before=self.on)))
 
 
 class ReportAdded(Event, kind="report"):
@@ -381,7 +381,7 @@ class WorkFinished(Event, kind="work_finished"):
         state.work = state.step_pace = None
 
 
-def waiting_s(since: float | None, begun: float, now: float) -> float:
+def compute_wait_s(since: float | None, begun: float, now: float) -> float:
     """Seconds of what began then in which the question that is open ``since`` waits, up to now."""
     return 0.0 if since is None else max(now - max(since, begun), 0.0)
 
@@ -393,50 +393,50 @@ def count_wait(state: AgentState, at: float, *, ends: bool = False) -> None:
     """
     since, turn = state.waits_since, state.turn
     is_paused = turn is not None and turn.pause == "paused"
-    if (state.work_waits or is_paused) and not ends:
+    if (state.is_work_waiting or is_paused) and not ends:
         state.waits_since = at if since is None else since
         return
     state.waits_since = None
     if since is None:
         return
 
-    def longer(waited_s: float, started_at: float | None) -> float:
-        return waited_s + waiting_s(since, started_at or 0.0, at)
+    def add_wait(waited_s: float, started_at: float | None) -> float:
+        return waited_s + compute_wait_s(since, started_at or 0.0, at)
 
-    def task(old: Task) -> Task:
+    def add_task_wait(old: Task) -> Task:
         runs = old.status is WorkStatus.IN_PROGRESS
-        return old.replace(waited_s=longer(old.waited_s, old.started_at)) if runs else old
+        return old.replace(waited_s=add_wait(old.waited_s, old.started_at)) if runs else old
 
     work = state.work
     if turn is not None:
-        state.turn = turn.replace(waited_s=longer(turn.waited_s, turn.started_at))
+        state.turn = turn.replace(waited_s=add_wait(turn.waited_s, turn.started_at))
     if work is not None:
-        state.work = work.replace(waited_s=longer(work.waited_s, work.started_at))
+        state.work = work.replace(waited_s=add_wait(work.waited_s, work.started_at))
     for plan in state.plans:
         for step in plan.steps:
             if step.status is WorkStatus.IN_PROGRESS:
-                waited = longer(step.waited_s, step.started_at)
-                tasks = tuple(task(t) for t in step.task_list)
+                waited = add_wait(step.waited_s, step.started_at)
+                tasks = tuple(add_task_wait(t) for t in step.task_list)
                 now = plan.with_step(step.replace(waited_s=waited, task_list=tasks))
                 state.plans = tuple(now if p is plan else p for p in state.plans)
 
 
-def _step(state: AgentState, plan_id: str, step_id: str) -> tuple[Plan, Step]:
-    plan = state.plan(plan_id)
-    found = plan.step(step_id)
+def _get_step(state: AgentState, plan_id: str, step_id: str) -> tuple[Plan, Step]:
+    plan = state.get_plan(plan_id)
+    found = plan.get_step(step_id)
     if found is None:
         raise StateError(f"plan {plan_id} has no step {step_id}")
     return plan, found
 
 
-def _check(plan: Plan) -> None:
+def _check_plan(plan: Plan) -> None:
     try:
         check_steps(plan.steps)
     except PlanProblem as problem:
         raise StateError(str(problem)) from problem
 
 
-def _replace(state: AgentState, plan: Plan) -> None:
+def _replace_plan(state: AgentState, plan: Plan) -> None:
     state.plans = tuple(plan if p.plan_id == plan.plan_id else p for p in state.plans)
 
 

@@ -32,7 +32,7 @@ class BackgroundProcess(Frozen):
     output_blob: str = ""  # the whole output, once it ended
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         """Whether it has not ended."""
         return self.ended_at is None
 
@@ -86,7 +86,7 @@ class ProcessOutput(Event, kind="process_output", transient=True):
     def apply(self, state: AgentState) -> None:
         if all(p.process_id != self.process_id for p in state.processes):
             return
-        state.outputs.setdefault(self.process_id, LiveOutput()).add(self.text, self.at)
+        state.outputs.setdefault(self.process_id, LiveOutput()).add_output(self.text, self.at)
 
 
 class ProcessEnded(Event, kind="process_ended"):
@@ -100,7 +100,7 @@ class ProcessEnded(Event, kind="process_ended"):
 
     def apply(self, state: AgentState) -> None:
         old = next((p for p in state.processes if p.process_id == self.process_id), None)
-        if old is None or not old.runs:
+        if old is None or not old.is_running:
             raise StateError(f"process {self.process_id} does not run")
         ended = old.replace(
             ended_at=self.at,
@@ -109,7 +109,7 @@ class ProcessEnded(Event, kind="process_ended"):
             output_blob=self.output_blob,
         )
         known = [ended if p is old else p for p in state.processes]
-        over = sorted((p for p in known if not p.runs), key=lambda p: p.ended_at or 0)
+        over = sorted((p for p in known if not p.is_running), key=lambda p: p.ended_at or 0)
         forgotten = {p.process_id for p in over[:-KEPT]}
         state.processes = tuple(p for p in known if p.process_id not in forgotten)
         for process_id in forgotten:

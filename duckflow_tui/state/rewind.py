@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from duckflow_tui.state.audit import entries_of
-from duckflow_tui.state.base import Count, Event, Frozen, StateError, put
+from duckflow_tui.state.audit import iter_entries
+from duckflow_tui.state.base import Count, Event, Frozen, StateError, copy_slices
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, NoticeMessage, UserMessage, forget_rewound
-from duckflow_tui.state.gates import KeptRemarks
+from duckflow_tui.state.gates import DraftRemarks
 from duckflow_tui.state.goal import GoalState
 from duckflow_tui.state.memory import MemoryState, WorkingMemory
 from duckflow_tui.state.pace import PaceState
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Standing(PhaseState, MemoryState, GoalState, PaceState, PlanState):
+class WorkSnapshot(PhaseState, MemoryState, GoalState, PaceState, PlanState):
     """Where the work stood at a message: these slices go back whole. What was paid and the mode
     are no part of it, nor is what the user allowed: a way back takes none of them back.
     """
@@ -34,24 +34,26 @@ class Standing(PhaseState, MemoryState, GoalState, PaceState, PlanState):
     last_context: Count = 0  # tokens of the newest main request
 
     @classmethod
-    def of(cls, state: AgentState) -> Standing:
+    def capture_from(cls, state: AgentState) -> WorkSnapshot:
         """How it stands now."""
         standing = cls(last_context=state.usage.last_context)
-        put(standing, state, *cls.__bases__)
+        copy_slices(standing, state, *cls.__bases__)
         return standing
 
-    def put(self, state: AgentState) -> None:
+    def restore_to(self, state: AgentState) -> None:
         """Let it stand so again."""
-        put(state, self, *type(self).__bases__)
+        copy_slices(state, self, *type(self).__bases__)
         state.usage = state.usage.replace(last_context=self.last_context, estimated=True)
 
 
-def reopen(standing: Standing | AgentState, paths: Collection[str] | None = None) -> None:
+def reopen_objective(
+    standing: WorkSnapshot | AgentState, paths: Collection[str] | None = None
+) -> None:
     """Open the requirements that were judged by files that are others now: those of ``paths``,
     None for any. A requirement that other files show stays as it stood.
     """
     old = standing.objective
-    standing.objective = old.as_changed(paths) if old is not None else None
+    standing.objective = old.after_file_changes(paths) if old is not None else None
     if standing.objective is not old and standing.phase is Phase.DONE:
         standing.phase = Phase.IDLE
 
@@ -67,7 +69,7 @@ class Rewound(Frozen):
     turns: int = Field(ge=0)  # that ended before it, as they stand now
     turns_kept: int = Field(ge=0)  # of those that had ended
     turns_left: tuple[TurnSummary, ...] = ()  # that left the conversation
-    standing: Standing  # before it
+    standing: WorkSnapshot  # before it
     draft: str = ""  # what it put into the composer
     memory: WorkingMemory = WorkingMemory()  # as it stood right behind it
     put_back: tuple[str, ...] = ()  # calls whose changes of files were undone with it, in order
@@ -81,7 +83,7 @@ class RewindState:
     rewound_messages: list[Message] = field(default_factory=list[Message])  # that left with it
 
 
-def left_out(messages: list[Message]) -> tuple[OperationMessage, ...]:
+def list_undo_calls(messages: list[Message]) -> tuple[OperationMessage, ...]:
     """Of messages that leave the conversation, what an undo of files has to know: calls that
     changed files, and commands, without what they said.
     """
@@ -89,13 +91,13 @@ def left_out(messages: list[Message]) -> tuple[OperationMessage, ...]:
     for message in messages:
         if not isinstance(message, OperationMessage):
             continue
-        if message.result.undoable or "command" in message.args:
+        if message.result.undoable_changes or "command" in message.args:
             result = message.result.replace(text="")
             found.append(message.replace(result=result, previews=(), gate=None, answer=None))
     return tuple(found)
 
 
-def all_calls(state: AgentState) -> list[OperationMessage]:
+def list_all_calls(state: AgentState) -> list[OperationMessage]:
     """All calls in the order of their ends, also those a way back left: their files stand."""
     found = [m for m in state.messages if isinstance(m, OperationMessage)]
     if state.left_behind:
@@ -107,7 +109,7 @@ class ConversationRewound(Event, kind="conversation_rewound"):
     """The user took the conversation back to before a message; what came of files stands."""
 
     message_id: str
-    standing: Standing  # at the message
+    standing: WorkSnapshot  # at the message
     turns: int = Field(ge=0)  # that had ended by then
     stopped: TurnSummary | None = None  # the turn that ran then: it is as if it had been stopped
     carried: tuple[str, ...] = ()  # calls that ran then: their results stay
@@ -116,27 +118,27 @@ class ConversationRewound(Event, kind="conversation_rewound"):
     put_back: tuple[str, ...] = ()  # as in Rewound
 
     def apply(self, state: AgentState) -> None:
-        if state.turn is not None or state.work_waits or state.work is not None:
+        if state.turn is not None or state.is_work_waiting or state.work is not None:
             raise StateError("work is under way")
-        at = _place(state.messages, self.message_id)
+        at = _index_of(state.messages, self.message_id)
         if self.turns > len(state.turns):
             raise StateError(f"there were no {self.turns} turns")
-        before = Standing.of(state)
+        before = WorkSnapshot.capture_from(state)
         gone = state.messages[at:]
         carried = [m for m in gone if isinstance(m, OperationMessage) and m.call_id in self.carried]
         state.messages = [*state.messages[:at], *carried]
         turns_left = tuple(state.turns[self.turns :])
         state.turns = state.turns[: self.turns]
-        _stop(state, self.stopped)
+        _end_turn(state, self.stopped)
         state.messages.extend(self.notices)
-        self.standing.put(state)
+        self.standing.restore_to(state)
         # What the user wrote by hand and no model has read belongs to no message: it stands.
-        state.memory = state.memory.keeping(before.memory, before.memory.untold)
+        state.memory = state.memory.with_user_fields(before.memory, before.memory.untold)
         state.interrupted = None
-        state.draft, state.remarks = self.draft, KeptRemarks()
+        state.draft, state.remarks = self.draft, DraftRemarks()
         left = [m for m in gone if m not in carried]
-        state.left_behind += left_out(left)
-        state.gone_decisions += tuple(entries_of(left))
+        state.left_behind += list_undo_calls(left)
+        state.gone_decisions += tuple(iter_entries(left))
         state.rewound_messages = gone
         state.rewound = Rewound(
             message_id=self.message_id,
@@ -170,15 +172,15 @@ class RewindUndone(Event, kind="rewind_undone"):
         state.turns = [*state.turns[: rewound.turns_kept], *rewound.turns_left]
         state.last_turn = state.turns[-1] if state.turns else None
         now, then = state.memory, rewound.memory
-        rewound.standing.put(state)
-        state.memory = state.memory.keeping(  # what was written by hand since then
+        rewound.standing.restore_to(state)
+        state.memory = state.memory.with_user_fields(  # what was written by hand since then
             now, tuple(n for n in now.untold if getattr(now, n) != getattr(then, n))
         )
         back = {m.call_id for m in state.rewound_messages if isinstance(m, OperationMessage)}
         if self.reopens:
-            reopen(state, self.paths or None)
+            reopen_objective(state, self.paths or None)
         state.left_behind = tuple(m for m in state.left_behind if m.call_id not in back)
-        returned = {entry.ref for entry in entries_of(state.rewound_messages)}
+        returned = {entry.ref for entry in iter_entries(state.rewound_messages)}
         state.gone_decisions = tuple(e for e in state.gone_decisions if e.ref not in returned)
         if state.draft.strip() == rewound.draft.strip():
             state.draft = ""
@@ -189,7 +191,7 @@ class SessionForked(Event, kind="session_forked"):
     """A session that goes on from a message of another: a copy but for consent and what ran."""
 
     session: SessionInfo
-    standing: Standing  # at the message
+    standing: WorkSnapshot  # at the message
     stopped: TurnSummary | None = None  # the turn that ran then: it is as if it had been stopped
     carried: tuple[OperationMessage, ...] = ()  # calls that ran then, and what came of them
     draft: str = ""
@@ -201,13 +203,13 @@ class SessionForked(Event, kind="session_forked"):
             raise StateError(f"this is the session {self.session.session_id}")
         state.session = self.session
         state.messages.extend(self.carried)
-        _stop(state, self.stopped)
+        _end_turn(state, self.stopped)
         state.messages.extend(self.notices)
-        self.standing.put(state)
+        self.standing.restore_to(state)
         state.turn = state.interrupted = None
         state.queue = ()
         end_with_process(state, self.at)
-        state.draft, state.remarks = self.draft, KeptRemarks()
+        state.draft, state.remarks = self.draft, DraftRemarks()
         forget_rewound(state)
 
 
@@ -223,7 +225,7 @@ def can_be_undone(state: AgentState) -> bool:
     )
 
 
-def _place(messages: list[Message], message_id: str) -> int:
+def _index_of(messages: list[Message], message_id: str) -> int:
     for at in range(len(messages) - 1, -1, -1):
         message = messages[at]
         if isinstance(message, UserMessage) and message.message_id == message_id:
@@ -231,7 +233,7 @@ def _place(messages: list[Message], message_id: str) -> int:
     raise StateError(f"there is no message {message_id}")
 
 
-def _stop(state: AgentState, turn: TurnSummary | None) -> None:
+def _end_turn(state: AgentState, turn: TurnSummary | None) -> None:
     """The turn ends here, where one ran; the last turn is the last there is."""
     if turn is not None:
         stopped = turn.replace(messages=len(state.messages))

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
-from duckflow_tui.state.base import Event, Frozen, StateError, put
+from duckflow_tui.state.base import Event, Frozen, StateError, copy_slices
 from duckflow_tui.state.calls import OperationMessage, note_read
-from duckflow_tui.state.gates import CardKind, GateState, KeptRemarks
+from duckflow_tui.state.gates import CardKind, DraftRemarks, GateState
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.state.plan import Plan, Step, Task, WorkStatus
 from duckflow_tui.state.plan_events import count_wait
 from duckflow_tui.state.turn import Interrupted, TurnInfo
-from duckflow_tui.state.usage import PromptFigures, on_the_way
+from duckflow_tui.state.usage import PromptFigures, list_pending_requests
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -75,16 +75,16 @@ class SessionState:
     mode: ApprovalMode = ApprovalMode.STANDARD
     profile_choice: TaskProfile | None = None  # the user's, before all others
     draft: str = ""  # of the composer, as last kept
-    remarks: KeptRemarks = field(default_factory=KeptRemarks)  # on what waits for an answer
+    remarks: DraftRemarks = field(default_factory=DraftRemarks)  # on what waits for an answer
 
 
 def end_with_process(state: AgentState, at: float) -> None:
     """The process ended at that time: what ran, what waited and what was allowed ended with it."""
-    put(state, GateState(), GateState)
+    copy_slices(state, GateState(), GateState)
     state.work, state.running = None, ()
     state.live, state.outputs, state.servers = {}, {}, ()
     state.processes = tuple(
-        p.replace(ended_at=at, ended_by="app") if p.runs else p for p in state.processes
+        p.replace(ended_at=at, ended_by="app") if p.is_running else p for p in state.processes
     )
 
 
@@ -114,7 +114,7 @@ class SessionResumed(Event, kind="session_resumed"):
         state.usage = state.usage.replace(context_window=self.context_window)
         count_wait(state, self.interrupted_at, ends=True)
         if state.turn is not None:
-            self._count_lost(state, on_the_way(state.requests, state.turn.turn_id))
+            self._count_lost(state, list_pending_requests(state.requests, state.turn.turn_id))
         state.messages.extend(self.ended)
         if self.another_folder:
             state.files_read = {}
@@ -137,7 +137,7 @@ class SessionResumed(Event, kind="session_resumed"):
         if self.ends_turn:
             state.turn = state.interrupted = None
             state.phase, state.status, state.status_detail = Phase.IDLE, Status.SUCCESS, ""
-            state.last_turn = turn.stopped(state, self.interrupted_at)
+            state.last_turn = turn.summarize_as_stopped(state, self.interrupted_at)
             state.turns.append(state.last_turn)
             return
         away = max(self.at - self.interrupted_at, 0.0)
@@ -161,15 +161,15 @@ class SessionResumed(Event, kind="session_resumed"):
         worked_on = state.work.plan_id if state.work is not None else ""
         cut = {message.call_id for message in self.ended}
 
-        def task(old: Task) -> Task:
+        def reset_task(old: Task) -> Task:
             if old.status is not WorkStatus.IN_PROGRESS:
                 return old
             if old.call_id in cut:
                 return old.replace(status=WorkStatus.CANCELLED, result=CUT)
             return old.replace(status=WorkStatus.PENDING, started_at=None)
 
-        def step(plan: Plan, old: Step) -> Step:
-            tasks = tuple(task(t) for t in old.task_list)
+        def reset_step(plan: Plan, old: Step) -> Step:
+            tasks = tuple(reset_task(t) for t in old.task_list)
             update: dict[str, object] = {"task_list": tasks}
             begun = old.status is WorkStatus.IN_PROGRESS
             if begun and (self.ends_turn or plan.plan_id == worked_on):
@@ -181,7 +181,8 @@ class SessionResumed(Event, kind="session_resumed"):
             return old.replace(**update)
 
         state.plans = tuple(
-            plan.replace(steps=tuple(step(plan, s) for s in plan.steps)) for plan in state.plans
+            plan.replace(steps=tuple(reset_step(plan, s) for s in plan.steps))
+            for plan in state.plans
         )
 
 
@@ -194,10 +195,10 @@ class DraftSaved(Event, kind="draft"):
         state.draft = self.text
 
 
-class RemarksKept(Event, kind="remarks"):
+class RemarksSaved(Event, kind="remarks"):
     """What the user wrote on the lines of a proposal and did not send yet; empty: nothing."""
 
-    kept: KeptRemarks
+    kept: DraftRemarks
 
     def apply(self, state: AgentState) -> None:
         state.remarks = self.kept

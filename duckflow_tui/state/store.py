@@ -76,15 +76,15 @@ class Store:
         self._busy = False
         self._seq = last_seq
 
-    def watch(self, watcher: Watcher) -> Unsubscribe:
+    def subscribe(self, watcher: Watcher) -> Unsubscribe:
         """Call ``watcher(state, record)`` after each event, in the order of subscription."""
         self._watchers.append(watcher)
 
-        def forget() -> None:
+        def unsubscribe() -> None:
             if watcher in self._watchers:
                 self._watchers.remove(watcher)
 
-        return forget
+        return unsubscribe
 
     def detach(self) -> None:
         """The session is left: from now on nothing is recorded, and nobody is told."""
@@ -101,12 +101,12 @@ class Store:
         self._busy = True
         try:
             try:
-                self._one(event)
+                self._apply_event(event)
             finally:
                 while self._pending:
                     nested = self._pending.popleft()
                     try:
-                        self._one(nested)
+                        self._apply_event(nested)
                     except Exception:  # one that broke may not hold up the next
                         log.exception("an event from a watcher was refused: %s", nested.kind)
         finally:
@@ -117,7 +117,7 @@ class Store:
         self.dispatch(event)
         await self.recorder.flushed(self._seq)
 
-    def _one(self, event: Event) -> None:
+    def _apply_event(self, event: Event) -> None:
         event.apply(self.state)
         seq: int | None = None
         if not event.transient:

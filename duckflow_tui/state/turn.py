@@ -14,7 +14,7 @@ from duckflow_tui.state.goal import ENDED_WELL
 from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import ForbiddenTransition, Transition
 from duckflow_tui.state.plan import StepReport, WorkInfo
-from duckflow_tui.state.plan_events import count_wait, waiting_s
+from duckflow_tui.state.plan_events import compute_wait_s, count_wait
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -46,10 +46,10 @@ class TurnInfo(Frozen):
     away_s: float = 0.0  # seconds that the app was not running meanwhile
     waited_s: float = 0.0  # seconds that a gate or a card waited for the user, up to its answer
 
-    def stopped(self, state: AgentState, at: float) -> TurnSummary:
+    def summarize_as_stopped(self, state: AgentState, at: float) -> TurnSummary:
         """How this turn of that state ended, had it been stopped at that time."""
         usage = state.usage
-        waited = self.waited_s + waiting_s(state.waits_since, self.started_at, at)
+        waited = self.waited_s + compute_wait_s(state.waits_since, self.started_at, at)
         return TurnSummary(
             turn_id=self.turn_id,
             outcome="stopped",
@@ -94,12 +94,12 @@ class Interrupted(Frozen):
     report: StepReport | None = None  # whose card waited for an answer
     asked: tuple[Card, ...] = ()  # consultations, escalations, limits that no one has opened again
 
-    def waiting(self, kind: CardKind, step_id: str = "") -> Card | None:
+    def get_waiting_card(self, kind: CardKind, step_id: str = "") -> Card | None:
         """The card of this kind that waited in the turn itself, or in this step."""
         found = (c for c in self.asked if c.kind is kind and c.step_id == step_id)
         return next(found, None)
 
-    def without(self, card: Card) -> Interrupted:
+    def without_card(self, card: Card) -> Interrupted:
         """The same once this card was opened again."""
         same = (card.kind, card.step_id)
         left = tuple(c for c in self.asked if (c.kind, c.step_id) != same)
@@ -140,7 +140,7 @@ class LoopStarted(Event, kind="loop_started"):
     limit: int = Field(ge=1)
 
     def apply(self, state: AgentState) -> None:
-        turn = _turn(state)
+        turn = _get_turn(state)
         state.turn = turn.replace(loop=self.loop, limit=self.limit)
         state.interrupted = None
         if state.pace is not None:
@@ -151,7 +151,7 @@ class PauseRequested(Event, kind="pause_requested"):
     """The user wants the work to halt at the next safe point."""
 
     def apply(self, state: AgentState) -> None:
-        state.turn = _turn(state).replace(pause="pausing")
+        state.turn = _get_turn(state).replace(pause="pausing")
 
 
 class TurnPaused(Event, kind="turn_paused"):
@@ -163,7 +163,7 @@ class TurnPaused(Event, kind="turn_paused"):
     at: float
 
     def apply(self, state: AgentState) -> None:
-        state.turn = _turn(state).replace(pause="paused")
+        state.turn = _get_turn(state).replace(pause="paused")
         count_wait(state, self.at)
 
 
@@ -173,7 +173,7 @@ class TurnResumed(Event, kind="turn_resumed"):
     at: float
 
     def apply(self, state: AgentState) -> None:
-        state.turn = _turn(state).replace(pause="running")
+        state.turn = _get_turn(state).replace(pause="running")
         count_wait(state, self.at)
 
 
@@ -181,12 +181,12 @@ class TurnFinished(TurnResult, Event, kind="turn_finished"):
     """The turn ended; also the last line of ``--json``."""
 
     def apply(self, state: AgentState) -> None:
-        turn = _turn(state)
+        turn = _get_turn(state)
         if turn.turn_id != self.turn_id:
             raise StateError(f"turn {self.turn_id} does not run")
         state.turn = None
         state.interrupted = None
-        if not state.work_waits:
+        if not state.is_work_waiting:
             state.waits_since = None
         if self.outcome not in ENDED_WELL or self.reason is not None:
             _halt_plans(state, "stopped")
@@ -202,7 +202,7 @@ def _halt_plans(state: AgentState, halted: Halt) -> None:
     )
 
 
-def _turn(state: AgentState) -> TurnInfo:
+def _get_turn(state: AgentState) -> TurnInfo:
     if state.turn is None:
         raise StateError("no turn runs")
     return state.turn

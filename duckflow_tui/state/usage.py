@@ -48,7 +48,7 @@ class PromptParts(Frozen):
         """What grows with the conversation, and what a compaction makes smaller."""
         return self.files + self.results + self.chat
 
-    def scaled(self, total: int) -> PromptParts:
+    def scale_to(self, total: int) -> PromptParts:
         """The same shares of another total; the largest part takes what rounding leaves."""
         old = self.total
         if not old:
@@ -84,16 +84,18 @@ class PromptFigures(Frozen):
         """How much of it the one before had too, 0 to 1; what a cache of prompts can answer."""
         return min(self.shared / self.tokens, 1.0) if self.tokens else 0.0
 
-    def counted(self, call: LlmCall) -> PromptFigures:
+    def with_reported_usage(self, call: LlmCall) -> PromptFigures:
         """Ended, with what the endpoint reported; it may have reported nothing."""
         if call.estimated or call.tokens_in <= 0 or not self.tokens:
             return self.replace(ended=True)
         shared = self.shared * call.tokens_in // self.tokens
-        parts = self.parts.scaled(call.tokens_in)
+        parts = self.parts.scale_to(call.tokens_in)
         return self.replace(parts=parts, shared=shared, estimated=False, ended=True)
 
 
-def on_the_way(requests: Sequence[PromptFigures], turn_id: str) -> tuple[PromptFigures, ...]:
+def list_pending_requests(
+    requests: Sequence[PromptFigures], turn_id: str
+) -> tuple[PromptFigures, ...]:
     """The requests of a turn whose replies never came: of each conversation only the newest can."""
     newest: dict[tuple[bool, str], PromptFigures] = {}
     for figures in requests:
@@ -149,7 +151,7 @@ class UsageTotals(Frozen):
     more_tokens: Count = Field(default=0, ge=0)  # beyond the limit of the settings, by the user
     more_cost: float = Field(default=0.0, ge=0.0)  # US dollars, the same
 
-    def plus(self, call: LlmCall) -> UsageTotals:
+    def add_call(self, call: LlmCall) -> UsageTotals:
         """The totals after one more call."""
         cost = self.cost
         if call.cost is not None:
@@ -312,13 +314,13 @@ class LlmCallFinished(Event, kind="llm_call"):
         decides = self.call.purpose in _DECIDING  # whose reply ends it
         if self.call.outcome in ("error", "cancelled") or not decides:
             state.live.pop(self.call.llm_id, None)
-        state.usage = state.usage.plus(self.call)
+        state.usage = state.usage.add_call(self.call)
         for at, figures in enumerate(state.requests):
             if figures.llm_id == self.call.llm_id:  # what the endpoint counted, not the estimate
-                counted = figures.counted(self.call)
+                counted = figures.with_reported_usage(self.call)
                 state.requests = (*state.requests[:at], counted, *state.requests[at + 1 :])
         if self.call.step_id:
-            _account(state, self.call)
+            _add_to_step(state, self.call)
         answered = ""
         for key, host in state.hosts.items():
             asked = host.use == "model" and host.name == self.call.endpoint
@@ -329,10 +331,10 @@ class LlmCallFinished(Event, kind="llm_call"):
             state.hosts = {**state.hosts, answered: host}
 
 
-def _account(state: AgentState, call: LlmCall) -> None:
+def _add_to_step(state: AgentState, call: LlmCall) -> None:
     """Add a call to what its step took; a step that was dropped meanwhile takes nothing."""
     for plan in state.plans:
-        step = plan.step(call.step_id)
+        step = plan.get_step(call.step_id)
         if step is None:
             continue
         cost = step.cost if call.cost is None else (step.cost or 0.0) + call.cost

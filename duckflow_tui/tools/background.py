@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from duckflow_tui.state.base import brief, one_line
+from duckflow_tui.state.base import clip_value, one_line
 from duckflow_tui.state.conversation import Level
 from duckflow_tui.state.processes import (
     BackgroundProcess,
@@ -103,7 +103,7 @@ class BackgroundCommands:
         await self._tell_later(entry)
         text = entry.running.last_lines(lines) or "(no output)"
         state = next(p for p in self._store.state.processes if p.process_id == process_id)
-        how = "running" if state.runs else f"ended: {how_it_ended(state.exit_code)}"
+        how = "running" if state.is_running else f"ended: {how_it_ended(state.exit_code)}"
         entry.told = entry.told or entry.over.is_set()
         return f"[{process_id}: {how}, {entry.running.duration:.0f} s]\n{text}"
 
@@ -147,7 +147,7 @@ class BackgroundCommands:
         entry = self._entries.get(process_id)
         if entry is None:
             known = ", ".join(self._entries) or "none was started"
-            raise ToolFault(f"There is no process {brief(process_id)}; known: {known}.")
+            raise ToolFault(f"There is no process {clip_value(process_id)}; known: {known}.")
         return entry
 
     async def _watch(self, process_id: str, ended: Callable[[], Awaitable[None]]) -> None:

@@ -13,7 +13,14 @@ from duckflow_tui.safety.desk import Desk, Unanswered
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Access, CallFact, Decision, Verdict
 from duckflow_tui.safety.risk import WIDE_FILES
-from duckflow_tui.state.base import IdSource, JsonObject, brief, canonical_json, digest, one_line
+from duckflow_tui.state.base import (
+    IdSource,
+    JsonObject,
+    canonical_json,
+    clip_value,
+    hash_data,
+    one_line,
+)
 from duckflow_tui.state.calls import FileChangedOutside
 from duckflow_tui.state.decision import MAX_ALTERNATIVES, Action
 from duckflow_tui.state.gates import (
@@ -233,7 +240,7 @@ class GateQuestion(NamedTuple):
         bound = action.replace(args=self.args).args_hash
         if self.also:  # the answer is bound to the arguments of every call that is asked about
             hashes = [action.args_hash, *(other.args_hash for other in self.also)]
-            bound = digest(canonical_json(list[object](hashes)))
+            bound = hash_data(canonical_json(list[object](hashes)))
         can_edit = len(changes) == 1 and changes[0].text is not None
         runs = self.effect is Effect.EXECUTE  # its place is the folder it runs in
         covered = isinstance(self.proposal, Work) and self.proposal.covered
@@ -297,7 +304,7 @@ class GateKeeper:
         call.gate, call.answer = gate, None
         if gate.can_edit and (text := question.changes[0].text) is not None:
             self.proposed[gate.gate_id] = text
-        forget = self.store.watch(lambda _, record: self._hear(record, gate))
+        forget = self.store.subscribe(lambda _, record: self._hear(record, gate))
         try:
             answer = await self.desk.ask(gate)
         except Unanswered as none:
@@ -333,7 +340,7 @@ class GateKeeper:
         answer = await self.ask(whole)
         gate = call.gate
         assert gate is not None
-        if not answer.approves:
+        if not answer.is_approval:
             return answer
         for index, other in enumerate(others, start=1):
             own = part_of(gate, answer, index, other.call.action)
@@ -370,7 +377,7 @@ def rejection(answer: GateAnswer, gate: Gate) -> ToolFault | None:
     if answer.choice is GateChoice.ALTERNATIVE:
         label = gate.alternatives[(answer.alternative or 1) - 1]
         return ToolFault(
-            f'the user chose the alternative "{brief(label)}" instead; nothing was executed'
+            f'the user chose the alternative "{clip_value(label)}" instead; nothing was executed'
             f"{listed_remarks}",
             Outcome.DECLINED,
         )

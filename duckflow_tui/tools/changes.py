@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import FilePreview, GateAnswer, Hunk
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.tools.diffs import FileDiff, NotText, compare, decode, size_words
@@ -126,8 +126,8 @@ async def plan_change(
 ) -> PlannedChange:
     """A change of content, its diff computed off the loop where it may take long."""
     diff = await difference(before, after)
-    before_hash = "" if before is None else digest(before)
-    after_hash = "" if after is None else digest(after)
+    before_hash = "" if before is None else hash_data(before)
+    after_hash = "" if after is None else hash_data(after)
     return PlannedChange(kind, place, diff, before_hash, after_hash)
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from duckflow_tui.state.calls import TAIL, overprinted
+from duckflow_tui.state.calls import TAIL, apply_carriage_returns
 from duckflow_tui.state.lines import split_lines
 from duckflow_tui.tools.results import MAX_RESULT
 
@@ -202,7 +202,7 @@ class Capture:
             self._file = None
 
     def _fold(self, text: str) -> None:
-        text = overprinted(self._line + text)
+        text = apply_carriage_returns(self._line + text)
         whole = text.rfind("\n") + 1
         if len(text) - whole > _LONG_LINE:
             whole = len(text)
@@ -325,4 +325,4 @@ class OutputPump:
 def _newest(text: str) -> str:
     """What is left to show of a piece; where its first line was printed over, with what wipes."""
     wipes = "\r" in text.partition("\n")[0].rstrip("\r")
-    return ("\r" if wipes else "") + overprinted(text)[-TAIL:]
+    return ("\r" if wipes else "") + apply_carriage_returns(text)[-TAIL:]

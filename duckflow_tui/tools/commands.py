@@ -32,7 +32,7 @@ from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place, lies_inside
 from duckflow_tui.safety.secrets import REDACTED, holds_secret
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.session import SandboxLevel
 from duckflow_tui.tools.command_output import Capture, OutputPump, readable
 from duckflow_tui.tools.diffs import size_words
@@ -99,7 +99,7 @@ def git_obeys(workspace: Workspace) -> dict[str, str]:
                     with open(opened, "rb") as file:
                         info = os.fstat(opened)
                         data = file.read(min(info.st_size, _WINDOW))
-                        told += f" {info.st_mode} {info.st_size} {digest(data)}"
+                        told += f" {info.st_mode} {info.st_size} {hash_data(data)}"
                 if told:
                     found[os.path.relpath(path, workspace.root)] = told
     return found

@@ -12,7 +12,7 @@ from pydantic import Field
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.secrets import REDACTED
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
-from duckflow_tui.state.base import brief, digest
+from duckflow_tui.state.base import clip_value, hash_data
 from duckflow_tui.state.foreign_calls import Foreign
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.tools.changes import ChangeKind, PlannedChange, plan_change
@@ -108,7 +108,7 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
         raise ToolFault(
             f"{place.said} cannot be edited as text: {error} ({size_words(len(before))})."
         ) from error
-    sha = digest(before)
+    sha = hash_data(before)
     known = context.state_of(place, sha)
     try:
         if len(shape.text) < _IN_A_THREAD:
@@ -199,7 +199,7 @@ def unseen_write(place: Place, text: str) -> Edits:
 def _unseen(
     kind: ChangeKind, place: Place, after: bytes | None, target: Place | None = None
 ) -> PlannedChange:
-    sha = "" if after is None else digest(after)
+    sha = "" if after is None else hash_data(after)
     return PlannedChange(kind, place, compare(None, after), "", sha, target, unseen=True)
 
 
@@ -218,7 +218,7 @@ async def looked_at(change: PlannedChange, workspace: Workspace) -> PlannedChang
         change,
         kind="create" if before is None else change.kind,
         diff=replace(change.diff, before=before),
-        before_hash="" if before is None else digest(before),
+        before_hash="" if before is None else hash_data(before),
     )
 
 
@@ -237,7 +237,7 @@ def _free(target: Place, source: Place) -> None:
         )
     if target.names_directory:
         raise ToolFault(
-            f"{brief(target.given)} ends like the path of a directory; name the file in it, "
+            f"{clip_value(target.given)} ends like the path of a directory; name the file in it, "
             f"such as {target.said}/{source.real.name}."
         )
     if target.exists:
@@ -249,8 +249,8 @@ def _file(place: Place) -> Place:
         raise ToolFault(f"{place.said} is a directory, not a file.")
     if place.names_directory:
         raise ToolFault(
-            f"{brief(place.given)} ends like the path of a directory, and this is about files; "
-            "name the file itself."
+            f"{clip_value(place.given)} ends like the path of a directory, and this is about "
+            "files; name the file itself."
         )
     return place
 

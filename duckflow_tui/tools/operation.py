@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import JsonObject, brief, one_line, plain_schema
+from duckflow_tui.state.base import JsonObject, clip_value, one_line, plain_schema
 from duckflow_tui.state.foreign_calls import Foreign
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.operations import Effect, FileChange, Need, OperationSpec, Outcome, Weight
@@ -215,7 +215,7 @@ def argument_problems(error: ValidationError) -> str:
     found = error.errors(include_url=False)
     words: list[str] = []
     for problem in found[:_MAX_PROBLEMS]:
-        where = brief(".".join(str(part) for part in problem["loc"])) or "arguments"
+        where = clip_value(".".join(str(part) for part in problem["loc"])) or "arguments"
         kind = problem["type"]
         if kind == "missing":
             words.append(f"{where}: is required")
@@ -240,7 +240,7 @@ def references(args: JsonObject, content: frozenset[str]) -> list[str]:
             continue
         for text in _texts(value, content | _TEXTS):
             if _PLACEHOLDER.fullmatch(text.strip()):
-                found.append(brief(f"{name}: {text.strip()}"))
+                found.append(clip_value(f"{name}: {text.strip()}"))
     return found[:_MAX_PROBLEMS]
 
 

@@ -13,7 +13,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import CallFact
-from duckflow_tui.state.base import brief, digest
+from duckflow_tui.state.base import clip_value, hash_data
 from duckflow_tui.state.foreign_calls import Foreign
 from duckflow_tui.state.lines import split_lines, strip_ending
 from duckflow_tui.state.operations import Effect, Outcome, Zone
@@ -81,7 +81,7 @@ async def _prepare(args: ReadFile, places: tuple[Place, ...], context: ToolConte
 def _span(words: str) -> tuple[int, int | None]:
     found = _RANGE.fullmatch(words)
     if found is None:
-        raise ToolFault(f'{brief(words)} is no range; write one as "10-20".', Outcome.INVALID)
+        raise ToolFault(f'{clip_value(words)} is no range; write one as "10-20".', Outcome.INVALID)
     first = int(found[1])
     return first, first if not found[2] else int(found[3]) if found[3] else None
 
@@ -106,7 +106,7 @@ async def _diff(place: Place, context: ToolContext) -> Output:
             parts.append(f"[{there.shown}: it was {was.name}, which is not told here]")
             continue
         now = await context.workspace.read_bytes(there) if there.exists else None
-        same = now is not None and digest(now) == was.sha
+        same = now is not None and hash_data(now) == was.sha
         if (same and was.name == path) or (now is None and not was.sha):
             continue
         head = there.shown if was.name == path else f"{was.name} -> {there.shown}"
@@ -156,8 +156,8 @@ async def _from_result(args: ReadFile, context: ToolContext) -> Output:
     text = await context.result(args.path.removeprefix(HANDLE).strip())
     lines = await asyncio.to_thread(split_lines, text)
     if not lines:
-        return Output(f"[{brief(args.path)}: empty]", "0")
-    return _answer(args, brief(args.path), _range(args, brief(args.path), lines))
+        return Output(f"[{clip_value(args.path)}: empty]", "0")
+    return _answer(args, clip_value(args.path), _range(args, clip_value(args.path), lines))
 
 
 def _range(
@@ -179,7 +179,7 @@ async def _read(args: ReadFile, place: Place | None, context: ToolContext) -> Ou
     if place.size > WHOLE_BYTES:
         return _answer(args, place.shown, await _from_large(args, place, context))
     data = await context.workspace.read_bytes(place)
-    sha = digest(data)
+    sha = hash_data(data)
     read = {place.shown: sha}
     if not data:
         return Output(f"[{place.shown}: empty]", "0", read)
@@ -252,7 +252,7 @@ def _answer(args: ReadFile, shown: str, found: _Lines, *, partly: bool = True) -
             least = "at least " if found.total is None and number == found.last else ""
             long.append(f"line {number} has {least}{len(bare):,}")
     if begin > max(widest, 1):
-        raise ToolFault(f"{brief(shown)}: none of these lines has a character {begin:,}.")
+        raise ToolFault(f"{clip_value(shown)}: none of these lines has a character {begin:,}.")
     last = found.first + len(kept) - 1
     note = ""
     total = str(found.total) if found.total is not None else f"more than {last}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import ELLIPSIS, brief
+from duckflow_tui.state.base import ELLIPSIS, clip_value
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import GateAnswer
@@ -109,14 +109,14 @@ async def earlier_result(state: AgentState, blobs: Blobs, handle: str) -> str:
         text = ""
         if not blob:
             raise ToolFault(
-                f"No result of this session is called {brief(handle)}.", Outcome.INVALID
+                f"No result of this session is called {clip_value(handle)}.", Outcome.INVALID
             )
     if not blob:
         return text
     try:
         return (await blobs.get(blob)).decode("utf-8", "replace")
     except (KeyError, OSError):
-        raise ToolFault(f"The whole of {brief(handle)} is no longer there.") from None
+        raise ToolFault(f"The whole of {clip_value(handle)} is no longer there.") from None
 
 
 async def files_before(state: AgentState, blobs: Blobs) -> dict[str, Original]:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import FilePreview
-from duckflow_tui.state.rewind import all_calls
+from duckflow_tui.state.rewind import list_all_calls
 from duckflow_tui.tools.changes import ChangeKind, PlannedChange, difference
 from duckflow_tui.tools.diffs import MAX_COMPARED
 from duckflow_tui.tools.operation import Blobs
@@ -68,10 +68,10 @@ def _starts(state: AgentState) -> tuple[dict[str, _Start], list[_Start]]:
     """How each file was that a call changed, by where it lies now; and those that are gone."""
     here: dict[str, _Start] = {}
     gone: dict[str, _Start] = {}
-    for call in all_calls(state):
+    for call in list_all_calls(state):
         if call.call_id in state.undone_calls:
             continue
-        for change in call.result.undoable:
+        for change in call.result.undoable_changes:
             path = change.path
             was = here.pop(path, None) or gone.pop(path, None)
             was = was or _Start(path, change.before, change.before_mode)
@@ -93,7 +93,7 @@ async def _preview(
         data = await workspace.read_bytes(place) if place.exists and not is_gone else None
     except WorkspaceError as error:
         return FilePreview(path=start.path, kind="modify", note=str(error))
-    sha = "" if data is None else digest(data)
+    sha = "" if data is None else hash_data(data)
     moved = bool(sha and start.sha) and start.path != path
     facts: list[str] = []
     if sha and start.sha and None not in (start.mode, place.mode) and start.mode != place.mode:

@@ -17,10 +17,10 @@ from typing import BinaryIO, Final, NamedTuple
 
 from duckflow_tui.safety.paths import DirectoryEntry, FileKind, WorkspaceError
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.operations import FileChange, Zone
-from duckflow_tui.state.rewind import all_calls
+from duckflow_tui.state.rewind import list_all_calls
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.changes import ChangeKind, PlannedChange
 from duckflow_tui.tools.diffs import FileDiff, compare
@@ -199,7 +199,7 @@ class FileCopies:
         """What the ignore files held that calls of the session changed, before its first command;
         later ones find what was seen before.
         """
-        calls = all_calls(self._store.state) if self._store is not None else []
+        calls = list_all_calls(self._store.state) if self._store is not None else []
         found: dict[str, bytes] = {}
         for call in calls:
             if call.operation == RUN:
@@ -426,8 +426,8 @@ def _change(
     change = FileChange(
         path=path,
         kind=kind,
-        before="" if before is None else digest(before),
-        after="" if after is None else digest(after),
+        before="" if before is None else hash_data(before),
+        after="" if after is None else hash_data(after),
         before_mode=was.mode if was is not None else None,
         after_mode=stamp.mode if stamp is not None else None,
         before_size=len(before or b""),

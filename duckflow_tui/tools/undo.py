@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 from duckflow_tui.safety.paths import ContentChanged, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import named, one_line
+from duckflow_tui.state.base import name_files, one_line
 from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationMessage
 from duckflow_tui.state.operations import FileChange
-from duckflow_tui.state.rewind import all_calls
+from duckflow_tui.state.rewind import list_all_calls
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.changes import difference
 from duckflow_tui.tools.operation import RUN, Blobs
@@ -77,15 +77,15 @@ def turned(change: FileChange) -> FileChange:
 
 def last_changed(state: AgentState) -> OperationMessage | None:
     """The newest call whose changes stand."""
-    for message in reversed(all_calls(state)):
-        if message.result.undoable and message.call_id not in state.undone_calls:
+    for message in reversed(list_all_calls(state)):
+        if message.result.undoable_changes and message.call_id not in state.undone_calls:
             return message
     return None
 
 
 def allowed_with(state: AgentState, message: OperationMessage) -> list[OperationMessage]:
     """This call and the others that one answer of the user allowed with it, the newest first."""
-    calls = reversed(list(all_calls(state)))
+    calls = reversed(list(list_all_calls(state)))
     return [m for m in calls if m is message or (m.gate and _gate(m) == _gate(message))]
 
 
@@ -93,7 +93,7 @@ def command_since(state: AgentState, call_id: str | None) -> str:
     """The newest command after a call that undo does not cover, on one line; after None: of the
     whole session.
     """
-    for message in reversed(all_calls(state)):
+    for message in reversed(list_all_calls(state)):
         if message.call_id == call_id:
             return ""
         command = message.args.get("command")
@@ -151,7 +151,7 @@ class Undoing:
         if last is None:
             return [await self.undo_last()]
         done = state.undone_calls
-        calls = [m for m in allowed_with(state, last) if m.result.undoable]
+        calls = [m for m in allowed_with(state, last) if m.result.undoable_changes]
         async with self.writing:
             return _as_one(
                 "undo",
@@ -163,7 +163,7 @@ class Undoing:
         that were taken back with it.
         """
         state = self.store.state
-        calls = {m.call_id: m for m in all_calls(state)}
+        calls = {m.call_id: m for m in list_all_calls(state)}
         newest = reversed(state.undone_calls)
         last = calls.get(next(newest, ""))
         if last is None:
@@ -192,7 +192,7 @@ class Undoing:
         if message is None:
             key = "operations.undo.nothing_command" if command else "operations.undo.nothing"
             return UndoReport(key, {"command": command} if command else {})
-        changes = message.result.undoable
+        changes = message.result.undoable_changes
         made, stopped = await self._make(map(turned, reversed(changes)), "undo", anyway)
         if stopped is not None and not made:
             return stopped
@@ -218,10 +218,10 @@ class Undoing:
     ) -> UndoReport:
         """Make again what was taken back of this call, and just that; empty: there is nothing."""
         state = self.store.state
-        message = next((m for m in all_calls(state) if m.call_id == call_id), None)
+        message = next((m for m in list_all_calls(state) if m.call_id == call_id), None)
         if message is None or call_id not in state.undone_calls:
             return UndoReport("operations.redo.nothing")
-        changes = state.undone_changes.get(call_id) or message.result.undoable
+        changes = state.undone_changes.get(call_id) or message.result.undoable_changes
         made, stopped = await self._make(changes, "redo", anyway)
         if stopped is not None and not made:
             return stopped
@@ -257,7 +257,7 @@ class Undoing:
         for message in calls:
             becomes: dict[str, str] = {}
             wrong: list[str] = []
-            for change in map(turned, reversed(message.result.undoable)):
+            for change in map(turned, reversed(message.result.undoable_changes)):
                 now = await held(change.path)
                 if change.kind == "move":
                     there = await held(change.target)
@@ -396,7 +396,7 @@ def _as_one(word: str, reports: list[UndoReport]) -> list[UndoReport]:
     changes = tuple(change for report in done for change in report.undone)
     paths = list(dict.fromkeys(change.path for change in changes))
     command = done[-1].params.get("command", "")  # of the oldest call
-    params = {"path": named(sorted(paths)), "count": str(len(paths))}
+    params = {"path": name_files(sorted(paths)), "count": str(len(paths))}
     params |= {"command": command} if command else {}
     told = "\n".join(report.for_model for report in done)
     key = f"operations.{word}.together{'_command' if command else ''}"

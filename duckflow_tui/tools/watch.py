@@ -72,7 +72,7 @@ class FileWatcher:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        forget = self._store.watch(self._hear)
+        forget = self._store.subscribe(self._hear)
         try:
             while True:
                 self._stale.clear()

@@ -45,7 +45,7 @@ class Bridge:
         """Follow this store from now on, and have every pane show it."""
         self.detach()
         self._store = store
-        self._unwatch = store.watch(self._changed)
+        self._unwatch = store.subscribe(self._changed)
         for pane in self._panes:
             pane.last = None
         self._app.state = store.state

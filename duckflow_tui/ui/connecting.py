@@ -504,7 +504,7 @@ class Connecting:
             if isinstance(record.event, TurnStarted):
                 probing.cancel()
 
-        forget = engine.store.watch(begun)
+        forget = engine.store.subscribe(begun)
         try:
             report = await probing
         except asyncio.CancelledError:

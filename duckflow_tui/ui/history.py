@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.lines import split_lines
 
 LIMIT: Final = 1000  # messages kept
@@ -31,7 +31,7 @@ class MessageHistory:
         self._redact = redact
         self._path: Path | None = None
         if data_dir is not None:
-            self._path = data_dir / "history" / f"{digest(workspace)[:16]}.jsonl"
+            self._path = data_dir / "history" / f"{hash_data(workspace)[:16]}.jsonl"
         self._messages: list[str] | None = None
 
     @property

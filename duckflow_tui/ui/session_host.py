@@ -280,7 +280,7 @@ class SessionHost:
             if isinstance(record.event, _WRITES):
                 may_be_other.set()
 
-        forget = engine.store.watch(heard)
+        forget = engine.store.subscribe(heard)
         try:
             while True:
                 await may_be_other.wait()

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.session.facts import Figures
 from duckflow_tui.session.faults import SessionFault, SessionInUse
-from duckflow_tui.state.base import calendar, one_line
+from duckflow_tui.state.base import one_line, to_datetime
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import size_text
 
@@ -136,13 +136,13 @@ def money(cost: float) -> str:
 
 def full_time(at: float) -> str:
     """Date and time of day; nothing for 0 and for what no calendar has."""
-    then = calendar(at)
+    then = to_datetime(at)
     return then.strftime("%Y-%m-%d %H:%M") if then else ""
 
 
 def when(at: float, now: float) -> str:
     """The time of today, else the day; nothing for 0 and for what no calendar has."""
-    then, today = calendar(at), calendar(now)
+    then, today = to_datetime(at), to_datetime(now)
     if then is None or today is None:
         return ""
     if then.date() == today.date():

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import re
 
     from duckflow_tui.safety.safe_text import SafeText
-    from duckflow_tui.state.base import Told
+    from duckflow_tui.state.base import LocalizedText
 
 
 Language = Literal["en", "ja"]
@@ -140,7 +140,7 @@ class Catalogue:
         """
         return _operations().sub(lambda name: str(self(f"{_OPERATION}{name[0]}")), text)
 
-    def told(self, said: Told | None) -> SafeText:
+    def told(self, said: LocalizedText | None) -> SafeText:
         """What the engine says, empty for nothing."""
         return self(said.key, **said.params) if said is not None else cast("SafeText", "")
 

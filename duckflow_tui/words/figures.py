@@ -85,7 +85,7 @@ def verdict_words(review: Review, words: Catalogue, *, outdated: bool = False) -
     if outdated:
         said = verdict_words(review, words), words("review.outdated")
         return words("review.and").join(said)
-    met, counted = review.met
+    met, counted = review.met_counts
     verdict = review.verdict
     said = [
         words(f"review.{verdict}", met=met, counted=counted, number=review.attempt,
@@ -99,7 +99,7 @@ def verdict_words(review: Review, words: Catalogue, *, outdated: bool = False) -
         if review.remarks:
             said.append(words("review.remarks", count=len(review.remarks)))
         return words("review.and").join(said)
-    open_ = [item for item in review.items if item.counts and item.state != "met"]
+    open_ = [item for item in review.items if item.is_counted and item.state != "met"]
     if verdict == "unchecked":
         open_ = [i for i in open_ if i.requirement_id in review.unchecked] or [
             i for i in review.items if i.requirement_id in review.unchecked

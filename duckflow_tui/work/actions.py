@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from duckflow_tui.state.base import Event, StateError, Told
+from duckflow_tui.state.base import Event, LocalizedText, StateError
 from duckflow_tui.state.plan import (
     Plan,
     PlanEdit,
     PlanProblem,
     WorkStatus,
-    edited,
+    apply_edits,
 )
 from duckflow_tui.state.plan_events import (
     PlanActivated,
@@ -41,11 +41,11 @@ class PlanActions:
         self._approvals = approvals
         self._go_on = go_on
 
-    async def edit(self, edits: Sequence[PlanEdit]) -> Told | None:
+    async def edit(self, edits: Sequence[PlanEdit]) -> LocalizedText | None:
         """The user's own change of the plan in hand; what is in the way, or nothing."""
         plan = self._store.state.active_plan
         if plan is None:
-            return Told(key="plan.problem.no_plan")
+            return LocalizedText(key="plan.problem.no_plan")
         named = [
             edit
             if edit.op != "add" or edit.step_id
@@ -53,7 +53,7 @@ class PlanActions:
             for edit in edits
         ]
         try:
-            await self._store.commit(PlanRevised(plan=edited(plan, named), by="user"))
+            await self._store.commit(PlanRevised(plan=apply_edits(plan, named), by="user"))
         except PlanProblem as problem:
             return problem.told
         for step in plan.steps:
@@ -63,62 +63,62 @@ class PlanActions:
         end_idle_plan(self._store, plan.plan_id)
         return None
 
-    def set_break(self, step_id: str, on: bool) -> Told | None:
+    def set_break(self, step_id: str, on: bool) -> LocalizedText | None:
         """Be asked, or no longer be asked, before a step begins."""
         plan = self._store.state.active_plan
         if plan is None:
-            return Told(key="plan.problem.no_plan")
-        step = plan.step(step_id)
+            return LocalizedText(key="plan.problem.no_plan")
+        step = plan.get_step(step_id)
         if step is not None and step.status is not WorkStatus.PENDING:
-            return Told(key="plan.problem.begun")
+            return LocalizedText(key="plan.problem.begun")
         return self._tried(StepBreakSet(plan_id=plan.plan_id, step_id=step_id, on=on))
 
-    def retry(self, step_id: str) -> Told | None:
+    def retry(self, step_id: str) -> LocalizedText | None:
         """Have a step done again that ended without being done, and go on with the plan."""
         plan = self._plan_of(step_id, _OVER)
         if plan is None:
-            return Told(key="plan.problem.not_over")
+            return LocalizedText(key="plan.problem.not_over")
         self._move(plan, step_id, WorkStatus.PENDING)
         return self.run()
 
-    def skip(self, step_id: str) -> Told | None:
+    def skip(self, step_id: str) -> LocalizedText | None:
         """Waive a step; what depends on it may begin."""
         plan = self._plan_of(step_id, (WorkStatus.PENDING, *_OVER))
         if plan is None:
-            return Told(key="plan.problem.not_open")
+            return LocalizedText(key="plan.problem.not_open")
         self._move(plan, step_id, WorkStatus.SKIPPED)
         end_idle_plan(self._store, plan.plan_id)
         return None
 
-    def run(self) -> Told | None:
+    def run(self) -> LocalizedText | None:
         """Go on with the approved plan; what was stopped in the middle is begun again.
 
         While a turn runs there is nothing to do: it takes the rest of the plan up itself.
         """
         plan = self._store.state.active_plan
         if plan is None:
-            return Told(key="plan.problem.no_plan")
+            return LocalizedText(key="plan.problem.no_plan")
         if plan.approved != plan.fingerprint:
-            return Told(key="plan.problem.not_approved")
+            return LocalizedText(key="plan.problem.not_approved")
         if not plan.may_go_on:
-            return Told(key="plan.problem.none_ready")
+            return LocalizedText(key="plan.problem.none_ready")
         self._store.dispatch(PlanHalted(plan_id=plan.plan_id, halted=""))
         if self._store.state.turn is not None or self._go_on():
             return None
-        return Told(key="plan.problem.not_asked")
+        return LocalizedText(key="plan.problem.not_asked")
 
-    def close(self, plan_id: str, *, delete: bool = False) -> Told | None:
+    def close(self, plan_id: str, *, delete: bool = False) -> LocalizedText | None:
         """Put a plan away; ``delete``: it is listed no more (S2-26)."""
         return self._tried(PlanClosed(plan_id=plan_id, deleted=delete), "at_work")
 
-    def activate(self, plan_id: str) -> Told | None:
+    def activate(self, plan_id: str) -> LocalizedText | None:
         """Take another plan in hand, or one that was closed; it goes on with the next turn."""
         return self._tried(PlanActivated(plan_id=plan_id), "at_work")
 
     def _plan_of(self, step_id: str, among: tuple[WorkStatus, ...]) -> Plan | None:
         """The plan in hand, where it has this step and the step's status is one of these."""
         plan = self._store.state.active_plan
-        step = plan.step(step_id) if plan else None
+        step = plan.get_step(step_id) if plan else None
         return plan if step is not None and step.status in among else None
 
     def _move(self, plan: Plan, step_id: str, status: WorkStatus) -> None:
@@ -127,9 +127,9 @@ class PlanActions:
         change = StepChanged(plan_id=plan.plan_id, step_id=step_id, status=status, at=at)
         self._store.dispatch(change)
 
-    def _tried(self, event: Event, problem: str = "not_now") -> Told | None:
+    def _tried(self, event: Event, problem: str = "not_now") -> LocalizedText | None:
         try:
             self._store.dispatch(event)
         except StateError:
-            return Told(key=f"plan.problem.{problem}")
+            return LocalizedText(key=f"plan.problem.{problem}")
         return None

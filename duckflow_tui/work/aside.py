@@ -93,7 +93,7 @@ class Aside(Thread):
                 case _:
                     pass
 
-        forget = self.store.watch(hear)
+        forget = self.store.subscribe(hear)
         try:
             return await super().call(action)
         finally:

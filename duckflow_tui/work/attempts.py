@@ -36,7 +36,7 @@ from duckflow_tui.state.goal import (
     TaskContext,
     TaskObjective,
 )
-from duckflow_tui.state.operations import Outcome, target
+from duckflow_tui.state.operations import Outcome, describe_target
 from duckflow_tui.work.requirements import change_objective, normalize_text
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Attempts:
         earlier = {
             old.requirement_id: old.satisfaction_level
             for old in before.extracted_requirements
-            if old.counts and old.state in (RequirementState.REFUTED, RequirementState.PARTLY)
+            if old.is_counted and old.state in (RequirementState.REFUTED, RequirementState.PARTLY)
         }
         same = turn.attempt > 1 and missed == earlier.keys()
         return not same or any(levels[key] > level for key, level in earlier.items())
@@ -481,7 +481,7 @@ def situation_report(
 
 
 def _describe_call(message: OperationMessage) -> str:
-    return f"{message.operation} {target(message.args)}".strip()
+    return f"{message.operation} {describe_target(message.args)}".strip()
 
 
 def _describe_evidence(item: RequirementItem) -> str:

@@ -82,7 +82,7 @@ class CallBudget:
         self._asking = asyncio.Lock()  # calls that come at once open one card
         self._said_no_price = False
         self._before: dict[str, Card] = {}  # that were open when an earlier process ended
-        store.watch(self._hear)
+        store.subscribe(self._hear)
 
     async def permit(
         self,

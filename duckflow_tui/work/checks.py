@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 from duckflow_tui.safety.command_risk import assess_command
 from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.paths import Place, WorkspaceError
-from duckflow_tui.state.base import IdSource, brief, one_line
+from duckflow_tui.state.base import IdSource, clip_value, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, NoticeMessage
 from duckflow_tui.state.decision import Action
@@ -115,19 +115,19 @@ class RequirementChecks:
         items = state.objective.extracted_requirements if state.objective is not None else ()
         seen: list[tuple[RequirementItem, Finding]] = []
         for item in items:
-            if item.counts and item.check.kind in ("file_exists", "file_contains"):
+            if item.is_counted and item.check.kind in ("file_exists", "file_contains"):
                 finding = await self.check_requirement(item)
                 if finding is not None and finding.outcome != "unchecked":
                     seen.append((item, finding))
         if (now := state.objective) is None or not now.reopened:
             return
         for item, finding in seen:
-            if now.requirement(item.requirement_id) == item:  # not changed meanwhile
+            if now.get_requirement(item.requirement_id) == item:  # not changed meanwhile
                 now = now.with_requirement(_as_found(item, finding))
         calls = {
             m.call_id for m in state.messages if m.kind == "operation" and m.at >= now.created_at
         }
-        met, counted = now.met
+        met, counted = now.met_counts
         if met == counted and calls.isdisjoint(state.undone_calls):
             score = weighted_mean(now.extracted_requirements)
             now = now.replace(reopened=False, current_satisfaction=score)
@@ -142,7 +142,7 @@ class RequirementChecks:
         if objective is None or not ran:
             return
         for item in objective.extracted_requirements:
-            if item.counts and (item.provisional or not item.state.is_judged):
+            if item.is_counted and (item.provisional or not item.state.is_judged):
                 finding = await self.look_at_work(item, ran)
                 if finding is not None and (finding.outcome == "met") is not item.provisional:
                     met = finding.outcome == "met"
@@ -305,7 +305,7 @@ class RequirementChecks:
         at = content.find(text)
         if at < 0:
             return self._make_finding(
-                "refuted", place, f"{place.said} does not hold {brief(text, 100)}"
+                "refuted", place, f"{place.said} does not hold {clip_value(text, 100)}"
             )
         number, text = line_at(content, at)
         line = f"{number}: {text.strip()[:_EXCERPT]}"

@@ -17,7 +17,12 @@ from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.state.base import ELLIPSIS, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
-from duckflow_tui.state.memory import Compaction, CompactionUndone, ContextCompacted, Kept
+from duckflow_tui.state.memory import (
+    Compaction,
+    CompactionUndone,
+    ContextCompacted,
+    PreservedContext,
+)
 from duckflow_tui.state.operations import Outcome, Zone
 from duckflow_tui.tools.diffs import NotText, decode
 from duckflow_tui.tools.operation import ToolFault
@@ -153,13 +158,13 @@ class Compactor:
         characters = tokens * len(sample) // max(count, 1)
         return max(min(characters, MOST_INPUT), SHORTEST_INPUT)
 
-    def _kept(self) -> Kept:
+    def _kept(self) -> PreservedContext:
         """What stays, by name."""
         state = self._store.state
         objective, memory, plan = state.objective, state.memory, state.active_plan
         items = objective.extracted_requirements if objective else ()
         done, total = plan.progress if plan else (0, 0)
-        return Kept(
+        return PreservedContext(
             goal=memory.goal,
             requirements=tuple(one_line(item.requirement, _HINT) for item in items),
             constraints=memory.constraints,

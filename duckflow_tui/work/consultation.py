@@ -154,7 +154,7 @@ class Consultation:
         What the user was being asked when an earlier process ended is asked again first.
         """
         before = self._store.state.interrupted
-        card = before.waiting(CardKind.CONSULTATION, self._step_id) if before else None
+        card = before.get_waiting_card(CardKind.CONSULTATION, self._step_id) if before else None
         situation = card.situation if card is not None else None
         if situation is not None:
             self._keeper.start_cool_down(situation)
@@ -229,7 +229,7 @@ class Consultation:
             case "other_approach" | "different_approach":
                 self._other_approach()
             case "split":  # back to planning: small steps, approved one by one by the user
-                self._parts.machine.move(Phase.PLANNING, Trigger.USER_MESSAGE)
+                self._parts.machine.move_to(Phase.PLANNING, Trigger.USER_MESSAGE)
                 self._tell_model(*_TOLD["split"])
                 return ConsultationEnd(next_prompt=PromptPattern.BASE_MAIN_SPECIALIZED)
             case "other_source":
@@ -259,7 +259,7 @@ class Consultation:
         _, objective = current_work(self._store.state)
         if not self._step_id:
             change_objective(self._store, closed=True)
-        met, counted = objective.met
+        met, counted = objective.met_counts
         return met == counted > 0
 
     async def _analyse_failure(self) -> None:
@@ -268,7 +268,7 @@ class Consultation:
         missing = [
             item.requirement
             for item in objective.extracted_requirements
-            if item.counts and item.satisfaction_level < 1.0
+            if item.is_counted and item.satisfaction_level < 1.0
         ]
         found = await failure_analysis(
             self._parts, self._log(), missing, "consulting.no_analysis", self._step_id
@@ -318,7 +318,7 @@ class Consultation:
         top = named_requirement(objective, text) or new_requirement(objective, text)
         self._set_priority(top, 1)
         for item in objective.extracted_requirements:
-            if item.requirement_id != top.requirement_id and item.counts and item.priority < 2:
+            if item.requirement_id != top.requirement_id and item.is_counted and item.priority < 2:
                 self._set_priority(item, 2)
 
     def _start_over(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.safety.desk import Unanswered
-from duckflow_tui.state.base import StateError, Told, one_line
+from duckflow_tui.state.base import LocalizedText, StateError, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.decision import read_requirement
@@ -25,9 +25,9 @@ from duckflow_tui.state.plan import (
     Step,
     StepReport,
     WorkStatus,
-    edited,
+    apply_edits,
     find_step,
-    ready_steps,
+    list_ready_steps,
 )
 from duckflow_tui.state.plan_events import (
     PlanHalted,
@@ -84,7 +84,7 @@ class WorkFault(ToolFault):
         self, text: str, code: str, outcome: Outcome = Outcome.ERROR, **params: str
     ) -> None:
         super().__init__(text, outcome)
-        self.told = Told(key=f"work.ended.{code}", params=params)
+        self.told = LocalizedText(key=f"work.ended.{code}", params=params)
 
 
 def _check_none_in_progress(plan: Plan) -> None:
@@ -156,7 +156,7 @@ class PlanDesk:
             return await self.approvals.approval(plan.plan_id)
         edits = self._edits(plan, changes)
         try:
-            result = edited(plan, edits)
+            result = apply_edits(plan, edits)
         except PlanProblem as problem:
             raise ToolFault(str(problem), Outcome.INVALID) from problem
         check_not_rejected(self._parts.store.state, result)
@@ -280,7 +280,7 @@ class PlanDesk:
         goes step by step; empty where nothing is left to begin.
         """
         parts, plan_id = self._parts, report.plan_id
-        if not ready_steps(self._plan(plan_id)):
+        if not list_ready_steps(self._plan(plan_id)):
             return ""
         card = parts.desk.card(
             CardKind.REPORT,
@@ -309,7 +309,7 @@ class PlanDesk:
     async def generate_list(self, step_id: str) -> Output:
         """Have the tasks of a step listed; they are stored with it (S2-9)."""
         plan = self._plan("")
-        ready = ready_steps(plan)
+        ready = list_ready_steps(plan)
         if not step_id and not ready:
             raise ToolFault("No step can begin now, so there is none to list tasks for.")
         step = self._step(plan, step_id) if step_id else ready[0]
@@ -354,7 +354,7 @@ class PlanDesk:
         only = ""
         if step_id:
             step = self._step(plan, step_id)
-            if step not in ready_steps(plan) and step.status not in NOT_DONE:
+            if step not in list_ready_steps(plan) and step.status not in NOT_DONE:
                 raise ToolFault(
                     f"Step {step.name!r} cannot begin: it is {step.status.value}, or what it "
                     "depends on is not done.",
@@ -377,7 +377,7 @@ class PlanDesk:
         plan = self._ready_plan()
         if plan is None or any(s.status is WorkStatus.IN_PROGRESS for s in plan.steps):
             return None
-        return ready_steps(plan)[0]
+        return list_ready_steps(plan)[0]
 
     async def pause(self) -> Output:
         """Halt the work at its next safe point."""
@@ -427,7 +427,7 @@ class PlanDesk:
         plan = self._parts.store.state.active_plan
         if plan is None or not plan.status.may_run or plan.halted:
             return None
-        return plan if ready_steps(plan) or (asks and unfinished_step(plan)) else None
+        return plan if list_ready_steps(plan) or (asks and unfinished_step(plan)) else None
 
     def _halt(self, plan_id: str, halted: Halt) -> None:
         self._parts.store.dispatch(PlanHalted(plan_id=plan_id, halted=halted))
@@ -474,7 +474,7 @@ class PlanDesk:
             told = fault.told
             parts.notices.warn(told.key, for_model=fault.text, **told.params)
             return False
-        after = parts.store.state.plan(plan.plan_id)
+        after = parts.store.state.get_plan(plan.plan_id)
         key = "work.answered" if result.wish else "work.reported"
         parts.notices.say(key, for_model=run_words(after, result))
         return True
@@ -582,14 +582,14 @@ def run_words(plan: Plan, result: PlanResult | None = None) -> str:
     result = result or PlanResult()
     lines = [f"{done} of {total} steps are done; the plan is {plan.status.value}."]
     for report in result.reports:
-        step = plan.step(report.step_id)
+        step = plan.get_step(report.step_id)
         taken = "; the user took it as done" if step is not None and step.taken else ""
         lines.append(f"- {report.step_name}: {report.status}{taken}")
     if result.outcome != "completed" and not result.wish:
         lines.append("The user does not want to go on for now.")
     if result.wish:
         lines.append(f"The user wants instead: {result.wish}")
-        last = plan.step(result.reports[-1].step_id) if result.reports else None
+        last = plan.get_step(result.reports[-1].step_id) if result.reports else None
         if last is not None and last.status is WorkStatus.FAILED:
             lines.append(f"Step {last.name!r} is not done. {_HOW_ON}")
     return "\n".join(lines)

@@ -343,18 +343,18 @@ def _collect_user_words(state: AgentState, objective: TaskObjective) -> list[Fac
                 add("the user said:", message.text, message.at)
             case OperationMessage() if message.result.outcome in _REFUSED:
                 what = one_line(call(message.operation, message.args), 300)
-                why = message.answer.written if message.answer is not None else ""
+                why = message.answer.full_text if message.answer is not None else ""
                 add(f"the user refused {what}", why, message.at, message.call_id)
-            case OperationMessage(answer=answer) if answer is not None and answer.written.strip():
+            case OperationMessage(answer=answer) if answer is not None and answer.full_text.strip():
                 what = one_line(call(message.operation, message.args), 300)
                 add(
                     f"the user allowed {what} and said:",
-                    answer.written,
+                    answer.full_text,
                     message.at,
                     message.call_id,
                 )
-            case CardMessage(answer=answer) if answer.written.strip():
-                add(f"the user answered ({answer.action}):", answer.written, message.at)
+            case CardMessage(answer=answer) if answer.full_text.strip():
+                add(f"the user answered ({answer.action}):", answer.full_text, message.at)
             case _:
                 pass
     return found

@@ -13,7 +13,7 @@ from duckflow_tui.state.conversation import (
     UserMessage,
     UserMessageAdded,
 )
-from duckflow_tui.state.gates import TELL, CardAnswer, CardKind, typed_number
+from duckflow_tui.state.gates import TELL, CardAnswer, CardKind, parse_typed_number
 from duckflow_tui.state.session import SessionResumed
 from duckflow_tui.state.turn import TurnFinished, TurnResumed
 from duckflow_tui.work.aside import Aside
@@ -56,7 +56,7 @@ class Inbox:
         self._taking = asyncio.Lock()  # so that it is answered in the order in which it came
         self._ahead = ""  # the message sent while held, which goes before what waits
         self._plan_grew = False  # while a turn ran, perhaps too late for it
-        self._forget = parts.store.watch(self._hear)
+        self._forget = parts.store.subscribe(self._hear)
 
     async def run(self) -> None:
         """Runs as long as the session."""
@@ -106,7 +106,7 @@ class Inbox:
             self._hold(False)  # nothing is left that a stop kept back
             last = self._store.state.last_turn
             if running is None and last is not None and last.question is not None:
-                options, number = last.question.options, typed_number(text)
+                options, number = last.question.options, parse_typed_number(text)
                 text = options[number - 1] if 0 < number <= len(options) else text
         message = QueuedMessage(
             message_id=self._parts.ids("msg"), text=text, at=self._store.clock.now()
@@ -124,7 +124,7 @@ class Inbox:
         """What is written while the model's question is open answers it; False for none open."""
         for card in self._store.state.cards:
             if card.kind is CardKind.QUESTION:
-                key = str(typed_number(text))
+                key = str(parse_typed_number(text))
                 option = next((o for o in card.options if o.key == key), TELL)
                 answer = CardAnswer(
                     card_id=card.card_id,

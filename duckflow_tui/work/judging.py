@@ -71,7 +71,7 @@ def judge_requirements(
     vetoes, wrong = list[str](), list[str]()
     unchecked, unproven = list[str](), list[str]()
     for item in items:
-        if not item.counts:
+        if not item.is_counted:
             continue
         key, finding = item.requirement_id, findings.get(item.requirement_id)
         score = evaluation.requirement_scores.get(key) if evaluation is not None else None
@@ -177,7 +177,7 @@ def find_open_points(
     that contradicts the others, and a verdict that contradicts the scores.
     """
     found: list[str] = []
-    keys = [item.requirement_id for item in items if item.counts]
+    keys = [item.requirement_id for item in items if item.is_counted]
     if unscored := [key for key in keys if key not in evaluation.requirement_scores]:
         found.append(f"requirement_scores: no score for {', '.join(unscored)}")
     judgement = judge_requirements(items, facts, evaluation, findings)
@@ -216,7 +216,7 @@ def merge_evaluations(
     """
     scores = {**first.requirement_scores, **second.requirement_scores}
     for item in items:
-        if item.counts:
+        if item.is_counted:
             scores.setdefault(item.requirement_id, second.overall_score)
     evidence = {**first.evidence, **{k: refs for k, refs in second.evidence.items() if refs}}
     said = second.quality_assessment or first.quality_assessment

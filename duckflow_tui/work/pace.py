@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.goal import RequirementState, Review, TaskObjective
-from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, target
+from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, describe_target
 from duckflow_tui.state.pace import (
     MORE_LOOPS,
     NEUTRAL_FOCUS,
@@ -236,7 +236,7 @@ class PaceKeeper:
                 self._failed += not reads
         if stuck is not None:
             message, times = stuck
-            self._stuck = same_action(message.operation, target(message.args), times)
+            self._stuck = same_action(message.operation, describe_target(message.args), times)
         moved: dict[ProgressKind, tuple[str, list[str]]] = {}
         for progress in signs.progress:
             moved.setdefault(progress.kind, (progress.what, []))[1].extend(progress.refs)
@@ -248,7 +248,7 @@ class PaceKeeper:
             self._repeat = again
         elif signs.fruitless:
             last = ran[-1]
-            params = {"operation": last.operation, "what": target(last.args)}
+            params = {"operation": last.operation, "what": describe_target(last.args)}
             self._move_focus(VitalCause.FRUITLESS, params, signs.refs)
         self._update_stamina(VitalCause.LOOP, refs=signs.refs)
         self._focus.append(self._store.state.vitals.focus)
@@ -276,7 +276,7 @@ class PaceKeeper:
         is progress; one that is refuted is an outcome that did not go well.
         """
         for item in review.items:
-            old = before.requirement(item.requirement_id)
+            old = before.get_requirement(item.requirement_id)
             if old is None:
                 continue
             if item.state is RequirementState.REFUTED:

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from duckflow_tui.state.base import canonical_json, digest
+from duckflow_tui.state.base import canonical_json, hash_data
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.lines import split_bare_lines
-from duckflow_tui.state.operations import Effect, Outcome, target
+from duckflow_tui.state.operations import Effect, Outcome, describe_target
 from duckflow_tui.state.pace import Reason
 from duckflow_tui.work.vitals import ConsultCause, ProgressKind, make_reason
 
@@ -123,7 +123,7 @@ class ProgressWatch:
         if loop.repeats and not loop.progress:
             most, key = max(loop.repeats, key=lambda repeated: self._calls[repeated[1]])
             times, again = self._calls[key], [message.call_id for message, _ in loop.repeats]
-            repeat = Repeat(most.operation, target(most.args), times, tuple(again))
+            repeat = Repeat(most.operation, describe_target(most.args), times, tuple(again))
         return LoopSigns(
             progress=tuple(loop.progress),
             repeat=repeat,
@@ -151,7 +151,7 @@ class ProgressWatch:
         if result.outcome is Outcome.INVALID:
             return
         loop.tried = True
-        good, answer = result.outcome is Outcome.OK, digest(f"{key} {result.text}")
+        good, answer = result.outcome is Outcome.OK, hash_data(f"{key} {result.text}")
         known = answer in self._answered  # this call has given this result before
         self._answered.add(answer)
         # The app's own lines, in brackets, tell nothing of what was read.
@@ -198,9 +198,9 @@ class ProgressWatch:
         """
         good, was_green = message.result.went_well, self._green.get(key)
         if good and was_green is False and not self._back:
-            loop.add_progress(ProgressKind.CHECK, target(message.args), (message.call_id,))
+            loop.add_progress(ProgressKind.CHECK, describe_target(message.args), (message.call_id,))
         self._green[key] = good
-        answer = digest(canonical_json([key, sorted(self._now.items()), good]))
+        answer = hash_data(canonical_json([key, sorted(self._now.items()), good]))
         if again := answer in self._answered:
             loop.repeats.append((message, key))
         self._answered.add(answer)
@@ -224,7 +224,7 @@ class ProgressWatch:
         # Also an empty file or folder; a search that finds nothing has shown nothing.
         if fresh or (first and not known and result.text.startswith(f"[{path}: ")):
             loop.outcomes.append(True)
-            loop.add_progress(ProgressKind.READ, target(message.args), (message.call_id,))
+            loop.add_progress(ProgressKind.READ, describe_target(message.args), (message.call_id,))
         elif verifies:
             loop.news = True
         elif known or (path and shown):
@@ -263,7 +263,7 @@ class ProgressWatch:
             return None
         for message, key in loop.ran:
             if (times := self._calls[key]) >= STUCK_AT:
-                return same_action(message.operation, target(message.args), times)
+                return same_action(message.operation, describe_target(message.args), times)
         for message, _ in loop.ran:
             if (times := self._results[result_key(message)]) >= STUCK_AT:
                 operation = message.operation
@@ -293,12 +293,12 @@ def call_key(message: OperationMessage) -> str:
     args = _normalize_argument("", message.args)
     if path := read_place(message):
         args["path"] = path
-    return digest(canonical_json([message.operation, args]))
+    return hash_data(canonical_json([message.operation, args]))
 
 
 def result_key(message: OperationMessage) -> str:
     """The same for calls of one operation that answered the same."""
-    return digest(canonical_json([message.operation, message.result.text]))
+    return hash_data(canonical_json([message.operation, message.result.text]))
 
 
 def read_place(message: OperationMessage) -> str:

@@ -9,7 +9,7 @@ from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.questions import plan_question
 from duckflow_tui.prompting.replies import PlanReply, PlanStep
 from duckflow_tui.safety.desk import Unanswered
-from duckflow_tui.state.base import StateError, brief, canonical_json, one_line
+from duckflow_tui.state.base import StateError, canonical_json, clip_value, one_line
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import (
     ACCEPT,
@@ -34,9 +34,9 @@ from duckflow_tui.state.plan import (
     Step,
     Task,
     WorkStatus,
+    apply_edits,
     check_steps,
-    edited,
-    ended_status,
+    derive_end_status,
 )
 from duckflow_tui.state.plan_events import (
     PlanAnswered,
@@ -159,7 +159,7 @@ class PlanApprovals:
     async def approval(self, plan_id: str, since: Plan | None = None) -> Output:
         """Ask until the user answered for the plan as it is (S2-22, C35)."""
         while True:
-            plan = self._parts.store.state.plan(plan_id)
+            plan = self._parts.store.state.get_plan(plan_id)
             options = (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT)
             card = self._parts.desk.card(
                 CardKind.PLAN, options, plan.fingerprint, plan_id=plan_id, before=since
@@ -181,13 +181,13 @@ class PlanApprovals:
                         plan_id=plan_id,
                         fingerprint=answer.subject,
                         run=run,
-                        reason=answer.written,
+                        reason=answer.full_text,
                     )
                 )
             except StateError:  # changed between the key and now: the answer was for what it said
                 since = plan
                 continue
-            approved = self._parts.store.state.plan(plan_id)
+            approved = self._parts.store.state.get_plan(plan_id)
             if approved.run is not None:
                 self._put_others_aside(plan_id)
             return _approved(approved, answer, self._who())
@@ -229,9 +229,9 @@ class PlanApprovals:
                 parts.notices.tell("plan.change_dropped")
                 raise
             _check_accepted(answer, "the change")
-            now = self._parts.store.state.plan(plan.plan_id)
+            now = self._parts.store.state.get_plan(plan.plan_id)
             try:
-                result = edited(now, change.edits)
+                result = apply_edits(now, change.edits)
             except PlanProblem as problem:
                 raise ToolFault(
                     f"The plan went on meanwhile, and the change no longer fits: {problem}"
@@ -340,7 +340,7 @@ def held_back(state: AgentState, plan_id: str) -> frozenset[str]:
 async def let_go(store: Store, plan_id: str, step_ids: frozenset[str]) -> None:
     """Return once something no longer holds one of these steps back."""
     changed = asyncio.Event()
-    forget = store.watch(lambda state, record: changed.set())
+    forget = store.subscribe(lambda state, record: changed.set())
     try:
         while step_ids <= held_back(store.state, plan_id):
             changed.clear()
@@ -375,7 +375,7 @@ def plan_words(plan: Plan) -> str:
         behind = f" (after {needs})" if needs else ""
         note = f" — {one_line(step.note, 120)}" if step.note else ""
         lines.append(
-            f"{number}. {step.step_id} [{step.stands}] {step.name}{behind}: "
+            f"{number}. {step.step_id} [{step.status_text}] {step.name}{behind}: "
             f"{one_line(step.description, 200)}{note}"
         )
     if total > _SHOWN:
@@ -385,7 +385,8 @@ def plan_words(plan: Plan) -> str:
 
 def tasks_words(tasks: tuple[Task, ...]) -> str:
     return "\n".join(
-        f"{number}. {task.operation} {brief(canonical_json(task.args))} {task.description}".rstrip()
+        f"{number}. {task.operation} {clip_value(canonical_json(task.args))} "
+        f"{task.description}".rstrip()
         for number, task in enumerate(tasks, start=1)
     )
 
@@ -420,15 +421,15 @@ def end_idle_plan(store: Store, plan_id: str) -> None:
     """
     if store.state.work is not None and store.state.work.plan_id == plan_id:
         return
-    plan = store.state.plan(plan_id)
-    if plan.status is PlanStatus.FAILED and ended_status(plan) is PlanStatus.COMPLETED:
+    plan = store.state.get_plan(plan_id)
+    if plan.status is PlanStatus.FAILED and derive_end_status(plan) is PlanStatus.COMPLETED:
         store.dispatch(PlanStatusChanged(plan_id=plan_id, status=PlanStatus.COMPLETED))
     end_plan(store, plan_id)
 
 
 def end_plan(store: Store, plan_id: str) -> None:
     """Mark a plan as completed or failed once nothing of it can go on."""
-    plan = store.state.plan(plan_id)
-    status = ended_status(plan)
+    plan = store.state.get_plan(plan_id)
+    status = derive_end_status(plan)
     if status is not None and plan.status is not status and plan.status.may_run:
         store.dispatch(PlanStatusChanged(plan_id=plan_id, status=status))

@@ -9,8 +9,8 @@ from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.prompting.questions import report_question, shown_by
 from duckflow_tui.prompting.replies import ReportReply
 from duckflow_tui.prompting.threads import step_of
-from duckflow_tui.state.base import Told, one_line
-from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, target
+from duckflow_tui.state.base import LocalizedText, one_line
+from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, describe_target
 from duckflow_tui.state.plan import Plan, RunMode, Step, StepReport, Task
 from duckflow_tui.tools.results import changed_files
 from duckflow_tui.work.budget import BudgetEnd
@@ -35,7 +35,7 @@ async def make_report(
     log: tuple[OperationMessage, ...],
     *,
     cause: str = "",
-    told: Told | None = None,
+    told: LocalizedText | None = None,
     said: str = "",
     early: bool = False,
     reachable: bool = True,
@@ -55,7 +55,7 @@ async def make_report(
     found, specs = counts(log), parts.router.registry.specs()
     shows = any(m.result.went_well for m in shown_by(log, specs))
     if not cause and has_tried(log, specs) and not has_done_some(log, specs):
-        cause, told = NOTHING_WENT_WELL, Told(key="work.cause.nothing_went_well")
+        cause, told = NOTHING_WENT_WELL, LocalizedText(key="work.cause.nothing_went_well")
     words = None
     if cause or not shows or plan.run is RunMode.STEP:
         if reachable and (cause or log or said.strip()):
@@ -63,7 +63,7 @@ async def make_report(
         if not cause and not shows and words is None:
             claims = bool(said.strip())
             cause = NOT_JUDGED if claims else NO_OPERATION
-            told = Told(key=f"work.cause.{'not_judged' if claims else 'no_operation'}")
+            told = LocalizedText(key=f"work.cause.{'not_judged' if claims else 'no_operation'}")
     status = words.status if words is not None else "completed"
     if cause:
         status = "partial" if has_done_some(log, specs) else "failed"
@@ -96,7 +96,7 @@ async def make_report(
 def _runs(log: Sequence[OperationMessage]) -> str:
     """The commands that ran, each with its exit."""
     ran = (m for m in log if m.result.exit_code is not None)
-    return "; ".join(f"{one_line(target(m.args), 80)} → {m.result.exit_code}" for m in ran)
+    return "; ".join(f"{one_line(describe_target(m.args), 80)} → {m.result.exit_code}" for m in ran)
 
 
 async def _words(
@@ -184,10 +184,10 @@ def report_words(report: StepReport, last_reply: str = "") -> str:
     return "\n".join(lines)
 
 
-def failed_task(task: Task) -> Told:
+def failed_task(task: Task) -> LocalizedText:
     """Why work ended with this task, for the user: what its result says is meant for the model."""
     what = " · ".join(part for part in (one_line(task.description, 100), task.operation) if part)
-    return Told(key="work.cause.task", params={"what": what})
+    return LocalizedText(key="work.cause.task", params={"what": what})
 
 
 def is_independent(tasks: tuple[Task, ...]) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.prompting.questions import requirements_question
 from duckflow_tui.prompting.replies import RequirementsReply
-from duckflow_tui.state.base import Told, one_line
+from duckflow_tui.state.base import LocalizedText, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Level, NoticeMessage, UserMessage
 from duckflow_tui.state.decision import Check, NextStep, RequirementClaim, TurnDecision
@@ -36,7 +36,7 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.memory import WorkingMemory, WorkingMemoryChanged
-from duckflow_tui.state.operations import Outcome, target
+from duckflow_tui.state.operations import Outcome, describe_target
 from duckflow_tui.state.plan import REVISE, Plan, PlanChange
 from duckflow_tui.work.pacemaker import TALK
 
@@ -113,7 +113,7 @@ class RequestInHand:
         kept = {"decision_log": memory.decision_log, "last_delta": memory.last_delta}
         fresh = WorkingMemory.model_validate(kept)
         if memory.untold:  # it was written for what comes
-            fresh = fresh.keeping(memory, memory.untold)
+            fresh = fresh.with_user_fields(memory, memory.untold)
         self._store.dispatch(WorkingMemoryChanged(memory=fresh))
 
     def take_first_decision(self, decision: TurnDecision) -> bool:
@@ -141,7 +141,7 @@ class RequestInHand:
             self._store.dispatch(ObjectiveChanged(objective=back))
             if now.memory is not None:
                 own = self._store.state.memory
-                back_to = now.memory.keeping(own, own.by_user)
+                back_to = now.memory.with_user_fields(own, own.by_user)
                 self._store.dispatch(WorkingMemoryChanged(memory=back_to))
         if decision.continues and not decision.requirements:
             at = self._store.state.messages.index(self._message) + 1
@@ -225,7 +225,7 @@ async def update_ledger(
         return
     counted = False
     if said and objective.extracted_requirements:
-        counted = any(item.counts for item in objective.extracted_requirements)
+        counted = any(item.is_counted for item in objective.extracted_requirements)
         try:
             found = await _ask_changes(parts, objective, said)
         except (LlmError, Unreadable) as error:
@@ -256,10 +256,10 @@ def collect_wishes(state: AgentState, objective: TaskObjective) -> list[str]:
                 if message_id not in settled and text.strip() != objective.original_query.strip():
                     said.append(f"said: {text}")
             case OperationMessage(for_requirement="") if message.result.outcome in _REFUSED:
-                call = f"{message.operation} {target(message.args)} ({message.intent})"
+                call = f"{message.operation} {describe_target(message.args)} ({message.intent})"
                 answer = message.result.text.partition("\n")[0]
                 if message.answer is not None and message.answer.remarks:
-                    answer = f"rejected by the user: {message.answer.written}"
+                    answer = f"rejected by the user: {message.answer.full_text}"
                 said.append(f"refused: {one_line(call, 300)}: {answer}")
             case NoticeMessage(key="plan.step_dropped", params=params):
                 said.append(f"dropped a step of the plan: {params['step']!r}")
@@ -267,8 +267,8 @@ def collect_wishes(state: AgentState, objective: TaskObjective) -> list[str]:
                 if answer.action == ACCEPT.action and change.requirements is None:
                     said.append(f"accepted a change of the plan: {_describe_change(change, plan)}")
             case CardMessage(card=Card(kind=CardKind.PLAN | CardKind.REPORT), answer=answer):
-                if answer.action in _HEARD and answer.written.strip():
-                    said.append(f"said: {answer.written}")
+                if answer.action in _HEARD and answer.full_text.strip():
+                    said.append(f"said: {answer.full_text}")
             case _:
                 pass
     return said
@@ -300,7 +300,7 @@ async def add_claims(
     count, items = new_items(objective, claims)
     if count > len(items):
         parts.notices.warn("judging.many", found=str(count), kept=str(len(items)))
-    if anew and not any(item.counts for item in (*objective.extracted_requirements, *items)):
+    if anew and not any(item.is_counted for item in (*objective.extracted_requirements, *items)):
         first, *later = list_requests(store.state)
         whole = f"{one_line(first, 300)}; {one_line('; '.join(later), 200)}"
         items = (new_requirement(objective, whole.removesuffix("; ")),)
@@ -377,8 +377,8 @@ def _apply_changes(parts: TurnParts, found: _Changes, because: str) -> None:
     waive_requirements(parts, found.dropped, because)
     for key in found.again:
         objective = parts.store.state.objective
-        item = objective.requirement(key) if objective is not None else None
-        if item is not None and not item.counts:
+        item = objective.get_requirement(key) if objective is not None else None
+        if item is not None and not item.is_counted:
             parts.store.dispatch(RequirementWaived(requirement_id=key, waived=False))
     if found.kept:
         parts.notices.say("judging.kept", what=", ".join(found.kept))
@@ -389,8 +389,8 @@ def waive_requirements(parts: TurnParts, ids: Sequence[str], because: str) -> No
     dropped: dict[str, str] = {}
     for key in ids:
         objective = parts.store.state.objective
-        item = objective.requirement(key) if objective is not None else None
-        if item is not None and item.counts:
+        item = objective.get_requirement(key) if objective is not None else None
+        if item is not None and item.is_counted:
             parts.store.dispatch(RequirementWaived(requirement_id=key, because=because))
             dropped[key] = item.requirement
     if dropped:
@@ -406,7 +406,7 @@ def _describe_change(change: PlanChange, plan: Plan | None) -> str:
     """What a change of a plan does to its steps, in words."""
     lines: list[str] = []
     for edit in change.edits:
-        old = plan.step(edit.step_id) if plan is not None else None
+        old = plan.get_step(edit.step_id) if plan is not None else None
         name = (old.name if old is not None else edit.name) or edit.step_id
         words = f": {edit.description}" if edit.description else ""
         lines.append(f"{edit.op} the step {name!r}{words}")
@@ -455,7 +455,7 @@ def replace_checks(objective: TaskObjective, claims: Sequence[RequirementClaim])
         words = normalize_text(item.requirement)
         checks = [c.check for c in claims if normalize_text(c.requirement) == words]
         new = next((check for check in checks if check != Check()), item.check)
-        if item.counts and not item.by_user and new != item.check and item.check not in checks:
+        if item.is_counted and not item.by_user and new != item.check and item.check not in checks:
             open_again = RequirementItem(
                 requirement_id=item.requirement_id,
                 requirement=item.requirement,
@@ -475,7 +475,7 @@ def named_requirement(objective: TaskObjective, text: str) -> RequirementItem | 
     """The requirement that these words name, by its id or by itself."""
     wanted = normalize_text(text)
     for item in objective.extracted_requirements:
-        if item.counts and wanted in (item.requirement_id, normalize_text(item.requirement)):
+        if item.is_counted and wanted in (item.requirement_id, normalize_text(item.requirement)):
             return item
     return None
 
@@ -502,7 +502,7 @@ class LedgerActions:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def add(self, text: str, priority: int = 1, check: Check | None = None) -> Told | None:
+    def add(self, text: str, priority: int = 1, check: Check | None = None) -> LocalizedText | None:
         """A requirement of the user's own; it counts from now on."""
         objective = self._store.state.objective
         if objective is None:
@@ -515,33 +515,37 @@ class LedgerActions:
         text: str | None = None,
         priority: int | None = None,
         check: Check | None = None,
-    ) -> Told | None:
+    ) -> LocalizedText | None:
         """Other words, another priority or another check; None leaves a field as it is."""
         item = self._find_item(requirement_id)
-        return item if isinstance(item, Told) else self._write_item(item, text, priority, check)
+        return (
+            item
+            if isinstance(item, LocalizedText)
+            else self._write_item(item, text, priority, check)
+        )
 
-    def waive(self, requirement_id: str, because: str = "") -> Told | None:
+    def waive(self, requirement_id: str, because: str = "") -> LocalizedText | None:
         """Drop it: it stays on the list and counts no more."""
         item = self._find_item(requirement_id)
-        if isinstance(item, Told):
+        if isinstance(item, LocalizedText):
             return item
         because = one_line(because, 200)
         self._store.dispatch(RequirementWaived(requirement_id=requirement_id, because=because))
         return None
 
-    def restore(self, requirement_id: str) -> Told | None:
+    def restore(self, requirement_id: str) -> LocalizedText | None:
         """Take a dropped one back; it is open again."""
         item = self._find_item(requirement_id)
-        if isinstance(item, Told):
+        if isinstance(item, LocalizedText):
             return item
-        if item.counts:
+        if item.is_counted:
             return _make_problem("not_waived", id=requirement_id)
         self._store.dispatch(RequirementWaived(requirement_id=requirement_id, waived=False))
         return None
 
     def _write_item(
         self, item: RequirementItem, text: str | None, priority: int | None, check: Check | None
-    ) -> Told | None:
+    ) -> LocalizedText | None:
         words = (item.requirement if text is None else text).strip()
         priority = item.priority if priority is None else priority
         check = check or item.check
@@ -555,13 +559,13 @@ class LedgerActions:
         self._store.dispatch(RequirementEdited(item=item.model_copy(update=fields)))
         return None
 
-    def _find_item(self, requirement_id: str) -> RequirementItem | Told:
+    def _find_item(self, requirement_id: str) -> RequirementItem | LocalizedText:
         objective = self._store.state.objective
         if objective is None:
             return _make_problem("no_request")
-        item = objective.requirement(requirement_id)
+        item = objective.get_requirement(requirement_id)
         return item or _make_problem("not_there", id=one_line(requirement_id, 40))
 
 
-def _make_problem(code: str, **params: str) -> Told:
-    return Told(key=f"ledger.problem.{code}", params=params)
+def _make_problem(code: str, **params: str) -> LocalizedText:
+    return LocalizedText(key=f"ledger.problem.{code}", params=params)

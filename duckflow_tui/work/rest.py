@@ -49,7 +49,11 @@ def rest_of(state: AgentState, step_id: str = "") -> Rest | None:
             continue
         if message.step_id != step_id:
             continue
-        asked = state.interrupted.waiting(CardKind.QUESTION, step_id) if state.interrupted else None
+        asked = (
+            state.interrupted.get_waiting_card(CardKind.QUESTION, step_id)
+            if state.interrupted
+            else None
+        )
         if asked is not None and message.decision is not None:
             return Rest(message.decision, ())  # its question is asked again
         return _unanswered(message.decision, results)
@@ -72,7 +76,7 @@ def _unanswered(
 def leaves_out(message: OperationMessage) -> bool:
     """Whether the user left this call out of several that they allowed: the others go on."""
     rejected = message.result.outcome is Outcome.REJECTED
-    return rejected and message.answer is not None and message.answer.approves
+    return rejected and message.answer is not None and message.answer.is_approval
 
 
 def decisions_of(state: AgentState) -> list[TurnDecision]:
@@ -128,7 +132,7 @@ def interrupted_at(state: AgentState, step_id: str) -> Interrupted | None:
 def escalated_before(state: AgentState) -> tuple[Review, SituationReport] | None:
     """The newest review and the report on it, where the user's answer to it was waited for."""
     before = state.interrupted
-    card = before.waiting(CardKind.ESCALATION) if before is not None else None
+    card = before.get_waiting_card(CardKind.ESCALATION) if before is not None else None
     reviews = (m.review for m in reversed(state.messages) if isinstance(m, ReviewMessage))
     review = next(reviews, None)
     if card is None or card.escalation is None or review is None or state.objective is None:

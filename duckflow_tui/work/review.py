@@ -148,10 +148,10 @@ class Reviewer:
         await update_ledger(self._parts, "review")
         _, objective = current_work(self._store.state)
         items = objective.extracted_requirements
-        if items and not any(item.counts for item in items):
+        if items and not any(item.is_counted for item in items):
             return "skipped"
         if self._store.state.phase is Phase.EXECUTION:
-            self._parts.machine.move(Phase.REVIEW, Trigger.DONE)
+            self._parts.machine.move_to(Phase.REVIEW, Trigger.DONE)
         if not items:  # without requirements, the request itself is the only one
             texts = list_requests(self._store.state)
             items = (new_requirement(objective, one_line("; ".join(texts), _MAX_REQUEST)),)
@@ -164,7 +164,7 @@ class Reviewer:
         before = await files_before(self._store.state, self._parts.router.blobs)
         case.changes = await net_change(before, self._parts.router.workspace)
         for item in items:
-            finding = await self._checks.check_requirement(item) if item.counts else None
+            finding = await self._checks.check_requirement(item) if item.is_counted else None
             if finding is not None:
                 case.findings[item.requirement_id] = finding
         case.facts = collect_facts(
@@ -271,7 +271,7 @@ class Reviewer:
         points. None where it need not be asked: files were changed and the user's checks decide
         everything, or no attempt may follow and nothing ran or a user's check failed.
         """
-        items = [item for item in case.asked.extracted_requirements if item.counts]
+        items = [item for item in case.asked.extracted_requirements if item.is_counted]
         outcomes = {key: finding.outcome for key, finding in case.findings.items()}
         own = [outcomes.get(item.requirement_id) if item.by_user else None for item in items]
         if case.changes and all(outcome in ("met", "refuted") for outcome in own):
@@ -376,8 +376,8 @@ def _drop_outdated(
     """
     items, findings, evaluation = list[RequirementItem](), dict(case.findings), case.evaluation
     for item in now.extracted_requirements:
-        old = case.asked.requirement(item.requirement_id)
-        if item.counts:
+        old = case.asked.get_requirement(item.requirement_id)
+        if item.is_counted:
             items.append(item)
         if old is None or (old.requirement, old.check) != (item.requirement, item.check):
             findings.pop(item.requirement_id, None)

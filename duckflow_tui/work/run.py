@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
 
-from duckflow_tui.state.base import StateError, Told, one_line
+from duckflow_tui.state.base import LocalizedText, StateError, one_line
 from duckflow_tui.state.gates import (
     GO_ON,
     RETRY,
@@ -30,7 +30,7 @@ from duckflow_tui.state.plan import (
     Task,
     WorkInfo,
     WorkStatus,
-    ready_steps,
+    list_ready_steps,
 )
 from duckflow_tui.state.plan_events import (
     StepBreakSet,
@@ -93,7 +93,7 @@ class PlanRun:
 
     @property
     def _plan(self) -> Plan:
-        return self._store.state.plan(self._plan_id)
+        return self._store.state.get_plan(self._plan_id)
 
     async def run(self) -> PlanResult:
         """Run the steps until the plan is done, fails or waits for the user. Raises CancelledError
@@ -166,7 +166,7 @@ class PlanRun:
         )
 
     def _ready_steps(self) -> tuple[Step, ...]:
-        ready = ready_steps(self._plan)
+        ready = list_ready_steps(self._plan)
         return tuple(s for s in ready if not self._only or s.step_id == self._only)
 
     def _next_step(self) -> Step | None:
@@ -226,7 +226,7 @@ class PlanRun:
         answer = await self._parts.desk.ask(card)
         if answer.action != GO_ON.action:
             return False
-        if self._plan.step(step.step_id) is not None:  # not dropped while the card was open
+        if self._plan.get_step(step.step_id) is not None:  # not dropped while the card was open
             event = StepBreakSet(plan_id=self._plan_id, step_id=step.step_id, on=False)
             self._store.dispatch(event)
         return True
@@ -239,7 +239,9 @@ class PlanRun:
         failed = report.status != "completed"
         if failed:
             result.outcome = "failed"
-        following = ready_steps(self._plan)  # going step by step, even after the step of ``only``
+        following = list_ready_steps(
+            self._plan
+        )  # going step by step, even after the step of ``only``
         if not failed and (self._plan.run is RunMode.ALL or not following):
             return True
         options = [RETRY, TAKE, SKIP, STOP] if failed else [GO_ON, STOP]
@@ -286,7 +288,7 @@ class PlanRun:
         return True
 
     def _set_status(self, step_id: str, status: WorkStatus, *, taken: bool = False) -> None:
-        if self._plan.step(step_id) is not None:  # not dropped while the card was open
+        if self._plan.get_step(step_id) is not None:  # not dropped while the card was open
             set_step(self._store, self._plan_id, step_id, status, taken=taken)
 
 
@@ -295,7 +297,7 @@ def unfinished_step(plan: Plan, only: str = "") -> Step | None:
 
     With ``only``, an id, just that step is considered, whatever the others are.
     """
-    if not only and ready_steps(plan):
+    if not only and list_ready_steps(plan):
         return None
     ended = (step for step in plan.steps if step.status in NOT_DONE)
     return next((step for step in ended if only in ("", step.step_id)), None)
@@ -462,7 +464,7 @@ class ListRun:
         self._store.dispatch(WorkFinished(work_id=self._work_id, outcome=outcome))
         return ListResult("\n\n".join(lines), len(results), total)
 
-    async def _make_report(self, cause: str, told: Told | None, started: float) -> None:
+    async def _make_report(self, cause: str, told: LocalizedText | None, started: float) -> None:
         """Make the report for the user; the model gets the results themselves (S2-10)."""
         request = self._store.state.objective
         asked = one_line(request.original_query, 200) if request else ""

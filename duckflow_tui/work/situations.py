@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.state.base import canonical_json, one_line
 from duckflow_tui.state.goal import RequirementState
-from duckflow_tui.state.operations import FileChange, Outcome, target
+from duckflow_tui.state.operations import FileChange, Outcome, describe_target
 from duckflow_tui.state.pace import Pattern, Reason, Situation, Tried
 from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.work.progress import RAN, Repeat
@@ -197,7 +197,7 @@ def describe_situation(
     pattern, cause = due
     entries, found = list_tried(log), list_achieved(log, state)
     looked_at = {
-        (message.operation, target(message.args))
+        (message.operation, describe_target(message.args))
         for message in log
         if message.result.went_well and not message.by_user and reads(message.operation)
     }
@@ -285,7 +285,7 @@ def list_achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[s
             else:
                 changes.append(change)
         if message.result.exit_code is not None and not message.by_user:
-            command = target(message.args)
+            command = describe_target(message.args)
             commands.pop(command, None)
             if message.result.went_well:
                 commands[command] = None
@@ -300,7 +300,7 @@ def list_achieved(log: Sequence[OperationMessage], state: AgentState) -> tuple[s
 
 def _describe_call(message: OperationMessage) -> str:
     result = message.result
-    text = f"{message.operation} {target(message.args)}".rstrip()
+    text = f"{message.operation} {describe_target(message.args)}".rstrip()
     if result.outcome is not Outcome.OK:
         text = f"{text}: {result.text}"
     elif result.changes:

@@ -57,7 +57,7 @@ async def ended_by_pause(store: Store) -> AsyncGenerator[None]:
             unwatch()
             scope.reschedule(loop.time())
 
-    scope, unwatch = asyncio.timeout(None), store.watch(hear)
+    scope, unwatch = asyncio.timeout(None), store.subscribe(hear)
     try:
         async with scope:
             try:
@@ -83,7 +83,7 @@ async def wait_while_paused(store: Store) -> None:
         if isinstance(record.event, TurnResumed):
             resumed.set()
 
-    unwatch = store.watch(hear)
+    unwatch = store.subscribe(hear)
     try:
         await store.commit(TurnPaused(at=store.clock.now()))
         await resumed.wait()
@@ -137,7 +137,7 @@ class PhaseKeeper:
 
     def __init__(self, store: Store, machine: PhaseMachine) -> None:
         self._machine = machine
-        store.watch(self._follow)
+        store.subscribe(self._follow)
 
     def _follow(self, state: AgentState, record: Record) -> None:
         if state.turn is None:
@@ -149,35 +149,35 @@ class PhaseKeeper:
         match record.event:
             case GateOpened(gate=gate):
                 if gate.impact.risk.rank >= Risk.HIGH.rank or "for_user" in gate.impact.reasons:
-                    self._machine.move(Phase.AWAITING_APPROVAL, Trigger.GATE_OPENED)
+                    self._machine.move_to(Phase.AWAITING_APPROVAL, Trigger.GATE_OPENED)
                 else:
                     self._machine.set_status(Status.REQUIRES_USER_INPUT)
             case GateAnswered(answer=answer) if not state.gates:
                 if state.phase is not Phase.AWAITING_APPROVAL:
                     self._resume_status(state)
-                elif answer.approves:
-                    self._machine.move(Phase.EXECUTION, Trigger.GATE_APPROVED)
+                elif answer.is_approval:
+                    self._machine.move_to(Phase.EXECUTION, Trigger.GATE_APPROVED)
                 else:
-                    self._machine.move(Phase.PLANNING, Trigger.GATE_REFUSED)
+                    self._machine.move_to(Phase.PLANNING, Trigger.GATE_REFUSED)
             case GateWithdrawn(reason="stopped") if not state.gates:
                 self._machine.set_status(Status.IN_PROGRESS)
             case CardOpened(card=card) if card.kind is not CardKind.TRUST:
                 asks = card.kind is CardKind.QUESTION and ACCEPT in card.options
                 if asks or card.kind is CardKind.PLAN:
-                    self._machine.move(Phase.AWAITING_APPROVAL, Trigger.GATE_OPENED)
+                    self._machine.move_to(Phase.AWAITING_APPROVAL, Trigger.GATE_OPENED)
                 else:
                     self._machine.set_status(Status.REQUIRES_USER_INPUT)
             case PlanAnswered(run=run) if run is not None:
-                self._machine.move(Phase.EXECUTION, Trigger.GATE_APPROVED)
+                self._machine.move_to(Phase.EXECUTION, Trigger.GATE_APPROVED)
             case PlanAnswered() if state.phase is Phase.AWAITING_APPROVAL:
-                self._machine.move(Phase.PLANNING, Trigger.GATE_REFUSED)
+                self._machine.move_to(Phase.PLANNING, Trigger.GATE_REFUSED)
             case WorkStarted(work=work) if work.plan_id:
-                self._machine.move(Phase.EXECUTION, Trigger.GATE_APPROVED)
+                self._machine.move_to(Phase.EXECUTION, Trigger.GATE_APPROVED)
             case CardAnswered(answer=answer) if _was_approval_question(state):
                 if answer.action == REJECT.action:
-                    self._machine.move(Phase.PLANNING, Trigger.GATE_REFUSED)
+                    self._machine.move_to(Phase.PLANNING, Trigger.GATE_REFUSED)
                 else:
-                    self._machine.move(Phase.EXECUTION, Trigger.GATE_APPROVED)
+                    self._machine.move_to(Phase.EXECUTION, Trigger.GATE_APPROVED)
             case CardAnswered() | CardWithdrawn(reason="stopped"):
                 self._resume_status(state)
             case OperationFinished(message=message):
@@ -185,7 +185,7 @@ class PhaseKeeper:
                     status, detail = Status.ERROR, message.result.text[:200]
                     self._machine.set_status(status, detail)
                     if not message.step_id and _failed_twice(state):  # S4-50
-                        self._machine.move(
+                        self._machine.move_to(
                             Phase.PLANNING, Trigger.ERROR, status=status, detail=detail
                         )
                 elif message.result.went_well and state.status is Status.ERROR:
@@ -195,7 +195,7 @@ class PhaseKeeper:
 
     def _resume_status(self, state: AgentState) -> None:
         """Set IN_PROGRESS after an answer, unless another question is open."""
-        if not state.work_waits and state.phase is not Phase.AWAITING_APPROVAL:
+        if not state.is_work_waiting and state.phase is not Phase.AWAITING_APPROVAL:
             self._machine.set_status(Status.IN_PROGRESS)
 
 

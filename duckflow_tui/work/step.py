@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
-from duckflow_tui.state.base import Told, one_line
+from duckflow_tui.state.base import LocalizedText, one_line
 from duckflow_tui.state.decision import Action, NextStep, PromptPattern, TurnDecision
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase
@@ -55,13 +55,13 @@ class StepFailed(Exception):
     in the app's words for the user, or None.
     """
 
-    def __init__(self, text: str, told: Told | None = None) -> None:
+    def __init__(self, text: str, told: LocalizedText | None = None) -> None:
         super().__init__(text)
         self.told = told
 
 
 def _step_failure(code: str, text: str) -> StepFailed:
-    return StepFailed(text, Told(key=f"work.cause.{code}"))
+    return StepFailed(text, LocalizedText(key=f"work.cause.{code}"))
 
 
 class StepRun(Thread):
@@ -120,11 +120,11 @@ class StepRun(Thread):
 
     @property
     def _plan(self) -> Plan:
-        return self.store.state.plan(self._plan_id)
+        return self.store.state.get_plan(self._plan_id)
 
     @property
     def _step(self) -> Step:
-        step = self._plan.step(self.step_id)
+        step = self._plan.get_step(self.step_id)
         assert step is not None  # a step that runs cannot be dropped
         return step
 
@@ -168,7 +168,7 @@ class StepRun(Thread):
         await self.parts.add_report(report, for_model=report_words(report, self.asker.last_reply))
         return report
 
-    async def _do_step(self) -> tuple[str, Told | None]:
+    async def _do_step(self) -> tuple[str, LocalizedText | None]:
         """Do the work of the step; returns the cause of a failure for the model, or empty, and the
         same for the user.
         """
@@ -182,9 +182,9 @@ class StepRun(Thread):
         except BudgetEnd:
             self.stopped = True  # the turn has the same budget
             text = "The user's limit of calls to models was reached, and was not raised."
-            return text, Told(key="work.cause.budget")
+            return text, LocalizedText(key="work.cause.budget")
         except TurnEnd:  # the repairs are used up
-            told = Told(key="work.cause.unreadable")
+            told = LocalizedText(key="work.cause.unreadable")
             return "The model's replies could not be read.", told
         except LlmError as error:
             self.parts.notices.error(
@@ -192,7 +192,7 @@ class StepRun(Thread):
             )
             self._is_model_reachable = False
             text = f"The model could not be asked: {error.code}, {error.detail}".rstrip(", ")
-            return text, Told(key=f"llm.error.{error.code}", params=error.params)
+            return text, LocalizedText(key=f"llm.error.{error.code}", params=error.params)
         return "", None
 
     # --- adaptive: one decision after each result (S3-8) ----------------------------------------
@@ -348,7 +348,7 @@ class StepRun(Thread):
             results[task.task_id] = text
         return ""
 
-    def _failed_task_words(self) -> Told | None:
+    def _failed_task_words(self) -> LocalizedText | None:
         """The last task that did not complete, in words for the user."""
         for task in reversed(self._step.task_list):
             if task.result is not None and task.status is not WorkStatus.COMPLETED:

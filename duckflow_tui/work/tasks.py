@@ -102,8 +102,8 @@ async def list_tasks(
     """
     state = parts.store.state
     specs = parts.router.registry.specs()
-    plan = state.plan(plan_id)
-    step = plan.step(step_id)
+    plan = state.get_plan(plan_id)
+    step = plan.get_step(step_id)
     assert step is not None  # whoever asks has found it
 
     def read(reply: TasksReply) -> tuple[Task, ...]:

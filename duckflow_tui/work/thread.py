@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.decision import NextStep, PromptPattern
-from duckflow_tui.state.gates import CardKind, question_options
+from duckflow_tui.state.gates import CardKind, make_question_options
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.work.checks import RequirementChecks
@@ -126,7 +126,7 @@ class Thread(ABC):
         """
         approval = decision.step is Phase.AWAITING_APPROVAL
         question = decision.question
-        options = question_options(question.options if question else (), approval=approval)
+        options = make_question_options(question.options if question else (), approval=approval)
         said = question.text if question else decision.reply or decision.rationale
         card = self.parts.desk.card(CardKind.QUESTION, options, step_id=self.step_id, question=said)
         try:

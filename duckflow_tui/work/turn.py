@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.state.base import brief, canonical_json, digest, one_line
-from duckflow_tui.state.calls import OperationMessage, OutsideChangesTold
+from duckflow_tui.state.base import canonical_json, clip_value, hash_data, one_line
+from duckflow_tui.state.calls import OperationMessage, OutsideChangesReported
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
 from duckflow_tui.state.decision import Action, NextStep, Question, TurnDecision
 from duckflow_tui.state.gates import Card, CardKind, CardMessage
 from duckflow_tui.state.goal import ENDED_WELL, RequirementState, Review
-from duckflow_tui.state.memory import OwnField, WorkingMemory, WorkingMemoryChanged, updated
-from duckflow_tui.state.operations import Outcome, target
+from duckflow_tui.state.memory import OwnField, WorkingMemory, WorkingMemoryChanged, apply_delta
+from duckflow_tui.state.operations import Outcome, describe_target
 from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.phase_machine import RECOVERED
-from duckflow_tui.state.plan import Plan, PlanStatus, ReportMessage, ended_status
-from duckflow_tui.state.plan_events import PlanHalted, waiting_s
+from duckflow_tui.state.plan import Plan, PlanStatus, ReportMessage, derive_end_status
+from duckflow_tui.state.plan_events import PlanHalted, compute_wait_s
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnStarted
 from duckflow_tui.tools.results import changed_files
 from duckflow_tui.work.ask import Asker
@@ -169,7 +169,9 @@ class Turn(Thread):
         machine, state = self.parts.machine, self.store.state
         # What is for the user to decide is asked first: a gate or a card leads there.
         if decision.step not in (None, Phase.AWAITING_APPROVAL):
-            moved = machine.move(decision.step, Trigger.DECISION, decision_id=decision.decision_id)
+            moved = machine.move_to(
+                decision.step, Trigger.DECISION, decision_id=decision.decision_id
+            )
             if not moved and state.refusals[-1].reason.startswith(RECOVERED):
                 self.parts.notices.warn(
                     "turn.recovered",
@@ -180,7 +182,7 @@ class Turn(Thread):
         if self._request.take_first_decision(decision):
             self._paced.refresh_vitals()
         memory = state.memory
-        update = updated(memory, decision.state_delta)
+        update = apply_delta(memory, decision.state_delta)
         if update.memory != memory or update.cuts:
             self.store.dispatch(WorkingMemoryChanged(memory=update.memory, cuts=update.cuts))
         if before:
@@ -330,7 +332,7 @@ class Turn(Thread):
             if self._plan_first and plan is not None and plan.may_go_on:
                 self.store.dispatch(PlanHalted(plan_id=plan.plan_id, halted=""))
         if state.phase in (Phase.IDLE, Phase.DONE, Phase.AWAITING_APPROVAL):
-            self.parts.machine.move(Phase.PLANNING, Trigger.USER_MESSAGE)
+            self.parts.machine.move_to(Phase.PLANNING, Trigger.USER_MESSAGE)
         self.parts.machine.set_status(Status.IN_PROGRESS)
         fresh = request in _FRESH
         if fresh:
@@ -352,7 +354,7 @@ class Turn(Thread):
                 continue
             changes = self.parts.router.registry.changes(message.operation)
             if changes and message.result.outcome is Outcome.OK:
-                self.ran_before.add(digest(canonical_json([message.operation, message.args])))
+                self.ran_before.add(hash_data(canonical_json([message.operation, message.args])))
 
     def _take_up(self, turn: TurnInfo) -> None:
         self.parts.machine.set_status(Status.IN_PROGRESS)
@@ -384,7 +386,7 @@ class Turn(Thread):
         paths = self.store.state.changed_outside
         if paths:
             self.parts.notices.tell("files.changed_outside", paths=", ".join(paths))
-            self.store.dispatch(OutsideChangesTold(paths=paths))
+            self.store.dispatch(OutsideChangesReported(paths=paths))
 
     async def _finish(self, end: TurnEnd) -> None:
         running = self.store.state.turn
@@ -454,7 +456,9 @@ class TurnEnding:
                     return True
                 case OperationMessage(operation=name, step_id=step_id, result=result):
                     ran = result.outcome in (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
-                    if (ran and name.startswith("task_loop.")) or plan.step(step_id) is not None:
+                    if (ran and name.startswith("task_loop.")) or plan.get_step(
+                        step_id
+                    ) is not None:
                         return True
                 case CardMessage(card=Card(kind=CardKind.BREAKPOINT, plan_id=plan.plan_id)):
                     return True
@@ -470,7 +474,7 @@ class TurnEnding:
         for plan in self._store.state.plans:
             end_steps(self._store, plan, "the turn ended before it was done")
             # Its work may have been stopped before it could say that nothing of it is left.
-            if ended_status(plan) is PlanStatus.COMPLETED:
+            if derive_end_status(plan) is PlanStatus.COMPLETED:
                 end_plan(self._store, plan.plan_id)
         if end.outcome in ("done", "answered", "denied"):
             self._walk_to_done()
@@ -484,7 +488,7 @@ class TurnEnding:
         waited = 0.0
         if turn is not None:  # it may end out of a pause
             since, now = self._store.state.waits_since, self._store.clock.now()
-            waited = turn.waited_s + waiting_s(since, turn.started_at, now)
+            waited = turn.waited_s + compute_wait_s(since, turn.started_at, now)
         cost, reason = None, end.reason
         if usage.cost is not None:
             cost = usage.cost - (before.cost or 0.0)
@@ -496,7 +500,7 @@ class TurnEnding:
                 outcome=end.outcome,
                 reply=reply,
                 satisfaction=review.score if review is not None else None,
-                proven=review.proven if review is not None else None,
+                proven=review.is_proven if review is not None else None,
                 remarks=review.remarks if review is not None else (),
                 llm_calls=usage.calls - before.calls,
                 tokens=usage.tokens_in + usage.tokens_out - before.tokens,
@@ -515,7 +519,7 @@ class TurnEnding:
         denied = [m for m in self.log() if m.result.outcome is Outcome.DENIED]
         if outcome == "denied" and denied:
             last = denied[-1]
-            what = one_line(f"{last.operation} {target(last.args)}", 200)
+            what = one_line(f"{last.operation} {describe_target(last.args)}", 200)
             said = f"{what} was denied: {one_line(last.result.text, 300)}"
             if last.gate is not None and "for_user" in last.gate.impact.reasons:
                 said = f"The model left it to the user to decide on {what}, and nobody was there."
@@ -529,10 +533,10 @@ class TurnEnding:
             return Reason(code="failed", params={"said": said})
         if plan is not None and self._worked_on(plan) and plan.status is not PlanStatus.COMPLETED:
             done, total = plan.progress
-            said = f"Of the plan {brief(plan.name)!r} {done} of {total} steps are done."
+            said = f"Of the plan {clip_value(plan.name)!r} {done} of {total} steps are done."
             return Reason(code="plan", params={"said": said})
         items = state.objective.extracted_requirements if state.objective is not None else ()
-        unmet = [i for i in items if i.counts and i.state is not RequirementState.MET]
+        unmet = [i for i in items if i.is_counted and i.state is not RequirementState.MET]
         if unmet:
             words = "; ".join(f"{i.requirement_id} {i.requirement}" for i in unmet)
             return Reason(code="unmet", params={"said": f"Not met: {one_line(words, 400)}"})
@@ -544,9 +548,9 @@ class TurnEnding:
         machine = self._parts.machine
         state = self._store.state
         if state.phase is Phase.PLANNING and not any(m.result.went_well for m in self.log()):
-            machine.move(Phase.DONE, Trigger.CHAT_ONLY)
+            machine.move_to(Phase.DONE, Trigger.CHAT_ONLY)
             return
         if state.phase is not Phase.REVIEW:
-            machine.move(Phase.REVIEW, Trigger.DONE)
-        if not machine.move(Phase.DONE, Trigger.DONE):
+            machine.move_to(Phase.REVIEW, Trigger.DONE)
+        if not machine.move_to(Phase.DONE, Trigger.DONE):
             machine.reset()  # the table knows no way from here; nothing runs all the same

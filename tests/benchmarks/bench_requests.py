@@ -168,7 +168,7 @@ async def _one(case: Case, model: Model) -> Row:
             watch, spawn = _Watch(), TaskSpawn()
             loop = asyncio.get_running_loop()
             async with open_session(choice, spawn) as engine:
-                engine.store.watch(watch.look)
+                engine.store.subscribe(watch.look)
                 spawn(engine.chat_loop(), "chat")
                 began = loop.time()
                 try:

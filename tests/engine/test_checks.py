@@ -12,7 +12,7 @@ import pytest
 from support.bench import Bench
 from support.shell import ShellBench
 
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Level, Message, NoticeMessage
 from duckflow_tui.state.decision import Check, CheckKind
@@ -166,9 +166,9 @@ async def test_what_the_user_refused_is_not_asked_again(tmp_path: Path) -> None:
     ("path", "at", "known", "counts"),
     [
         ("src/b.py", BEGUN, "", True),
-        ("src/b.py", BEGUN + 1, digest("x\n"), True),  # written anew with the same bytes
-        ("src/b.py", BEGUN, digest("y\n"), False),
-        ("gone.txt", 0.0, digest("x\n"), False),
+        ("src/b.py", BEGUN + 1, hash_data("x\n"), True),  # written anew with the same bytes
+        ("src/b.py", BEGUN, hash_data("y\n"), False),
+        ("gone.txt", 0.0, hash_data("x\n"), False),
     ],
 )
 async def test_a_run_counts_where_no_known_file_holds_anything_else(

@@ -14,7 +14,14 @@ from duckflow_tui.safety.policy import TABLE
 from duckflow_tui.session.decisions import decisions_markdown, kind_words, uses, why_words
 from duckflow_tui.session.export import export_lines, exported_name
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.audit import UNASKED, AuditKind, counts, decisions, entry_of, total
+from duckflow_tui.state.audit import (
+    UNASKED,
+    AuditKind,
+    count_decisions,
+    list_decisions,
+    make_entry,
+    sum_counts,
+)
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import GateChoice
@@ -30,7 +37,7 @@ def writes(path: str, text: str = "1") -> dict[str, Any]:
 
 def told(state: AgentState) -> list[tuple[AuditKind, str]]:
     """What was decided about what, the oldest first."""
-    return [(entry.kind, entry.subject) for entry in decisions(state)]
+    return [(entry.kind, entry.subject) for entry in list_decisions(state)]
 
 
 def message_id(made: Session, text: str) -> str:
@@ -56,7 +63,7 @@ async def test_gates_rules_refusals_and_effects_are_told_with_who_decided(tmp_pa
         made.engine.set_mode(ApprovalMode.TRUSTED)
         await made.engine.undo()
         state = made.state
-        found = [entry for entry in decisions(state) if entry.kind is not AuditKind.RULE_GIVEN]
+        found = [entry for entry in list_decisions(state) if entry.kind is not AuditKind.RULE_GIVEN]
         assert [(e.kind, e.subject) for e in found] == [
             (AuditKind.APPROVED, "a.txt"),
             (AuditKind.RULE, "a.txt"),
@@ -69,9 +76,9 @@ async def test_gates_rules_refusals_and_effects_are_told_with_who_decided(tmp_pa
         assert all(entry.at > 0 for entry in found)
         (rule,) = state.grants
         assert [call.call_id for call in uses(state, rule)] == [found[1].place]
-        often = counts(decisions(state), state.undone_calls)["file_ops.write_file"]
+        often = count_decisions(list_decisions(state), state.undone_calls)["file_ops.write_file"]
         assert often == (2, 1, 1, 1, 1, 1)
-        assert total([often, often]).asked == 4
+        assert sum_counts([often, often]).asked == 4
         why = [why_words(state, entry, EN) for entry in found[:4]]
         assert why[1].endswith("your rule allows it: write a.txt")
         assert "the place is protected" in why[2]
@@ -129,7 +136,7 @@ def test_a_call_of_before_reasons_were_kept_is_told_without_one() -> None:
     state = decided().state
     call = state.messages[1].model_copy(update={"ruling": None})
     state.messages[:] = [call]
-    entry = entry_of(call)  # pyright: ignore[reportArgumentType]  # a call
+    entry = make_entry(call)  # pyright: ignore[reportArgumentType]  # a call
     assert "before the reason was kept" in why_words(state, entry, EN)
     skipped = entry.replace(outcome=Outcome.SKIPPED)
     assert "It was not judged" in why_words(state, skipped, EN)
@@ -142,16 +149,16 @@ def test_a_call_that_never_ran_is_not_said_to_have_run_unasked(outcome: Outcome)
     call = next(m for m in state.messages if isinstance(m, OperationMessage) and m.allowed)
     never = call.replace(result=call.result.replace(outcome=outcome), allowed="mode", ruling=None)
     state.messages[:] = [never]
-    assert kind_words(entry_of(never), EN) == "not run"
-    assert never.call_id not in {entry.place for entry in decisions(state)}
-    assert entry_of(call).kind in UNASKED
+    assert kind_words(make_entry(never), EN) == "not run"
+    assert never.call_id not in {entry.place for entry in list_decisions(state)}
+    assert make_entry(call).kind in UNASKED
 
 
 def test_what_no_rule_could_answer_is_said_once() -> None:
     """That no rule names the command says no more than the sentence before it; other causes do."""
     state = decided().state
     ruling = Ruling(said="gate", mode=ApprovalMode.STANDARD, row="shell")
-    entry = entry_of(state.messages[1])  # pyright: ignore[reportArgumentType]  # a call
+    entry = make_entry(state.messages[1])  # pyright: ignore[reportArgumentType]  # a call
     asked = entry.replace(ruling=ruling, ruleable=True, no_rule="not_named")
     assert why_words(state, asked, EN).endswith("there was none.")
     elsewhere = asked.replace(no_rule="cd")

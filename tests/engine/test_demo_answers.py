@@ -39,7 +39,7 @@ async def ask(tmp_path: Path, text: str, mode: str) -> tuple[TurnFinished, list[
             ended.set_result(record.event)
 
     async with open_session(choice, spawn) as engine:
-        engine.store.watch(look)
+        engine.store.subscribe(look)
         spawn(engine.chat_loop(), "chat")
         try:
             await engine.send(text)

@@ -24,7 +24,7 @@ from duckflow_tui.state.plan import (
     PlanStatus,
     ReportMessage,
     WorkStatus,
-    difference,
+    compare_plans,
 )
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -56,7 +56,7 @@ def reports(on: Play) -> list[str]:
 def waived(on: Play) -> list[str]:
     """Ids of the requirements that the user dropped."""
     assert on.state.objective is not None
-    return [r.requirement_id for r in on.state.objective.extracted_requirements if not r.counts]
+    return [r.requirement_id for r in on.state.objective.extracted_requirements if not r.is_counted]
 
 
 async def wait_for_plan(on: Play, language: str = "en") -> None:
@@ -239,7 +239,7 @@ async def test_a_question_beside_the_work_is_answered_and_a_step_to_be_skipped_c
         await on.ask_beside(wish)
         card = await on.card(CardKind.PLAN_CHANGE)
         assert card.change is not None
-        lines = difference(plan_of(on), card.change.result)
+        lines = compare_plans(plan_of(on), card.change.result)
         assert [line.kind for line in lines] == ["same", "same", "drop", "same"]
         assert receipt.name in on.beside()[-1]
         assert len(on.beside()) == 2
@@ -249,7 +249,7 @@ async def test_a_question_beside_the_work_is_answered_and_a_step_to_be_skipped_c
         await on.approving(over)
         assert (await on.end()).outcome == "done"
         assert waived(on) == (["r2"] if accepted else [])  # with the step that the user took out
-        assert (plan_of(on).step(receipt.step_id) is None) is accepted
+        assert (plan_of(on).get_step(receipt.step_id) is None) is accepted
         assert ("loyal" in on.text("src/shop/receipt.py")) is not accepted
         assert await failing_tests(on) == []
 

@@ -519,6 +519,6 @@ async def test_a_background_command_is_ended_by_the_user_and_with_the_session(
         assert await made.engine.end_process(first.process_id)
         assert [e.process_id for e in made.events(ProcessEnded)] == [first.process_id]
         assert "processes.ended_user" in made.notices()
-        assert second.runs
+        assert second.is_running
         assert running_with(f"{mark}1")
     assert running_with(mark) == []

@@ -29,7 +29,7 @@ async def test_a_retry_while_a_message_is_written_begins_no_second_turn(tmp_path
             if isinstance(record.event, UserMessageAdded):  # and not on the disk yet
                 answers.append(asyncio.create_task(s.engine.retry()))
 
-        forget = s.store.watch(hear)
+        forget = s.store.subscribe(hear)
         end = await s.turn("hi")
         forget()
         assert [await answer for answer in answers] == [False]
@@ -65,7 +65,7 @@ async def test_going_on_with_a_plan_while_a_message_is_written_begins_no_second_
             if isinstance(record.event, UserMessageAdded):  # and not on the disk yet
                 asyncio.get_running_loop().call_soon(s.engine.resume)
 
-        forget = s.store.watch(hear)
+        forget = s.store.subscribe(hear)
         await s.engine.send("what is in the notes?")
         await s.until(lambda state: len(s.events(TurnStarted)) == 2)
         forget()
@@ -83,7 +83,7 @@ async def test_a_stop_while_a_message_is_written_stops_its_turn(tmp_path: Path) 
             if isinstance(record.event, UserMessageAdded):
                 asyncio.get_running_loop().call_soon(s.engine.stop)
 
-        forget = s.store.watch(hear)
+        forget = s.store.subscribe(hear)
         end = await s.turn("hi")
         forget()
         assert end.outcome == "stopped"
@@ -110,7 +110,7 @@ async def test_a_paused_session_that_is_left_keeps_nothing_alive(tmp_path: Path)
     left: list[weakref.ref[AgentState]] = []
     replies = script(done("One.", step="PLANNING"))
     async with session(tmp_path, replies) as s:
-        s.store.watch(partial(_pause_at_start, s.engine.pause))
+        s.store.subscribe(partial(_pause_at_start, s.engine.pause))
         await s.engine.send("hi")
         await s.until(lambda state: state.turn is not None and state.turn.pause == "paused")
         left.append(weakref.ref(s.state))

@@ -204,7 +204,7 @@ async def test_simpler_replaces_what_it_simplifies_and_that_is_never_asked_for_a
         await s.turn("write the notes")
         await s.turn("make it simpler: one line, no changelog")
         assert {k: state for k, (_, state) in ledger(s).items()}["r2"] is WAIVED
-        dropped = objective(s).requirement("r2")
+        dropped = objective(s).get_requirement("r2")
         assert dropped is not None
         assert dropped.waived_because == "said: make it simpler: one line, no changelog"
         assert "judging.dropped" in s.notices()
@@ -349,7 +349,7 @@ async def test_a_change_of_the_plan_brings_its_own_requirements_without_another_
         before = ledger(s)
         await answer(s, "accept" if yes else "reject")
         await s.until(lambda state: not state.cards and not state.running)
-        new = objective(s).requirement("r3")
+        new = objective(s).get_requirement("r3")
         if yes:
             assert new is not None
             assert (new.requirement, new.priority, new.check.value) == (
@@ -402,7 +402,7 @@ async def test_after_undo_nothing_is_shown_as_met_or_done_and_going_on_brings_it
         first = objective(s).objective_id
         await s.engine.undo()
         assert ledger(s) == {"r1": (NOTES, OPEN)}
-        assert (s.state.phase, objective(s).met) == (Phase.IDLE, (0, 1))
+        assert (s.state.phase, objective(s).met_counts) == (Phase.IDLE, (0, 1))
         assert objective(s).extracted_requirements[0].evidence == ()
         assert (await s.turn("go on")).outcome == "done"
         assert (objective(s).objective_id, ledger(s)["r1"][1]) == (first, MET)
@@ -425,7 +425,7 @@ async def test_what_a_file_shows_is_looked_at_again_after_undo_and_redo(
     )
     async with session(tmp_path, script, mode="trusted") as s:
         await s.turn("write the notes")
-        assert objective(s).met[0] == len(ledger(s))
+        assert objective(s).met_counts[0] == len(ledger(s))
         calls = len(s.server.requests)
         await s.engine.undo()  # of the other file: not all is as it was
         assert (ledger(s)["r1"][1], objective(s).reopened) == (MET, True)
@@ -435,7 +435,7 @@ async def test_what_a_file_shows_is_looked_at_again_after_undo_and_redo(
         assert ledger(s)["r1"][1] is MET
         assert all(e.supports for e in objective(s).extracted_requirements[0].evidence)
         # With the files as they were judged the ledger is as it was, row by row.
-        assert (objective(s).met, objective(s).reopened) == ((len(ledger(s)),) * 2, False)
+        assert (objective(s).met_counts, objective(s).reopened) == ((len(ledger(s)),) * 2, False)
         assert len(s.server.requests) == calls
 
 

@@ -15,7 +15,7 @@ from support.whole import WHOLE
 from textual.widgets.text_area import Document
 
 import duckflow_tui
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.lines import line_at, split_bare_lines, split_lines
 from duckflow_tui.tools.diffs import compare
@@ -116,7 +116,7 @@ async def test_reading_searching_and_editing_name_the_same_line(
         args = {"path": "f.txt", "start_line": number, "end_line": number}
         read = await bench.call("file_ops.read_file", **args)
         assert read.result.text.partition("\n")[2].removesuffix("\n") == line
-        offered = f"{number}-{number}@{digest(text.encode())[:8]}"
+        offered = f"{number}-{number}@{hash_data(text.encode())[:8]}"
         edits = [{"new": line.replace(NEEDLE, "found"), "lines": offered}]
         await bench.answered(
             GateChoice.ONCE, "file_ops.edit_file", {"path": "f.txt", "edits": edits}

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 from support.session import action, decision, done, script, session
 
-from duckflow_tui.state.base import MAX_BRIEF, brief
+from duckflow_tui.state.base import MAX_BRIEF, clip_value
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.operations import Outcome
 
@@ -108,7 +108,7 @@ async def test_what_is_refused_is_not_repeated_at_length(
     ],
 )
 def test_a_value_in_a_sentence_is_short_and_printable(text: str, shown: str) -> None:
-    assert brief(text) == shown
+    assert clip_value(text) == shown
 
 
 async def test_a_binary_file_that_is_overwritten_shows_its_sizes(tmp_path: Path) -> None:

@@ -275,7 +275,7 @@ class Two:
         self.desk = Desk(self.store, ids)
         self.opened: list[Card] = []
         self._open = asyncio.Event()
-        self.store.watch(lambda _, record: self._see(record.event))
+        self.store.subscribe(lambda _, record: self._see(record.event))
         notices = Notices(self.store, ids)
         limits = BudgetLimits(max_calls=2)
         self.budget = CallBudget(self.store, ids, self.desk, notices, limits)

@@ -317,7 +317,7 @@ async def test_adaptive_runs_no_second_action_after_the_app_was_started_again(
             if isinstance(record.event, OperationFinished):
                 s.cut()
 
-        s.store.watch(cut)
+        s.store.subscribe(cut)
         await s.engine.send("two things")
         await s.until(lambda _: bool(s.results()))
     again = judged_good(Script(replies={"main": (done("The first is there."),)}))

@@ -22,7 +22,7 @@ from support.plan_talk import (
 from support.session import DEADLINE, action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Fault, Reply, Script, When
-from duckflow_tui.state.base import StateError, Told
+from duckflow_tui.state.base import LocalizedText, StateError
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.gates import CardAnswer, CardKind, CardOpened, GateChoice, Remark
@@ -386,7 +386,7 @@ async def test_the_cause_on_a_report_names_the_task_in_the_apps_own_words(
             await answer(running, "run_all")
         await running.until(lambda _: bool(running.events(ReportAdded)))
         report = running.events(ReportAdded)[0].message.report
-        assert report.told == Told(
+        assert report.told == LocalizedText(
             key="work.cause.task", params={"what": "look · file_ops.read_file"}
         )
         running.engine.stop()
@@ -799,7 +799,7 @@ async def test_work_that_failed_waits_only_where_the_user_wants_something_else(
 
 
 async def test_a_key_that_does_not_fit_the_plan_says_why(tmp_path: Path) -> None:
-    def key(told: Told | None) -> str:
+    def key(told: LocalizedText | None) -> str:
         return told.key.removeprefix("plan.problem.") if told else ""
 
     replies = Script(

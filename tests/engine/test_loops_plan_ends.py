@@ -18,7 +18,7 @@ from support.reviews import judged
 from support.session import Session, action, decision, done, judged_good, session
 
 from duckflow_tui.scripted.replies import Reply, Script
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.goal import ReviewMessage
@@ -92,9 +92,9 @@ async def test_a_plan_closed_by_key_is_in_no_turn_any_more_and_keeps_its_reports
 async def test_a_plan_is_done_once_its_last_open_step_is_waived_by_key(tmp_path: Path) -> None:
     async with session(tmp_path, story(PROPOSE, RUN, done("Stopped.")), mode="trusted") as s:
         plan_id = await stopped_after_one(s)
-        _, second = s.state.plan(plan_id).steps
+        _, second = s.state.get_plan(plan_id).steps
         assert s.engine.plan.skip(second.step_id) is None
-        assert s.state.plan(plan_id).status is PlanStatus.COMPLETED
+        assert s.state.get_plan(plan_id).status is PlanStatus.COMPLETED
 
 
 async def test_a_deleted_plan_is_listed_no_more_and_cannot_be_opened(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ async def test_of_several_plans_one_is_in_hand_and_a_key_takes_another(tmp_path:
         assert s.engine.plan.close(second) is not None  # its card waits for an answer
         await answer(s, "run_steps")
         await asked(s, CardKind.REPORT)
-        at_work = Told(key="plan.problem.at_work")
+        at_work = LocalizedText(key="plan.problem.at_work")
         assert s.engine.plan.activate(first) == at_work  # the second is being worked on
         assert s.engine.plan.close(second) == at_work
         await answer(s, "stop")

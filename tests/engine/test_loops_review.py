@@ -28,7 +28,7 @@ from support.session import Session, action, decision, done, session
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.replies import Reply, Script
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.decision import Check
 from duckflow_tui.state.gates import Card, CardAnswer, CardKind, GateChoice
@@ -61,7 +61,7 @@ def objective(s: Session) -> TaskObjective:
 
 
 def item(s: Session, key: str = "r1") -> RequirementItem:
-    made = objective(s).requirement(key)
+    made = objective(s).get_requirement(key)
     assert made is not None
     return made
 
@@ -78,8 +78,8 @@ def purposes(s: Session) -> list[str]:
     return [r.purpose for r in s.server.requests if r.method == "POST"]
 
 
-def problem(code: str, **params: str) -> Told:
-    return Told(key=f"ledger.problem.{code}", params=params)
+def problem(code: str, **params: str) -> LocalizedText:
+    return LocalizedText(key=f"ledger.problem.{code}", params=params)
 
 
 async def escalation(s: Session, after: str = "") -> Card:
@@ -957,7 +957,7 @@ async def test_a_score_without_a_quote_is_asked_for_one_once_and_then_stands_unp
         end = await s.turn("write the notes")
         assert (end.outcome, end.satisfaction) == ("done", 0.9)
         assert len(s.server.of("satisfaction")) == 2
-        assert item(s).unproven
+        assert item(s).is_unproven
         assert item(s).evidence == ()
 
 

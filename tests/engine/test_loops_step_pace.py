@@ -18,7 +18,7 @@ from support.reviews import WORDS, judged, lacks, next_plan, story, works
 from support.session import Session, action, decision, done, session
 
 from duckflow_tui.scripted.replies import Reply, Script
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.gates import CardKind, CardOpened
 from duckflow_tui.state.pace import (
     LimitExtended,
@@ -181,7 +181,9 @@ async def test_ending_a_step_ends_the_turn_without_another_question(
         assert statuses(s.state) == [WorkStatus.FAILED, WorkStatus.PENDING]
         (report,) = (e.message.report for e in s.events(ReportAdded))
         said = "waits" if way == "analyse" else "stopped"
-        assert report.told == Told(key=f"work.cause.{said}")  # nobody else had a word for it
+        assert report.told == LocalizedText(
+            key=f"work.cause.{said}"
+        )  # nobody else had a word for it
         kinds = [e.card.kind for e in s.events(CardOpened)]
         assert kinds == [CardKind.PLAN, CardKind.CONSULTATION]
 

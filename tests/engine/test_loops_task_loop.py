@@ -38,7 +38,7 @@ def outcomes_of(store: Store) -> list[str]:
         if isinstance(record.event, WorkFinished):
             outcomes.append(record.event.outcome)
 
-    store.watch(look)
+    store.subscribe(look)
     return outcomes
 
 

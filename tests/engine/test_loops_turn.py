@@ -13,7 +13,7 @@ from support.session import action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Fault, RefusedPart, Reply, Script
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.audit import decisions
+from duckflow_tui.state.audit import list_decisions
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage
 from duckflow_tui.state.gates import GateChoice, Remark
 from duckflow_tui.state.operations import Outcome, Risk
@@ -197,7 +197,7 @@ async def test_remarks_on_lines_reach_the_model_as_one_list(
         ]
         assert told in s.server.of("main")[1].new_text
         said = 'shop.py:−2: this stays; shop.py:2: say "discount"'
-        assert decisions(s.state)[0].said == said
+        assert list_decisions(s.state)[0].said == said
 
 
 async def test_an_alternative_executes_nothing_and_its_label_reaches_the_model(
@@ -273,7 +273,7 @@ async def test_after_a_failed_operation_the_model_may_plan_again(tmp_path: Path)
     replies = script(decision("a", gone), decision("b", READ, step="PLANNING"), done())
     async with session(tmp_path, replies) as s:
         seen: list[tuple[Phase, Status]] = []
-        s.store.watch(lambda state, _: seen.append((state.phase, state.status)))
+        s.store.subscribe(lambda state, _: seen.append((state.phase, state.status)))
         await s.turn("look")
         assert (Phase.EXECUTION, Status.ERROR) in seen
         moves = [e.transition.new for e in s.events(PhaseChanged)]

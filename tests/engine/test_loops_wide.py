@@ -104,7 +104,7 @@ async def test_a_file_that_changes_behind_the_answer_is_asked_for_alone(tmp_path
             if isinstance(record.event, GateAnswered):
                 (s.workspace / NAMES[5]).write_text("the user's own\n")
 
-        forget = s.store.watch(meanwhile)
+        forget = s.store.subscribe(meanwhile)
         await s.engine.send("write them")
         await s.answer(GateChoice.ONCE)
         forget()
@@ -219,7 +219,7 @@ async def test_what_a_kill_in_between_left_is_true_and_nothing_is_consented_to(
                 s.cut()
 
         reached: list[Record] = []
-        s.store.watch(cut)
+        s.store.subscribe(cut)
         await s.engine.send("write them")
         if at:
             await s.answer(GateChoice.ONCE)

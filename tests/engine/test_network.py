@@ -130,7 +130,7 @@ async def test_what_was_looked_for_before_a_session_and_beside_it_is_listed_too(
             (found,) = await servers_here((port, port_of_nobody))
             async with session(tmp_path, script(done())) as made:
                 told_in: set[int] = set()
-                made.store.watch(lambda _, __: told_in.add(threading.get_ident()))
+                made.store.subscribe(lambda _, __: told_in.add(threading.get_ident()))
                 await asyncio.to_thread(asyncio.run, models_of(found.base_url))  # as /doctor does
                 await made.until(
                     lambda state: any(h.received for h in state.hosts.values() if h.use == "list")

@@ -25,10 +25,10 @@ from duckflow_tui.safety.paths import (
     best_opener,
 )
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.operations import Zone
 
-A = digest(b"a = 1\r\n")
+A = hash_data(b"a = 1\r\n")
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def test_reading_whole_and_in_ranges(workspace: Workspace) -> None:
     assert await workspace.read_bytes(place, 4) == b"1\r\n"
     assert await workspace.read_bytes(place, 2, 3) == b"= 1"
     assert await workspace.read_bytes(place, 100) == b""
-    assert await workspace.digest(place) == digest(b"a = 1\r\n")
+    assert await workspace.digest(place) == hash_data(b"a = 1\r\n")
 
 
 async def test_reading_what_is_not_there(workspace: Workspace) -> None:
@@ -112,11 +112,11 @@ async def test_protected_files_are_not_even_read(workspace: Workspace, root: Pat
     with pytest.raises(PathRefused, match="protected"):
         await workspace.read_bytes(place)
     with pytest.raises(PathRefused, match="protected"):
-        await workspace.replace(place, b"x", digest("[core]"))
+        await workspace.replace(place, b"x", hash_data("[core]"))
     with pytest.raises(PathRefused, match="protected"):
-        await workspace.remove(place, digest("[core]"))
+        await workspace.remove(place, hash_data("[core]"))
     with pytest.raises(PathRefused, match="protected"):
-        await workspace.move(workspace.locate("src/a.py"), place, digest("a = 1\r\n"))
+        await workspace.move(workspace.locate("src/a.py"), place, hash_data("a = 1\r\n"))
     assert (root / ".git" / "config").read_text() == "[core]"
 
 
@@ -128,19 +128,19 @@ async def test_no_descriptor_stays_open(workspace: Workspace, root: Path) -> Non
     async def everything(number: int) -> None:
         made, moved = f"new{number}/deep/b.py", f"new{number}/c.py"
         await workspace.replace(workspace.locate(made), b"b", "")
-        await workspace.replace(workspace.locate(made), b"c", digest(b"b"))
-        await workspace.move(workspace.locate(made), workspace.locate(moved), digest(b"c"))
+        await workspace.replace(workspace.locate(made), b"c", hash_data(b"b"))
+        await workspace.move(workspace.locate(made), workspace.locate(moved), hash_data(b"c"))
         await workspace.read_bytes(workspace.locate(moved))
         await workspace.digest(workspace.locate(moved))
-        await workspace.remove(workspace.locate(moved), digest(b"c"))
+        await workspace.remove(workspace.locate(moved), hash_data(b"c"))
         await workspace.remove_directory(workspace.locate(f"new{number}/deep"))
         refused = (
-            workspace.replace(workspace.locate("src/a.py"), b"x", digest(b"other")),
+            workspace.replace(workspace.locate("src/a.py"), b"x", hash_data(b"other")),
             workspace.replace(workspace.locate("src/a.py"), b"x", ""),
-            workspace.replace(workspace.locate("src/none.py"), b"x", digest(b"other")),
+            workspace.replace(workspace.locate("src/none.py"), b"x", hash_data(b"other")),
             workspace.replace(workspace.locate("src"), b"x", ""),
-            workspace.remove(workspace.locate("src/a.py"), digest(b"other")),
-            workspace.move(workspace.locate("src/a.py"), workspace.locate("src"), digest(b"")),
+            workspace.remove(workspace.locate("src/a.py"), hash_data(b"other")),
+            workspace.move(workspace.locate("src/a.py"), workspace.locate("src"), hash_data(b"")),
             workspace.read_bytes(workspace.locate("src")),
             workspace.read_bytes(workspace.locate("link")),
         )
@@ -167,7 +167,7 @@ async def test_replacing_keeps_mode_and_leaves_no_trace(workspace: Workspace, ro
     path = root / "src" / "a.py"
     path.chmod(0o754)
     place = workspace.locate("src/a.py")
-    made = await workspace.replace(place, b"a = 2\n", digest(b"a = 1\r\n"))
+    made = await workspace.replace(place, b"a = 2\n", hash_data(b"a = 1\r\n"))
     assert path.read_bytes() == b"a = 2\n"
     assert made == ()
     assert stat.S_IMODE(path.stat().st_mode) == 0o754
@@ -176,7 +176,7 @@ async def test_replacing_keeps_mode_and_leaves_no_trace(workspace: Workspace, ro
 
 async def test_replacing_with_a_mode(workspace: Workspace, root: Path) -> None:
     place = workspace.locate("src/a.py")
-    await workspace.replace(place, b"", digest(b"a = 1\r\n"), mode=0o700)
+    await workspace.replace(place, b"", hash_data(b"a = 1\r\n"), mode=0o700)
     assert stat.S_IMODE((root / "src" / "a.py").stat().st_mode) == 0o700
 
 
@@ -198,7 +198,7 @@ async def test_attributes_stay_but_for_what_lets_a_program_do_more(
 
 async def test_the_owner_stays(workspace: Workspace, root: Path) -> None:
     os.chown(root / "src" / "a.py", 1234, 4321)
-    await workspace.replace(workspace.locate("src/a.py"), b"x", digest(b"a = 1\r\n"))
+    await workspace.replace(workspace.locate("src/a.py"), b"x", hash_data(b"a = 1\r\n"))
     info = (root / "src" / "a.py").stat()
     assert (info.st_uid, info.st_gid) == (1234, 4321)
 
@@ -208,8 +208,8 @@ async def test_a_changed_file_is_not_replaced(workspace: Workspace, root: Path) 
     place = workspace.locate("src/a.py")
     (root / "src" / "a.py").write_text("mine")
     with pytest.raises(ContentChanged) as changed:
-        await workspace.replace(place, b"x", digest(b"a = 1\r\n"))
-    assert changed.value.now_sha == digest("mine")
+        await workspace.replace(place, b"x", hash_data(b"a = 1\r\n"))
+    assert changed.value.now_sha == hash_data("mine")
     assert (root / "src" / "a.py").read_text() == "mine"
     assert names(root) == ["src", "src/a.py"]
 
@@ -246,7 +246,7 @@ async def test_a_file_that_is_gone_is_not_replaced(
     place = workspace.locate("src/a.py")
     (root / gone).rename(root / "elsewhere")
     with pytest.raises(ContentChanged) as changed:
-        await workspace.replace(place, b"x", digest(b"a = 1\r\n"))
+        await workspace.replace(place, b"x", hash_data(b"a = 1\r\n"))
     assert changed.value.now_sha == ""
 
 
@@ -266,9 +266,9 @@ async def test_new_content_never_runs_as_somebody_else(
     """Set-id bits and the sticky bit are not taken over, as where the system writes to a file."""
     (root / "src" / "a.py").chmod(bits)
     place = workspace.locate("src/a.py")
-    await workspace.replace(place, b"new", digest(b"a = 1\r\n"))
+    await workspace.replace(place, b"new", hash_data(b"a = 1\r\n"))
     assert stat.S_IMODE((root / "src" / "a.py").stat().st_mode) == bits & 0o777
-    await workspace.replace(workspace.locate("src/a.py"), b"old", digest(b"new"), mode=bits)
+    await workspace.replace(workspace.locate("src/a.py"), b"old", hash_data(b"new"), mode=bits)
     assert stat.S_IMODE((root / "src" / "a.py").stat().st_mode) == bits & 0o777
     await workspace.replace(workspace.locate("b.py"), b"b", "", mode=bits)
     assert stat.S_IMODE((root / "b.py").stat().st_mode) == bits & 0o777
@@ -280,7 +280,7 @@ async def test_creating_never_overwrites(workspace: Workspace, root: Path) -> No
     (root / "b.py").write_text("theirs")
     with pytest.raises(ContentChanged) as changed:
         await workspace.replace(place, b"ours", "")
-    assert changed.value.now_sha == digest("theirs")
+    assert changed.value.now_sha == hash_data("theirs")
     assert (root / "b.py").read_text() == "theirs"
     assert names(root) == ["b.py", "src", "src/a.py"]
 
@@ -288,7 +288,7 @@ async def test_creating_never_overwrites(workspace: Workspace, root: Path) -> No
 async def test_writing_through_a_link_keeps_the_link(workspace: Workspace, root: Path) -> None:
     (root / "link").symlink_to("src/a.py")
     place = workspace.locate("link")
-    await workspace.replace(place, b"new", digest(b"a = 1\r\n"))
+    await workspace.replace(place, b"new", hash_data(b"a = 1\r\n"))
     assert (root / "link").is_symlink()
     assert (root / "src" / "a.py").read_bytes() == b"new"
 
@@ -300,7 +300,7 @@ async def test_a_link_that_leads_out_is_not_written_through(
     (tmp_path / "outside.txt").write_bytes(b"a = 1\r\n")
     (root / "link").symlink_to(tmp_path / "outside.txt")
     (root / "dangling").symlink_to(tmp_path / "new.txt")
-    for name, expect in (("link", digest(b"a = 1\r\n")), ("dangling", "")):
+    for name, expect in (("link", hash_data(b"a = 1\r\n")), ("dangling", "")):
         with pytest.raises(PathRefused) as refused:
             await workspace.replace(workspace.locate(name), b"x", expect)
         assert refused.value.code == "link_out"
@@ -346,14 +346,14 @@ async def test_a_directory_is_not_a_file(workspace: Workspace) -> None:
 async def test_deleting(workspace: Workspace, root: Path) -> None:
     place = workspace.locate("src/a.py")
     with pytest.raises(ContentChanged):
-        await workspace.remove(place, digest(b"other"))
+        await workspace.remove(place, hash_data(b"other"))
     assert (root / "src" / "a.py").exists()
-    await workspace.remove(place, digest(b"a = 1\r\n"))
+    await workspace.remove(place, hash_data(b"a = 1\r\n"))
     assert names(root) == ["src"]
 
 
 async def test_moving(workspace: Workspace, root: Path) -> None:
-    sha = digest(b"a = 1\r\n")
+    sha = hash_data(b"a = 1\r\n")
     made = await workspace.move(workspace.locate("src/a.py"), workspace.locate("lib/c.py"), sha)
     assert made == ("lib",)
     assert names(root) == ["lib", "lib/c.py", "src"]
@@ -362,7 +362,7 @@ async def test_moving(workspace: Workspace, root: Path) -> None:
 
 async def test_moving_never_overwrites(workspace: Workspace, root: Path) -> None:
     """R15: whatever has the target's name stays."""
-    sha = digest(b"a = 1\r\n")
+    sha = hash_data(b"a = 1\r\n")
     source, target = workspace.locate("src/a.py"), workspace.locate("b.py")
     (root / "b.py").write_text("theirs")
     with pytest.raises(ContentChanged) as changed:
@@ -377,7 +377,7 @@ async def test_a_changed_file_is_not_moved(workspace: Workspace, root: Path) -> 
     source = workspace.locate("src/a.py")
     (root / "src" / "a.py").write_text("mine")
     with pytest.raises(ContentChanged):
-        await workspace.move(source, workspace.locate("x/y/z.py"), digest(b"a = 1\r\n"))
+        await workspace.move(source, workspace.locate("x/y/z.py"), hash_data(b"a = 1\r\n"))
     assert names(root) == ["src", "src/a.py"]
 
 
@@ -409,7 +409,7 @@ async def test_a_file_is_not_moved_to_where_it_is(workspace: Workspace) -> None:
 
 async def test_links_are_neither_moved_nor_deleted(workspace: Workspace, root: Path) -> None:
     (root / "link").symlink_to("src/a.py")
-    link, sha = workspace.locate("link"), digest(b"a = 1\r\n")
+    link, sha = workspace.locate("link"), hash_data(b"a = 1\r\n")
     for attempt in (
         workspace.remove(link, sha),
         workspace.move(link, workspace.locate("b"), sha),
@@ -429,7 +429,7 @@ async def test_nothing_is_written_once_the_workspace_is_gone(
     replace_root(root, tmp_path / "old")
     with pytest.raises(WorkspaceGone):
         workspace.scan(folder)
-    sha = digest(b"a = 1\r\n")
+    sha = hash_data(b"a = 1\r\n")
     for attempt in (
         workspace.replace(place, b"x", sha),
         workspace.replace(new, b"x", ""),
@@ -472,7 +472,7 @@ async def test_cancelled_before_the_swap_changes_nothing(root: Path) -> None:
     disk = SlowDisk("write")
     workspace = Workspace(root, disk=disk)
     place = workspace.locate("src/a.py")
-    task = asyncio.create_task(workspace.replace(place, b"x", digest(b"a = 1\r\n")))
+    task = asyncio.create_task(workspace.replace(place, b"x", hash_data(b"a = 1\r\n")))
     await asyncio.to_thread(disk.reached.wait, 10)
     (draft,) = set(os.listdir(root / "src")) - {"a.py"}
     assert stat.S_IMODE((root / "src" / draft).stat().st_mode) == 0o600
@@ -499,7 +499,7 @@ async def test_cancelled_after_the_swap_reports_the_change(root: Path, by: str) 
 
     async def caller() -> None:
         async with limit:
-            await workspace.replace(place, b"x", digest(b"a = 1\r\n"))
+            await workspace.replace(place, b"x", hash_data(b"a = 1\r\n"))
             told.append("done")
             await asyncio.sleep(0)
             told.append("went on")

@@ -99,7 +99,7 @@ async def opened(store: Store, *gate_ids: str) -> None:
         if [g.gate_id for g in state.gates] == list(gate_ids):
             there.set()
 
-    forget = store.watch(check)
+    forget = store.subscribe(check)
     check(store.state)
     await asyncio.wait_for(there.wait(), 30)
     forget()
@@ -130,7 +130,7 @@ async def test_several_gates_at_once(store: Store, desk: Desk) -> None:
     assert (await two).reason == "no"
     assert not one.done()
     await desk.answer(answer_to(first))
-    assert (await one).approves
+    assert (await one).is_approval
 
 
 async def test_a_refusal_is_an_answer_not_an_error(store: Store, desk: Desk) -> None:
@@ -140,7 +140,7 @@ async def test_a_refusal_is_an_answer_not_an_error(store: Store, desk: Desk) -> 
     asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
     await desk.answer(answer_to(gate, GateChoice.REJECT))
-    assert not (await asking).approves
+    assert not (await asking).is_approval
     assert (store.state.vitals, store.state.status) == (vitals, status)
     assert store.state.recoveries == 0
 
@@ -278,7 +278,7 @@ async def test_a_question_is_asked_once_at_a_time(store: Store, desk: Desk) -> N
         with pytest.raises(StateError):
             await desk.ask(gate)
         await desk.answer(answer_to(gate))
-        assert (await asking).approves
+        assert (await asking).is_approval
 
 
 async def test_a_plan_that_is_edited_is_not_answered_by_it(
@@ -357,7 +357,7 @@ async def test_the_event_is_the_answer_wherever_it_comes_from(store: Store, desk
     asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
     store.dispatch(GateAnswered(answer=answer_to(gate)))
-    assert (await asking).approves
+    assert (await asking).is_approval
 
 
 async def test_the_grant_is_recorded_before_the_asker_goes_on(store: Store, desk: Desk) -> None:
@@ -366,7 +366,7 @@ async def test_the_grant_is_recorded_before_the_asker_goes_on(store: Store, desk
     def watch(_state: AgentState, record: Record) -> None:
         seen.append(record.event.kind)
 
-    store.watch(watch)
+    store.subscribe(watch)
     gate = make_gate()
 
     async def work() -> None:

@@ -10,7 +10,7 @@ import pytest
 from support.bench import Bench, done
 
 from duckflow_tui.session.records import body_of
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import Gate, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools.results import files_before, net_change
@@ -74,7 +74,7 @@ async def test_a_refused_change_leaves_nothing_of_the_file(
     assert "not_shown_before" in message.gate.impact.reasons
     left = recorded(bench)
     assert "hunter" not in left
-    assert digest(OLD.encode()) not in left
+    assert hash_data(OLD.encode()) not in left
     assert (root / ".env").read_text() == (root.parent / "there.txt").read_text() == OLD
 
 
@@ -141,7 +141,7 @@ async def test_an_agreed_write_replaces_what_is_there_and_can_be_undone(
     assert "hunter" not in await net_change(
         await files_before(bench.store.state, bench.blobs), bench.workspace
     )
-    assert message.result.changes[0].before == digest(OLD.encode())
+    assert message.result.changes[0].before == hash_data(OLD.encode())
     if path == ".env":
         await bench.router.undoing.undo_last()
         assert (root / path).read_text() == OLD

@@ -37,7 +37,7 @@ async def test_after_every_event_the_journal_tells_the_state_that_the_engine_has
         for record in made.engine.begun:
             driven.journal.append(record)
         before = len(made.engine.begun)
-        made.store.watch(keep)
+        made.store.subscribe(keep)
         await made.engine.send("make a file")
         await made.answer(GateChoice.ONCE)
         await made.ended(1)

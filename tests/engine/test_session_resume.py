@@ -19,7 +19,7 @@ from duckflow_tui.session.reader import RecordedEvent
 from duckflow_tui.session.recording import Recording, record
 from duckflow_tui.session.resume import end_calls, open_to_read
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Event, SystemClock, digest
+from duckflow_tui.state.base import Event, SystemClock, hash_data
 from duckflow_tui.state.calls import RunningOperation
 from duckflow_tui.state.conversation import AssistantMessage, NoticeMessage, UserMessage
 from duckflow_tui.state.gates import GateChoice
@@ -156,7 +156,7 @@ async def test_where_a_draft_stands_the_notice_says_what_enter_does_with_it(tmp_
 
 async def test_a_message_that_no_turn_had_begun_with_waits_for_a_key(tmp_path: Path) -> None:
     async with session(tmp_path, script(done("Never seen."))) as made:
-        made.store.watch(
+        made.store.subscribe(
             lambda _, record: made.cut() if record.event.kind == "user_message" else None
         )
         await made.engine.send("hello")
@@ -225,7 +225,7 @@ OLD, NEW = "old\n", "new\n"
 
 
 def change(path: str, kind: str = "modify", target: str = "") -> FileChange:
-    before, after = digest(OLD.encode()), digest(NEW.encode())
+    before, after = hash_data(OLD.encode()), hash_data(NEW.encode())
     return FileChange(path=path, kind=kind, target=target, before=before, after=after)
 
 
@@ -389,7 +389,9 @@ async def test_a_turn_cut_before_it_was_known_what_it_works_on_goes_on_with_its_
     async with session(tmp_path, script(done("Hello!"), ask)) as made:
         if earlier:
             await made.turn("hello")
-        made.store.watch(lambda _, record: made.cut() if isinstance(record.event, last) else None)
+        made.store.subscribe(
+            lambda _, record: made.cut() if isinstance(record.event, last) else None
+        )
         await made.engine.send("what is here?")
         await made.until(lambda state: bool(state.turn))
         await made.ended(2 if earlier else 1)

@@ -40,7 +40,7 @@ from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, FileChange, OperationResult, Outcome
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.plan import WorkStatus
-from duckflow_tui.state.rewind import SessionForked, Standing
+from duckflow_tui.state.rewind import SessionForked, WorkSnapshot
 from duckflow_tui.state.session import DraftSaved, SessionInfo, SessionPinned, SessionStarted
 from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import TurnFinished
@@ -327,7 +327,7 @@ async def test_what_still_runs_or_waits_is_said_with_the_way_back(tmp_path: Path
     async with session(tmp_path, replies, mode="trusted", allow=("sleep 60",)) as s:
         await s.turn("first words")
         await s.turn("second words")
-        assert [p.runs for p in s.state.processes] == [True]
+        assert [p.is_running for p in s.state.processes] == [True]
         await s.engine.send("third words")
         await s.server.reached("rest")
         await s.engine.send("later")
@@ -395,7 +395,7 @@ async def test_while_a_call_of_the_model_runs_or_a_message_begins_a_turn_it_is_r
                     found.append("began")
                     asked.close()
 
-        s.store.watch(look)
+        s.store.subscribe(look)
         await s.turn("second words")
         assert found == ["busy", "busy"]
         s.store.dispatch(READS.model_copy(update={"call_id": "c2", "by_user": True}))
@@ -418,7 +418,7 @@ async def test_work_that_begins_on_the_way_back_ends_it_there(tmp_path: Path) ->
             if isinstance(record.event, ChangesUndone):  # the first file is put back
                 s.store.dispatch(READS)
 
-        s.store.watch(begin)
+        s.store.subscribe(begin)
         assert await s.engine.rewind.back(second, files=True) == "busy"
         assert notices(s.state)[1:] == [("rewind.put_back", {"files": "b.txt"})]
         assert (s.workspace / "a.txt").exists()
@@ -434,7 +434,7 @@ async def test_work_that_begins_is_in_the_way_of_taking_a_way_back_back(tmp_path
             if isinstance(record.event, ChangesRedone):
                 s.store.dispatch(READS)
 
-        forget = s.store.watch(begin)
+        forget = s.store.subscribe(begin)
         assert await s.engine.rewind.undo() == "busy"
         forget()
         assert (s.workspace / "b.txt").exists()
@@ -679,7 +679,7 @@ def recorded(tmp_path: Path, kind: type[Recording] = Recording) -> tuple[Recordi
 
 def fork_of(info: SessionInfo) -> SessionForked:
     session_fork = info.replace(session_id="session_fork")
-    return SessionForked(session=session_fork, standing=Standing(), at=5.0)
+    return SessionForked(session=session_fork, standing=WorkSnapshot(), at=5.0)
 
 
 async def test_what_is_recorded_while_a_fork_is_written_is_no_part_of_it(tmp_path: Path) -> None:

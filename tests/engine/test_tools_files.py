@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.bench import Bench, done
 
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.tools.diffs import MAX_COMPARED
@@ -107,7 +107,7 @@ async def test_a_new_file_gets_exactly_the_content_and_its_directories(
     message = await bench.call(WRITE, path="deep/er/f.txt", content="x\r\ny")
     assert (root / "deep" / "er" / "f.txt").read_bytes() == b"x\r\ny"
     change = message.result.changes[0]
-    assert (change.kind, change.before, change.after) == ("create", "", digest(b"x\r\ny"))
+    assert (change.kind, change.before, change.after) == ("create", "", hash_data(b"x\r\ny"))
 
 
 async def test_an_edit_that_does_not_fit_says_why_and_shows_the_nearest_lines(
@@ -247,9 +247,9 @@ async def test_what_was_written_counts_as_known(bench: Bench, root: Path) -> Non
     (root / "f.txt").write_bytes(b"a\n")
     await bench.call(READ, path="f.txt")
     await bench.call(WRITE, path="f.txt", content="b\n")
-    assert bench.store.state.files_read == {"f.txt": digest(b"b\n")}
+    assert bench.store.state.files_read == {"f.txt": hash_data(b"b\n")}
     await bench.call(MOVE, source="f.txt", target="g.txt")
-    assert bench.store.state.files_read == {"g.txt": digest(b"b\n")}
+    assert bench.store.state.files_read == {"g.txt": hash_data(b"b\n")}
 
 
 async def test_an_edit_with_another_indentation_says_so_at_the_gate_and_to_the_model(

@@ -278,7 +278,7 @@ async def test_an_answer_that_is_none_is_an_error(tmp_path: Path) -> None:
 async def test_progress_is_shown_while_it_runs(tmp_path: Path) -> None:
     async with served(tmp_path, hostile()) as s:
         seen: list[str] = []
-        s.bench.store.watch(lambda state, _: seen.extend(r.progress for r in state.running))
+        s.bench.store.subscribe(lambda state, _: seen.extend(r.progress for r in state.running))
         await s.run("mcp.hostile.steps")
         assert any(text.startswith("1/4 ␛]0;owned") for text in seen)
 
@@ -339,7 +339,7 @@ async def test_a_read_is_tried_again_twice_after_its_server_ended(tmp_path: Path
             if isinstance(record.event, OperationProgress):
                 shown.append(record.event.text)
 
-        s.bench.store.watch(look)
+        s.bench.store.subscribe(look)
         message = await s.run("mcp.hostile.dies_twice")
         assert message.result.outcome is Outcome.OK
         first, rest = message.result.text.split("\n", 1)

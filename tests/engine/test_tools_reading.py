@@ -11,7 +11,7 @@ import pytest
 from support import session as talk
 from support.bench import Bench, done
 
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome, Zone
@@ -45,7 +45,7 @@ async def test_a_whole_file_comes_with_its_lines_counted(bench: Bench, root: Pat
     assert header == "[a.py: lines 1-3 of 3, no final newline]"
     assert body == "one\ntwo\nthree"
     assert message.result.summary == "1–3/3"
-    assert bench.store.state.files_read == {"a.py": digest(b"one\ntwo\nthree")}
+    assert bench.store.state.files_read == {"a.py": hash_data(b"one\ntwo\nthree")}
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ async def test_several_ranges_come_with_one_read(bench: Bench, root: Path) -> No
         "[f has 30 lines; there is no line 40.]"
     )
     assert message.result.summary == "2–3/30, 9–9/30, 29–30/30"
-    assert bench.store.state.files_read == {"f": digest(text)}
+    assert bench.store.state.files_read == {"f": hash_data(text)}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from support.bench import DEADLINE, Bench, SlowDisk, done, reply
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import DenyRule
-from duckflow_tui.state.base import StateError, digest
+from duckflow_tui.state.base import StateError, hash_data
 from duckflow_tui.state.calls import FileChangedOutside
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.gates import GateChoice
@@ -227,8 +227,8 @@ async def test_a_gate_has_five_points_and_the_app_computes_all_but_two(
     assert gate.impact.reasons == ()
     preview = gate.previews[0]
     assert (preview.path, preview.kind, preview.language) == ("a.py", "modify", "python")
-    assert preview.before_hash == digest(b"one\ntwo\nthree\n")
-    assert preview.after_hash == digest(b"one\n2\n")
+    assert preview.before_hash == hash_data(b"one\ntwo\nthree\n")
+    assert preview.after_hash == hash_data(b"one\n2\n")
     assert [line.mark for line in preview.hunks[0].lines] == [" ", "-", "-", "+"]
     assert gate.args == {"path": "a.py", "edits": [{"old": "two\nthree\n", "new": "2\n"}]}
     assert gate.effect is Effect.WRITE
@@ -275,8 +275,8 @@ async def test_hunks_that_were_left_out_stay_out_and_the_model_is_told(
     assert "left out 1 of 2 parts" in message.result.text
     assert "+THIRTY" in message.result.text
     assert "+THREE" not in message.result.text
-    assert message.result.changes[0].after == digest(now)
-    assert bench.store.state.files_read["long.txt"] == digest(now)
+    assert message.result.changes[0].after == hash_data(now)
+    assert bench.store.state.files_read["long.txt"] == hash_data(now)
 
 
 async def test_leaving_everything_out_is_a_rejection(bench: Bench, root: Path) -> None:
@@ -372,11 +372,11 @@ async def test_a_change_before_the_answer_withdraws_the_gate_and_opens_it_anew(
     first = await bench.gate()
     now = b"zero\none\ntwo\nthree\n"
     (root / "a.py").write_bytes(now)
-    bench.store.dispatch(FileChangedOutside(path="a.py", sha=digest(now)))
+    bench.store.dispatch(FileChangedOutside(path="a.py", sha=hash_data(now)))
     second = await bench.gate(after=first)
     assert "gate_withdrawn" in bench.kinds
     assert second.renewed
-    assert second.previews[0].before_hash == digest(now)
+    assert second.previews[0].before_hash == hash_data(now)
     await bench.answer(second, GateChoice.ONCE)
     assert (await done(task)).result.outcome is Outcome.OK
     assert (root / "a.py").read_bytes() == b"zero\none\n2\nthree\n"
@@ -385,7 +385,7 @@ async def test_a_change_before_the_answer_withdraws_the_gate_and_opens_it_anew(
 async def test_a_change_elsewhere_leaves_the_gate_alone(bench: Bench) -> None:
     task = bench.begin(WRITE, path="a.py", content="x\n")
     gate = await bench.gate()
-    bench.store.dispatch(FileChangedOutside(path="b.py", sha=digest(b"")))
+    bench.store.dispatch(FileChangedOutside(path="b.py", sha=hash_data(b"")))
     assert bench.store.state.gates == (gate,)
     await bench.answer(gate, GateChoice.ONCE)
     assert (await done(task)).result.outcome is Outcome.OK

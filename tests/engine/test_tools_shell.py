@@ -163,7 +163,7 @@ async def test_output_is_shown_while_it_comes(bench: ShellBench, root: Path) -> 
 
 async def test_output_in_many_pieces_becomes_few_events(bench: ShellBench) -> None:
     seen: list[str] = []
-    bench.store.watch(
+    bench.store.subscribe(
         lambda _, record: (
             seen.append(record.event.text) if isinstance(record.event, OperationOutput) else None
         )
@@ -178,7 +178,7 @@ async def test_output_in_many_pieces_becomes_few_events(bench: ShellBench) -> No
 
 async def test_a_progress_bar_is_one_line_and_few_events(bench: ShellBench) -> None:
     seen: list[str] = []
-    bench.store.watch(
+    bench.store.subscribe(
         lambda _, record: (
             seen.append(record.event.text) if isinstance(record.event, OperationOutput) else None
         )
@@ -402,7 +402,7 @@ async def test_a_secret_is_neither_shown_while_it_is_printed_nor_in_what_is_kept
     shown: list[str] = []
     line = f"echo $(cat config); yes | head -c {before - 13}; cat config; yes | head -c 600000"
     async with opened(root, environ=environ) as bench:
-        bench.store.watch(
+        bench.store.subscribe(
             lambda _, record: (
                 shown.append(record.event.text)
                 if isinstance(record.event, OperationOutput)
@@ -605,7 +605,7 @@ async def test_a_background_command_is_listed_read_and_ended(bench: ShellBench) 
     assert "ready" in message.result.text
     (process,) = bench.store.state.processes
     assert process.process_id in message.result.text
-    assert process.runs
+    assert process.is_running
     assert bench.store.state.outputs[process.process_id].text == "ready\n"
     read = await bench.call("shell.output", process_id=process.process_id)
     assert read.gate is None
@@ -615,7 +615,7 @@ async def test_a_background_command_is_listed_read_and_ended(bench: ShellBench) 
     assert ended.gate is None
     assert "SIGTERM" in ended.result.text
     (process,) = bench.store.state.processes
-    assert (process.runs, process.ended_by, process.exit_code) == (False, "model", -15)
+    assert (process.is_running, process.ended_by, process.exit_code) == (False, "model", -15)
     assert running_with(mark) == []
     again = await bench.call("shell.end", process_id=process.process_id)
     assert "ended already" in again.result.text
@@ -637,7 +637,7 @@ async def test_an_early_end_is_told_at_once_and_only_once(bench: ShellBench) -> 
     assert message.result.text.startswith("It ended at once")
     assert message.result.exit_code == 98
     assert "port in use" in message.result.text
-    assert not bench.store.state.processes[0].runs
+    assert not bench.store.state.processes[0].is_running
     assert not [m for m in bench.store.state.messages if m.kind == "notice"]
 
 

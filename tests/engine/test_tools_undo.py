@@ -16,7 +16,7 @@ from support.shell import ShellBench
 from support.whole import rounds
 
 from duckflow_tui.session.blobs import FileBlobs
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
@@ -57,7 +57,7 @@ async def made(bench: Bench, operation: str, /, **args: Any) -> bool:
         for gate in bench.store.state.gates:
             await bench.answer(gate, GateChoice.ONCE)
         await asyncio.sleep(0)
-    return bool((await task).result.undoable)
+    return bool((await task).result.undoable_changes)
 
 
 def results(bench: Bench) -> list[OperationMessage]:
@@ -349,7 +349,7 @@ async def test_lost_bytes_are_said(root: Path, tmp_path: Path) -> None:
     bench = Bench(root, mode=ApprovalMode.TRUSTED, blobs=FileBlobs(tmp_path / "blobs"))
     (root / "a.txt").write_bytes(b"one\n")
     await bench.call(WRITE, path="a.txt", content="two\n")
-    sha = digest(b"one\n")
+    sha = hash_data(b"one\n")
     (tmp_path / "blobs" / sha[:2] / sha).unlink()
     assert (await bench.router.undoing.undo_last()).key == "operations.undo.lost"
     assert (root / "a.txt").read_bytes() == b"two\n"
@@ -359,7 +359,7 @@ async def test_what_an_undo_overwrites_is_kept_too(bench: Bench, root: Path) -> 
     (root / "a.txt").write_bytes(b"one\n")
     await bench.call(WRITE, path="a.txt", content="two\n")
     await bench.router.undoing.undo_last()
-    assert await bench.blobs.get(digest(b"two\n")) == b"two\n"
+    assert await bench.blobs.get(hash_data(b"two\n")) == b"two\n"
 
 
 async def test_an_undo_that_was_done_but_not_recorded_is_recorded_the_second_time(

@@ -15,7 +15,7 @@ import pytest
 import watchfiles
 from support.bench import DEADLINE, Bench, SlowDisk, done
 
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.calls import FileChangedOutside
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode, Outcome
@@ -66,8 +66,8 @@ async def test_a_change_of_a_file_that_was_read_is_heard(bench: Bench, root: Pat
         await bench.call(READ, path="a.txt")
         (root / "a.txt").write_text("two\n")
         await told(bench, "a.txt")
-    assert heard(bench) == [("a.txt", digest(b"two\n"))]
-    assert bench.store.state.files_read["a.txt"] == digest(b"two\n")
+    assert heard(bench) == [("a.txt", hash_data(b"two\n"))]
+    assert bench.store.state.files_read["a.txt"] == hash_data(b"two\n")
 
 
 async def test_a_file_that_grows_and_grows_is_heard_of_once_until_it_is_read_again(
@@ -81,7 +81,7 @@ async def test_a_file_that_grows_and_grows_is_heard_of_once_until_it_is_read_aga
             log.write("more\n")
         before = len(heard(bench))
         (root / "b.txt").write_text(f"{before}\n")
-        await bench.until(lambda _: ("b.txt", digest(f"{before}\n".encode())) in heard(bench))
+        await bench.until(lambda _: ("b.txt", hash_data(f"{before}\n".encode())) in heard(bench))
 
     async with watching(bench):
         await bench.call(READ, path="a.txt")
@@ -143,7 +143,7 @@ async def test_a_file_that_goes_and_comes_back_elsewhere_is_followed(
         await bench.until(lambda state: state.files_read["src/c.txt"] == "")
         (root / "src").mkdir()
         (root / "src" / "c.txt").write_text("back\n")
-        await bench.until(lambda state: state.files_read["src/c.txt"] == digest(b"back\n"))
+        await bench.until(lambda state: state.files_read["src/c.txt"] == hash_data(b"back\n"))
 
 
 async def test_a_file_that_is_swapped_in_by_a_rename_is_heard(bench: Bench, root: Path) -> None:

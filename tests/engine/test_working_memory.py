@@ -8,7 +8,7 @@ from support.session import Session, action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.session.resume import open_to_read
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.memory import MemoryEdited, WorkingMemory
@@ -162,11 +162,11 @@ async def test_what_breaks_a_limit_is_refused_and_nothing_is_recorded_for_the_sa
     """Covers S4-44."""
     async with session(tmp_path, script(done("So."))) as s:
         write = s.engine.working.write
-        assert write("goal", ["x" * 201]) == Told(
+        assert write("goal", ["x" * 201]) == LocalizedText(
             key="working.form.long", params={"count": "201", "most": "200"}
         )
         assert write("plan_brief", ["x" * 101]) is not None
-        assert write("constraints", ["a", "b", "c"]) == Told(
+        assert write("constraints", ["a", "b", "c"]) == LocalizedText(
             key="working.form.many", params={"most": "2"}
         )
         assert write("goal", ["one", "two"]) is not None

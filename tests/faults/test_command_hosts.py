@@ -201,7 +201,7 @@ async def test_two_commands_at_once_have_each_their_hosts_and_a_proxy_ends_with_
         )
         assert "hello" in said.result.text
         await bench.until(
-            lambda state: not state.processes or not any(p.runs for p in state.processes)
+            lambda state: not state.processes or not any(p.is_running for p in state.processes)
         )
         told = await bench.background.newest(process_id, 50)
         assert f"[network: {one.host} was refused" in told

@@ -13,7 +13,7 @@ from support.session import REPORTED, Session, action, decision, done, session
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.scripted.replies import Fault, Reply, Script, When
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import StateError, SystemClock, Told
+from duckflow_tui.state.base import LocalizedText, StateError, SystemClock
 from duckflow_tui.state.gates import Card, CardAnswer, CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Status
@@ -464,7 +464,7 @@ async def test_a_plan_whose_last_failed_step_is_skipped_is_completed(tmp_path: P
         assert plan_of(running).status is PlanStatus.FAILED
         assert running.engine.plan.skip(first.step_id) is None
         assert plan_of(running).status is PlanStatus.COMPLETED
-        assert running.engine.plan.run() == Told(key="plan.problem.none_ready")
+        assert running.engine.plan.run() == LocalizedText(key="plan.problem.none_ready")
         assert plan_of(running).status is PlanStatus.COMPLETED
         assert running.state.turn is None
 

@@ -19,7 +19,7 @@ from duckflow_tui.safety import changing
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.paths import FileFailed
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -75,7 +75,7 @@ Change = Callable[[Workspace], Awaitable[object]]
 
 
 def replace(workspace: Workspace) -> Awaitable[object]:
-    return workspace.replace(workspace.locate("a.txt"), b"something new", digest(OLD))
+    return workspace.replace(workspace.locate("a.txt"), b"something new", hash_data(OLD))
 
 
 def create(workspace: Workspace) -> Awaitable[object]:
@@ -83,11 +83,11 @@ def create(workspace: Workspace) -> Awaitable[object]:
 
 
 def remove(workspace: Workspace) -> Awaitable[object]:
-    return workspace.remove(workspace.locate("a.txt"), digest(OLD))
+    return workspace.remove(workspace.locate("a.txt"), hash_data(OLD))
 
 
 def move(workspace: Workspace) -> Awaitable[object]:
-    return workspace.move(workspace.locate("a.txt"), workspace.locate("x/b.txt"), digest(OLD))
+    return workspace.move(workspace.locate("a.txt"), workspace.locate("x/b.txt"), hash_data(OLD))
 
 
 #: What each of them leaves, of files.
@@ -195,7 +195,7 @@ async def test_a_real_limit_in_the_middle_of_a_write(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
         with pytest.raises(FileFailed) as failed:
-            await workspace.replace(place, b"x" * 300_000, digest(OLD))
+            await workspace.replace(place, b"x" * 300_000, hash_data(OLD))
         with pytest.raises(FileFailed):
             await workspace.replace(new, b"x" * 300_000, "")
     finally:
@@ -221,8 +221,8 @@ async def test_where_there_is_no_call_for_it_nothing_is_overwritten_either(
     monkeypatch.setattr(changing, "_renamer", renamer)
     workspace = Workspace(tmp_path)
     await workspace.replace(workspace.locate("a.txt"), OLD, "")
-    await workspace.replace(workspace.locate("a.txt"), b"new", digest(OLD))
-    await workspace.move(workspace.locate("a.txt"), workspace.locate("b.txt"), digest(b"new"))
+    await workspace.replace(workspace.locate("a.txt"), b"new", hash_data(OLD))
+    await workspace.move(workspace.locate("a.txt"), workspace.locate("b.txt"), hash_data(b"new"))
     assert picture(tmp_path) == {"b.txt": b"new"}
     (tmp_path / "a.txt").write_bytes(OLD)
     directory = os.open(tmp_path, os.O_RDONLY)

@@ -22,10 +22,10 @@ from duckflow_tui.safety.paths import (
     open_by_component,
 )
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.operations import Zone
 
-SHA = digest(b"mine")
+SHA = hash_data(b"mine")
 
 
 @pytest.fixture(params=["best", "component"])
@@ -262,7 +262,7 @@ async def test_a_save_at_the_last_moment_is_not_lost(
     }
     with pytest.raises(ContentChanged) as changed:
         await changes[change]()
-    assert changed.value.now_sha == digest(b"them")
+    assert changed.value.now_sha == hash_data(b"them")
     assert (root / name).read_bytes() == b"them"
     assert files(root) <= {"a.txt", "new.txt"}
 

@@ -26,7 +26,7 @@ from duckflow_tui.session.records import encode
 from duckflow_tui.session.replay import load_tape
 from duckflow_tui.session.resume import open_to_read, resume_journal
 from duckflow_tui.sessions_cli import session_named, several
-from duckflow_tui.state.base import MOST_COUNTED, SystemClock, digest
+from duckflow_tui.state.base import MOST_COUNTED, SystemClock, hash_data
 from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.turn import TurnFinished
@@ -62,7 +62,7 @@ def test_the_newest_session_is_found_past_a_journal_that_is_no_file(
 @pytest.mark.parametrize("kind", STRANGE)
 async def test_a_blob_that_is_no_file_is_refused_and_put_again(tmp_path: Path, kind: str) -> None:
     blobs = FileBlobs(tmp_path)
-    sha = digest(b"good")
+    sha = hash_data(b"good")
     path = tmp_path / sha[:2] / sha
     path.parent.mkdir()
     STRANGE[kind](path)

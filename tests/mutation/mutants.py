@@ -24,7 +24,9 @@ _SWAPS: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
 }
 
 #: Calls whose arguments say how much of a text is shown, or only describe a type.
-_NOT_INSIDE: Final = frozenset({"one_line", "brief", "Field", "TypeVar", "field", "ConfigDict"})
+_NOT_INSIDE: Final = frozenset(
+    {"one_line", "clip_value", "Field", "TypeVar", "field", "ConfigDict"}
+)
 #: Statements of the developers' log.
 _LOGS: Final = frozenset({"log", "logger", "logging"})
 #: What must never be run in another way than it was written.
@@ -284,7 +286,7 @@ def _lengths_in(tree: ast.Module) -> set[str]:
     shown = {
         argument
         for call in ast.walk(tree)
-        if isinstance(call, ast.Call) and _name(call.func) in ("one_line", "brief")
+        if isinstance(call, ast.Call) and _name(call.func) in ("one_line", "clip_value")
         for argument in call.args[1:]
     }
     other = {node.id for node in used if isinstance(node.ctx, ast.Load) and node not in shown}

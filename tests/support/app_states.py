@@ -22,7 +22,7 @@ from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.rewind import file_names, point_at
 from duckflow_tui.session.way_back import Forked, Hindrance
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Clock, Event, Spawn, Told
+from duckflow_tui.state.base import Clock, Event, LocalizedText, Spawn
 from duckflow_tui.state.conversation import (
     Level,
     MessageQueued,
@@ -37,10 +37,10 @@ from duckflow_tui.state.decision import Check
 from duckflow_tui.state.gates import (
     CardAnswer,
     CardAnswered,
+    DraftRemarks,
     FilePreview,
     GateAnswer,
     GateAnswered,
-    KeptRemarks,
     Remark,
 )
 from duckflow_tui.state.goal import RequirementEdited, RequirementItem, RequirementWaived
@@ -48,10 +48,10 @@ from duckflow_tui.state.memory import CompactionUndone
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.pace import LimitExtended, ProfileChosen, TaskProfile
 from duckflow_tui.state.plan import PlanEdit
-from duckflow_tui.state.rewind import ConversationRewound, RewindUndone, Standing
+from duckflow_tui.state.rewind import ConversationRewound, RewindUndone, WorkSnapshot
 from duckflow_tui.state.session import (
     ModeChanged,
-    RemarksKept,
+    RemarksSaved,
     SessionInfo,
     SessionPinned,
     SessionStarted,
@@ -76,28 +76,28 @@ class FakePlan:
     def __init__(self) -> None:
         self.edits: list[PlanEdit] = []
         self.asked: list[tuple[str, str]] = []  # what, step id
-        self.problem: Told | None = None
+        self.problem: LocalizedText | None = None
 
-    async def edit(self, edits: Sequence[PlanEdit]) -> Told | None:
+    async def edit(self, edits: Sequence[PlanEdit]) -> LocalizedText | None:
         self.edits += edits
         return self.problem
 
-    def set_break(self, step_id: str, on: bool) -> Told | None:
+    def set_break(self, step_id: str, on: bool) -> LocalizedText | None:
         return self._ask("break" if on else "no break", step_id)
 
-    def retry(self, step_id: str) -> Told | None:
+    def retry(self, step_id: str) -> LocalizedText | None:
         return self._ask("retry", step_id)
 
-    def skip(self, step_id: str) -> Told | None:
+    def skip(self, step_id: str) -> LocalizedText | None:
         return self._ask("skip", step_id)
 
-    def close(self, plan_id: str, *, delete: bool = False) -> Told | None:
+    def close(self, plan_id: str, *, delete: bool = False) -> LocalizedText | None:
         return self._ask("delete" if delete else "close", plan_id)
 
-    def activate(self, plan_id: str) -> Told | None:
+    def activate(self, plan_id: str) -> LocalizedText | None:
         return self._ask("activate", plan_id)
 
-    def _ask(self, what: str, step_id: str) -> Told | None:
+    def _ask(self, what: str, step_id: str) -> LocalizedText | None:
         self.asked.append((what, step_id))
         return self.problem
 
@@ -121,9 +121,9 @@ class FakeLedger:
     def __init__(self, store: Store, ids: CountingIds) -> None:
         self._store = store
         self._ids = ids
-        self.problem: Told | None = None
+        self.problem: LocalizedText | None = None
 
-    def add(self, text: str, priority: int, check: Check) -> Told | None:
+    def add(self, text: str, priority: int, check: Check) -> LocalizedText | None:
         return self._edited(
             RequirementItem(
                 requirement_id=self._ids("req"), requirement=text, priority=priority, check=check
@@ -136,26 +136,26 @@ class FakeLedger:
         text: str | None = None,
         priority: int | None = None,
         check: Check | None = None,
-    ) -> Told | None:
+    ) -> LocalizedText | None:
         objective = self._store.state.objective
-        item = objective.requirement(requirement_id) if objective else None
+        item = objective.get_requirement(requirement_id) if objective else None
         assert item is not None
         new = {"requirement": text, "priority": priority, "check": check}
         update = {name: value for name, value in new.items() if value is not None}
         return self._edited(item.model_copy(update=update))
 
-    def waive(self, requirement_id: str, because: str) -> Told | None:
+    def waive(self, requirement_id: str, because: str) -> LocalizedText | None:
         return self._waived(requirement_id, because, waived=True)
 
-    def restore(self, requirement_id: str) -> Told | None:
+    def restore(self, requirement_id: str) -> LocalizedText | None:
         return self._waived(requirement_id, "", waived=False)
 
-    def _edited(self, item: RequirementItem) -> Told | None:
+    def _edited(self, item: RequirementItem) -> LocalizedText | None:
         if not self.problem:
             self._store.dispatch(RequirementEdited(item=item))
         return self.problem
 
-    def _waived(self, requirement_id: str, because: str, *, waived: bool) -> Told | None:
+    def _waived(self, requirement_id: str, because: str, *, waived: bool) -> LocalizedText | None:
         if not self.problem:
             self._store.dispatch(
                 RequirementWaived(requirement_id=requirement_id, because=because, waived=waived)
@@ -258,7 +258,7 @@ class FakeRewind:
             self.store.dispatch(
                 ConversationRewound(
                     message_id=message_id,
-                    standing=Standing(),
+                    standing=WorkSnapshot(),
                     turns=0,
                     draft=f"{text}\n{draft}" if draft else text,
                     notices=tuple(
@@ -414,8 +414,8 @@ class FakeEngine:
         self.drafts.append(text)
 
     def keep_remarks(self, about: str, remarks: tuple[Remark, ...]) -> None:
-        kept = KeptRemarks(about=about, remarks=remarks) if remarks else KeptRemarks()
-        self._store.dispatch(RemarksKept(kept=kept))
+        kept = DraftRemarks(about=about, remarks=remarks) if remarks else DraftRemarks()
+        self._store.dispatch(RemarksSaved(kept=kept))
 
     def set_mode(self, mode: ApprovalMode) -> None:
         self._store.dispatch(ModeChanged(mode=mode))

@@ -130,7 +130,7 @@ class Bench:
             if condition(state):
                 reached.set()
 
-        forget = self.store.watch(look)
+        forget = self.store.subscribe(look)
         try:
             look(self.store.state, None)
             async with asyncio.timeout(DEADLINE):

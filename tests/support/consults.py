@@ -16,7 +16,7 @@ from duckflow_tui.state.gates import (
     ESCALATION_OPTIONS,
     Card,
     CardKind,
-    question_options,
+    make_question_options,
 )
 from duckflow_tui.state.goal import (
     AttemptMessage,
@@ -180,7 +180,7 @@ def budget() -> Card:
 def question(language: str = "en", *, approval: bool = False) -> Card:
     """A question of the model with two answers; ``approval``: it waits for a yes."""
     say = said(language)
-    options = question_options((say["library"], say["own"]), approval=approval)
+    options = make_question_options((say["library"], say["own"]), approval=approval)
     return _card(CardKind.QUESTION, options, question=say["which"])
 
 

@@ -8,7 +8,7 @@ from support.app_states import FakeEngine, store_with
 from support.conversations import REPLY, REPLY_JA, assistant, user
 from support.pinned import ManualClock
 
-from duckflow_tui.state.memory import Compaction, ContextCompacted, Kept
+from duckflow_tui.state.memory import Compaction, ContextCompacted, PreservedContext
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import (
     LlmCall,
@@ -106,7 +106,7 @@ def texts(language: str = "en") -> tuple[SentPart, ...]:
 def compaction(language: str = "en", **fields: object) -> Compaction:
     """A compaction by itself, with a digest."""
     ja = language == "ja"
-    kept = Kept(
+    kept = PreservedContext(
         goal="合計を正しく保つ" if ja else "Keep the totals right",
         requirements=(
             ("レシートに割引をすべて示す", "テストがすべて通る")

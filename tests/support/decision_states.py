@@ -10,7 +10,7 @@ from support.gates import gate
 from support.pinned import ManualClock
 from support.plans import running
 
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.calls import ChangesUndone, OperationMessage
 from duckflow_tui.state.gates import (
     GateAnswer,
@@ -180,7 +180,7 @@ class FakeRules:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.problem: Told | None = None
+        self.problem: LocalizedText | None = None
         self.named = (
             Grant(
                 grant_id="python -m pytest:*",
@@ -191,7 +191,7 @@ class FakeRules:
             ),
         )
 
-    async def revoke(self, rule: Grant) -> Told | None:
+    async def revoke(self, rule: Grant) -> LocalizedText | None:
         self._store.dispatch(GrantRevoked(grant=rule, at=NOW))
         if rule.source == "command_line":
             self.named = ()

@@ -61,7 +61,7 @@ class Play:
             if holds(state):
                 reached.set()
 
-        forget = self.engine.store.watch(look)
+        forget = self.engine.store.subscribe(look)
         try:
             look(self.state)
             async with asyncio.timeout(DEADLINE_S):

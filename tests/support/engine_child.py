@@ -85,7 +85,7 @@ class Worker:
                 self._say("session", engine.store.state.session.session_id)
                 for record in engine.begun:
                     self._hear(engine.store.state, record)
-                engine.store.watch(self._hear)
+                engine.store.subscribe(self._hear)
                 spawn(self._acknowledge(ending.recordings[0]), "ack")
                 spawn(engine.chat_loop(), "chat")
                 self._say("up")

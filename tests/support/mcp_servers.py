@@ -61,7 +61,7 @@ class Served:
         """Have the server change the tool so; returns once that is what is offered."""
         registry, news = self.bench.router.registry, asyncio.Event()
         before = registry.get(operation)
-        forget = self.bench.store.watch(lambda state, record: news.set())
+        forget = self.bench.store.subscribe(lambda state, record: news.set())
         try:
             await self.run("mcp.hostile.turn", what=what)
             async with asyncio.timeout(DEADLINE):

@@ -44,7 +44,7 @@ from duckflow_tui.state.plan import (
     Task,
     WorkInfo,
     WorkStatus,
-    edited,
+    apply_edits,
 )
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import UsageTotals
@@ -193,7 +193,7 @@ def revised(plan: Plan, language: str = "en") -> Plan:
     """A step more, and the last one another."""
     more = "受け取り票も確かめる" if language == "ja" else "Check the receipt too"
     wider = "割引の組み合わせのテスト" if language == "ja" else "Test combinations of discounts"
-    return edited(
+    return apply_edits(
         plan,
         (
             PlanEdit(op="add", step_id="step_new", after=FIX, name=more, depends_on=(FIX,)),

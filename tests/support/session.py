@@ -156,7 +156,7 @@ class Session:
             if holds(state) and not reached.done():
                 reached.set_result(None)
 
-        forget = self.store.watch(look)
+        forget = self.store.subscribe(look)
         try:
             async with asyncio.timeout(DEADLINE):
                 await reached
@@ -295,7 +295,7 @@ async def session(
         ending = Ending()
         async with open_session(choice, spawn, ending) as engine:
             made = Session(engine, server, workspace, spawn, ending)
-            engine.store.watch(made.keep)
+            engine.store.subscribe(made.keep)
             spawn(engine.chat_loop(), "chat")
             try:
                 yield made

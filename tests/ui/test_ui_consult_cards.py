@@ -31,7 +31,7 @@ from textual.pilot import Pilot
 
 from duckflow_tui.state.conversation import QueuedMessage
 from duckflow_tui.state.decision import Question, TurnDecision
-from duckflow_tui.state.gates import Card, CardOpened, CardWithdrawn, question_options
+from duckflow_tui.state.gates import Card, CardOpened, CardWithdrawn, make_question_options
 from duckflow_tui.state.goal import ObjectiveChanged, RequirementItem
 from duckflow_tui.state.pace import Pattern, Reason, Tried
 from duckflow_tui.state.store import Store
@@ -183,7 +183,7 @@ async def test_the_answers_that_a_model_offers_are_keys(
 async def test_nine_answers_of_a_model_have_nine_keys(open_apps: OpenApps) -> None:
     fake = FakeEngine(at_work("en"))
     async with open_apps.standing(fake) as (_, pilot):
-        many = question_options([f"way {n}" for n in range(12)], approval=False)
+        many = make_question_options([f"way {n}" for n in range(12)], approval=False)
         assert [option.key for option in many] == [*"123456789", "m"]
         fake.store.dispatch(CardOpened(card=question().model_copy(update={"options": many})))
         await at_question(pilot)

@@ -15,7 +15,7 @@ from support.replays import replaying, tape_with
 from support.screens import screen_text, shown
 from textual.pilot import Pilot
 
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
 from duckflow_tui.state.gates import GateChoice, GateOpened, GrantAdded
 from duckflow_tui.state.operations import ApprovalMode
@@ -216,7 +216,9 @@ async def test_the_second_d_revokes_the_rule_at_the_cursor(open_apps: OpenApps) 
         await pilot.press("d")
         await settled(pilot, lambda: GIVEN not in engine.store.state.grants)
         await settled(pilot, lambda: not any("this session · used" in name for name in page(app)))
-        engine.rules.problem = Told(key="rules.not_forgotten", params={"path": "p", "reason": "r"})
+        engine.rules.problem = LocalizedText(
+            key="rules.not_forgotten", params={"path": "p", "reason": "r"}
+        )
         await pilot.press("d")
         app.clock.advance(SETTLE)
         await pilot.press("d")
@@ -275,7 +277,7 @@ async def test_in_a_replay_both_pages_are_read_only() -> None:
     """Covers S4-109."""
     call = decided().state.messages[3]
     assert isinstance(call, OperationMessage)
-    asked = OperationRequested(**call.asked(), at=call.at)
+    asked = OperationRequested(**call.copy_fields(), at=call.at)
     events = [started(), GrantAdded(grant=GIVEN), asked, OperationFinished(message=call)]
     tape = tape_with(*((float(at), event) for at, event in enumerate(events)))
     async with replaying(tape) as (app, pilot):

@@ -31,7 +31,7 @@ from textual.pilot import Pilot
 from duckflow_tui.state.calls import OperationRequested, RunningOperation
 from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied, UserMessageAdded
 from duckflow_tui.state.gates import Card
-from duckflow_tui.state.plan import PlanEdit, WorkStatus, edited
+from duckflow_tui.state.plan import PlanEdit, WorkStatus, apply_edits
 from duckflow_tui.state.plan_events import PlanRevised
 from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
@@ -177,7 +177,7 @@ async def test_after_a_step_is_dropped_the_cursor_is_at_what_took_its_place() ->
         assert plan is not None
         assert app.bench.plan.cursor_step is plan.steps[1]
         free = PlanEdit(op="change", step_id=TEST, depends_on=())
-        less = edited(plan, (free, PlanEdit(op="drop", step_id=FIX)))
+        less = apply_edits(plan, (free, PlanEdit(op="drop", step_id=FIX)))
         store.dispatch(PlanRevised(plan=less, by="user"))
         await settled(pilot, lambda: app.bench.plan.cursor_step is not plan.steps[1])
         assert app.bench.plan.cursor_step is not None

@@ -12,7 +12,7 @@ from support.screens import screen_text, shown
 from textual.pilot import Pilot
 from textual.widgets import Input, Static, TextArea
 
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.decision import Check
 from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.goal import (
@@ -33,7 +33,7 @@ from duckflow_tui.ui.screens.ledger import LedgerBoard
 from duckflow_tui.ui.screens.requirement_form import OneOf, RequirementForm
 
 
-def asked(*, problem: Told | None = None) -> FakeEngine:
+def asked(*, problem: LocalizedText | None = None) -> FakeEngine:
     fake = FakeEngine(goals.at_work(objective=True))
     fake.ledger.problem = problem
     return fake
@@ -41,7 +41,7 @@ def asked(*, problem: Told | None = None) -> FakeEngine:
 
 def item_of(fake: FakeEngine, requirement_id: str) -> RequirementItem:
     objective = fake.store.state.objective
-    item = objective.requirement(requirement_id) if objective else None
+    item = objective.get_requirement(requirement_id) if objective else None
     assert item is not None
     return item
 
@@ -207,7 +207,7 @@ async def test_an_earlier_request_stands_below_with_what_became_of_it_and_can_on
         await settled(pilot, lambda: "✗ This belongs to an earlier request" in page(app), "why not")
         assert isinstance(app.screen, LedgerBoard)
         assert store.state.earlier == (left,)
-        assert item_of(fake, "req_1").counts
+        assert item_of(fake, "req_1").is_counted
 
 
 async def test_an_evidence_leads_to_its_call_in_the_chat(open_apps: OpenApps) -> None:
@@ -358,11 +358,11 @@ async def test_a_requirement_is_waived_with_a_reason_and_wanted_again(open_apps:
         await pilot.press("down", "down", "w")
         await settled(pilot, lambda: isinstance(app.screen, LineForm), "the question")
         await pilot.press(*"later", "enter")
-        await settled(pilot, lambda: not item_of(fake, "req_3").counts, "the waiver")
+        await settled(pilot, lambda: not item_of(fake, "req_3").is_counted, "the waiver")
         assert item_of(fake, "req_3").waived_because == "later"
         await settled(pilot, lambda: "1/3 met" in page(app), "the count")
         await pilot.press("w")
-        await settled(pilot, lambda: item_of(fake, "req_3").counts, "its return")
+        await settled(pilot, lambda: item_of(fake, "req_3").is_counted, "its return")
 
 
 async def test_escape_waives_nothing(open_apps: OpenApps) -> None:
@@ -373,11 +373,11 @@ async def test_escape_waives_nothing(open_apps: OpenApps) -> None:
         await settled(pilot, lambda: isinstance(app.screen, LineForm), "the question")
         await pilot.press("x", "escape")
         await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
-        assert item_of(fake, "req_1").counts
+        assert item_of(fake, "req_1").is_counted
 
 
 async def test_what_the_engine_refuses_is_said_on_the_page(open_apps: OpenApps) -> None:
-    problem = Told(key="ledger.problem.not_there", params={"id": "req_1 [now]"})
+    problem = LocalizedText(key="ledger.problem.not_there", params={"id": "req_1 [now]"})
     async with open_apps.standing(asked(problem=problem)) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("p")

@@ -12,7 +12,7 @@ from support.plans import FIND, FIX, NOW, PLAN, TEST, draft, ended, running, wor
 from support.screens import screen_text
 from textual.pilot import Pilot
 
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.gates import (
     GateAnswer,
     GateAnswered,
@@ -209,7 +209,7 @@ async def test_a_step_at_the_end_does_not_move_further() -> None:
 
 async def test_what_is_in_the_way_of_a_key_is_said_in_the_pane() -> None:
     fake = FakeEngine(working())
-    fake.plan.problem = Told(key="plan.problem.has_begun", params={"step": "Fix it"})
+    fake.plan.problem = LocalizedText(key="plan.problem.has_begun", params={"step": "Fix it"})
     app = app_with(fake)
     async with standing(app) as pilot:
         await in_the_plan(pilot)

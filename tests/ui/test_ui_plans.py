@@ -20,7 +20,7 @@ from support.plans import NOW, PLAN, draft, end_card, running, said, working
 from support.screens import screen_text, shown
 from textual.pilot import Pilot
 
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.plan import Plan, PlanStatus
 from duckflow_tui.state.plan_events import PlanClosed
 from duckflow_tui.ui.app import DuckflowApp
@@ -97,7 +97,7 @@ async def test_keys_take_a_plan_in_hand_close_it_and_delete_it_by_the_second_key
         app.clock.advance(SETTLE)
         await pilot.press("d")
         await settled(pilot, lambda: fake.plan.asked[2:] == [("delete", PLAN)])
-        fake.plan.problem = Told(key="plan.problem.at_work")
+        fake.plan.problem = LocalizedText(key="plan.problem.at_work")
         await pilot.press("c")
         await settled(pilot, lambda: any("stop that or answer first" in line for line in page(app)))
 

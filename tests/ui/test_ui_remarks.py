@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from duckflow_tui.state.gates import GateChoice, Remark
-from duckflow_tui.state.session import RemarksKept
+from duckflow_tui.state.session import RemarksSaved
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.diff import DiffView
@@ -196,7 +196,7 @@ async def written(app: DuckflowApp, pilot: Pilot[int], text: str) -> None:
 def once_more(store: Store, **fields: object) -> FakeEngine:
     """The same work in another process, which has read what was kept; its gate has ``fields``."""
     again = working(at_gate=True)
-    again.dispatch(RemarksKept(kept=store.state.remarks))
+    again.dispatch(RemarksSaved(kept=store.state.remarks))
     again.state.gates = tuple(
         asked.replace(gate_id="gate_0000000f", call_id="call_0000000f", **fields)
         for asked in again.state.gates
@@ -244,7 +244,7 @@ async def test_remarks_on_a_plan_stand_on_the_same_plan_when_the_session_goes_on
         await pilot.press("down", "down")
         await written(app, pilot, "smaller")
     again = drafted()
-    again.dispatch(RemarksKept(kept=first.store.state.remarks))
+    again.dispatch(RemarksSaved(kept=first.store.state.remarks))
     fake = FakeEngine(again)
     async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)

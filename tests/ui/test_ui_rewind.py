@@ -99,7 +99,7 @@ async def test_a_draft_that_is_kept_late_does_not_take_the_place_of_the_text() -
 
     async with standing(app) as pilot:
         await opened(app, pilot)
-        engine.store.watch(keep)
+        engine.store.subscribe(keep)
         await pilot.press("down", "enter")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert app.bench.composer.draft == "Now rename cap to limit everywhere it is used"

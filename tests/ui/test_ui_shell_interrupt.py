@@ -36,7 +36,7 @@ async def test_a_signal_withdraws_the_open_gate_and_the_turn_ends_as_stopped(
             await settled(pilot, lambda: app.session.engine is not None, "the session")
             assert app.session.engine is not None
             store = app.session.engine.store
-            store.watch(lambda state, record: events.append(record.event))
+            store.subscribe(lambda state, record: events.append(record.event))
             await app.session.send("write it")
             await settled(pilot, lambda: bool(store.state.gates), "the gate")
             app.end(130)

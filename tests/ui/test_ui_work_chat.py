@@ -359,12 +359,12 @@ async def test_a_flood_of_output_is_drawn_at_most_fifteen_times_a_second(
 def test_the_newest_lines_are_the_end_of_the_whole(piece: str) -> None:
     output = LiveOutput()
     for number in range(400):
-        output.add(f"{number}{piece}")
+        output.add_output(f"{number}{piece}")
     lines = output.text.split("\n")
     if not lines[-1]:
         lines.pop()
     for count in (1, 5, 40):
-        assert output.newest(count) == lines[-count:]
+        assert output.newest_lines(count) == lines[-count:]
 
 
 # --- a command that ended --------------------------------------------------------------------

@@ -18,7 +18,7 @@ from duckflow_tui.commands import (
 )
 from duckflow_tui.engine import Engine
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.conversation import QueuedMessage
 from duckflow_tui.state.pace import LoopLimit, Pace, TaskProfile
 from duckflow_tui.state.turn import TurnInfo
@@ -88,7 +88,7 @@ def test_a_choice_is_one_of_those_there_are_whatever_its_case(takes: Any) -> Non
         assert command.problem(value, state) is None
         assert command.problem(value.upper(), state) is None
     choices = ", ".join(CHOICES[command.takes])
-    wrong = Told(key="shell.no_choice", params={"given": "nonsense", "choices": choices})
+    wrong = LocalizedText(key="shell.no_choice", params={"given": "nonsense", "choices": choices})
     assert command.problem("nonsense", state) == wrong
     assert BY_NAME["compact"].problem("nonsense", state) is None
 
@@ -267,7 +267,9 @@ async def test_a_kind_of_request_is_named_or_left_to_the_ai() -> None:
         name = profile.value.lower()
         await act(session, "profile", name)
         assert session.done == [("profile", profile)]
-        assert session.said == [("profile.said", {"profile": Told(key=f"choice.profile.{name}")})]
+        assert session.said == [
+            ("profile.said", {"profile": LocalizedText(key=f"choice.profile.{name}")})
+        ]
     session = Session()
     await act(session, "profile", "auto")
     assert (session.done, session.said) == ([("profile", None)], [("profile.said_auto", {})])

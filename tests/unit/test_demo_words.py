@@ -17,7 +17,7 @@ from duckflow_tui.scripted.tax import rate_of
 from duckflow_tui.scripted.wording import texts
 from duckflow_tui.state.conversation import BESIDE_THE_WORK
 from duckflow_tui.state.decision import StateDelta
-from duckflow_tui.state.memory import WorkingMemory, updated
+from duckflow_tui.state.memory import WorkingMemory, apply_delta
 
 
 def flat(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
@@ -55,7 +55,7 @@ def test_nothing_of_it_is_cut_to_fit_the_working_memory(language: str) -> None:
         open_questions=(words["ask"]["question"],),
         decision=words["decided"],
     )
-    assert updated(WorkingMemory(), delta).cuts == ()
+    assert apply_delta(WorkingMemory(), delta).cuts == ()
 
 
 def request(*messages: dict[str, Any]) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def test_done_is_eight_tenths_and_no_must_or_should_under_one_half(
 def test_form_lowers_no_score_what_leads_nowhere_is_a_mark() -> None:
     found = judge_requirements([item()], GREEN, said(1.0, "Z9", r1=0.9), {})
     assert (found.score, found.done, found.unproven) == (0.9, True, ("r1",))
-    assert found.items[0].unproven
+    assert found.items[0].is_unproven
 
 
 def test_the_fact_itself_stands_beside_the_requirement() -> None:

@@ -6,7 +6,7 @@ import pytest
 from support import plans
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.plan import Halt, Plan, PlanEdit, PlanStatus, Step, WorkStatus, edited
+from duckflow_tui.state.plan import Halt, Plan, PlanEdit, PlanStatus, Step, WorkStatus, apply_edits
 from duckflow_tui.state.plan_events import PlanRevised
 from duckflow_tui.ui.panes.plan_rows import one_line, status_words
 from duckflow_tui.words.catalogue import Catalogue
@@ -78,9 +78,9 @@ def test_an_accepted_change_is_the_users_word_on_their_wish_and_on_no_stop(
     state = AgentState()
     old = plans.running().replace(halted=halted)
     state.plans = (old,)
-    new = edited(old, [PlanEdit(op="add", step_id="s9", name="more")])
+    new = apply_edits(old, [PlanEdit(op="add", step_id="s9", name="more")])
     PlanRevised(plan=new, by="model" if accepted else "user", accepted=accepted).apply(state)
-    assert state.plan(old.plan_id).halted == left
+    assert state.get_plan(old.plan_id).halted == left
 
 
 def test_only_steps_that_an_open_change_of_this_plan_would_touch_are_held_back() -> None:

@@ -37,7 +37,7 @@ def written(
 
 
 def step_of(plan: Plan, step_id: str) -> Step:
-    step = plan.step(step_id)
+    step = plan.get_step(step_id)
     assert step is not None
     return step
 

@@ -60,7 +60,7 @@ def of_turn(talk: Talk, of: PromptCompiler | None = None) -> Prompt:
 
 
 def with_step(plan: Plan, step_id: str, **update: Any) -> Plan:
-    step = plan.step(step_id)
+    step = plan.get_step(step_id)
     assert step is not None
     return plan.with_step(step.model_copy(update=update))
 

@@ -26,7 +26,7 @@ from duckflow_tui.session.decisions import (
 )
 from duckflow_tui.session.records import Redact
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.audit import AuditCounts, AuditEntry, AuditKind, decisions
+from duckflow_tui.state.audit import AuditCounts, AuditEntry, AuditKind, list_decisions
 from duckflow_tui.state.gates import ROUTINE, Grant
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -266,7 +266,11 @@ def test_a_row_of_the_export_says_when_what_and_why() -> None:
     state = decided().state
     lines = decisions_markdown(state, EN, AS_IT_IS).splitlines()
     rows = dict(
-        zip([e.ref for e in decisions(state)], lines[-len(decisions(state)) :], strict=True)
+        zip(
+            [e.ref for e in list_decisions(state)],
+            lines[-len(list_decisions(state)) :],
+            strict=True,
+        )
     )
     assert rows["call_00000003"].startswith(
         "| 2025-06-15 14:59 | approved · allowed once · undone | edit `src/shop/cart.py` | "

@@ -37,7 +37,7 @@ from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.reader import MAX_SEQ
 from duckflow_tui.session.resume import apply_all, open_to_read
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import GateAnswer, GateChoice, Remark
@@ -147,7 +147,7 @@ def rich_state() -> AgentState:
         ReportMessage(
             message_id="m9",
             report=plans.failed_report().model_copy(
-                update={"told": Told(key="work.cause.stopped"), "cause": "never said"}
+                update={"told": LocalizedText(key="work.cause.stopped"), "cause": "never said"}
             ),
             at=NOW,
         ),

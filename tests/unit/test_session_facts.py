@@ -101,7 +101,7 @@ def test_the_newest_plan_counts_where_none_is_worked_on() -> None:
     found = facts(state)
     assert (found.plan, found.plan_done, found.plan_steps) == (new.name, *new.progress)
     state.objective = objective(met=2)
-    assert (facts(state).met, facts(state).requirements) == state.objective.met
+    assert (facts(state).met, facts(state).requirements) == state.objective.met_counts
 
 
 def test_the_first_request_and_the_last_word_are_those_that_say_something() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.trust import TrustAnswer, TrustAnswers, read_texts
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 
 KB32 = 32_768
 SETTINGS = ".duckflow/settings.toml"
@@ -113,7 +113,7 @@ def test_an_answer_is_kept_for_its_folder_and_its_user(tmp_path: Path) -> None:
     answers.keep(there, no)
     assert (answers.of(here), answers.of(there)) == (yes, no)
     for path in (here, there):
-        kept = tmp_path / "data" / "trust" / f"{digest(str(path))[:32]}.json"
+        kept = tmp_path / "data" / "trust" / f"{hash_data(str(path))[:32]}.json"
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
 
 
@@ -131,7 +131,7 @@ def test_what_is_no_answer_is_none(
     tmp_path: Path, change: dict[str, Any], left: dict[str, str] | None
 ) -> None:
     here = Path("/work/here")
-    path = tmp_path / f"{digest(str(here))[:32]}.json"
+    path = tmp_path / f"{hash_data(str(here))[:32]}.json"
     kept = {"folder": str(here), "trusted": True, "texts": {"AGENTS.md": "x"}}
     path.write_text(json.dumps(kept | change))
     answer = TrustAnswers(tmp_path).of(here)
@@ -141,7 +141,7 @@ def test_what_is_no_answer_is_none(
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "7"])
 def test_an_answer_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
     here = Path("/work/here")
-    path = tmp_path / f"{digest(str(here))[:32]}.json"
+    path = tmp_path / f"{hash_data(str(here))[:32]}.json"
     path.write_text(text)
     assert TrustAnswers(tmp_path).of(here) is None
     path.unlink()
@@ -151,7 +151,7 @@ def test_an_answer_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> Non
 
 def test_an_answer_of_more_than_a_megabyte_is_none(tmp_path: Path) -> None:
     here = Path("/work/here")
-    path = tmp_path / f"{digest(str(here))[:32]}.json"
+    path = tmp_path / f"{hash_data(str(here))[:32]}.json"
     kept = json.dumps({"folder": str(here), "trusted": True, "texts": {}})
     for size, known in ((1_048_576, True), (1_048_577, False)):
         path.write_text(" " * (size - len(kept)) + kept)

@@ -35,6 +35,7 @@ from duckflow_tui.state.gates import (
     CardMessage,
     CardOpened,
     CardWithdrawn,
+    DraftRemarks,
     FilePreview,
     Gate,
     GateAnswer,
@@ -46,11 +47,10 @@ from duckflow_tui.state.gates import (
     GrantAdded,
     GrantRevoked,
     Impact,
-    KeptRemarks,
     Remark,
-    question_options,
+    make_question_options,
+    parse_typed_number,
     remarks_for_model,
-    typed_number,
 )
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.pace import LoopLimit, Pace, Pattern, Reason, Situation
@@ -167,7 +167,7 @@ def test_what_a_gate_offers_is_taken(shown: dict[str, Any], given: dict[str, Any
     store.dispatch(GateAnswered(answer=answer))
     (running,) = store.state.running
     assert (running.gate, running.answer) == (gate, answer)
-    word = (gate.needs_word,) if answer.approves and gate.needs_word else ()
+    word = (gate.needs_word,) if answer.is_approval and gate.needs_word else ()
     assert store.state.accepted_words == word
 
 
@@ -198,7 +198,7 @@ def test_what_a_gate_does_not_offer_is_refused(
 def test_only_a_yes_approves(choice: GateChoice) -> None:
     refuses = (GateChoice.REJECT, GateChoice.EDIT, GateChoice.ALTERNATIVE)
     approves = choice not in refuses
-    assert ANSWER.model_copy(update={"choice": choice}).approves is approves
+    assert ANSWER.model_copy(update={"choice": choice}).is_approval is approves
 
 
 # --- cards -----------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def test_the_user_is_waited_for_as_long_as_a_question_about_the_work_is_open() -
     """That about trust holds nothing up."""
     state = AgentState()
     CardOpened(card=card(1, CardKind.TRUST, options=(TRUST,))).apply(state)
-    assert (state.work_waits, state.waits_since) == (False, None)
+    assert (state.is_work_waiting, state.waits_since) == (False, None)
     for opens, ends in (
         (GateOpened(gate=GATE), GateWithdrawn(gate_id="gate_1", reason="stopped", at=9.0)),
         (CardOpened(card=card(2)), CardWithdrawn(card_id="card_2", reason="stopped", at=9.0)),
@@ -278,9 +278,9 @@ def test_the_user_is_waited_for_as_long_as_a_question_about_the_work_is_open() -
     ):
         opens.apply(state)
         since = 0.0 if isinstance(opens, GateOpened) else 1.0
-        assert (state.work_waits, state.waits_since) == (True, since)
+        assert (state.is_work_waiting, state.waits_since) == (True, since)
         ends.apply(state)
-        assert (state.work_waits, state.waits_since) == (False, None)
+        assert (state.is_work_waiting, state.waits_since) == (False, None)
 
 
 def test_a_yes_to_work_without_a_record_is_kept_and_a_no_is_not() -> None:
@@ -299,17 +299,17 @@ def test_a_yes_to_work_without_a_record_is_kept_and_a_no_is_not() -> None:
 def test_remarks_go_with_the_answer_to_what_they_stand_on() -> None:
     remark = Remark(path="a.py", number=2, line="x", said="why?")
     for about, left in (
-        ("h", KeptRemarks()),
-        ("else", KeptRemarks(about="else", remarks=(remark,))),
+        ("h", DraftRemarks()),
+        ("else", DraftRemarks(about="else", remarks=(remark,))),
     ):
         state = AgentState()
-        state.remarks = KeptRemarks(about=about, remarks=(remark,))
+        state.remarks = DraftRemarks(about=about, remarks=(remark,))
         GateOpened(gate=GATE).apply(state)
         GateAnswered(answer=ANSWER).apply(state)
         assert state.remarks == left
     for about, kept in (("what 1 shows", ()), ("what 2 shows", (remark,))):
         state = AgentState()
-        state.remarks = KeptRemarks(about=about, remarks=(remark,))
+        state.remarks = DraftRemarks(about=about, remarks=(remark,))
         CardOpened(card=card(1)).apply(state)
         key(1).apply(state)
         assert state.remarks.remarks == kept
@@ -330,16 +330,16 @@ def test_remarks_are_told_the_model_by_their_places() -> None:
         "   The user's remark: before"
     )
     said = ANSWER.model_copy(update={"reason": " no ", "remarks": remarks})
-    assert said.written == "no; a.py:2:  why? ; a.py:−9: keep it; 3 Tests: before"
+    assert said.full_text == "no; a.py:2:  why? ; a.py:−9: keep it; 3 Tests: before"
 
 
 def test_the_answers_of_a_question_are_on_its_digits() -> None:
-    options = question_options((f"answer {number}" for number in range(1, 12)), approval=True)
+    options = make_question_options((f"answer {number}" for number in range(1, 12)), approval=True)
     assert options[:2] == (ACCEPT, REJECT)
     assert options[-1] == TELL
     offered = [(option.key, option.action, option.label) for option in options[2:-1]]
     assert offered == [(f"{n}", f"offered_{n}", f"answer {n}") for n in range(1, 10)]
-    assert question_options((), approval=False) == (TELL,)
+    assert make_question_options((), approval=False) == (TELL,)
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_the_answers_of_a_question_are_on_its_digits() -> None:
     ],
 )
 def test_a_number_that_was_typed(typed: str, number: int) -> None:
-    assert typed_number(typed) == number
+    assert parse_typed_number(typed) == number
 
 
 def test_only_a_rule_that_holds_is_taken_back() -> None:

@@ -139,7 +139,7 @@ def test_new_requirements_join_behind_those_that_are_there() -> None:
     found(new("r2"), new("r3", "z is 4")).apply(state)
     assert state.objective is not None
     assert [r.requirement_id for r in state.objective.extracted_requirements] == ["r1", "r2", "r3"]
-    assert state.objective.requirement("r1") == MET
+    assert state.objective.get_requirement("r1") == MET
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_another_wording_or_check_is_the_users_and_not_shown_yet(change: dict[st
     state = with_objective(MET)
     RequirementEdited(item=MET.model_copy(update=change)).apply(state)
     assert state.objective is not None
-    item = state.objective.requirement("r1")
+    item = state.objective.get_requirement("r1")
     assert item is not None
     assert (item.state, item.satisfaction_level) == (RequirementState.OPEN, 0.0)
     assert item.by_user
@@ -159,7 +159,7 @@ def test_another_priority_leaves_what_was_shown() -> None:
     state = with_objective(MET)
     RequirementEdited(item=MET.model_copy(update={"priority": 3})).apply(state)
     assert state.objective is not None
-    item = state.objective.requirement("r1")
+    item = state.objective.get_requirement("r1")
     assert item == MET.model_copy(update={"priority": 3})
 
 
@@ -167,10 +167,10 @@ def test_a_requirement_is_waived_with_the_users_reason_and_taken_back() -> None:
     state = with_objective(MET)
     RequirementWaived(requirement_id="r1", because="not now").apply(state)
     assert state.objective is not None
-    item = state.objective.requirement("r1")
+    item = state.objective.get_requirement("r1")
     assert item is not None
-    assert (item.counts, item.waived_because) == (False, "not now")
+    assert (item.is_counted, item.waived_because) == (False, "not now")
     RequirementWaived(requirement_id="r1", waived=False).apply(state)
-    item = state.objective.requirement("r1")
+    item = state.objective.get_requirement("r1")
     assert item is not None
-    assert item.counts
+    assert item.is_counted

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import event_from_json
 from duckflow_tui.state.decision import StateDelta
-from duckflow_tui.state.memory import ChangeNoted, WorkingMemory, updated
+from duckflow_tui.state.memory import ChangeNoted, WorkingMemory, apply_delta
 
 texts = st.text(max_size=400)
 lists = st.none() | st.lists(texts, max_size=8).map(tuple)
@@ -31,7 +31,7 @@ def test_no_delta_and_no_note_breaks_a_limit(many: list[StateDelta], notes: list
     """Covers S4-35, S4-36, S4-37, S4-38, S4-39, S4-40, S4-41, S4-43, S4-44."""
     memory = WorkingMemory()
     for delta in many:
-        memory = updated(memory, delta).memory
+        memory = apply_delta(memory, delta).memory
         assert WorkingMemory.model_validate(memory.model_dump()) == memory
         assert len(memory.goal) <= 200
         assert "\n" not in memory.goal
@@ -50,7 +50,7 @@ def test_no_delta_and_no_note_breaks_a_limit(many: list[StateDelta], notes: list
 
 def test_absent_leaves_a_list_replaces_and_a_decision_appends() -> None:
     """Covers S4-38, S4-41."""
-    memory = updated(
+    memory = apply_delta(
         WorkingMemory(goal="g", constraints=("a", "b"), decision_log=("first",)),
         StateDelta(constraints=("c",), decision="second"),
     ).memory
@@ -61,7 +61,7 @@ def test_absent_leaves_a_list_replaces_and_a_decision_appends() -> None:
 
 def test_what_is_cut_is_named() -> None:
     """Covers S4-44."""
-    update = updated(
+    update = apply_delta(
         WorkingMemory(),
         StateDelta(goal="x" * 250, constraints=("a", "b", "c"), context_refs=("http://x",)),
     )
@@ -84,7 +84,7 @@ def test_what_is_cut_is_named() -> None:
 )
 def test_references_have_one_of_three_forms(ref: str, kept: bool) -> None:
     """Covers S4-40."""
-    memory = updated(WorkingMemory(), StateDelta(context_refs=(ref,))).memory
+    memory = apply_delta(WorkingMemory(), StateDelta(context_refs=(ref,))).memory
     assert memory.context_refs == ((ref,) if kept else ())
 
 

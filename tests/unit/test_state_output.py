@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckflow_tui.state.calls import TAIL, LiveOutput, overprinted
+from duckflow_tui.state.calls import TAIL, LiveOutput, apply_carriage_returns
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from duckflow_tui.state.calls import TAIL, LiveOutput, overprinted
     ],
 )
 def test_a_carriage_return_begins_the_line_anew(text: str, left: str) -> None:
-    assert overprinted(text) == left
+    assert apply_carriage_returns(text) == left
 
 
 @given(
@@ -33,23 +33,25 @@ def test_how_output_is_cut_into_pieces_makes_no_difference(
 ) -> None:
     text = "".join(pieces)
     whole, cut = LiveOutput(), LiveOutput()
-    whole.add(text)
+    whole.add_output(text)
     rest = text
     while rest:
         size = data.draw(st.integers(1, len(rest)))
-        cut.add(rest[:size])
+        cut.add_output(rest[:size])
         rest = rest[size:]
-    assert cut.text == whole.text == overprinted(text).rstrip("\r")
-    assert [cut.newest(n) for n in range(1, 7)] == [whole.newest(n) for n in range(1, 7)]
+    assert cut.text == whole.text == apply_carriage_returns(text).rstrip("\r")
+    assert [cut.newest_lines(n) for n in range(1, 7)] == [
+        whole.newest_lines(n) for n in range(1, 7)
+    ]
     assert cut.total == len(text)
 
 
 def test_only_the_newest_part_is_kept() -> None:
     output = LiveOutput()
     for number in range(30_000):
-        output.add(f"line {number}\n")
+        output.add_output(f"line {number}\n")
     assert len(output.text) == TAIL
     assert output.text.endswith("line 29999\n")
-    output.add("x" * (3 * TAIL))
-    output.add("y")
+    output.add_output("x" * (3 * TAIL))
+    output.add_output("y")
     assert output.text == "x" * (TAIL - 1) + "y"

@@ -49,7 +49,7 @@ BY_DECISION = {
 def test_a_decision_moves_along_the_table_and_nowhere_else(old: Phase, new: Phase) -> None:
     """Covers S4-26, S4-28, S4-46, S4-47, S4-48, S4-51."""
     made = machine(old)
-    moved = made.move(new, Trigger.DECISION, decision_id="d1")
+    moved = made.move_to(new, Trigger.DECISION, decision_id="d1")
     allowed = old is new or (old, new) in BY_DECISION
     assert moved is allowed
     assert made.store.state.phase is (new if allowed else old)
@@ -64,49 +64,49 @@ def test_a_decision_moves_along_the_table_and_nowhere_else(old: Phase, new: Phas
 def test_a_decision_may_go_back_to_planning_only_after_an_error(old: Phase) -> None:
     """Covers S4-50."""
     fine = machine(old)
-    assert not fine.move(P.PLANNING, Trigger.DECISION, decision_id="d1")
+    assert not fine.move_to(P.PLANNING, Trigger.DECISION, decision_id="d1")
     failed = machine(old, Status.ERROR)
-    assert failed.move(P.PLANNING, Trigger.DECISION, decision_id="d1")
+    assert failed.move_to(P.PLANNING, Trigger.DECISION, decision_id="d1")
 
 
 def test_a_gate_leads_into_and_out_of_awaiting_approval() -> None:
     """Covers S4-49."""
     approved = machine(P.EXECUTION)
-    assert approved.move(P.AWAITING_APPROVAL, Trigger.GATE_OPENED)
+    assert approved.move_to(P.AWAITING_APPROVAL, Trigger.GATE_OPENED)
     assert approved.store.state.status is Status.REQUIRES_USER_INPUT
-    assert not approved.move(P.EXECUTION, Trigger.DECISION, decision_id="d1")
-    assert approved.move(P.EXECUTION, Trigger.GATE_APPROVED)
+    assert not approved.move_to(P.EXECUTION, Trigger.DECISION, decision_id="d1")
+    assert approved.move_to(P.EXECUTION, Trigger.GATE_APPROVED)
     refused = machine(P.AWAITING_APPROVAL)
-    assert not refused.move(P.PLANNING, Trigger.GATE_APPROVED)
-    assert refused.move(P.PLANNING, Trigger.GATE_REFUSED)
+    assert not refused.move_to(P.PLANNING, Trigger.GATE_APPROVED)
+    assert refused.move_to(P.PLANNING, Trigger.GATE_REFUSED)
 
 
 def test_a_decision_moves_once_and_the_limit_is_forgotten_after_a_minute() -> None:
     """Covers S4-52."""
     made = machine(P.PLANNING)
-    assert made.move(P.EXECUTION, Trigger.DECISION, decision_id="d1")
-    assert not made.move(P.REVIEW, Trigger.DECISION, decision_id="d1")
-    assert made.move(P.REVIEW, Trigger.DECISION, decision_id="d2")
-    assert not made.move(P.EXECUTION, Trigger.DECISION, decision_id="d2")
+    assert made.move_to(P.EXECUTION, Trigger.DECISION, decision_id="d1")
+    assert not made.move_to(P.REVIEW, Trigger.DECISION, decision_id="d1")
+    assert made.move_to(P.REVIEW, Trigger.DECISION, decision_id="d2")
+    assert not made.move_to(P.EXECUTION, Trigger.DECISION, decision_id="d2")
     made.clock.advance(24 * 3600 + 59.0)  # over a day: an interval, not a clock's seconds
-    assert made.move(P.EXECUTION, Trigger.DECISION, decision_id="d2")
+    assert made.move_to(P.EXECUTION, Trigger.DECISION, decision_id="d2")
 
 
 def test_moves_of_the_app_do_not_count_against_a_decision() -> None:
     """Covers S4-52."""
     made = machine(P.PLANNING)
-    assert made.move(P.EXECUTION, Trigger.DECISION, decision_id="d1")
-    assert made.move(P.REVIEW, Trigger.DONE)
-    assert made.move(P.DONE, Trigger.DONE)
+    assert made.move_to(P.EXECUTION, Trigger.DECISION, decision_id="d1")
+    assert made.move_to(P.REVIEW, Trigger.DONE)
+    assert made.move_to(P.DONE, Trigger.DONE)
 
 
 def test_planning_execution_review_done_passes() -> None:
     """Covers S4-90."""
     made = machine()
-    assert made.move(P.PLANNING, Trigger.USER_MESSAGE)
-    assert made.move(P.EXECUTION, Trigger.DECISION, decision_id="d1")
-    assert made.move(P.REVIEW, Trigger.DECISION, decision_id="d2")
-    assert made.move(P.DONE, Trigger.DONE)
+    assert made.move_to(P.PLANNING, Trigger.USER_MESSAGE)
+    assert made.move_to(P.EXECUTION, Trigger.DECISION, decision_id="d1")
+    assert made.move_to(P.REVIEW, Trigger.DECISION, decision_id="d2")
+    assert made.move_to(P.DONE, Trigger.DONE)
     assert [t.new for t in made.store.state.transitions] == [
         P.PLANNING,
         P.EXECUTION,
@@ -122,8 +122,10 @@ def test_an_error_leads_back_to_planning_a_limited_number_of_times() -> None:
     limit = made.table.limits.recoveries
     for number in range(limit + 1):
         made.set_status(Status.ERROR, "the tool broke")
-        assert made.move(P.PLANNING, Trigger.DECISION, decision_id=f"b{number}") is (number < limit)
-        made.move(P.EXECUTION, Trigger.DECISION, decision_id=f"d{number}")
+        assert made.move_to(P.PLANNING, Trigger.DECISION, decision_id=f"b{number}") is (
+            number < limit
+        )
+        made.move_to(P.EXECUTION, Trigger.DECISION, decision_id=f"d{number}")
     assert state.recoveries == limit
     assert state.refusals[-1].reason.startswith(RECOVERED)
     assert (state.status, state.status_detail) == (Status.ERROR, "the tool broke")
@@ -134,9 +136,9 @@ def test_only_the_way_that_an_error_opens_is_limited() -> None:
     made = machine(P.REVIEW)
     for number in range(5):
         made.set_status(Status.ERROR, "the tool broke")
-        assert made.move(P.EXECUTION, Trigger.DECISION, decision_id=f"d{number}")
+        assert made.move_to(P.EXECUTION, Trigger.DECISION, decision_id=f"d{number}")
         made.set_status(Status.ERROR, "the tool broke")
-        assert made.move(P.REVIEW, Trigger.DECISION, decision_id=f"r{number}")
+        assert made.move_to(P.REVIEW, Trigger.DECISION, decision_id=f"r{number}")
     assert made.store.state.recoveries == 0
 
 
@@ -152,8 +154,8 @@ def test_the_history_of_moves_is_bounded() -> None:
     """Covers S4-55."""
     made = machine()
     for number in range(40):
-        made.move(P.PLANNING, Trigger.USER_MESSAGE)
-        made.move(P.EXECUTION, Trigger.DECISION, decision_id=f"d{number}")
+        made.move_to(P.PLANNING, Trigger.USER_MESSAGE)
+        made.move_to(P.EXECUTION, Trigger.DECISION, decision_id=f"d{number}")
         made.reset()
     assert len(made.store.state.transitions) == 50
     assert made.store.state.transitions[-1].trigger is Trigger.RESET
@@ -169,8 +171,8 @@ def test_watchers_hear_phase_status_and_trigger_with_the_state_already_changed()
             move = event.transition
             heard.append((move.new, event.status, move.trigger, state.phase))
 
-    made.store.watch(hear)
-    made.move(P.PLANNING, Trigger.USER_MESSAGE)
+    made.store.subscribe(hear)
+    made.move_to(P.PLANNING, Trigger.USER_MESSAGE)
     assert heard == [(P.PLANNING, Status.IN_PROGRESS, Trigger.USER_MESSAGE, P.PLANNING)]
 
 
@@ -190,13 +192,13 @@ def test_another_table_makes_another_machine(tmp_path: Path) -> None:
         '[limits]\ndecision_moves = 2\n[[edge]]\nfrom = "IDLE"\nto = ["DONE"]\nby = ["decision"]\n'
     )
     table = PhaseTable.load(path)
-    assert table.allows(P.IDLE, P.DONE, Trigger.DECISION, Status.IN_PROGRESS)
-    assert not table.allows(P.PLANNING, P.EXECUTION, Trigger.DECISION, Status.IN_PROGRESS)
+    assert table.is_allowed(P.IDLE, P.DONE, Trigger.DECISION, Status.IN_PROGRESS)
+    assert not table.is_allowed(P.PLANNING, P.EXECUTION, Trigger.DECISION, Status.IN_PROGRESS)
     assert DEFAULT_TABLE.is_file()
 
 
 def test_a_talk_ends_from_planning_without_a_review() -> None:
     """A turn that only talked: decision C6."""
     made = machine(P.PLANNING)
-    assert made.move(P.DONE, Trigger.CHAT_ONLY)
-    assert not machine(P.EXECUTION).move(P.DONE, Trigger.CHAT_ONLY)
+    assert made.move_to(P.DONE, Trigger.CHAT_ONLY)
+    assert not machine(P.EXECUTION).move_to(P.DONE, Trigger.CHAT_ONLY)

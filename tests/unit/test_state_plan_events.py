@@ -289,7 +289,7 @@ def test_tasks_that_ended_stay_in_front_of_a_new_list() -> None:
         return Task(task_id=f"t{number}", operation="x", status=status, depends_on=needs)
 
     def tasks_of(step_id: str) -> list[str]:
-        found = state.plans[0].step(step_id)
+        found = state.plans[0].get_step(step_id)
         assert found is not None
         return [t.task_id for t in found.task_list]
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Event, StateError, Told
+from duckflow_tui.state.base import Event, LocalizedText, StateError
 from duckflow_tui.state.plan import (
     MAX_STEPS,
     Plan,
@@ -23,13 +23,13 @@ from duckflow_tui.state.plan import (
     Task,
     WorkInfo,
     WorkStatus,
+    apply_edits,
     check_steps,
-    difference,
-    edited,
-    ended_status,
+    compare_plans,
+    derive_end_status,
     find_step,
-    ready_steps,
-    waits_for,
+    list_blockers,
+    list_ready_steps,
 )
 from duckflow_tui.state.plan_events import (
     PlanAnswered,
@@ -117,8 +117,8 @@ def test_why_a_plan_cannot_be_changed_is_told_to_the_user() -> None:
         (PlanEdit(op="move", step_id="z"), "no_step", {}),
     ):
         with pytest.raises(PlanProblem) as caught:
-            edited(made, (edit,))
-        assert caught.value.told == Told(key=f"plan.problem.{code}", params=params)
+            apply_edits(made, (edit,))
+        assert caught.value.told == LocalizedText(key=f"plan.problem.{code}", params=params)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_report_repeats_what_was_said_already(summary: str, text: str, repeats
         status="completed",
         summary=summary,
     )
-    assert report.repeats(text) is repeats
+    assert report.is_repeated_in(text) is repeats
 
 
 def test_a_long_chain_and_a_wide_fan_are_no_circle() -> None:
@@ -177,13 +177,13 @@ def test_steps_become_ready_as_what_they_need_is_done_or_waived() -> None:
         step("e", status=WorkStatus.FAILED),
         step("f", "e"),
     )
-    assert [s.step_id for s in ready_steps(made)] == ["c"]
-    assert [s.step_id for s in waits_for(made, made.steps[3])] == ["c"]
-    assert ended_status(made) is None
-    assert ended_status(plan(step("a", status=WorkStatus.FAILED), step("b", "a"))) is (
+    assert [s.step_id for s in list_ready_steps(made)] == ["c"]
+    assert [s.step_id for s in list_blockers(made, made.steps[3])] == ["c"]
+    assert derive_end_status(made) is None
+    assert derive_end_status(plan(step("a", status=WorkStatus.FAILED), step("b", "a"))) is (
         PlanStatus.FAILED
     )
-    assert ended_status(plan(step("a", status=WorkStatus.SKIPPED))) is PlanStatus.COMPLETED
+    assert derive_end_status(plan(step("a", status=WorkStatus.SKIPPED))) is PlanStatus.COMPLETED
 
 
 @pytest.mark.parametrize("given", ["step_b", "2", "step 2", "#2", "Bake"])
@@ -212,7 +212,7 @@ def test_a_step_that_says_something_else_keeps_only_the_tasks_that_ended(
         tasks = tuple(t.model_copy(update={"task_id": f"{at}{t.task_id}"}) for t in (ended, left))
         StepTasksSet(plan_id="plan_1", step_id=at, tasks=tasks).apply(state)
     edit = PlanEdit.model_validate({"op": "change", "step_id": "b", **said})
-    PlanRevised(plan=edited(state.plans[0], (edit,)), by="user").apply(state)
+    PlanRevised(plan=apply_edits(state.plans[0], (edit,)), by="user").apply(state)
     same, changed = state.plans[0].steps
     assert [t.task_id for t in same.task_list] == ["at1", "at2"]
     assert [t.task_id for t in changed.task_list] == ["bt1"]
@@ -221,7 +221,7 @@ def test_a_step_that_says_something_else_keeps_only_the_tasks_that_ended(
 def test_edits_keep_order_and_say_what_cannot_be() -> None:
     """Covers C35."""
     made = plan(step("a", status=WorkStatus.COMPLETED), step("b", "a"), step("c", "b"))
-    new = edited(
+    new = apply_edits(
         made,
         (
             PlanEdit(op="add", step_id="n", after="a", name="new", depends_on=("a",)),
@@ -239,17 +239,17 @@ def test_edits_keep_order_and_say_what_cannot_be() -> None:
         (PlanEdit(op="drop", step_id="zzz"), "no step"),
     ):
         with pytest.raises(PlanProblem, match=word):
-            edited(made, (edit,))
+            apply_edits(made, (edit,))
 
 
 def test_the_difference_names_each_change_once() -> None:
     old = plan(step("a"), step("b"), step("c"), step("d"))
     new = plan(step("d"), step("a"), Step(step_id="b", name="other"), step("n"))
-    lines = [(line.kind, line.number, line.step.step_id) for line in difference(old, new)]
+    lines = [(line.kind, line.number, line.step.step_id) for line in compare_plans(old, new)]
     assert lines == [  # with the number that it has now, and one that is dropped had
         ("move", 1, "d"), ("same", 2, "a"), ("change", 3, "b"), ("drop", 3, "c"), ("add", 4, "n")
     ]  # fmt: skip
-    assert {line.kind for line in difference(old, old)} == {"same"}
+    assert {line.kind for line in compare_plans(old, old)} == {"same"}
 
 
 class PlanEvents(RuleBasedStateMachine):
@@ -312,7 +312,7 @@ class PlanEvents(RuleBasedStateMachine):
             plan.approved == plan.fingerprint
             and plan.status.may_run
             and chosen.status is WorkStatus.PENDING
-            and not waits_for(plan, chosen)
+            and not list_blockers(plan, chosen)
             and all(
                 s.status is not WorkStatus.IN_PROGRESS for p in self.state.plans for s in p.steps
             )
@@ -340,7 +340,7 @@ class PlanEvents(RuleBasedStateMachine):
         if op == "add":
             edit = edit.model_copy(update={"step_id": f"new{next(self.numbers)}"})
         try:
-            new = edited(plan, (edit,))
+            new = apply_edits(plan, (edit,))
         except PlanProblem:
             return
         was_approved = bool(plan.approved)

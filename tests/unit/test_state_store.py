@@ -35,7 +35,7 @@ def test_an_event_changes_the_state_before_it_is_recorded_and_told() -> None:
     """One owner of the state, told at once: Covers S4-33."""
     store, recorder = make_store()
     seen: list[tuple[ApprovalMode, int]] = []
-    store.watch(lambda state, record: seen.append((state.mode, len(recorder.records))))
+    store.subscribe(lambda state, record: seen.append((state.mode, len(recorder.records))))
     store.dispatch(ModeChanged(mode=ApprovalMode.PLAN))
     assert seen == [(ApprovalMode.PLAN, 1)]
 
@@ -52,7 +52,7 @@ def test_a_refused_event_changes_and_records_nothing() -> None:
 def test_transient_events_are_told_but_not_recorded() -> None:
     store, recorder = make_store()
     told: list[Record] = []
-    store.watch(lambda state, record: told.append(record))
+    store.subscribe(lambda state, record: told.append(record))
     store.dispatch(LlmCallStarted(llm_id="llm_1", purpose="main", at=0.0))
     store.dispatch(ReplyDelta(llm_id="llm_1", text="hel", at=0.1))
     store.dispatch(said("a"))
@@ -70,8 +70,8 @@ def test_a_dispatch_from_a_watcher_waits_until_every_watcher_heard_the_first() -
         if isinstance(record.event, ModeChanged):
             store.dispatch(StatusChanged(status=Status.ERROR))
 
-    store.watch(first)
-    store.watch(lambda state, record: heard.append(f"second {record.event.kind}"))
+    store.subscribe(first)
+    store.subscribe(lambda state, record: heard.append(f"second {record.event.kind}"))
     store.dispatch(ModeChanged(mode=ApprovalMode.STRICT))
     assert heard == [
         "first mode_changed",
@@ -88,8 +88,8 @@ def test_a_watcher_that_breaks_does_not_keep_others_from_hearing() -> None:
     def broken(state: AgentState, record: Record) -> None:
         raise RuntimeError("view")
 
-    store.watch(broken)
-    store.watch(lambda state, record: heard.append(record.event.kind))
+    store.subscribe(broken)
+    store.subscribe(lambda state, record: heard.append(record.event.kind))
     store.dispatch(said("a"))
     assert heard == ["user_message"]
 
@@ -102,7 +102,7 @@ def test_a_refused_dispatch_from_a_watcher_does_not_reach_the_first_caller() -> 
             store.dispatch(QueueItemRemoved(message_id="none"))
             store.dispatch(StatusChanged(status=Status.ERROR))
 
-    store.watch(nested)
+    store.subscribe(nested)
     store.dispatch(said("a"))
     assert store.state.status is Status.ERROR
 
@@ -111,7 +111,7 @@ def test_a_watcher_sees_the_state_as_each_event_left_it_until_it_unsubscribes() 
     """Never a stale one: Covers S4-34."""
     store, _ = make_store()
     seen: list[int] = []
-    forget = store.watch(lambda state, record: seen.append(len(state.queue)))
+    forget = store.subscribe(lambda state, record: seen.append(len(state.queue)))
     store.dispatch(ModeChanged(mode=ApprovalMode.PLAN))
     queued = QueuedMessage(message_id="m", text="later", at=0.0)
     store.dispatch(MessageQueued(message=queued))
@@ -183,7 +183,7 @@ def test_a_nested_event_that_breaks_holds_no_later_event_back(
         if record.event == ModeChanged(mode=ApprovalMode.STRICT):
             store.dispatch(broken)
 
-    store.watch(answer)
+    store.subscribe(answer)
     store.dispatch(ModeChanged(mode=ApprovalMode.STRICT))
     store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED))
     assert store.state.mode is ApprovalMode.TRUSTED

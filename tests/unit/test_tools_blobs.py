@@ -19,7 +19,7 @@ from duckflow_tui.session.blobs import (
     session_blobs,
     sweep_shared,
 )
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 
 PIECE: Final = 1_000_000  # bytes that are copied at once
 LARGEST: Final = 1_000_000_000  # bytes that are read
@@ -34,7 +34,7 @@ async def test_what_is_put_comes_back_and_lies_private(tmp_path: Path, umask: in
         sha = await blobs.put(b"bytes \0\r\n")
     finally:
         os.umask(old)
-    assert sha == digest(b"bytes \0\r\n")
+    assert sha == hash_data(b"bytes \0\r\n")
     assert await blobs.get(sha) == b"bytes \0\r\n"
     path = tmp_path / "session" / "blobs" / sha[:2] / sha
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -72,7 +72,7 @@ async def test_what_was_never_kept_is_a_key_error(tmp_path: Path, sha: str) -> N
 
 async def test_a_blob_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path)
-    sha = digest(b"x")
+    sha = hash_data(b"x")
     (tmp_path / sha[:2]).write_bytes(b"a file where the folder belongs")
     with pytest.raises(OSError, match=r"exists|directory"):
         await blobs.put(b"x")
@@ -86,9 +86,9 @@ async def test_a_file_is_kept_from_where_it_stands(tmp_path: Path, size: int) ->
         for _ in range(2):
             file = io.BytesIO(b"before" + data)
             file.seek(6)
-            assert await blobs.put_file(file) == digest(data)
-        assert await blobs.get(digest(data)) == data
-    assert os.listdir(tmp_path) == [digest(data)[:2]]
+            assert await blobs.put_file(file) == hash_data(data)
+        assert await blobs.get(hash_data(data)) == data
+    assert os.listdir(tmp_path) == [hash_data(data)[:2]]
 
 
 async def test_a_name_survives_a_power_loss_where_it_was_moved_to(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from duckflow_tui.safety.desk import Desk
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import Decision, Verdict
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import digest
+from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.calls import FileChangedOutside
 from duckflow_tui.state.decision import Action
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
@@ -34,7 +34,7 @@ def place(name: str) -> Place:
 
 def move(source: str, target: str, before: bytes) -> PlannedChange:
     diff = compare(None, None)
-    sha = digest(before)
+    sha = hash_data(before)
     return PlannedChange("move", place(source), diff, sha, sha, place(target))
 
 
@@ -150,11 +150,11 @@ async def asking() -> tuple[Store, Watched, asyncio.Task[GateAnswer], Gate]:
 @pytest.mark.parametrize(
     ("path", "sha", "renewed"),
     [
-        ("a.py", digest(b"text"), False),
-        ("a.py", digest(b"other"), True),
-        ("b.py", digest(b"text"), True),
+        ("a.py", hash_data(b"text"), False),
+        ("a.py", hash_data(b"other"), True),
+        ("b.py", hash_data(b"text"), True),
         ("b.py", "", False),
-        ("c.py", digest(b"other"), False),
+        ("c.py", hash_data(b"other"), False),
     ],
 )
 async def test_a_file_that_changed_renews_the_gate_that_shows_it(

@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field, ValidationError
 
 from duckflow_tui.safety.paths import Place
-from duckflow_tui.state.operations import Effect, nearest
+from duckflow_tui.state.operations import Effect, find_nearest_names
 from duckflow_tui.tools.operation import (
     Arguments,
     DuplicateOperation,
@@ -125,7 +125,7 @@ def test_a_schema_is_flat_and_keeps_a_field_called_title() -> None:
     ],
 )
 def test_nearest_names(name: str, first: str) -> None:
-    assert nearest(name, [spec.name for spec in default_registry().specs()])[0] == first
+    assert find_nearest_names(name, [spec.name for spec in default_registry().specs()])[0] == first
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,9 @@ def test_nearest_names(name: str, first: str) -> None:
 def test_names_are_near_by_their_last_word_or_a_part_of_it(
     name: str, near: tuple[str, ...]
 ) -> None:
-    assert nearest(name, ["file_ops.write_file", "git.status", "mcp.shop.status"]) == near
+    assert (
+        find_nearest_names(name, ["file_ops.write_file", "git.status", "mcp.shop.status"]) == near
+    )
 
 
 def test_wrong_arguments_are_named_one_by_one() -> None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.state.base import digest, one_line
+from duckflow_tui.state.base import hash_data, one_line
 
 #: Names that fit into an operation's name as they are, in every protocol.
 SERVER_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,24}")
@@ -105,7 +105,7 @@ def operation_name(server: str, tool: str) -> str:
     """``mcp.<server>.<tool>``; what is no letter, digit, ``_`` or ``-`` becomes ``_``."""
     part = _OTHER.sub("_", tool)
     if len(part) > LONGEST:
-        part = f"{part[:_KEPT]}_{digest(tool)[:8]}"
+        part = f"{part[:_KEPT]}_{hash_data(tool)[:8]}"
     return f"mcp.{server}.{part}"
 
 

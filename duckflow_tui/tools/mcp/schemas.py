@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 from pydantic import ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from duckflow_tui.state.base import ELLIPSIS, JsonObject, canonical_json, digest
+from duckflow_tui.state.base import ELLIPSIS, JsonObject, canonical_json, hash_data
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.processes import McpTool
 from duckflow_tui.tools.mcp.config import MAX_DESCRIPTION, operation_name, said
@@ -340,7 +340,7 @@ def _offered(server: str, name: str, tool: types.Tool) -> OfferedTool:
         arguments=arguments,
         summary=summary,
         size=len(name) + len(summary.encode()) + len(canonical_json(told).encode()),
-        version=digest(canonical_json([tool.name, description, schema, reads]))[:16],
+        version=hash_data(canonical_json([tool.name, description, schema, reads]))[:16],
     )
 
 

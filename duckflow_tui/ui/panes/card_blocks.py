@@ -138,7 +138,7 @@ class CardBlock(Block):
         card, plan = self.message.card, self.message.plan
         steps = [f"{step.name}\n{step.description}" for step in plan.steps] if plan else []
         subject = card_subject(card, plan, Catalogue())
-        return "\n".join((subject, self.message.answer.written, *steps, *quoted_words(card)))
+        return "\n".join((subject, self.message.answer.full_text, *steps, *quoted_words(card)))
 
 
 class ReportBlock(Block):
@@ -198,7 +198,7 @@ class ReportBlock(Block):
 
 def answer_words(answer: CardAnswer, words: Catalogue) -> str:
     """What the user answered, with the words that went with it."""
-    text = answer.written
+    text = answer.full_text
     key = f"card.answered.{answer.action}"
     because = f"{key}_because"
     return words(because, text=text) if text and words.has(because) else words(key)
@@ -378,19 +378,19 @@ class AttemptBlock(Block):
 
 def _item_rows(item: RequirementItem, look: Look, width: int) -> list[Row]:
     palette, words = look.palette, look.words
-    score = f"{item.satisfaction_level:.2f}" if item.counts else words("review.waived")
+    score = f"{item.satisfaction_level:.2f}" if item.is_counted else words("review.waived")
     right: Row = [Segment(f" {score}", ink(palette.faint))]
     mark: Piece = (f"{MARKS[item.state]} ", ink(mark_colour(item.state, palette)))
     lead = f"{priority_label(item.priority)} "
     text: list[Piece] = [
         (lead, ink(palette.faint)),
-        (visible_line(item.requirement), ink(palette.text if item.counts else palette.quiet)),
+        (visible_line(item.requirement), ink(palette.text if item.is_counted else palette.quiet)),
     ]
     lines = prefixed(rows_of(text, max(1, width - 2 - cell_len(score) - 1)), mark)
     rows = [two_sided(lines[0], right, width), *lines[1:]]
     for evidence in item.evidence:
         rows += _evidence_rows(evidence, look, width)
-    if item.unproven:
+    if item.is_unproven:
         said: list[Piece] = [(words("review.quoteless"), ink(palette.quiet))]
         rows += prefixed(rows_of(said, max(1, width - 4)), ("    ", PLAIN))
     return rows

@@ -13,7 +13,7 @@ from duckflow_tui.state.gates import SKIP, SUGGESTED, Card, CardKind, CardOption
 from duckflow_tui.state.goal import FailureAnalysis, SituationReport
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.pace import Situation, Tried
-from duckflow_tui.state.plan import Plan, Step, StepDifference, StepReport, difference
+from duckflow_tui.state.plan import Plan, Step, StepDifference, StepReport, compare_plans
 from duckflow_tui.ui.panes.diff_document import USER_MARK, shown_line
 from duckflow_tui.ui.panes.plan_rows import clock_text, needing
 from duckflow_tui.ui.panes.request import QuestionRow, Tone
@@ -295,7 +295,7 @@ def card_subject(card: Card, plan: Plan | None, words: Catalogue) -> str:
         return visible_line(card.report.step_name)
     if plan is None:
         return ""
-    step = plan.step(card.step_id) if card.kind is CardKind.BREAKPOINT else None
+    step = plan.get_step(card.step_id) if card.kind is CardKind.BREAKPOINT else None
     return visible_line(step.name if step else plan.name)
 
 
@@ -317,7 +317,9 @@ def step_number(plan: Plan | None, step_id: str) -> str:
 
 def needed_by(card: Card, option: CardOption, plan: Plan | None, words: Catalogue) -> str:
     """`` (needed by 3, 4)``: the steps that would begin without what this option skips."""
-    step = plan.step(card.step_id) if plan is not None and option.action == SKIP.action else None
+    step = (
+        plan.get_step(card.step_id) if plan is not None and option.action == SKIP.action else None
+    )
     if plan is None or step is None:
         return ""
     numbers = needing(plan, step)
@@ -364,7 +366,7 @@ def _plan(card: Card, plan: Plan, words: Catalogue) -> Iterator[QuestionRow]:
         label = words("card.criteria") if number == 0 else ""
         yield QuestionRow(label, shown_line(criterion.strip()), says=True)
     if card.before is not None:
-        lines = difference(card.before, plan)
+        lines = compare_plans(card.before, plan)
         if said := difference_words(lines, words):
             said = words("card.since_shown", what=said)
             yield QuestionRow(words("card.changes"), said, tone="notice")
@@ -384,7 +386,7 @@ def _change(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[Questio
     reason = shown_line(change.reason.strip())
     if reason:
         yield QuestionRow(words("card.reason"), reason, says=True)
-    lines = difference(plan, change.result)
+    lines = compare_plans(plan, change.result)
     said = difference_words(lines, words) or words("card.no_difference")
     yield QuestionRow(words("card.changes"), said)
     yield from _lines(lines, change.result, plan, words, every=False)
@@ -457,7 +459,7 @@ def _files(card: Card, words: Catalogue, *, whole: bool) -> Iterator[QuestionRow
 
 
 def _breakpoint(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[QuestionRow]:
-    step = plan.step(card.step_id) if plan else None
+    step = plan.get_step(card.step_id) if plan else None
     if plan is None or step is None:
         return
     number = step_number(plan, step.step_id)

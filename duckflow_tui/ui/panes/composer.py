@@ -21,7 +21,7 @@ from textual.widgets import TextArea
 from textual.worker import Worker, WorkerError
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import digest, half_width
+from duckflow_tui.state.base import half_width, hash_data
 from duckflow_tui.ui.history import MessageHistory
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.blocks import is_long
@@ -49,7 +49,7 @@ class FoldedPastes:
             return text
         lines = text.count("\n") + 1
         word = "line" if lines == 1 else "lines"
-        chip = f"[Pasted {lines} {word} · {digest(text)[:6]}]"
+        chip = f"[Pasted {lines} {word} · {hash_data(text)[:6]}]"
         self._texts[chip] = text
         return chip
 

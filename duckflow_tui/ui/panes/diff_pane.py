@@ -142,7 +142,7 @@ def _reason(message: OperationMessage, words: Catalogue) -> str:
         return ""
     why = words(f"diff.reason.{result.outcome}")
     if result.outcome is Outcome.REJECTED and message.answer is not None:
-        detail = visible_line(message.answer.written)
+        detail = visible_line(message.answer.full_text)
     else:
         detail = visible_line(result.summary)
     return f"{why}: {detail}" if detail else why

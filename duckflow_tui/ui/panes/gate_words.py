@@ -17,7 +17,7 @@ from duckflow_tui.safety.hosts import ON_NETWORK
 from duckflow_tui.safety.policy import grant_for
 from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.session.decisions import rule_words
-from duckflow_tui.state.base import calendar
+from duckflow_tui.state.base import to_datetime
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import IN_SANDBOX, WIDENS, Gate, GateChoice
 from duckflow_tui.state.operations import Effect, Risk, Zone
@@ -266,7 +266,7 @@ def scope_rows(
     asks = "asks_still_run" if gate.effect is Effect.EXECUTE else "asks_still"
     asks = "asks_still_hosts" if grant.path.startswith(ON_NETWORK) else asks
     rows.append(QuestionRow(words("gate.rule.asks"), words(f"gate.rule.{asks}")))
-    refused = sum(m.answer is not None and not m.answer.approves for m in alike)
+    refused = sum(m.answer is not None and not m.answer.is_approval for m in alike)
     said = words("gate.rule.none_before")
     if alike:
         key = "gate.rule.before_refused" if refused else "gate.rule.before"
@@ -275,7 +275,7 @@ def scope_rows(
     tone: Tone = "warning" if refused else "text"
     rows.append(QuestionRow(words("gate.rule.would_have"), said, tone=tone))
     for message in reversed(alike):
-        then = calendar(message.at)
+        then = to_datetime(message.at)
         at = f"{then:%H:%M}  " if then else ""
         then_chosen = message.answer.choice if message.answer is not None else "none"
         answered = words(f"gate.rule.was.{then_chosen}")

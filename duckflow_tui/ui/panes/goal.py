@@ -54,7 +54,7 @@ def priority_label(priority: int) -> str:
 
 def _marked(item: RequirementItem, palette: Palette) -> tuple[Row, Segment]:
     """``✓ P1 `` and the requirement behind it."""
-    waived = not item.counts
+    waived = not item.is_counted
     over = ink(palette.quiet if waived else palette.text, strike=waived)
     marks = [
         Segment(f"{MARKS[item.state]} ", ink(mark_colour(item.state, palette))),
@@ -135,7 +135,7 @@ class LedgerPane(Rows, can_focus=True):
         objective = state.objective
         items = objective.extracted_requirements if objective else ()
         changed = len(items) != len(self._items)
-        self._items, self._met = items, objective.met if objective else (0, 0)
+        self._items, self._met = items, objective.met_counts if objective else (0, 0)
         self.invalidate(layout=changed)
         self.has_items = bool(items)
 

@@ -55,7 +55,7 @@ def output_rows(
     rows: list[Row] = []
     if output is not None:
         count = OPEN_LINES if opened else FOLDED_LINES
-        lines = output.newest(count + 1)
+        lines = output.newest_lines(count + 1)
         if len(lines) > count:
             lines = lines[1:]
             key = "output.earlier" if opened else "output.earlier_folded"

@@ -198,7 +198,7 @@ class OperationBlock(Block):
             said = words(f"transcript.answer.{answer.choice}")
         if said:
             rows += _labelled(words("transcript.label.answer"), said, look, width)
-        for change in message.result.undoable:
+        for change in message.result.undoable_changes:
             target = f" → {change.target}" if change.target else ""
             kind = words(f"rewind.kind.{change.kind}")
             text = f"{kind} {change.path}{target} +{change.added} −{change.removed}"
@@ -226,7 +226,7 @@ class OperationBlock(Block):
         message = self.message
         values = (str(value) for value in message.args.values())
         parts = (message.operation, *values, message.intent, message.reasoning)
-        answer = message.answer.written if message.answer else ""
+        answer = message.answer.full_text if message.answer else ""
         return "\n".join((*parts, answer, message.result.summary, message.result.text))
 
 
@@ -320,8 +320,8 @@ def decision_text(message: OperationMessage, words: Catalogue) -> str:
         return ""
     match answer.choice:
         case GateChoice.REJECT:
-            key = "transcript.rejected_because" if answer.written else "transcript.rejected"
-            return words(key, reason=answer.written)
+            key = "transcript.rejected_because" if answer.full_text else "transcript.rejected"
+            return words(key, reason=answer.full_text)
         case GateChoice.ALTERNATIVE:
             offered = message.gate.alternatives if message.gate else ()
             number = answer.alternative or 0
@@ -338,7 +338,7 @@ def decision_text(message: OperationMessage, words: Catalogue) -> str:
 def consent_text(message: OperationMessage, words: Catalogue) -> str:
     """What let an effect happen as it was asked for: the user's key, an earlier one, the mode."""
     answer = message.answer
-    if answer is not None and answer.approves:
+    if answer is not None and answer.is_approval:
         return words(f"transcript.answer.{answer.choice}")
     return words(f"transcript.allowed.{message.allowed}") if message.allowed else ""
 

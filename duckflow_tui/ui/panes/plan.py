@@ -17,7 +17,7 @@ from textual.timer import Timer
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Clock, Told
+from duckflow_tui.state.base import Clock, LocalizedText
 from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, Step, WorkInfo, WorkStatus
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
@@ -329,7 +329,7 @@ class PlanView(LineView):
         step = self._tree.at_work
         if step is None or self.has_focus:
             return
-        before = old.step(step.step_id) if old else None
+        before = old.get_step(step.step_id) if old else None
         if before is None or before.status is not step.status:
             # The pane may have no size yet.
             self.call_after_refresh(self._show_step, step.step_id)
@@ -506,7 +506,7 @@ class PlanPane(PlanView, can_focus=True):
         else:
             self._ask(lambda plan, step: plan.skip(step.step_id))
 
-    def _ask(self, what: Callable[[PlanActions, Step], Told | None]) -> None:
+    def _ask(self, what: Callable[[PlanActions, Step], LocalizedText | None]) -> None:
         step = self.cursor_step
         engine = host_of(self).session.acting() if step is not None else None
         if step is not None and engine is not None:

@@ -14,7 +14,7 @@ from rich.segment import Segment
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.plan import Plan, PlanStatus, Step, Task, WorkInfo, WorkStatus
-from duckflow_tui.state.plan_events import waiting_s
+from duckflow_tui.state.plan_events import compute_wait_s
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.operation_blocks import verb_of
 from duckflow_tui.ui.panes.rows import BarPart, two_sided
@@ -433,7 +433,7 @@ def elapsed_of(step: Step, now: float, waits_since: float | None) -> float:
 
 def worked_s(began: float, waited_s: float, now: float, waits_since: float | None) -> float:
     """Seconds since it began, but for those in which the user was waited for."""
-    return max(now - began - waited_s - waiting_s(waits_since, began, now), 0.0)
+    return max(now - began - waited_s - compute_wait_s(waits_since, began, now), 0.0)
 
 
 def clock_text(seconds: float) -> str:

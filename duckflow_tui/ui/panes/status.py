@@ -10,7 +10,7 @@ from textual.reactive import reactive, var
 from textual.timer import Timer
 
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.goal import ENDED_WELL
 from duckflow_tui.state.pace import Vitals
 from duckflow_tui.state.phase import Status
@@ -95,7 +95,7 @@ class StatusLine(Rows):
         self._vitals, self._failing = state.vitals, state.status is Status.ERROR
         last = state.last_turn
         self._went_well = state.turn is None and last is not None and last.outcome in ENDED_WELL
-        self._background = sum(process.runs for process in state.processes)
+        self._background = sum(process.is_running for process in state.processes)
         self._failed = tuple(s.name for s in state.servers if s.status == "failed")
         self._unkept = bool(state.unkept)
         self.invalidate()
@@ -109,7 +109,9 @@ class StatusLine(Rows):
         if not key:
             self.clear_message()
             return
-        told = {n: self.words.told(v) if isinstance(v, Told) else v for n, v in params.items()}
+        told = {
+            n: self.words.told(v) if isinstance(v, LocalizedText) else v for n, v in params.items()
+        }
         self.show_message(self.words(key, **told), stays=stays)
 
     def show_message(self, text: str, *, stays: bool = False) -> None:

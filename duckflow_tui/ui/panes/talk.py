@@ -14,9 +14,9 @@ from textual.worker import Worker
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, StateError
-from duckflow_tui.state.calls import OperationMessage, asked_alike
+from duckflow_tui.state.calls import OperationMessage, list_similar_calls
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
-from duckflow_tui.state.gates import Card, CardKind, Gate, KeptRemarks, Remark
+from duckflow_tui.state.gates import Card, CardKind, DraftRemarks, Gate, Remark
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.host import host_of
@@ -79,11 +79,11 @@ class Talk(Vertical):
 
     def _asked_alike(self, gate: Gate) -> Sequence[OperationMessage]:
         store = host_of(self).session.store
-        return asked_alike(store.state, gate.grant_pattern) if store is not None else ()
+        return list_similar_calls(store.state, gate.grant_pattern) if store is not None else ()
 
     def _kept_remarks(self, about: str) -> tuple[Remark, ...]:
         session = host_of(self).session
-        kept = session.store.state.remarks if session.store is not None else KeptRemarks()
+        kept = session.store.state.remarks if session.store is not None else DraftRemarks()
         if kept.about == about:
             return kept.remarks
         if kept.remarks:  # another proposal came in place of theirs

@@ -143,7 +143,7 @@ class Transcript(SearchableColumn, can_focus=True):
         self._look = self._new_look()
         if isinstance(source, Store):
             self._clock = source.clock
-            self._unwatch = source.watch(self._changed)
+            self._unwatch = source.subscribe(self._changed)
             source = source.state
         if source is not None:
             self.sync(source)

@@ -60,7 +60,7 @@ def blocks_of(message: Message, plans: Sequence[Plan] = (), above: str = "") -> 
             return [CardBlock(message)]
         case ReportMessage(report=report):
             plan = next((p for p in plans if p.plan_id == report.plan_id), None)
-            repeats = report.repeats(above)
+            repeats = report.is_repeated_in(above)
             return [ReportBlock(report, step_number(plan, report.step_id), repeats=repeats)]
         case ReviewMessage():
             return [ReviewBlock(message)]

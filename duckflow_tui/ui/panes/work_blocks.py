@@ -133,7 +133,9 @@ class WorkBlock(Block):
             if pieces:
                 pieces.append((look.words("work.joined"), ink(palette.quiet)))
             pieces.append((text, ink(palette.bad if how == "failed" else palette.quiet)))
-        return pieces + file_pieces([c for call in calls for c in call.result.undoable], look)
+        return pieces + file_pieces(
+            [c for call in calls for c in call.result.undoable_changes], look
+        )
 
     @property
     def said(self) -> str:

@@ -28,11 +28,11 @@ from duckflow_tui.state.audit import (
     AuditCounts,
     AuditEntry,
     AuditKind,
-    counts,
-    decisions,
-    total,
+    count_decisions,
+    list_decisions,
+    sum_counts,
 )
-from duckflow_tui.state.base import calendar
+from duckflow_tui.state.base import to_datetime
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import palette_of, two_sided
@@ -126,7 +126,7 @@ class DecisionBoard(StateBoard):
     def head(self, width: int) -> list[Row]:
         palette = palette_of(self)
         names = self.names()
-        often = figures(total(self._counts.values()), self.words)
+        often = figures(sum_counts(self._counts.values()), self.words)
         said, line = self.words("decisions.type"), Row()
         if self._filter:
             shown, count = len(names), len(self._entries)
@@ -166,9 +166,9 @@ class DecisionBoard(StateBoard):
             state.rewound,
         )
         if self._read != read or not self._read:
-            found = decisions(state)
+            found = list_decisions(state)
             self._read = read
-            self._counts = counts(found, state.undone_calls)
+            self._counts = count_decisions(found, state.undone_calls)
             self._entries = {entry.ref: entry for entry in reversed(found)}
 
     def item(self, name: str, width: int) -> Row:
@@ -208,7 +208,7 @@ def entry_row(
     """
     palette, words, now = look
     sign, colour = mark_of(entry.kind, palette)
-    then, today = calendar(entry.at), calendar(now)
+    then, today = to_datetime(entry.at), to_datetime(now)
     left: Row = [Segment(f"{sign} ", ink(colour))]
     if width >= _WIDE:
         same = then is not None and today is not None and then.date() == today.date()
@@ -232,7 +232,7 @@ def entry_facts(
     state: AgentState, entry: AuditEntry, palette: Palette, words: Catalogue
 ) -> list[tuple[str, str, str]]:
     """Label, text and colour of all that is known of it."""
-    then = calendar(entry.at)
+    then = to_datetime(entry.at)
     sign, colour = mark_of(entry.kind, palette)
     kind = [kind_words(entry, words), choice_words(entry, words)]
     if is_undone(state, entry):

@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.goal import (
     Evidence,
     RequirementItem,
@@ -76,7 +76,7 @@ class LedgerBoard(StateBoard):
         engine = self.host.session.acting() if item is not None else None
         if item is None or engine is None:
             return
-        if not item.counts:
+        if not item.is_counted:
             self._told(engine.ledger.restore(item.requirement_id))
             return
 
@@ -115,7 +115,7 @@ class LedgerBoard(StateBoard):
             )
             self._told(problem)
 
-    def _told(self, problem: Told | None) -> None:
+    def _told(self, problem: LocalizedText | None) -> None:
         self.report(self.words.told(problem))
 
     def action_to_evidence(self, number: int) -> None:
@@ -135,7 +135,7 @@ class LedgerBoard(StateBoard):
         title = self.words("ledger.title")
         if objective is None or not objective.extracted_requirements:
             return title
-        met, total = objective.met
+        met, total = objective.met_counts
         said = self.words("ledger.goal", met=met, total=total)
         return f"{title}  {said} · {visible_line(objective.original_query)}"
 
@@ -182,7 +182,7 @@ class LedgerBoard(StateBoard):
     def _facts(self, item: RequirementItem, width: int) -> list[Row]:
         palette, words = palette_of(self), self.words
         state = words(f"ledger.state.{_state_name(item)}")
-        if item.state is not RequirementState.OPEN and item.counts:
+        if item.state is not RequirementState.OPEN and item.is_counted:
             state = f"{state} · {figure(item.satisfaction_level)}"
         priority = words(f"ledger.priority.{item.priority}")
         check = words(f"ledger.check.{item.check.kind}")
@@ -198,7 +198,7 @@ class LedgerBoard(StateBoard):
         if item.waived_because:
             facts.append(("because", visible_line(item.waived_because), palette.quiet))
         if not item.evidence:
-            none = words("review.quoteless" if item.unproven else "ledger.no_evidence")
+            none = words("review.quoteless" if item.is_unproven else "ledger.no_evidence")
             facts.append(("evidence", none, palette.quiet))
         named = [(words(f"ledger.fact.{name}"), text, colour) for name, text, colour in facts]
         return fact_rows(named, width, palette)
@@ -279,7 +279,7 @@ class LedgerBoard(StateBoard):
         """How it ended, and how far it was met."""
         ended = self.words(f"ledger.left.{'closed' if request.closed else request.left}")
         said = [self.words("ledger.earlier"), ended]
-        met, total = request.met
+        met, total = request.met_counts
         if total:
             said.append(self.words("ledger.goal", met=met, total=total))
         return " · ".join(said)

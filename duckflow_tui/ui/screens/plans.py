@@ -10,7 +10,7 @@ from rich.segment import Segment
 from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.state.base import Told
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.plan import Plan, PlanStatus
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.plan_rows import MARKS, status_words
@@ -49,7 +49,7 @@ class PlansBoard(StateBoard):
         if self.pressed_twice("delete"):
             self._did(self._actions.close(self.chosen, delete=True))
 
-    def _did(self, problem: Told | None) -> None:
+    def _did(self, problem: LocalizedText | None) -> None:
         self.report(self.words.told(problem))
 
     # --- what it says -----------------------------------------------------------------------

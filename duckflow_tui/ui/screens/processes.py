@@ -36,7 +36,7 @@ class ProcessBoard(StateBoard):
 
     def action_end(self) -> None:
         process = self._process(self.chosen)
-        engine = self.host.session.acting() if process is not None and process.runs else None
+        engine = self.host.session.acting() if process is not None and process.is_running else None
         if engine is not None:
             self.host.spawn(self._end(engine, self.chosen), "process")
 
@@ -52,10 +52,10 @@ class ProcessBoard(StateBoard):
 
     def names(self) -> Sequence[str]:
         newest = sorted((*self._own(), *self.state.processes), key=lambda p: -p.started_at)
-        return [p.process_id for p in sorted(newest, key=lambda p: not p.runs)]
+        return [p.process_id for p in sorted(newest, key=lambda p: not p.is_running)]
 
     def moves(self) -> bool:
-        return any(process.runs for process in (*self._own(), *self.state.processes))
+        return any(process.is_running for process in (*self._own(), *self.state.processes))
 
     def item(self, name: str, width: int) -> Row:
         palette = palette_of(self)
@@ -63,7 +63,7 @@ class ProcessBoard(StateBoard):
         if process is None:
             return []
         how, color = self._how(process)
-        sign, sign_color = ("▶", palette.ai) if process.runs else ("■", palette.faint)
+        sign, sign_color = ("▶", palette.ai) if process.is_running else ("■", palette.faint)
         right: Row = [Segment(f"  {how} ", ink(color))]
         room = max(1, width - 2 - cell_len(right[0].text))
         command = fit(visible_line(process.command), room)
@@ -93,16 +93,16 @@ class ProcessBoard(StateBoard):
         rows: list[Row] = []
         output = self.state.outputs.get(name)
         if output is None:
-            key = "ps.nothing_printed" if process.runs else "ps.printed_nothing"
+            key = "ps.nothing_printed" if process.is_running else "ps.printed_nothing"
             rows.append([Segment(fit(words(key), width), quiet)])
         else:
-            lines = output.newest(KEPT_LINES + 1)
+            lines = output.newest_lines(KEPT_LINES + 1)
             if len(lines) > KEPT_LINES:
                 lines = lines[1:]
                 rows.append([Segment(words("ps.earlier"), faint)])
             rows += tail_rows(lines, width, quiet)
         spoke_at = output.at if output is not None else 0.0
-        said = silence(spoke_at or process.started_at, now, words) if process.runs else ""
+        said = silence(spoke_at or process.started_at, now, words) if process.is_running else ""
         if said:
             rows.append([Segment(fit(said, width), ink(palette.accent))])
         return rows
@@ -112,7 +112,7 @@ class ProcessBoard(StateBoard):
         palette, words = palette_of(self), self.words
         end = process.ended_at if process.ended_at is not None else self.clock.now()
         time = whole_seconds(max(0.0, end - process.started_at), words)
-        if process.runs:
+        if process.is_running:
             return f"{words('ps.running')} {time}", palette.ai
         code = process.exit_code
         if code is None:

@@ -13,7 +13,7 @@ from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.rewind import Point, points
-from duckflow_tui.state.base import named, one_line
+from duckflow_tui.state.base import name_files, one_line
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.bindings import Surface
@@ -206,7 +206,7 @@ class RewindBoard(ForkBoard):
         if self.asked:
             rows: list[Row] = []
             if stuck := self._stuck.get(name):
-                files = visible_line(named(stuck))
+                files = visible_line(name_files(stuck))
                 said = self.words("rewind.stuck", files=files)
                 rows += rows_of([(said, ink(palette.bad))], width)
             key = "rewind.sure" if self.asked == "both" else "rewind.sure_files"

@@ -12,8 +12,8 @@ from textual.binding import BindingType
 from duckflow_tui.safety.policy import TABLE, Decision
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.session.decisions import rule_words, step_words, uses, why_words
-from duckflow_tui.state.audit import AuditEntry, entry_of
-from duckflow_tui.state.base import calendar
+from duckflow_tui.state.audit import AuditEntry, make_entry
+from duckflow_tui.state.base import to_datetime
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import Grant
 from duckflow_tui.state.operations import ApprovalMode
@@ -136,7 +136,7 @@ class RuleBoard(StateBoard):
 
     def _about_rule(self, rule: Grant, width: int) -> list[Row]:
         palette, words = palette_of(self), self.words
-        given = calendar(rule.at)
+        given = to_datetime(rule.at)
         facts: list[tuple[str, str, str]] = [
             (words("rules.fact.allows"), rule_words(rule, words), palette.text),
             (words("rules.fact.from"), words(f"rules.from.{_kind(rule)}"), palette.quiet),
@@ -145,7 +145,7 @@ class RuleBoard(StateBoard):
             facts.append((words("decisions.fact.when"), f"{given:%Y-%m-%d %H:%M}", palette.quiet))
         used = uses(self.state, rule)
         for at, call in enumerate(reversed(used)):
-            then = calendar(call.at)
+            then = to_datetime(call.at)
             time = f"{then:%H:%M}  " if then else ""
             label = "" if at else words("rules.fact.used")
             facts.append((label, f"{time}{visible_line(call.reasoning)}", palette.quiet))
@@ -175,7 +175,7 @@ class RuleBoard(StateBoard):
     def _mode_from(self) -> str:
         """Where the approval mode is from."""
         if self.state.mode_log:
-            then = calendar(self.state.mode_log[-1][1])
+            then = to_datetime(self.state.mode_log[-1][1])
             return self.words("rules.mode_from.set", time=f"{then:%H:%M}" if then else "")
         settings = self.host.options.settings
         origin = settings().origins.get("approval.mode") if settings is not None else None
@@ -201,7 +201,7 @@ class RuleBoard(StateBoard):
         count = len(self.state.messages)
         if self._entries[0] != count:
             calls = (m for m in reversed(self.state.messages) if isinstance(m, OperationMessage))
-            found = map(entry_of, islice(calls, SHOWN_CALLS))
+            found = map(make_entry, islice(calls, SHOWN_CALLS))
             self._entries = count, {entry.ref: entry for entry in found}
         return self._entries[1]
 

@@ -23,7 +23,7 @@ from duckflow_tui.state.memory import (
     OWN_FIELDS,
     OwnField,
     WorkingMemory,
-    own_problem,
+    find_edit_problem,
 )
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
@@ -75,7 +75,7 @@ class WorkingForm(Form[tuple[str, ...]]):
         text = self.query_one(TextArea).text
         lines = split_lines(text) if self._field in MOST else [text]
         items = tuple(line for given in lines if (line := " ".join(given.split())))
-        if problem := own_problem(self._field, items):
+        if problem := find_edit_problem(self._field, items):
             self.refuse(problem.key.rpartition(".")[2], **problem.params)
         else:
             self.dismiss(items)

@@ -120,7 +120,7 @@ class Line:
             if isinstance(record.event, TurnFinished):
                 ended.set()
 
-        forget = engine.store.watch(look)
+        forget = engine.store.subscribe(look)
         for number in range(count):
             ended.clear()
             await engine.send(f"turn {number}")

@@ -33,7 +33,7 @@ KEYS = {
 async def turn(engine: Engine, text: str) -> dict[str, Any]:
     """Send a message and be the user until its turn is over."""
     store, changed, asked = engine.store, asyncio.Event(), 0
-    remove = store.watch(lambda state, record: changed.set())
+    remove = store.subscribe(lambda state, record: changed.set())
     before = store.state.last_turn
     try:
         await engine.send(text)
