@@ -10,6 +10,7 @@ from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.resume import Restored
 from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.audit import counts, decisions, total
 from duckflow_tui.state.base import Frozen, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
@@ -58,6 +59,9 @@ class SessionFacts(Frozen):
     requirements: int = 0  # that count
     turns: int = 0  # that ended
     done: int = 0  # of them, to the end
+    answered: int = 0  # of them, by words alone: there was nothing to do
+    asked: int = 0  # approvals that the user gave or refused
+    approved: int = 0
     attempts: int = 0  # at them; the first of each is one
     judged: int = 0  # messages of the user whose result was judged
     score: float = 0.0  # of these together: 0.0 to 1.0 for each
@@ -116,6 +120,7 @@ def facts_of(session_id: str, found: Restored) -> SessionFacts:
     done, steps = plan.progress if plan else (0, 0)
     met, counted = state.objective.met_counts if state.objective else (0, 0)
     scores = _scores(state.messages)
+    approvals = total(counts(decisions(state), ()).values())
     again = sum(isinstance(message, AttemptMessage) for message in state.messages)
     workspace = session.workspace or (header.workspace if header else "")
     started = session.started_at or (header.created_at if header else 0.0)
@@ -134,6 +139,9 @@ def facts_of(session_id: str, found: Restored) -> SessionFacts:
         requirements=counted,
         turns=len(state.turns),
         done=sum(turn.outcome == "done" for turn in state.turns),
+        answered=sum(turn.outcome == "answered" for turn in state.turns),
+        asked=approvals.asked,
+        approved=approvals.approved,
         attempts=len(state.turns) + again,
         judged=len(scores),
         score=sum(scores),
@@ -163,10 +171,13 @@ class Figures(NamedTuple):
     sessions: int
     turns: int
     done: int
+    answered: int
     attempts: int
     judged: int
     score: float
     calls: int
+    asked: int
+    approved: int
     undone: int
 
 
@@ -184,16 +195,8 @@ def figures_by_month(found: Iterable[SessionFacts]) -> dict[str, Figures]:
 
 def figures_of(found: Sequence[SessionFacts]) -> Figures:
     """The figures of these sessions together."""
-    return Figures(
-        sessions=len(found),
-        turns=sum(facts.turns for facts in found),
-        done=sum(facts.done for facts in found),
-        attempts=sum(facts.attempts for facts in found),
-        judged=sum(facts.judged for facts in found),
-        score=sum(facts.score for facts in found),
-        calls=sum(facts.calls for facts in found),
-        undone=sum(facts.undone for facts in found),
-    )
+    rows = [[getattr(facts, name) for name in Figures._fields[1:]] for facts in found]
+    return Figures(len(found), *map(sum, zip(*rows, strict=True)))
 
 
 def _scores(messages: Sequence[Message]) -> list[float]:

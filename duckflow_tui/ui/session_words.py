@@ -99,14 +99,19 @@ def spent_words(facts: SessionFacts, say: Catalogue) -> str:
 
 
 def figure_words(of: Figures, say: Catalogue) -> dict[str, str]:
-    """What came of the work, by the name of each figure; shares of what ended or was judged."""
+    """What came of the work, by the name of each figure; shares of what ended or was judged. A
+    request that words alone answered had nothing to be done.
+    """
+    work = of.turns - of.answered
     return {
         "sessions": str(of.sessions),
         "turns": str(of.turns),
-        "done": say("stats.share", percent=round(100 * of.done / of.turns)),
+        "answered": str(of.answered),
+        "done": say("stats.share", percent=round(100 * of.done / work)) if work else "–",
         "attempts": f"{of.attempts / of.turns:.1f}",
         "score": f"{of.score / of.judged:.2f}" if of.judged else "–",
         "calls": str(of.calls),
+        "approved": f"{of.approved}/{of.asked}" if of.asked else "–",
         "undone": str(of.undone),
     }
 

@@ -352,7 +352,8 @@ class PaceKeeper:
     def log_end(self, result: str, why: Reason | None = None) -> None:
         """The work is over, with this outcome; ``why`` it ended before it was done."""
         patterns = ", ".join(self._consulted)
-        log_line(f"used {self._loop}/{self.limit.max_loops}")
+        in_all = f", {self._spent + self._loop} in all attempts" if self._spent else ""
+        log_line(f"used {self._loop}/{self.limit.max_loops}{in_all}")
         log_line(f"interventions: {len(self._consulted)}{f' ({patterns})' if patterns else ''}")
         by = "ended by the user's instruction" if why and why.code == "user" else why and why.code
         log_line(f"result: {result}{f' ({by})' if by else ''}")

@@ -220,9 +220,9 @@ def test_the_figures_are_shown_month_by_month(shop: Shop) -> None:
     rows = [row.split() for row in shop.run("--stats", "--all").stdout.splitlines()]
     assert rows[0][:3] == ["Month", "Sessions", "Asked"]
     assert rows[1:] == [
-        ["2025-06", "1", "1", "100", "%", "1.0", "–", "1", "0"],
-        ["2025-05", "1", "1", "100", "%", "1.0", "–", "1", "0"],
-        ["All", "2", "2", "100", "%", "1.0", "–", "2", "0"],
+        ["2025-06", "1", "1", "0", "100", "%", "1.0", "–", "1", "–", "0"],
+        ["2025-05", "1", "1", "0", "100", "%", "1.0", "–", "1", "–", "0"],
+        ["All", "2", "2", "0", "100", "%", "1.0", "–", "2", "–", "0"],
     ]
     found = json.loads(shop.run("--stats", "--json", "--dir", "/work/till").stdout)
     assert {month: of["turns"] for month, of in found.items()} == {"2025-06": 1}

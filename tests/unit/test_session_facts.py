@@ -27,7 +27,7 @@ from duckflow_tui.session.resume import Applied, Restored
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import Message, QueuedMessage
 from duckflow_tui.state.decision import Question
-from duckflow_tui.state.gates import CardAnswer, CardMessage
+from duckflow_tui.state.gates import CardAnswer, CardMessage, GateAnswer, GateChoice
 from duckflow_tui.state.goal import RequirementState, TaskObjective
 from duckflow_tui.state.plan import PlanStatus, ReportMessage
 from duckflow_tui.state.session import SessionInfo
@@ -243,7 +243,7 @@ def test_what_names_a_session_comes_first_and_what_waits_last() -> None:
 
 def test_the_figures_of_a_month_add_up_what_came_of_its_requests() -> None:
     """A request is met as far as its last judgement says. The demo counts for nothing, nor does a
-    session in which no request ended. Covers S1-51.
+    session in which no request ended. Covers S1-51, S4-109.
     """
     state = AgentState()
     scores = {score: reviewed(review(score=score)) for score in (0.5, 1.0, 0.25)}
@@ -252,8 +252,12 @@ def test_the_figures_of_a_month_add_up_what_came_of_its_requests() -> None:
     state.messages += [scores[1.0], user("and the README", 3), scores[0.25]]
     state.turns = [
         TurnSummary(turn_id=f"t{number}", outcome=outcome, llm_calls=2)
-        for number, outcome in enumerate(("done", "failed", "stopped"))
+        for number, outcome in enumerate(("done", "failed", "stopped", "answered"))
     ]
+    for number, choice in enumerate((GateChoice.ONCE, GateChoice.SESSION, GateChoice.REJECT)):
+        answer = GateAnswer(gate_id="g", call_id=f"c{number}", args_hash="", choice=choice)
+        call = operation("file_ops.edit_file", {"path": "a.py"})
+        state.messages.append(call.model_copy(update={"call_id": f"c{number}", "answer": answer}))
     state.usage = state.usage.model_copy(update={"calls": 9})
     state.undone_calls = ("call_1",)
     one = facts(state).model_copy(update={"last_at": 1_700_000_000.0})  # in November 2023
@@ -261,8 +265,8 @@ def test_the_figures_of_a_month_add_up_what_came_of_its_requests() -> None:
     left_out = [one.model_copy(update={"demo": True}), one.model_copy(update={"turns": 0})]
     months = figures_by_month([earlier, one, *left_out, one])
     assert list(months) == ["2023-11", "2023-07"]
-    assert months["2023-07"] == Figures(1, 3, 1, 4, 2, 1.25, 9, 1)
-    assert months["2023-11"] == Figures(2, 6, 2, 8, 4, 2.5, 18, 2)
+    assert months["2023-07"] == Figures(1, 4, 1, 1, 5, 2, 1.25, 9, 3, 2, 1)
+    assert months["2023-11"] == Figures(2, 8, 2, 2, 10, 4, 2.5, 18, 6, 4, 2)
 
 
 def test_of_a_session_whose_journal_was_not_read_nothing_is_counted() -> None:
