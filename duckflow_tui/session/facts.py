@@ -10,7 +10,7 @@ from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.resume import Restored
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.audit import counts, decisions, total
+from duckflow_tui.state.audit import count_decisions, list_decisions, sum_counts
 from duckflow_tui.state.base import Frozen, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
@@ -120,7 +120,7 @@ def facts_of(session_id: str, found: Restored) -> SessionFacts:
     done, steps = plan.progress if plan else (0, 0)
     met, counted = state.objective.met_counts if state.objective else (0, 0)
     scores = _scores(state.messages)
-    approvals = total(counts(decisions(state), ()).values())
+    approvals = sum_counts(count_decisions(list_decisions(state), ()).values())
     again = sum(isinstance(message, AttemptMessage) for message in state.messages)
     workspace = session.workspace or (header.workspace if header else "")
     started = session.started_at or (header.created_at if header else 0.0)

@@ -151,7 +151,7 @@ def facts_text(facts: Sequence[Fact]) -> str:
 
 def resolve_reference(reference: str, facts: Sequence[Fact]) -> list[Fact]:
     """Find the facts that a judge's reference names: by ids anywhere in it, else by the number in
-    the list, a path, a command, a quotation or a kind. Empty where none is found.
+    the list, a path, a command or a quotation. Empty where none is found.
     """
     by_id = {fact.id: fact for fact in facts}
     found = [by_id[f"{m[1].upper()}{m[2]}"] for m in _FACT_ID.finditer(reference)
@@ -173,11 +173,7 @@ def resolve_reference(reference: str, facts: Sequence[Fact]) -> list[Fact]:
     for fact in facts if plain else ():
         if plain in _normalize_text(f"{fact.title}\n{fact.text}"):
             return [fact]
-    named = words.casefold().rstrip("s.:")
-    letter = {"reply": "P", "answer": "P", "返答": "P", "回答": "P", "changes": "C", "change": "C",
-              "diff": "C", "変更": "C", "tests": "R", "test": "R", "log": "R"}  # fmt: skip
-    kind = letter.get(named) or letter.get(where.casefold())
-    return [fact for fact in facts if kind and fact.id.startswith(kind)][:1]
+    return []
 
 
 def _normalize_text(text: str) -> str:
