@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from duckflow_tui.compose import SessionChoice, secrets_of
-from duckflow_tui.engine import Engine, counted
+from duckflow_tui.engine import Engine, count_session
 from duckflow_tui.llm.codec import wire_name
 from duckflow_tui.llm.connections import Connections
 from duckflow_tui.llm.contacts import outside
@@ -27,7 +27,7 @@ from duckflow_tui.safety.desk import Desk, UnattendedDesk
 from duckflow_tui.safety.policy import CallFact, PolicyRules
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.branch import branch_of
-from duckflow_tui.session.kept_rules import KeptRules
+from duckflow_tui.session.kept_rules import ProjectRules
 from duckflow_tui.session.memory import KINDS, MemoryWords, ProjectMemory
 from duckflow_tui.session.recording import Recording
 from duckflow_tui.session.rewind import RecordedPast
@@ -47,7 +47,7 @@ from duckflow_tui.tools.router import ToolRouter
 from duckflow_tui.tools.shell import NamedCommands, Shell
 from duckflow_tui.tools.snapshot import FileCopies
 from duckflow_tui.tools.watchdog import Watchdog
-from duckflow_tui.words.catalogue import LANGUAGES, Catalogue, entries
+from duckflow_tui.words.catalogue import LANGUAGES, Catalogue, load_entries
 from duckflow_tui.work.ask import ModelAccess
 from duckflow_tui.work.budget import BudgetLimits, CallBudget
 from duckflow_tui.work.pacemaker import Pacemaker, PaceSettings
@@ -90,9 +90,9 @@ def build(
             approved=choice.approved,
         )
     named = NamedCommands(choice.allowed, workspace, store)
-    kept: KeptRules | None = None
+    kept: ProjectRules | None = None
     if not (choice.headless or choice.demo):  # headless, consent is on the command line (R19)
-        kept = KeptRules(choice.places.data / "rules", workspace.root, workspace.identity)
+        kept = ProjectRules(choice.places.data / "rules", workspace.root, workspace.identity)
     runner = CommandRunner(
         workspace,
         recording.blobs.put_file,
@@ -143,13 +143,13 @@ def build(
         _memory_words(choice.language, workspace.root.name),
         store.clock,
         redact,
-        already=counted(recording.state),
+        already=count_session(recording.state),
     )
     memory.load()
 
     async def ready() -> None:
         """The model is told what runs unasked, which hangs on what holds commands."""
-        await asyncio.gather(trust.look(), shell.test_sandbox())
+        await asyncio.gather(trust.use_trusted(), shell.test_sandbox())
         if servers is not None:
             await servers.ready()
 
@@ -310,7 +310,7 @@ def _memory_words(language: str, project: str) -> MemoryWords:
     """A file begins in the user's language; headings of every language are understood."""
     say = Catalogue(language)
     known: dict[str, MemoryKind] = {
-        entries(other, "memory")[f"memory.heading.{kind}"].casefold(): kind
+        load_entries(other, "memory")[f"memory.heading.{kind}"].casefold(): kind
         for other in LANGUAGES
         for kind in KINDS
     }

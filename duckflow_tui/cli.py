@@ -103,10 +103,10 @@ def _record(error: Exception, say: Catalogue) -> str:
     if not log_file():
         with suppress(OSError):  # which may be the error
             open_log(Places.find().state, ())
-    words = say.told(log_fault(error))
+    words = say.localize(log_fault(error))
     if isinstance(error, OSError) and error.strerror:
         name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else ""
-        return say.of_system(": ".join(filter(None, (name, error.strerror))))
+        return say.translate_error(": ".join(filter(None, (name, error.strerror))))
     return words
 
 
@@ -284,9 +284,9 @@ def _choose(
 
     session_id = ""
     if args.resume is not None or args.newest:
-        from duckflow_tui.sessions_cli import session_named
+        from duckflow_tui.sessions_cli import find_session_id
 
-        session_id = session_named(args.resume or "", workspace, places.state, _words(language))
+        session_id = find_session_id(args.resume or "", workspace, places.state, _words(language))
     choice = choose(
         Flags(
             workspace=workspace,
@@ -409,9 +409,9 @@ def _is_asked(args: argparse.Namespace, workspace: Path, places: Places) -> bool
     """Whether the user picks the session that goes on: none was named, and there are several."""
     if args.resume != "":
         return False
-    from duckflow_tui.sessions_cli import several
+    from duckflow_tui.sessions_cli import has_several
 
-    return several(workspace, places.state)
+    return has_several(workspace, places.state)
 
 
 def _sessions(arguments: Sequence[str], places: Places, language: str) -> int:

@@ -95,7 +95,7 @@ def while_working(state: AgentState | None) -> str | None:
 
 async def _trust(session: Engine, _argument: str, say: Say) -> None:
     """Ask again about what the folder brings along."""
-    if not await session.trust.ask():
+    if not await session.trust.ask_again():
         say("trust.nothing")
 
 

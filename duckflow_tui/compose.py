@@ -352,7 +352,7 @@ async def open_session(
     await asyncio.to_thread(_import_rooms, choice)
     choice = await asyncio.to_thread(choice.with_keys)
     from duckflow_tui.assembly import build, first_event
-    from duckflow_tui.session.recording import record
+    from duckflow_tui.session.recording import start_recording
     from duckflow_tui.session.resume import resume
     from duckflow_tui.state.store import Record, Store
     from duckflow_tui.tools.commands import remove_left
@@ -375,7 +375,7 @@ async def open_session(
         watchdog = Watchdog()
         stack.push_async_callback(watchdog.close)
         recording = await asyncio.to_thread(
-            record,
+            start_recording,
             choice.places.state,
             choice.workspace,
             choice.redact,
@@ -389,13 +389,13 @@ async def open_session(
         engine, workspace = build(choice, spawn, store, watchdog, recording)
         stack.callback(workspace.close)
         stack.push_async_callback(engine.close)
-        recording.follow(store, engine.notices)
+        recording.follow_store(store, engine.notices)
         if recording.restored is not None:
             today = first_event(choice, recording.session_id, workspace.root, store.clock.now())
             effect = engine.operation_effect
             await resume(store, engine.notices, recording.restored, today, workspace, effect)
             recording.restored = None  # in a long session many megabytes
-        await engine.rules.begin()
+        await engine.rules.load_rules()
         forget()
         engine.begun, engine.stories = begun, stories
         if ending is not None:

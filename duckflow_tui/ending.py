@@ -64,7 +64,7 @@ class Ending:
             or state.draft.strip()
             or any(not isinstance(message, NoticeMessage) for message in state.messages)
         )
-        return recording.session_id if said and recording.is_kept else ""
+        return recording.session_id if said and recording.is_resumable else ""
 
     def command(self, workspace: Path, flags: Sequence[str] = (), *, named: bool) -> str:
         """What takes the last session up again, empty for none; ``flags`` are those that it needs
@@ -80,7 +80,7 @@ class Ending:
     def folder(self) -> Path | None:
         """Where the last session is recorded; None while it is nowhere."""
         recording = self.recordings[-1] if self.recordings else None
-        return recording.path if recording is not None and recording.is_kept else None
+        return recording.path if recording is not None and recording.is_resumable else None
 
     def leave_older(self) -> None:
         """Only the last session goes on: of the others nothing more is recorded."""

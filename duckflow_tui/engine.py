@@ -63,7 +63,7 @@ from duckflow_tui.work.steering import PhaseKeeper, TurnControl
 if TYPE_CHECKING:
     from duckflow_tui.llm.endpoints import ModelsInUse
     from duckflow_tui.llm.exchange import LearnedModels
-    from duckflow_tui.session.kept_rules import KeptRules
+    from duckflow_tui.session.kept_rules import ProjectRules
     from duckflow_tui.session.memory import ProjectMemory
     from duckflow_tui.session.trust import ProjectTrust
     from duckflow_tui.state.agent import AgentState
@@ -89,7 +89,7 @@ class Engine:
         past: RecordedPast,
         spawn: Spawn,
         trust: ProjectTrust,
-        kept: KeptRules | None = None,
+        kept: ProjectRules | None = None,
     ) -> None:
         """``servers`` are those of the settings, if any; ``memory`` and ``kept`` rules are of the
         project, ``past`` what was recorded of this session.
@@ -111,7 +111,7 @@ class Engine:
         self._gone = False  # that the workspace went was said
         self._keeper = PhaseKeeper(parts.store, parts.machine)
         self._chosen: ModelsInUse | None = None  # for when the turn ends
-        parts.store.subscribe(self._hear)
+        parts.store.subscribe(self._on_record)
         note_changes(parts.store)
         self._task_loop = TaskLoop(parts.store, spawn)
         desk = PlanDesk(parts, self._task_loop, self._control, lambda: self._inbox.take_plan_up())
@@ -121,7 +121,7 @@ class Engine:
         self.send, self.pause = inbox.send, inbox.pause
         self.change_queued, self.take_back = inbox.change_queued, inbox.take_back
         self.rules = RuleActions(parts, kept, shell.named)
-        self.answer_gate, self.answer_card = self.rules.answer, parts.desk.answer
+        self.answer_gate, self.answer_card = self.rules.answer_gate, parts.desk.answer
         self.proposed_text = router.proposed_text
         self.plan = PlanActions(parts, desk.approvals, lambda: self._inbox.again(plan_first=True))
         self.ledger = LedgerActions(parts.store)
@@ -154,26 +154,26 @@ class Engine:
 
     async def chat_loop(self) -> None:
         """The inbox; runs as long as the session, as a worker of the group ``chat``."""
-        await self.trust.look()
+        await self.trust.use_trusted()
         watching = self._spawn(self._watcher.run(), "watch")
         try:
             await self._inbox.run()
         finally:
             watching.cancel()
 
-    async def warm(self) -> None:
+    async def load_lazily(self) -> None:
         """Load what the first request needs, after the screen stands."""
         await self._models.service.warm()
-        await self.look_around()
+        await self.note_project_files()
         if self.servers is not None:
             await self.servers.begin()
 
-    async def look_around(self) -> None:
+    async def note_project_files(self) -> None:
         """Note what lies at the top of the project, for the first request of the session."""
         with contextlib.suppress(OSError, WorkspaceError):
             self._models.prompts.overview = await overview(self._router.workspace)
 
-    def probe(self) -> None:
+    def probe_models(self) -> None:
         """Ask each model again for what it refused once: a server may have been renewed."""
         self._models.service.forget_lessons()
 
@@ -223,7 +223,7 @@ class Engine:
                 self.notices.say(f"llm.answers.{role}", model=model, host=endpoint.host)
 
     @property
-    def works(self) -> bool:
+    def is_working(self) -> bool:
         """Whether a turn runs, or begins without another word of the user."""
         return self._inbox.works
 
@@ -290,13 +290,13 @@ class Engine:
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
             return
-        undoing, before = self._router.undoing, self._met
-        self._tell(
+        undoing, before = self._router.undoing, self._met_counts
+        self._report_undo(
             [await undoing.undo_last(anyway=anyway)]
             if one
             else await undoing.undo_allowed(anyway=anyway)
         )
-        await self._look_again(before)
+        await self._recheck_requirements(before)
 
     async def redo(self, *, anyway: bool = False, one: bool = False, whole: bool = False) -> None:
         """Make again what was undone last; says what it did or why it did not. ``anyway``: also
@@ -306,30 +306,30 @@ class Engine:
         if self.store.state.turn is not None:
             self.notices.warn("undo.busy")
             return
-        undoing, before, goes_on = self._router.undoing, self._met, True
+        undoing, before, goes_on = self._router.undoing, self._met_counts, True
         while goes_on:
             reports = (
                 [await undoing.redo_last(anyway=anyway)]
                 if one
                 else await undoing.redo_allowed(anyway=anyway)
             )
-            self._tell(reports)
+            self._report_undo(reports)
             complete = all(report.complete for report in reports)
             goes_on = whole and complete and bool(self.store.state.undone_calls)
-        await self._look_again(before)
+        await self._recheck_requirements(before)
 
     @property
-    def _met(self) -> tuple[int, int]:
+    def _met_counts(self) -> tuple[int, int]:
         """How many requirements are met, and of how many."""
         objective = self.store.state.objective
         return objective.met_counts if objective is not None else (0, 0)
 
-    async def _look_again(self, before: tuple[int, int]) -> None:
+    async def _recheck_requirements(self, before: tuple[int, int]) -> None:
         """Check the requirements by the files as they are now. Where that changes how many are met
         and a verdict stands in the chat, say so, as the verdict is of before.
         """
         await self._checks.look_again()
-        met, counted = self._met
+        met, counted = self._met_counts
         if (met, counted) != before and self.store.state.last_review is not None:
             self.notices.say("judging.now", met=str(met), counted=str(counted))
 
@@ -345,7 +345,7 @@ class Engine:
         found = await session_diff(state, undoing.workspace, undoing.blobs)
         return found, command_since(state, None)
 
-    def _tell(self, reports: list[UndoReport]) -> None:
+    def _report_undo(self, reports: list[UndoReport]) -> None:
         for report in reports:
             level = Level.INFO if report.undone else Level.WARNING
             self.notices.say(
@@ -356,7 +356,7 @@ class Engine:
         """Paths for the file picker in batches, as they are found, ignored ones left out."""
         return iter_files(self._router.workspace)
 
-    def _hear(self, state: AgentState, record: Record) -> None:
+    def _on_record(self, state: AgentState, record: Record) -> None:
         """Change models between turns; say once that the folder went away or was replaced: nothing
         is written from then on.
         """
@@ -407,7 +407,7 @@ class TitleActions:
 class RuleActions:
     """The rules in force under the user's keys: kept for the project, and taken back."""
 
-    def __init__(self, parts: TurnParts, kept: KeptRules | None, named: NamedCommands) -> None:
+    def __init__(self, parts: TurnParts, kept: ProjectRules | None, named: NamedCommands) -> None:
         """``kept`` is None where a session keeps no rules: headless (R19), and in the demo."""
         self._store, self._desk, self._notices = parts.store, parts.desk, parts.notices
         self._prompts = parts.models.prompts
@@ -416,7 +416,7 @@ class RuleActions:
         self._named = named
 
     @property
-    def named(self) -> tuple[Grant, ...]:
+    def command_line_rules(self) -> tuple[Grant, ...]:
         """The rules of the command line, and the demo's own."""
         return tuple(
             Grant(grant_id=rule, operation="--allow", path=rule, gate_id="", source="command_line")
@@ -428,19 +428,19 @@ class RuleActions:
         """The file of the project's rules; empty where none are kept."""
         return self._kept.path if self._kept is not None else ""
 
-    async def begin(self) -> None:
+    async def load_rules(self) -> None:
         """The rules that were kept for the project hold in this session."""
         if self._kept is None:
             return
         try:
             rules = await asyncio.to_thread(self._kept.load)
         except OSError as error:
-            self._notices.warn("rules.unread", path=self.path, reason=_reason(error))
+            self._notices.warn("rules.unread", path=self.path, reason=_describe_error(error))
             return
         for rule in rules:
             self._store.dispatch(GrantAdded(grant=rule))
 
-    async def answer(self, answer: GateAnswer) -> None:
+    async def answer_gate(self, answer: GateAnswer) -> None:
         """Record the user's key, and keep the rule that it made for the project; one that cannot be
         kept holds in this session. Raises StateError as ``Desk.answer`` does.
         """
@@ -455,7 +455,7 @@ class RuleActions:
             if rule in self._store.state.grants:
                 self._store.dispatch(GrantRevoked(grant=rule, at=now))
                 self._store.dispatch(GrantAdded(grant=rule.replace(source="key")))
-            self._notices.warn("rules.not_kept", path=self.path, reason=_reason(error))
+            self._notices.warn("rules.not_kept", path=self.path, reason=_describe_error(error))
 
     async def allow_in_sandbox(self) -> bool:
         """The command line consents to all that a sandbox holds (R19); False where none does."""
@@ -476,7 +476,7 @@ class RuleActions:
         await self._store.commit(GrantAdded(grant=rule))
         return True
 
-    async def revoke(self, rule: Grant) -> LocalizedText | None:
+    async def revoke_rule(self, rule: Grant) -> LocalizedText | None:
         """Take a rule back, at once; returns what is in the way of forgetting it for good."""
         if rule.source == "command_line":
             self._named.revoke(rule.path)
@@ -487,12 +487,12 @@ class RuleActions:
             try:
                 await asyncio.to_thread(self._kept.remove, rule.grant_id)
             except OSError as error:
-                params = {"path": self.path, "reason": _reason(error)}
+                params = {"path": self.path, "reason": _describe_error(error)}
                 return LocalizedText(key="rules.not_forgotten", params=params)
         return None
 
 
-def _reason(error: OSError) -> str:
+def _describe_error(error: OSError) -> str:
     return error.strerror or str(error)
 
 
@@ -502,7 +502,7 @@ class WorkingActions:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def write(self, name: OwnField, items: Sequence[str]) -> LocalizedText | None:
+    def write_field(self, name: OwnField, items: Sequence[str]) -> LocalizedText | None:
         """Let a field say just this, each item on a line of its own; of goal and why_now one, and
         none for nothing. Returns what is in the way, or None.
         """
@@ -515,7 +515,7 @@ class WorkingActions:
         return None
 
 
-def counted(state: AgentState) -> dict[str, int]:
+def count_session(state: AgentState) -> dict[str, int]:
     """What a session has read, done and been asked, as the totals count it."""
     asked = sum(isinstance(m, UserMessage) and not m.aside for m in state.messages)
     done = sum(
@@ -534,27 +534,27 @@ class MemoryActions:
     def __init__(self, store: Store, notes: ProjectMemory) -> None:
         self._store = store
         self.notes = notes
-        self._before = counted(store.state)
+        self._before = count_session(store.state)
 
     async def remember(self, text: str, kind: MemoryKind = "preference") -> MemoryFault | None:
         """Note a line."""
-        return await _fault(self.notes.remember(text, kind))
+        return await _catch_fault(self.notes.remember(text, kind))
 
     async def forget(self, line: MemoryLine) -> MemoryFault | None:
         """Take a line out, as ``lines`` had it."""
-        return await _fault(self.notes.forget(line))
+        return await _catch_fault(self.notes.forget(line))
 
-    async def begin(self) -> MemoryFault | None:
+    async def create_file(self) -> MemoryFault | None:
         """Make the file where there is none, for the user's own editor."""
-        return await _fault(self.notes.begin())
+        return await _catch_fault(self.notes.create_file())
 
     async def close(self) -> None:
         """The session is over: its counts join the totals."""
-        now = counted(self._store.state)
+        now = count_session(self._store.state)
         await self.notes.add_counts({key: now[key] - self._before[key] for key in now})
 
 
-async def _fault(work: Awaitable[None]) -> MemoryFault | None:
+async def _catch_fault(work: Awaitable[None]) -> MemoryFault | None:
     try:
         await work
     except MemoryFault as fault:

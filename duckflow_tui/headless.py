@@ -44,10 +44,10 @@ from duckflow_tui.tools.session_diff import diff_text
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import (
     figures_words,
+    find_target,
     lack_words,
     no_digest_words,
     reason_words,
-    target_of,
     verdict_words,
 )
 
@@ -91,10 +91,10 @@ class TaskSpawn:
     def __call__(self, coroutine: Coroutine[Any, Any, None], group: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coroutine, name=group)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_done)
         return task
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if task.cancelled() or task.exception() is None:
             return
@@ -102,7 +102,7 @@ class TaskSpawn:
         if task.get_name() != "task":  # who began a piece of work is told of its end
             self.loop_broke.set()
 
-    async def end(self) -> None:
+    async def end_tasks(self) -> None:
         """Cancel what still runs and wait for it."""
         for task in tuple(self._tasks):
             task.cancel()
@@ -123,9 +123,9 @@ class Outlet:
         self._lost: dict[TextIO, OSError] = {}  # streams that cannot be written
         self.idle = threading.Event()  # all was written, or cannot be
         self.idle.set()
-        threading.Thread(target=self._run, name="outlet", daemon=True).start()
+        threading.Thread(target=self._write_loop, name="outlet", daemon=True).start()
 
-    def write(self, stream: TextIO, text: str) -> None:
+    def write_text(self, stream: TextIO, text: str) -> None:
         """Write it in its turn; raises OSError when the stream failed, or far too much waits."""
         behind = not self.idle.is_set()
         with self._guard:
@@ -144,7 +144,7 @@ class Outlet:
         """The error that a stream was lost by; None while it can be written."""
         return self._lost.get(stream)
 
-    def _run(self) -> None:
+    def _write_loop(self) -> None:
         while True:
             stream, text = self._texts.get()
             if stream not in self._lost:
@@ -217,7 +217,9 @@ class _Turn:
             printer = _JsonLines(self.outlet, options.stream, self._out, engine.store.recorder)
         else:
             one_place = self._err_outlet is self.outlet
-            printer = _Words(self.outlet, self._say, self._out, self._tell, one_place=one_place)
+            printer = _Words(
+                self.outlet, self._say, self._out, self._print_note, one_place=one_place
+            )
         self.printer = printer
         lost: list[OSError] = []  # the output, which nobody reads any more
         stopping = False
@@ -256,17 +258,17 @@ class _Turn:
             follow(engine.store.state, record)
         typed = parse(options.text)
         if typed is not None and (refused := _why_not_now(typed, engine.store.state)) is not None:
-            self._tell(self._say.told(refused))
+            self._print_note(self._say.localize(refused))
             return USAGE
         if options.sandboxed and not await engine.rules.allow_in_sandbox():
             level = self._say(f"status.sandbox.{engine.store.state.session.sandbox}")
-            self._tell(self._say("headless.not_sandboxed", level=level))
+            self._print_note(self._say("headless.not_sandboxed", level=level))
             return USAGE
         engine.store.subscribe(follow)
         chat = self.spawn(engine.chat_loop(), "chat")
         try:
             if typed is None:
-                await engine.look_around()
+                await engine.note_project_files()
                 await engine.send(options.text or engine.suggestion)
             else:
                 works = await self._works_after(typed, engine, as_json=options.as_json)
@@ -278,7 +280,7 @@ class _Turn:
             # A loop that broke ends no turn any more.
             status = finished.result() if finished.done() else EXIT_STATUS["failed"]
         finally:
-            await self.spawn.end()
+            await self.spawn.end_tasks()
             set_patience(PATIENCE_S)
         if isinstance(printer, _JsonLines) and (printing := printer.printing) is not None:
             await asyncio.wait((printing, ended_by), return_when=asyncio.FIRST_COMPLETED)
@@ -287,7 +289,7 @@ class _Turn:
             if isinstance(error, OSError) and not lost:
                 lost.append(error)
         if self.spawn.broken is not None:
-            self._tell(self._say.told(log_fault(self.spawn.broken)))
+            self._print_note(self._say.localize(log_fault(self.spawn.broken)))
         written = asyncio.create_task(asyncio.to_thread(self._wait_until_written))
         await asyncio.wait((written, ended_by), return_when=asyncio.FIRST_COMPLETED)
         if ended_by.done():
@@ -299,7 +301,7 @@ class _Turn:
         if error is None:
             return status
         if not isinstance(error, BrokenPipeError):  # a reader that has read enough, as ``head``
-            self._tell(self._say("headless.unwritten", error=error.strerror or str(error)))
+            self._print_note(self._say("headless.unwritten", error=error.strerror or str(error)))
             await asyncio.to_thread(self._err_outlet.idle.wait, READ_WITHIN)
         return EXIT_STATUS["failed"]
 
@@ -316,33 +318,33 @@ class _Turn:
         records alone.
         """
         assert typed.command is not None
-        if _prints(typed):
-            text = await _text_of(typed, engine, self._say)
+        if _is_printable(typed):
+            text = await _command_text(typed, engine, self._say)
             if as_json:
-                self._tell(text.rstrip("\n"))
+                self._print_note(text.rstrip("\n"))
             else:
                 with contextlib.suppress(OSError):  # told at the end
-                    self.outlet.write(self._out, text)
+                    self.outlet.write_text(self._out, text)
             return False
         assert typed.command.act is not None
-        work = typed.command.act(engine, typed.argument, self._told)
+        work = typed.command.act(engine, typed.argument, self._on_command_told)
         if work is not None:
             await work
-        return engine.works
+        return engine.is_working
 
-    def _told(self, key: str, *, stays: bool = False, **params: object) -> None:
+    def _on_command_told(self, key: str, *, stays: bool = False, **params: object) -> None:
         """A command says what came of it."""
         if key:
             told = {
-                n: self._say.told(v) if isinstance(v, LocalizedText) else v
+                n: self._say.localize(v) if isinstance(v, LocalizedText) else v
                 for n, v in params.items()
             }
-            self._tell(self._say(key, **told))
+            self._print_note(self._say(key, **told))
 
-    def _tell(self, text: str) -> None:
+    def _print_note(self, text: str) -> None:
         """Say it on standard error. That this is lost is no reason to end the work."""
         with contextlib.suppress(OSError):
-            self._err_outlet.write(self._err, f"{text}\n")
+            self._err_outlet.write_text(self._err, f"{text}\n")
 
 
 def _why_not_now(typed: Invocation, state: AgentState) -> LocalizedText | None:
@@ -350,18 +352,18 @@ def _why_not_now(typed: Invocation, state: AgentState) -> LocalizedText | None:
     if typed.command is None:
         return unknown(typed.name)
     problem = typed.command.problem(typed.argument, state)
-    if problem is None and not (typed.command.acts_with(typed.argument) or _prints(typed)):
+    if problem is None and not (typed.command.acts_with(typed.argument) or _is_printable(typed)):
         return LocalizedText(key="headless.needs_screen", params={"name": typed.name})
     return problem
 
 
-def _prints(typed: Invocation) -> bool:
+def _is_printable(typed: Invocation) -> bool:
     """Whether what a command shows on the screen can be printed."""
     name = typed.command.name if typed.command is not None else ""
     return (name, typed.argument) in (("network", ""), ("decisions", ""), ("diff", "session"))
 
 
-async def _text_of(typed: Invocation, engine: Engine, words: Catalogue) -> str:
+async def _command_text(typed: Invocation, engine: Engine, words: Catalogue) -> str:
     """What such a command prints, in Markdown or as a diff, without a character that could act."""
     state, redact = engine.store.state, engine.redact
     if typed.name == "network":
@@ -400,15 +402,15 @@ class _JsonLines:
         if record.seq is not None or self._stream:
             self._due.append(record)
             self._newest = record.seq or self._newest
-            self.printing = self.printing or asyncio.create_task(self._print())
+            self.printing = self.printing or asyncio.create_task(self._print_pending())
 
-    async def _print(self) -> None:
+    async def _print_pending(self) -> None:
         while self._due:
             due, self._due = self._due, []
             await self._recorder.flushed(self._newest)
             for record in due:
                 line = json.dumps(record.as_json(), ensure_ascii=True)
-                self._outlet.write(self._out, f"{line}\n")
+                self._outlet.write_text(self._out, f"{line}\n")
 
 
 class _Words:
@@ -437,27 +439,27 @@ class _Words:
         event = record.event
         match event:
             case AssistantReplied(message=message) if message.text:
-                self._narrate()
+                self._print_narration()
                 self._held = message.text
                 acts = message.decision is not None and bool(message.decision.actions)
                 if acts or message.step_id or message.aside:
-                    self._narrate()
+                    self._print_narration()
             case LlmWaiting(waiting=Waiting() as waiting):
-                self._tell(f"· {self._waiting(waiting, record.at)}")
+                self._tell(f"· {self._describe_waiting(waiting, record.at)}")
             case OperationFinished(message=message):
                 result = message.result
                 if result.outcome is Outcome.DENIED:
                     self._flags |= dict.fromkeys(_flags_for(message))
-                target = visible(one_line(_target(message), 100))
+                target = visible(one_line(_describe_target(message), 100))
                 how = "error" if result.exit_code else result.outcome
                 self._tell(
                     self._say(
                         "headless.operation",
-                        operation=visible(self._say.plain(message.operation)),
+                        operation=visible(self._say.name_operations(message.operation)),
                         target=target,
                         outcome=self._say(f"transcript.outcome.{how}"),
                         summary=visible(
-                            figures_words(message.operation, _figures(message), self._say)
+                            figures_words(message.operation, _describe_figures(message), self._say)
                         ),
                     )
                 )
@@ -465,7 +467,7 @@ class _Words:
                 sign = {Level.INFO: "·", Level.WARNING: "!", Level.ERROR: "✗"}[notice.level]
                 self._tell(f"{sign} {self._say(notice.key, **notice.params)}")
             case ContextCompacted(compaction=made):
-                self._tell(self._compacted(made))
+                self._tell(self._describe_compaction(made))
             case StepChanged(status=WorkStatus.IN_PROGRESS):
                 self._tell(f"▶ {visible(_step_name(state, event))}")
             case ReportAdded(message=message):
@@ -478,29 +480,29 @@ class _Words:
             case ObjectiveReviewed(message=message):
                 review = message.review
                 if review.follows:
-                    self._narrate()  # a further attempt has the last word
-                self._tell(self._reviewed(review))
+                    self._print_narration()  # a further attempt has the last word
+                self._tell(self._describe_review(review))
             case AttemptStarted(message=message):
                 number, limit = message.attempt, message.max_attempts
                 say = self._say("review.attempt", number=number, limit=limit)
                 self._tell(f"▸ {say}")
             case TurnFinished(reply=reply, question=question):
                 if self._held != reply:
-                    self._narrate()
+                    self._print_narration()
                 if reply and not (self._one_place and reply == self._narrated):
-                    self._outlet.write(self._out, f"{visible(reply)}\n")
+                    self._outlet.write_text(self._out, f"{visible(reply)}\n")
                 asked = question is not None and question.text not in reply
                 rows = [question.text] if question is not None and asked else []
                 for number, option in enumerate(question.options if question else (), start=1):
                     rows.append(f"  {number}  {option}")
                 if rows:
-                    self._outlet.write(self._out, visible("\n".join(rows)) + "\n")
+                    self._outlet.write_text(self._out, visible("\n".join(rows)) + "\n")
                 if (outcome := event.outcome) != "done":
                     waits = question is not None and outcome == "partial"
                     code = event.reason.code if event.reason is not None else ""
                     stuck = outcome == "limit" and self._say.has(f"consult.cause.{code}")
                     if outcome == "limit":
-                        self._tell(self._standing(event, state))
+                        self._tell(self._describe_end(event, state))
                     key = "stuck" if stuck and code != "limit" else outcome
                     key = "question" if waits else "for_user" if code == "for_user" else key
                     if key == "denied" and self._flags:
@@ -512,13 +514,13 @@ class _Words:
             case _:
                 pass
 
-    def _narrate(self) -> None:
+    def _print_narration(self) -> None:
         text, self._held = self._held, ""
         if text:
             self._narrated = text
             self._tell(f"{visible(text)}\n")
 
-    def _reviewed(self, review: Review) -> str:
+    def _describe_review(self, review: Review) -> str:
         """How far the request is met, and what of it is missing."""
         said = [f"{'✓' if review.done else '✗'} {visible(verdict_words(review, self._say))}"]
         for lack in review.missing:
@@ -526,7 +528,7 @@ class _Words:
             said.append(f"  {self._say('review.missing', what=what)}")
         return "\n".join(said)
 
-    def _standing(self, event: TurnFinished, state: AgentState) -> str:
+    def _describe_end(self, event: TurnFinished, state: AgentState) -> str:
         """Why it went no further, what was done, and what is missing."""
         said: list[str] = []
         if event.reason is not None and self._say.has(f"consult.cause.{event.reason.code}"):
@@ -542,7 +544,7 @@ class _Words:
             said.append(self._say("headless.unmet", what=what))
         return "\n".join(said)
 
-    def _compacted(self, made: Compaction) -> str:
+    def _describe_compaction(self, made: Compaction) -> str:
         """What the digest came to; without one what is lost to the model, and why."""
         before, after = f"{made.tokens_before:,}", f"{made.tokens_after:,}"
         size = self._say("compaction.size", before=before, after=after)
@@ -552,7 +554,7 @@ class _Words:
         lost = self._say("compaction.no_digest", exchanges=str(made.exchanges), reason=reason)
         return f"! {self._say('compaction.title')}  {size}  {lost}"
 
-    def _waiting(self, waiting: Waiting, now: float) -> str:
+    def _describe_waiting(self, waiting: Waiting, now: float) -> str:
         if waiting.until is None:
             seconds = self._say("transcript.seconds", count=round(now - waiting.since))
             return self._say("transcript.waiting.silent", time=seconds)
@@ -583,13 +585,13 @@ def _flags_for(message: OperationMessage) -> list[str]:
     return [as_flags((rule,)) for rule in rules]
 
 
-def _target(message: OperationMessage) -> str:
+def _describe_target(message: OperationMessage) -> str:
     """What the call works on, as the chat names it, else its arguments as they are."""
-    named = target_of(message.args)[0]
+    named = find_target(message.args)[0]
     return named or (json.dumps(message.args, ensure_ascii=False) if message.args else "")
 
 
-def _figures(message: OperationMessage) -> str:
+def _describe_figures(message: OperationMessage) -> str:
     """The result in short. A server's says nothing about itself: then its first words."""
     result = message.result
     if result.summary or not message.operation.startswith("mcp."):

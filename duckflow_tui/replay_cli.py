@@ -13,9 +13,9 @@ from duckflow_tui.command_line import CommandParser
 from duckflow_tui.glance import LANGUAGES, THEMES
 from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.session.folders import find, places
+from duckflow_tui.session.folders import find_places, list_places
 from duckflow_tui.session.replay import Tape, load_tape
-from duckflow_tui.sessions_cli import LISTED, USAGE_ERROR, refuse
+from duckflow_tui.sessions_cli import LISTED, USAGE_ERROR, print_refusal
 from duckflow_tui.state.base import one_line
 from duckflow_tui.ui.session_words import named_rows
 from duckflow_tui.words.catalogue import Catalogue
@@ -30,13 +30,13 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
     args = parser(say).parse_args(arguments)
     speed = _speed(args.speed)
     if speed is None:
-        return refuse(say("replay.cli.bad_speed", given=one_line(args.speed, 40)))
+        return print_refusal(say("replay.cli.bad_speed", given=one_line(args.speed, 40)))
     path = _path(args.session, places.state, say)
     if path is None:
         return USAGE_ERROR
     tape = load_tape(path)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return refuse(say("cli.no_terminal"))
+        return print_refusal(say("cli.no_terminal"))
     return _show(tape, speed, args, places, language)
 
 
@@ -64,14 +64,14 @@ def _speed(text: str) -> float | None:
 def _path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
     """The file or the session's folder; None, once it is said why, where there is not one."""
     named = Path(os.path.expanduser(given))
-    found = [*find(state_dir, given), *find(state_dir, given, trash=True)]
+    found = [*find_places(state_dir, given), *find_places(state_dir, given, trash=True)]
     if len(found) == 1:
         return found[0].path
     if not found and (os.path.lexists(named) or "/" in given):
         return named
     key = "replay.cli.several" if found else "replay.cli.unknown"
-    refuse(say(key, given=visible_line(one_line(given, 80))))
-    for row in named_rows(found or places(state_dir), LISTED):
+    print_refusal(say(key, given=visible_line(one_line(given, 80))))
+    for row in named_rows(found or list_places(state_dir), LISTED):
         print(row, file=sys.stderr)
     return None
 

@@ -20,10 +20,22 @@ from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.catalog import Catalog
-from duckflow_tui.session.export import FORMATS, export_lines, exported_name, format_of, write_file
-from duckflow_tui.session.facts import SessionFacts, figures_by_month
+from duckflow_tui.session.export import (
+    FORMATS,
+    export_lines,
+    guess_format,
+    make_export_name,
+    write_file,
+)
+from duckflow_tui.session.facts import SessionFacts, group_by_month
 from duckflow_tui.session.faults import SessionFault
-from duckflow_tui.session.folders import SessionFolder, SessionPlace, find, places, segment_name
+from duckflow_tui.session.folders import (
+    SessionFolder,
+    SessionPlace,
+    find_places,
+    list_places,
+    segment_name,
+)
 from duckflow_tui.session.records import Redact
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.base import one_line
@@ -48,18 +60,18 @@ _ENDING: Final = 12  # texts of a conversation that ``show`` prints
 def run(arguments: Sequence[str], places: Places, redact: Redact, language: str) -> int:
     """What stands behind ``sessions`` on the command line; returns the exit status."""
     say = Catalogue(language)
-    args = parser(say).parse_args(arguments)
+    args = make_parser(say).parse_args(arguments)
     workspace = folder_named(args.dir)
     catalog = Catalog(places.state, redact=redact)
     try:
         return _Sessions(catalog, args, say, workspace).run()
     except SessionFault as fault:
-        return refuse(fault_words(fault, say), FAILED)
+        return print_refusal(fault_words(fault, say), FAILED)
     finally:
         catalog.close()
 
 
-def parser(say: Catalogue) -> CommandParser:
+def make_parser(say: Catalogue) -> CommandParser:
     """The command line behind ``sessions``."""
     made = CommandParser("duckflow-tui sessions", "sessions.cli.description", say.language, say)
     add = made.add_argument
@@ -89,42 +101,42 @@ class _Sessions:
     def run(self) -> int:
         args = self._args
         if args.action == "list":
-            return self._list()
+            return self._list_sessions()
         if args.action == "prune":
-            return self._prune()
+            return self._prune_trash()
         if not args.id:
-            return refuse(self._say("sessions.cli.no_id", action=args.action))
+            return print_refusal(self._say("sessions.cli.no_id", action=args.action))
         trashed = args.action == "restore" or args.trash
         found = self._catalog.find(args.id, self._workspace, trashed=trashed)
         if len(found) != 1:
-            return self._not_one(found)
+            return self._print_ambiguity(found)
         doing: dict[str, Callable[[SessionPlace], int]] = {
-            "show": self._show,
-            "export": self._export,
-            "delete": self._delete,
-            "restore": self._restore,
+            "show": self._show_session,
+            "export": self._export_session,
+            "delete": self._delete_session,
+            "restore": self._restore_session,
         }
         return doing[args.action](found[0])
 
-    def _list(self) -> int:
+    def _list_sessions(self) -> int:
         args = self._args
-        everything = self._catalog.list(None if args.all else self._workspace, trash_too=True)
+        everything = self._catalog.list_all(None if args.all else self._workspace, trash_too=True)
         found = [facts for facts in everything if (facts.trashed_at is not None) == args.trash]
         if args.stats:
-            return self._stats(found)
+            return self._print_stats(found)
         if args.json:
             print(json.dumps([self._as_json(facts) for facts in found], indent=1))
             return 0
-        for row in _table(found, self._say, workspaces=args.all):
+        for row in _format_table(found, self._say, workspaces=args.all):
             print(row)
-        total = self._counted("total", found)
-        elsewhere = self._elsewhere(trashed=args.trash)
+        total = self._count_sessions("total", found)
+        elsewhere = self._count_elsewhere(trashed=args.trash)
         print(" · ".join(filter(None, (total, elsewhere))), file=sys.stderr)
         return 0
 
-    def _stats(self, found: Sequence[SessionFacts]) -> int:
+    def _print_stats(self, found: Sequence[SessionFacts]) -> int:
         """What came of the work, month by month."""
-        months = figures_by_month(found)
+        months = group_by_month(found)
         if self._args.json:
             print(json.dumps({month: of._asdict() for month, of in months.items()}, indent=1))
             return 0
@@ -132,24 +144,24 @@ class _Sessions:
             print(row)
         return 0
 
-    def _counted(self, key: str, found: Sequence[SessionFacts]) -> str:
+    def _count_sessions(self, key: str, found: Sequence[SessionFacts]) -> str:
         """How many these are, and how much room they take."""
         size = size_text(sum(facts.size for facts in found))
         key = f"{key}_one" if len(found) == 1 else key
         return self._say(f"sessions.cli.{key}", count=len(found), size=size)
 
-    def _elsewhere(self, *, trashed: bool) -> str:
+    def _count_elsewhere(self, *, trashed: bool) -> str:
         """How many other workspaces have that the list leaves out; nothing for none."""
         if self._args.all:
             return ""
-        here = {facts.key for facts in self._catalog.known(self._workspace, trash_too=True)}
+        here = {facts.key for facts in self._catalog.list_read(self._workspace, trash_too=True)}
         count = sum(
             facts.key not in here and (facts.trashed_at is not None) == trashed
-            for facts in self._catalog.known(trash_too=True)
+            for facts in self._catalog.list_read(trash_too=True)
         )
         return self._say("sessions.cli.elsewhere", count=count) if count else ""
 
-    def _show(self, place: SessionPlace) -> int:
+    def _show_session(self, place: SessionPlace) -> int:
         facts = self._catalog.facts_at(place)
         if self._args.json:
             print(json.dumps(self._as_json(facts), indent=1))
@@ -158,14 +170,14 @@ class _Sessions:
         wide = max(map(cell_len, names.values()))
         for name, text in described(facts, self._say):
             print(f"{set_cell_size(names[name], wide)}  {text}")
-        for piece in self._catalog.pieces(facts, _ENDING):
+        for piece in self._catalog.list_pieces(facts, _ENDING):
             print(f"\n{self._say(f'sessions.who.{piece.who}')}\n{visible(piece.text)}")
         return FAILED if facts.problem else 0
 
-    def _export(self, place: SessionPlace) -> int:
+    def _export_session(self, place: SessionPlace) -> int:
         args = self._args
-        kind = args.format or format_of(args.output or "")
-        target = exported_name(place.session_id, kind) if args.output is None else args.output
+        kind = args.format or guess_format(args.output or "")
+        target = make_export_name(place.session_id, kind) if args.output is None else args.output
         lines = export_lines(place.path, kind, self._say, self._catalog.redact or str)
         if target == "-":
             for line in lines:
@@ -175,35 +187,35 @@ class _Sessions:
         try:
             write_file(path, lines, replace=args.force)
         except FileExistsError:
-            return refuse(self._say("sessions.cli.exists", path=path), FAILED)
+            return print_refusal(self._say("sessions.cli.exists", path=path), FAILED)
         print(self._say("sessions.exported", path=path))
         return 0
 
-    def _delete(self, place: SessionPlace) -> int:
+    def _delete_session(self, place: SessionPlace) -> int:
         facts = self._catalog.facts_at(place)
         if place.in_trash:
-            return refuse(self._say("sessions.cli.in_trash"))
+            return print_refusal(self._say("sessions.cli.in_trash"))
         self._catalog.delete(facts)
         print(self._say("sessions.cli.deleted", title=facts.title, id=facts.session_id))
         return 0
 
-    def _restore(self, place: SessionPlace) -> int:
+    def _restore_session(self, place: SessionPlace) -> int:
         facts = self._catalog.facts_at(place)
         self._catalog.restore(facts)
         print(self._say("sessions.restored", title=facts.title))
         return 0
 
-    def _prune(self) -> int:
+    def _prune_trash(self) -> int:
         """With ``--force``; without it, what that would remove."""
         args = self._args
-        everything = self._catalog.list(None if args.all else self._workspace, trash_too=True)
+        everything = self._catalog.list_all(None if args.all else self._workspace, trash_too=True)
         gone = [facts for facts in everything if facts.trashed_at is not None]
         if args.id:
             keys = {p.key for p in self._catalog.find(args.id, self._workspace, trashed=True)}
             gone = [facts for facts in gone if os.fsencode(facts.key) in keys]
-        for row in _table(gone, self._say, workspaces=args.all):
+        for row in _format_table(gone, self._say, workspaces=args.all):
             print(row)
-        elsewhere = "" if args.id else self._elsewhere(trashed=True)
+        elsewhere = "" if args.id else self._count_elsewhere(trashed=True)
         status = 0
         if args.force:
             self._catalog.prune(*gone)
@@ -211,23 +223,23 @@ class _Sessions:
             key = "trash_empty_here" if elsewhere else "trash_empty"
             said = self._say(f"sessions.cli.{key}")
         elif not args.force:
-            said, status = self._counted("would_prune", gone), FAILED
+            said, status = self._count_sessions("would_prune", gone), FAILED
         else:
-            said = self._counted("pruned", gone)
+            said = self._count_sessions("pruned", gone)
         print(" · ".join(filter(None, (said, elsewhere))))
         return status
 
-    def _not_one(self, found: Sequence[SessionPlace]) -> int:
+    def _print_ambiguity(self, found: Sequence[SessionPlace]) -> int:
         listed = [self._catalog.facts_at(place) for place in found]
         key, elsewhere = "several", ""
         if not found:
-            here = self._catalog.list(self._workspace, trash_too=True)
+            here = self._catalog.list_all(self._workspace, trash_too=True)
             trashed = self._args.action == "restore"
             listed = [facts for facts in here if (facts.trashed_at is not None) == trashed]
             key = "unknown" if listed else "unknown_none"
-            elsewhere = self._elsewhere(trashed=trashed)
-        refuse(self._say(f"sessions.cli.{key}", id=self._args.id))
-        for row in [*_table(listed, self._say), elsewhere]:
+            elsewhere = self._count_elsewhere(trashed=trashed)
+        print_refusal(self._say(f"sessions.cli.{key}", id=self._args.id))
+        for row in [*_format_table(listed, self._say), elsewhere]:
             if row:
                 print(row, file=sys.stderr)
         return USAGE_ERROR
@@ -237,7 +249,9 @@ class _Sessions:
         return {**facts.model_dump(exclude={"key"}), "title": facts.title, "path": path}
 
 
-def _table(found: Sequence[SessionFacts], say: Catalogue, *, workspaces: bool = False) -> list[str]:
+def _format_table(
+    found: Sequence[SessionFacts], say: Catalogue, *, workspaces: bool = False
+) -> list[str]:
     """A line for each: id, when, how it stands, size, title."""
     rows: list[tuple[str, ...]] = []
     for facts in found:
@@ -260,7 +274,7 @@ def _table(found: Sequence[SessionFacts], say: Catalogue, *, workspaces: bool = 
     return lines
 
 
-def refuse(message: str, status: int = USAGE_ERROR) -> int:
+def print_refusal(message: str, status: int = USAGE_ERROR) -> int:
     """Say why nothing was done; returns the exit status."""
     print(f"duckflow-tui: {visible(message)}", file=sys.stderr)
     return status
@@ -274,37 +288,37 @@ _SAID: Final = tuple(
 )
 
 
-def session_named(given: str, workspace: Path, state_dir: Path, say: Catalogue) -> str:
+def find_session_id(given: str, workspace: Path, state_dir: Path, say: Catalogue) -> str:
     """The whole id; empty means the newest with words in it. Raises Unusable with a list."""
     root = Path(os.path.realpath(workspace))
     if not given:
-        newest = next((p for p in places(state_dir, root) if _holds_words(p.path)), None)
+        newest = next((p for p in list_places(state_dir, root) if _holds_words(p.path)), None)
         if newest is None:
             raise Unusable(say("resume.none", path=visible(str(root))))
         return newest.session_id
-    found = find(state_dir, given, root)
+    found = find_places(state_dir, given, root)
     if len(found) == 1:
         return found[0].session_id
     named = visible(one_line(given, 80))
     if found:
-        raise Unusable(_with_list(say("resume.several", given=named), found))
-    elsewhere = find(state_dir, given)
+        raise Unusable(_append_list(say("resume.several", given=named), found))
+    elsewhere = find_places(state_dir, given)
     if elsewhere:
         path, session = visible(_workspace_of(elsewhere[0].path)), elsewhere[0].session_id
         key = "resume.elsewhere" if os.path.isdir(path) else "resume.elsewhere_gone"
         raise Unusable(say(key, given=named, path=path, session=session))
-    here = [place for place in places(state_dir, root) if _holds_words(place.path)]
+    here = [place for place in list_places(state_dir, root) if _holds_words(place.path)]
     key = "resume.unknown" if here else "resume.unknown_none"
-    raise Unusable(_with_list(say(key, given=named), here))
+    raise Unusable(_append_list(say(key, given=named), here))
 
 
-def several(workspace: Path, state_dir: Path) -> bool:
+def has_several(workspace: Path, state_dir: Path) -> bool:
     """Whether the workspace has more than one session in which something was said."""
-    here = places(state_dir, os.path.realpath(workspace))
+    here = list_places(state_dir, os.path.realpath(workspace))
     return sum(1 for place in here if _holds_words(place.path)) > 1
 
 
-def _with_list(sentence: str, found: list[SessionPlace]) -> str:
+def _append_list(sentence: str, found: list[SessionPlace]) -> str:
     return "\n".join([sentence, *named_rows(found, LISTED)])
 
 
@@ -319,8 +333,8 @@ def _holds_words(path: Path) -> bool:
     """Whether anything was said in it; a start that was left again at once is no session."""
     left = _SMALL
     with suppress(SessionFault), closing(SessionFolder.open(path)) as folder:
-        for number in folder.segments():
-            with suppress(OSError, SessionFault), folder.read(segment_name(number)) as file:
+        for number in folder.list_segments():
+            with suppress(OSError, SessionFault), folder.open_file(segment_name(number)) as file:
                 data = file.read(left + 1)
                 if len(data) > left or any(kind in data for kind in _SAID):
                     return True

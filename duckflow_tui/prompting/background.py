@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from duckflow_tui.prompting import lines
-from duckflow_tui.prompting.lines import both_ends, bullets, framed, inside, short
+from duckflow_tui.prompting.lines import (
+    cut_middle,
+    escape_frame,
+    format_bullets,
+    frame_text,
+    short_line,
+)
 from duckflow_tui.prompting.templates import PromptTexts
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
@@ -46,9 +52,9 @@ _DECLARES: Final = re.compile(
 )
 
 
-def data(tag: str, text: str) -> str:
+def frame_data(tag: str, text: str) -> str:
     """The text in its frame; it can end neither this frame nor one of the others."""
-    return framed(tag, inside(text, *FRAMES))
+    return frame_text(tag, escape_frame(text, *FRAMES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,7 @@ class Background:
     requirements: str
     files: Sequence[FileRead] = ()
 
-    def fields(
+    def make_fields(
         self, texts: PromptTexts, window: int, count: Callable[[str], int]
     ) -> Mapping[str, str]:
         """The fields ``asked`` and ``files`` of a template, for a model that holds ``window``
@@ -70,17 +76,17 @@ class Background:
         """
         most = window // SHARE
         words = {
-            "request": data("request", _whole(self.request, most, texts, count)),
+            "request": frame_data("request", _cut_to_tokens(self.request, most, texts, count)),
             "said": self.said,
             "constraints": self.constraints,
             "decisions": self.decisions,
             "requirements": self.requirements,
         }
-        files = data("files", files_text(self.files, most, count))
+        files = frame_data("files", format_files(self.files, most, count))
         return {"asked": texts.asked.render(words), "files": files}
 
 
-def background(
+def make_background(
     state: AgentState, request: str = "", *, files: Sequence[FileRead] = (), ledger: bool = True
 ) -> Background:
     """What there is of the request in hand; without one, of the user's last message. ``request``
@@ -90,24 +96,26 @@ def background(
     asked, since = (words[-1].text, words[-1].at) if words else ("", 0.0)
     if state.objective is not None:
         asked, since = state.objective.original_query, state.objective.created_at
-    said = [short(m.text, _SAID_TEXT) for m in words if m.at > since and m.text != asked]
+    said = [short_line(m.text, _SAID_TEXT) for m in words if m.at > since and m.text != asked]
     memory = state.memory
     return Background(
         request or asked,
-        data("said", "\n".join(bullets(said[-_SAID:]))),
-        "\n".join(bullets(memory.constraints)),
-        data("decisions", "\n".join(bullets(memory.decision_log[-_BACKGROUND_DECISIONS:]))),
-        data("requirements", lines.requirements(state)) if ledger else "",
+        frame_data("said", "\n".join(format_bullets(said[-_SAID:]))),
+        "\n".join(format_bullets(memory.constraints)),
+        frame_data(
+            "decisions", "\n".join(format_bullets(memory.decision_log[-_BACKGROUND_DECISIONS:]))
+        ),
+        frame_data("requirements", lines.format_requirements(state)) if ledger else "",
         files,
     )
 
 
-def _whole(text: str, tokens: int, texts: PromptTexts, count: Callable[[str], int]) -> str:
+def _cut_to_tokens(text: str, tokens: int, texts: PromptTexts, count: Callable[[str], int]) -> str:
     size = count(text)
     if size <= tokens:
         return text
     note = {"handle": "", "op_read": ""}
-    return both_ends(
+    return cut_middle(
         text,
         tokens / size,
         lambda cut: texts.left_out.render({**note, "characters": str(cut)}),
@@ -128,7 +136,9 @@ class FileRead:
         return f"{self.path}, lines {self.lines}" if self.lines else self.path
 
 
-def files_read(state: AgentState, about: str = "", *, but_of: str = "") -> tuple[FileRead, ...]:
+def list_files_read(
+    state: AgentState, about: str = "", *, but_of: str = ""
+) -> tuple[FileRead, ...]:
     """What was read since the request was made, the most useful first: what the words ``about``
     the work name, then the newest. Reads of the step ``but_of`` and behind its begin are left out.
     """
@@ -151,32 +161,34 @@ def files_read(state: AgentState, about: str = "", *, but_of: str = "") -> tuple
             old = [f for f in found if f.path == read.path and part in ("", f.lines)]
             found = [read, *(f for f in found if f not in old)]
 
-    def named(file: FileRead) -> bool:
+    def is_named(file: FileRead) -> bool:
         return posixpath.basename(file.path) in about
 
-    return tuple(sorted(found, key=lambda file: not named(file)))
+    return tuple(sorted(found, key=lambda file: not is_named(file)))
 
 
-def files_text(files: Sequence[FileRead], tokens: int, count: Callable[[str], int]) -> str:
+def format_files(files: Sequence[FileRead], tokens: int, count: Callable[[str], int]) -> str:
     """The files whole as far as ``tokens`` allow, then outlines, then names."""
     shown: list[str] = []
     for place, file in enumerate(files):
         whole = f"== {file.name}\n{file.text.rstrip()}"
         if file.changed:
-            whole = f"== {file.name}, changed since it was read; as it was then:\n{_outline(file)}"
-        for text in (whole, f"== {file.name}, outline only\n{_outline(file)}"):
+            whole = (
+                f"== {file.name}, changed since it was read; as it was then:\n{_outline_file(file)}"
+            )
+        for text in (whole, f"== {file.name}, outline only\n{_outline_file(file)}"):
             size = count(text)
             if size <= tokens:
                 tokens -= size
                 shown.append(text)
                 break
         else:
-            rest = [short(other.name, 100) for other in files[place : place + _OTHERS]]
+            rest = [short_line(other.name, 100) for other in files[place : place + _OTHERS]]
             shown.append(f"== also read: {', '.join(rest)}")
             break
     return "\n".join(shown)
 
 
-def _outline(file: FileRead) -> str:
+def _outline_file(file: FileRead) -> str:
     lines = [line.rstrip()[:_LINE] for line in split_lines(file.text) if _DECLARES.match(line)]
     return "\n".join(lines[:_OUTLINE])

@@ -44,7 +44,7 @@ class Cuttable:
     items: tuple[str, ...]
     drop: Literal["first", "last"] = "last"
 
-    def shorter(self) -> Cuttable:
+    def drop_one(self) -> Cuttable:
         rest = self.items[1:] if self.drop == "first" else self.items[:-1]
         return Cuttable(self.trim, rest, self.drop)
 
@@ -73,7 +73,9 @@ class Fitted:
     use: LayerUse
 
 
-def fit(layers: Sequence[Layer], count: Callable[[str], int], factor: float = 1.0) -> list[Fitted]:
+def fit_layers(
+    layers: Sequence[Layer], count: Callable[[str], int], factor: float = 1.0
+) -> list[Fitted]:
     """Bring each layer within its budget.
 
     A layer that is too large first takes what the others of the same request leave unused, so
@@ -81,14 +83,14 @@ def fit(layers: Sequence[Layer], count: Callable[[str], int], factor: float = 1.
     be cut is sent even when it alone is over; ``LayerUse.tokens`` then shows by how much.
     """
 
-    def tokens(layer: Layer, text: str) -> int:
+    def count_tokens(layer: Layer, text: str) -> int:
         return math.ceil((count(text) + layer.fixed) * factor)
 
     whole: list[tuple[Layer, str, int]] = []
     spare = 0
     for layer in layers:
         text = layer.render()
-        size = tokens(layer, text)
+        size = count_tokens(layer, text)
         spare += max(0, layer.budget - size)
         whole.append((layer, text, size))
     fitted: list[Fitted] = []
@@ -98,14 +100,16 @@ def fit(layers: Sequence[Layer], count: Callable[[str], int], factor: float = 1.
         allowed = layer.budget + borrowed
         trimmed: list[str] = []
         if size > allowed:
-            text, trimmed = _cut(layer, lambda t, of=layer, most=allowed: tokens(of, t) <= most)
-            size = tokens(layer, text)
+            text, trimmed = _cut_layer(
+                layer, lambda t, of=layer, most=allowed: count_tokens(of, t) <= most
+            )
+            size = count_tokens(layer, text)
         use = LayerUse(layer=layer.name, tokens=size, budget=allowed, trimmed=tuple(trimmed))
         fitted.append(Fitted(text, use))
     return fitted
 
 
-def _cut(layer: Layer, fits: Callable[[str], bool]) -> tuple[str, list[str]]:
+def _cut_layer(layer: Layer, fits: Callable[[str], bool]) -> tuple[str, list[str]]:
     trimmed: list[str] = []
     text = layer.render()
     for trim in Trim:
@@ -114,7 +118,7 @@ def _cut(layer: Layer, fits: Callable[[str], bool]) -> tuple[str, list[str]]:
             trimmed.append(trim.value)
         for name in names:
             while layer.cuttable[name].items and not fits(text):
-                layer.cuttable[name] = layer.cuttable[name].shorter()
+                layer.cuttable[name] = layer.cuttable[name].drop_one()
                 text = layer.render()
     return text, trimmed
 
@@ -167,7 +171,7 @@ class ScriptCounter:
 
     def count(self, text: str) -> int:
         """Tokens of ``text`` before the model's factor, ≥ 0; 0 only for an empty text."""
-        return _cached(text) if len(text) <= _CACHED_CHARS else _estimate(text)
+        return _cached(text) if len(text) <= _CACHED_CHARS else _estimate_tokens(text)
 
     def factor(self, model: str) -> float:
         """What to multiply a count with for ``model``; 1.0 when nothing was learned."""
@@ -186,7 +190,7 @@ class ScriptCounter:
         self._factors[model] = min(max(old + _BLEND * (said - old), _LOWEST), _HIGHEST)
 
 
-def _estimate(text: str) -> int:
+def _estimate_tokens(text: str) -> int:
     if not text:
         return 0
     # Translating and counting bytes runs in C, unlike any loop over characters.
@@ -198,4 +202,4 @@ def _estimate(text: str) -> int:
     return max(1, math.ceil(total))
 
 
-_cached = lru_cache(maxsize=4_096)(_estimate)
+_cached = lru_cache(maxsize=4_096)(_estimate_tokens)

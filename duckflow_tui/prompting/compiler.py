@@ -13,8 +13,8 @@ from duckflow_tui.prompting.background import (
     READ_FILE,
     SHARE,
     FileRead,
-    data,
-    files_text,
+    format_files,
+    frame_data,
 )
 from duckflow_tui.prompting.budget import (
     ASSUMED_CONTEXT,
@@ -23,7 +23,7 @@ from duckflow_tui.prompting.budget import (
     Layer,
     ScriptCounter,
     Trim,
-    fit,
+    fit_layers,
 )
 from duckflow_tui.prompting.layers import (
     UNSET,
@@ -38,17 +38,17 @@ from duckflow_tui.prompting.layers import (
     step_values,
 )
 from duckflow_tui.prompting.lines import (
-    at_hand,
-    framed,
-    inside,
+    escape_frame,
+    filter_usable,
+    frame_text,
     is_always_offered,
     operation_lines,
+    operation_names,
     schema_text,
-    spoken,
 )
 from duckflow_tui.prompting.templates import PromptTexts
 from duckflow_tui.prompting.threads import Threads, full_share, step_of_thread
-from duckflow_tui.prompting.window import KEPT, Overflow, View, message_tokens, parts_of
+from duckflow_tui.prompting.window import KEPT, Overflow, View, measure_parts, message_tokens
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen, one_line
 from duckflow_tui.state.conversation import NoticeMessage
@@ -149,7 +149,7 @@ class PromptCompiler:
         self._threads = Threads(
             counter,
             self._left_out,
-            self._front,
+            self._make_digest_message,
             self._left_line,
         )
         self.instructions = ""  # the project's own, once the user trusts them
@@ -184,22 +184,22 @@ class PromptCompiler:
         """
         if thread and aside:
             raise ValueError("an aside belongs to the conversation, not to a step")
-        stable, factor, room = self._room(state, operations, window)
-        whole = self._whole(state, window)
-        code = None if aside or not self.in_hand else self._code(room)
+        stable, factor, room = self._measure_room(state, operations, window)
+        whole = self._message_limit(state, window)
+        code = None if aside or not self.in_hand else self._make_code_message(room)
         spare = 0 if code is None else message_tokens(code, self._counter.count)
-        view = self._threads.view(state, aside, room - spare, whole, answers)
+        view = self._threads.make_view(state, aside, room - spare, whole, answers)
         if code is not None:
             sizes = (*view.sizes, spare)
             view = replace(
                 view, history=(*view.history, code), sizes=sizes, tokens=view.tokens + spare
             )
         others = tuple(spec for spec in operations if spec not in stable.operations)
-        hand = at_hand(others, state, bool(thread), aside, self._memory().noted)
+        hand = filter_usable(others, state, bool(thread), aside, self._memory().noted)
         if stable.small:
             hand = tuple(spec for spec in hand if not is_always_offered(spec))
-        layers = self._layers(state, stable, view, pattern, thread, aside, answers, hand)
-        session, *rest = fitted = fit(layers, self._counter.count, factor)
+        layers = self._make_layers(state, stable, view, pattern, thread, aside, answers, hand)
+        session, *rest = fitted = fit_layers(layers, self._counter.count, factor)
         uses = [
             use.model_copy(update={"tokens": math.ceil(use.tokens * factor)}) for use in stable.uses
         ]
@@ -221,7 +221,7 @@ class PromptCompiler:
             known=tuple(operations),
             pattern=pattern,
             uses=(session.use, *uses, history, *(part.use for part in rest)),
-            parts=parts_of(
+            parts=measure_parts(
                 view,
                 self._counter.count(self._base),
                 uses,
@@ -235,7 +235,7 @@ class PromptCompiler:
             tight=view.tight and not aside,
         )
 
-    def overflowed(self, state: AgentState, prompt: Prompt) -> bool:
+    def shrink_after_refusal(self, state: AgentState, prompt: Prompt) -> bool:
         """The endpoint refused ``prompt`` as too long: the next one will be shorter (S4-80).
 
         False when nothing is left that could be taken out of the history.
@@ -246,7 +246,7 @@ class PromptCompiler:
         history = next(use.tokens for use in prompt.uses if use.layer == "history")
         return len(prompt.history) > 1 or history > sent * (1 - AFTER_REFUSAL)
 
-    def cut(
+    def find_overflow(
         self,
         state: AgentState,
         operations: Sequence[OperationSpec],
@@ -257,14 +257,14 @@ class PromptCompiler:
         """What of the conversation should be compacted before its next request, so that ``keep``
         of the room is left: where it is too full, or ``always``.
         """
-        _, factor, room = self._room(state, operations)
+        _, factor, room = self._measure_room(state, operations)
         spare = 0
         if self.in_hand:
-            spare = message_tokens(self._code(room), self._counter.count)
-        cut = self._threads.cut(
+            spare = message_tokens(self._make_code_message(room), self._counter.count)
+        cut = self._threads.find_overflow(
             state,
             room - spare,
-            self._whole(state),
+            self._message_limit(state),
             full=0.0 if always else full_share(state),
             keep=keep,
             inside=always,
@@ -272,16 +272,18 @@ class PromptCompiler:
         if cut is None:
             return None
         tokens, left = math.ceil(cut.tokens * factor), math.ceil(cut.left * factor)
-        room, context = int(cut.room * factor), self._context(state)
+        room, context = int(cut.room * factor), self._request_limit(state)
         return replace(cut, tokens=tokens, left=left, room=room, context=context)
 
-    def undo_fits(self, state: AgentState, operations: Sequence[OperationSpec]) -> tuple[int, int]:
+    def measure_undo(
+        self, state: AgentState, operations: Sequence[OperationSpec]
+    ) -> tuple[int, int]:
         """Tokens of the conversation without its newest compaction, and those there is room for."""
-        _, factor, room = self._room(state, operations)
+        _, factor, room = self._measure_room(state, operations)
         tokens = self._threads.without_newest(state)
         return math.ceil(tokens * factor), int(room * factor)
 
-    def count(self, state: AgentState, text: str) -> int:
+    def count_tokens(self, state: AgentState, text: str) -> int:
         """Tokens of a text for the main model."""
         return math.ceil(self._counter.count(text) * self._counter.factor(state.session.model))
 
@@ -309,7 +311,7 @@ class PromptCompiler:
         texts, count, instructions = self.texts, self._counter.count, self.instructions
         workspace = one_line(state.session.workspace, LINE)
         working = texts.operations.render({"workspace": workspace})
-        project, cut = self._project(instructions, budgets.project)
+        project, cut = self._cut_instructions(instructions, budgets.project)
         listed = operation_lines(operations, arguments=not small)
         rare = [spec for spec in operations if spec.listed]
         formats = {
@@ -345,14 +347,14 @@ class PromptCompiler:
     def project_rules(self) -> str:
         """The project's own instructions as models read them; empty where there are none."""
         rules = self.instructions
-        return self._project(rules, self.budgets.project)[0] if rules.strip() else ""
+        return self._cut_instructions(rules, self.budgets.project)[0] if rules.strip() else ""
 
-    def _project(self, instructions: str, most: int) -> tuple[str, bool]:
+    def _cut_instructions(self, instructions: str, most: int) -> tuple[str, bool]:
         """The project's own instructions, cut at the end to their budget, never the factor's."""
         text = instructions.strip()
         if not text:
             return self.texts.no_project.render(), False
-        text = inside(text, "project_instructions")
+        text = escape_frame(text, "project_instructions")
         size = self._counter.count(text)
         if size <= most:
             return self.texts.project.render({"instructions": text}), False
@@ -360,27 +362,27 @@ class PromptCompiler:
         note = self._left_out(len(text) - keep, "")
         return self.texts.project.render({"instructions": f"{text[:keep]}\n{note}"}), True
 
-    def _room(
+    def _measure_room(
         self,
         state: AgentState,
         operations: Sequence[OperationSpec],
         window: int = 0,
     ) -> tuple[_Stable, float, int]:
         """The stable part, the model's factor, and tokens for the conversation before it."""
-        context = self._context(state, window)
+        context = self._request_limit(state, window)
         small = context <= request_room(SMALL_WINDOW)
         stable = self._stable_part(state, operations, small)
         factor = self._counter.factor(state.session.model)
         tail = stable.budgets.base + stable.budgets.main + stable.budgets.specialized
         return stable, factor, max(int((context - tail) / factor) - stable.tokens, SMALLEST_ROOM)
 
-    def _context(self, state: AgentState, window: int = 0) -> int:
+    def _request_limit(self, state: AgentState, window: int = 0) -> int:
         """Tokens of a whole request: what the window leaves, or what was not refused."""
         context = request_room(window or state.usage.context_window)
         model = (state.session.endpoint, state.session.model)
         return min(context, self._refused.get(model, context))
 
-    def _whole(self, state: AgentState, window: int = 0) -> int:
+    def _message_limit(self, state: AgentState, window: int = 0) -> int:
         """Tokens of a message of the user, before the model's factor, above which it is cut."""
         context = window or state.usage.context_window or ASSUMED_CONTEXT
         return int(context / SHARE / self._counter.factor(state.session.model))
@@ -400,9 +402,9 @@ class PromptCompiler:
         """What stands for a result that was left out to save room."""
         return self.texts.left_line.render({"about": about})
 
-    def _front(self, compaction: Compaction) -> NoticeMessage:
+    def _make_digest_message(self, compaction: Compaction) -> NoticeMessage:
         """The digest as the first message of what travels."""
-        digest = framed("digest", compaction.digest)
+        digest = frame_text("digest", compaction.digest)
         return NoticeMessage(
             message_id=compaction.compaction_id,
             key="context.digest",
@@ -410,17 +412,17 @@ class PromptCompiler:
             at=compaction.at,
         )
 
-    def _code(self, room: int) -> NoticeMessage:
+    def _make_code_message(self, room: int) -> NoticeMessage:
         """The files in hand as a message; as many of them as a quarter of the room holds."""
-        text = files_text(self.in_hand, room // SHARE, self._counter.count)
+        text = format_files(self.in_hand, room // SHARE, self._counter.count)
         return NoticeMessage(
             message_id="code",
             key="context.code",
-            for_model=self.texts.in_hand.render({"files": data("files", text)}),
+            for_model=self.texts.in_hand.render({"files": frame_data("files", text)}),
             at=0.0,
         )
 
-    def _layers(
+    def _make_layers(
         self,
         state: AgentState,
         stable: _Stable,
@@ -438,7 +440,7 @@ class PromptCompiler:
         values["at_hand"] = operation_lines(hand)
         changed = self.instructions != stable.instructions
         most = stable.budgets.project
-        values["project"] = self._project(self.instructions, most)[0] if changed else ""
+        values["project"] = self._cut_instructions(self.instructions, most)[0] if changed else ""
         fixed, operations, budgets = (
             self._counter.count(self._base),
             (*stable.operations, *hand),
@@ -450,7 +452,7 @@ class PromptCompiler:
         if state.status is Status.ERROR:
             error = {"error": one_line(state.status_detail, LINE)}
             recovery = self.texts.recovery.render(error)
-        approval = self._approval(state)
+        approval = self._describe_approval(state)
         if thread:
             step = step_of_thread(state, thread)
             values, cut = step_values(state, *step, operations, view.digests)
@@ -471,10 +473,10 @@ class PromptCompiler:
             cut["overview"] = Cuttable(Trim.EVIDENCE, self.overview if first else ())
             layers.append(Layer("main", budgets.main, self.texts.main, values, cut))
             if pattern is PromptPattern.BASE_MAIN_SPECIALIZED and budgets.specialized:
-                layers.extend(self._specialized(state, operations))
+                layers.extend(self._make_specialized_layers(state, operations))
         return layers
 
-    def _approval(self, state: AgentState) -> str:
+    def _describe_approval(self, state: AgentState) -> str:
         """What runs at once now and what asks, in words."""
         now, session = self.permissions, state.session
         asks, runs, refused = (
@@ -492,11 +494,13 @@ class PromptCompiler:
             "alone": (asks or UNSET) if session.headless else "",
         })  # fmt: skip
 
-    def _specialized(self, state: AgentState, operations: tuple[OperationSpec, ...]) -> list[Layer]:
+    def _make_specialized_layers(
+        self, state: AgentState, operations: tuple[OperationSpec, ...]
+    ) -> list[Layer]:
         match state.phase:
             case Phase.PLANNING:
                 template = self.texts.planning
-                values, cut = planning_values(state, spoken(operations)["op_propose"])
+                values, cut = planning_values(state, operation_names(operations)["op_propose"])
             case Phase.EXECUTION:
                 template, (values, cut) = self.texts.execution, execution_values(state)
             case Phase.REVIEW:

@@ -9,12 +9,12 @@ from duckflow_tui.prompting import lines
 from duckflow_tui.prompting.budget import Cuttable, Trim
 from duckflow_tui.prompting.lines import (
     LINE,
-    bullets,
-    framed,
-    minute,
-    numbered,
-    short,
-    spoken,
+    format_bullets,
+    format_minute,
+    format_numbered,
+    frame_text,
+    operation_names,
+    short_line,
 )
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Frozen, one_line
@@ -77,16 +77,16 @@ def session_values(
     values = {
         "session_id": state.session.session_id,
         "total_conversations": str(memory.total_conversations + asked),
-        "last_updated": minute(state.messages[-1].at) if state.messages else "",
+        "last_updated": format_minute(state.messages[-1].at) if state.messages else "",
         "total_files": str(memory.total_files + len(state.files_read)),
         "successful_operations": str(memory.successful_operations + succeeded),
     }
     return values, {
-        "user_settings": _lessons(memory.user_settings[:_LEARNED]),
-        "learned_patterns": _lessons(memory.learned_patterns[:_LEARNED]),
+        "user_settings": _cut_lessons(memory.user_settings[:_LEARNED]),
+        "learned_patterns": _cut_lessons(memory.learned_patterns[:_LEARNED]),
         "earlier": Cuttable(
             Trim.CONVERSATION_SUMMARY,
-            bullets(digests[:-MAIN_DIGESTS][-BASE_DIGESTS:]),
+            format_bullets(digests[:-MAIN_DIGESTS][-BASE_DIGESTS:]),
             drop="first",
         ),
     }
@@ -117,36 +117,36 @@ def main_values(
         "limit": str(turn.limit) if turn else "",
         "last_one": str(turn.limit) if turn and turn.loop >= turn.limit else "",
         "refused_move": _refused_move(state),
-        "request": request(state) if whole or not _is_asked_last(state) else "",
+        "request": request_line(state) if whole or not _is_asked_last(state) else "",
         "unfinished": one_line(before.original_query, LINE) if before else "",
         "maybe_other": "1" if guess == "guessed_same" else "",
         "plan_done": str(done) if plan else "",
         "plan_total": str(total) if plan else "",
         "execution_mode": "" if execution_mode == "auto" else execution_mode,
-        "running": lines.running(state),
-        **_goal(state),
+        "running": lines.format_running(state),
+        **_goal_values(state),
         "why_now": memory.why_now,
-        "constraints": "\n".join(bullets(memory.constraints)),
+        "constraints": "\n".join(format_bullets(memory.constraints)),
         "last_delta": memory.last_delta,
         "by_user": ", ".join(
             name if getattr(memory, name) else f"{name} ({UNSET})" for name in memory.by_user
         )
         if memory.by_user
         else "",
-        "requirements": lines.requirements(state, None if whole else _KNOWN),
-        "gates": lines.gates(state),
-        "changed_outside": lines.changed_outside(state),
+        "requirements": lines.format_requirements(state, None if whole else _KNOWN),
+        "gates": lines.format_gates(state),
+        "changed_outside": lines.list_changed_outside(state),
     }
     return values, {
-        "context_refs": Cuttable(Trim.EVIDENCE, bullets(memory.context_refs)),
-        "decision_log": _decided(state),
-        "digests": _earlier(digests),
+        "context_refs": Cuttable(Trim.EVIDENCE, format_bullets(memory.context_refs)),
+        "decision_log": _list_decisions(state),
+        "digests": _list_digests(digests),
         "plan_step": Cuttable(Trim.PLAN_BRIEF, lines.step_in_hand(plan) if plan else ()),
         "plan_brought": Cuttable(
-            Trim.EVIDENCE, lines.brought(state, plan) if plan else (), drop="first"
+            Trim.EVIDENCE, lines.list_step_reports(state, plan) if plan else (), drop="first"
         ),
-        "open_questions": Cuttable(Trim.OPEN_QUESTIONS, bullets(memory.open_questions)),
-        "plan_brief": Cuttable(Trim.PLAN_BRIEF, numbered(memory.plan_brief)),
+        "open_questions": Cuttable(Trim.OPEN_QUESTIONS, format_bullets(memory.open_questions)),
+        "plan_brief": Cuttable(Trim.PLAN_BRIEF, format_numbered(memory.plan_brief)),
     }
 
 
@@ -154,12 +154,16 @@ def planning_values(state: AgentState, op_propose: str = "") -> tuple[Values, Li
     """For PLANNING: the plan there is, what was learned, what was tried."""
     objective = state.objective
     values = {
-        "plan": lines.plan(state.active_plan),
+        "plan": lines.format_plan(state.active_plan),
         "op_propose": op_propose,
     }
     return values, {
-        "learned": _lessons(_untold(state, objective.learned_constraints if objective else ())),
-        "avoid": _lessons(_untold(state, objective.attempted_strategies if objective else ())),
+        "learned": _cut_lessons(
+            _list_new_lessons(state, objective.learned_constraints if objective else ())
+        ),
+        "avoid": _cut_lessons(
+            _list_new_lessons(state, objective.attempted_strategies if objective else ())
+        ),
     }
 
 
@@ -170,8 +174,10 @@ def execution_values(state: AgentState) -> tuple[Values, Lists]:
         next((s for s in plan.steps if s.status is WorkStatus.IN_PROGRESS), None) if plan else None
     )
     words = one_line(f"{step.name}: {step.description}", 2 * LINE) if step else ""
-    return {"plan": lines.plan(plan), "step": words}, {
-        "learned": _lessons(_untold(state, objective.learned_constraints if objective else ())),
+    return {"plan": lines.format_plan(plan), "step": words}, {
+        "learned": _cut_lessons(
+            _list_new_lessons(state, objective.learned_constraints if objective else ())
+        ),
     }
 
 
@@ -184,11 +190,11 @@ def review_values(state: AgentState) -> tuple[Values, Lists]:
         for fact in item.evidence
     ]
     results = [one_line(r, LINE) for r in (objective.accumulated_results if objective else ())]
-    criteria = "\n".join(bullets(plan.success_criteria)) if plan else ""
+    criteria = "\n".join(format_bullets(plan.success_criteria)) if plan else ""
     return {"criteria": criteria}, {
-        "evidence": Cuttable(Trim.EVIDENCE, bullets(shown)),
-        "results": Cuttable(Trim.EVIDENCE, bullets(results[-_RESULTS:]), drop="first"),
-        "changes": Cuttable(Trim.EVIDENCE, bullets(_changes(state)), drop="first"),
+        "evidence": Cuttable(Trim.EVIDENCE, format_bullets(shown)),
+        "results": Cuttable(Trim.EVIDENCE, format_bullets(results[-_RESULTS:]), drop="first"),
+        "changes": Cuttable(Trim.EVIDENCE, format_bullets(_list_changes(state)), drop="first"),
     }
 
 
@@ -210,7 +216,7 @@ def _is_asked_last(state: AgentState) -> bool:
     )
 
 
-def request(state: AgentState) -> str:
+def request_line(state: AgentState) -> str:
     """The first line of the request in hand, cut to 200 characters."""
     if state.objective is not None:
         return one_line(state.objective.original_query, LINE)
@@ -220,7 +226,7 @@ def request(state: AgentState) -> str:
     return one_line(last.text, LINE) if last else ""
 
 
-def _changes(state: AgentState) -> list[str]:
+def _list_changes(state: AgentState) -> list[str]:
     """Files changed since the turn's message, newest last, each call with its line counts."""
     found: list[str] = []
     start = state.turn.message_id if state.turn else ""
@@ -235,11 +241,11 @@ def _changes(state: AgentState) -> list[str]:
     return found[:_RESULTS][::-1]
 
 
-def _lessons(items: Sequence[str]) -> Cuttable:
-    return Cuttable(Trim.EVIDENCE, bullets([one_line(item, LINE) for item in items]))
+def _cut_lessons(items: Sequence[str]) -> Cuttable:
+    return Cuttable(Trim.EVIDENCE, format_bullets([one_line(item, LINE) for item in items]))
 
 
-def _untold(state: AgentState, items: Sequence[str]) -> Sequence[str]:
+def _list_new_lessons(state: AgentState, items: Sequence[str]) -> Sequence[str]:
     """The newest of what the attempts taught, but for what the begin of an attempt told and still
     travels with the conversation.
     """
@@ -249,14 +255,16 @@ def _untold(state: AgentState, items: Sequence[str]) -> Sequence[str]:
     return [item for item in items if not any(item in words for words in told)][-_LEARNED:]
 
 
-def _decided(state: AgentState) -> Cuttable:
+def _list_decisions(state: AgentState) -> Cuttable:
     newest = state.memory.decision_log[-_TOLD_DECISIONS:]
-    return Cuttable(Trim.EVIDENCE, bullets(newest), drop="first")
+    return Cuttable(Trim.EVIDENCE, format_bullets(newest), drop="first")
 
 
-def _earlier(digests: Sequence[str]) -> Cuttable:
+def _list_digests(digests: Sequence[str]) -> Cuttable:
     """The newest of what was said before and does not travel in full."""
-    return Cuttable(Trim.CONVERSATION_SUMMARY, bullets(digests[-MAIN_DIGESTS:]), drop="first")
+    return Cuttable(
+        Trim.CONVERSATION_SUMMARY, format_bullets(digests[-MAIN_DIGESTS:]), drop="first"
+    )
 
 
 _TASKS: Final = 12  # next ones of a list
@@ -275,27 +283,27 @@ def step_values(
     conversation no longer travels.
     """
     work = state.work if state.work and state.work.step_id == step.step_id else None
-    names = spoken(operations)
+    names = operation_names(operations)
     done, total = plan.progress
     tasks = [t for t in step.task_list if t.status.is_open][:_TASKS]
     values = {
-        **_wish(state),
-        "plan_name": short(plan.name, LINE),
-        "plan_goal": short(plan.goal, 2 * LINE) if plan.goal != state.memory.goal else "",
+        **_wish_values(state),
+        "plan_name": short_line(plan.name, LINE),
+        "plan_goal": short_line(plan.goal, 2 * LINE) if plan.goal != state.memory.goal else "",
         "plan_done": str(done),
         "plan_total": str(total),
         "step_number": str(lines.step_number(plan, step)),
-        "step": lines.step(step),
+        "step": lines.format_step(step),
         "loop": str(work.loop) if work else "",
         "limit": str(work.limit) if work else "",
         "mode": state.mode.value,
-        "changed_outside": lines.changed_outside(state),
+        "changed_outside": lines.list_changed_outside(state),
         **{name: names[name] for name in ("op_revise", "op_update")},
     }
     return values, {
-        "decision_log": _decided(state),
-        "digests": _earlier(digests),
-        "tasks": Cuttable(Trim.PLAN_BRIEF, numbered([lines.task(t) for t in tasks])),
+        "decision_log": _list_decisions(state),
+        "digests": _list_digests(digests),
+        "tasks": Cuttable(Trim.PLAN_BRIEF, format_numbered([lines.format_task(t) for t in tasks])),
     }
 
 
@@ -309,42 +317,44 @@ def aside_values(
 
     ``answers`` is the message that is answered; empty: the newest.
     """
-    work, (plan, step) = state.work, _running(state)
+    work, (plan, step) = state.work, _find_running_step(state)
     done, total = plan.progress if plan else (0, 0)
     tasks = step.task_list if step else ()
     # Nothing in a state says what time it is; its newest message comes nearest.
     now = state.messages[-1].at if state.messages else 0.0
     begun = (step.started_at if step else None) or (work.started_at if work else now)
     recent = step_results(state, step)[-_LAST_RESULTS:] if step else []
-    cards = [_card(state, c) for c in state.cards if c.kind is not CardKind.TRUST]
-    names = spoken(operations)
+    cards = [_describe_card(state, c) for c in state.cards if c.kind is not CardKind.TRUST]
+    names = operation_names(operations)
     values = {
-        **_wish(state),
+        **_wish_values(state),
         "phase": state.phase.value,
         "status": state.status.value,
         "mode": state.mode.value,
-        "plan": lines.plan(plan),
+        "plan": lines.format_plan(plan),
         "plan_done": str(done) if plan else "",
         "plan_total": str(total) if plan else "",
         "step_number": str(lines.step_number(plan, step)) if plan and step else "",
-        "step": lines.step(step) if step else "",
+        "step": lines.format_step(step) if step else "",
         "tasks_done": str(sum(t.status is WorkStatus.COMPLETED for t in tasks)) if tasks else "",
         "tasks_total": str(len(tasks)) if tasks else "",
         "loop": str(work.loop) if work else "",
         "limit": str(work.limit) if work else "",
-        "elapsed": lines.elapsed(now - begun) if work else "",
-        "running": lines.running(state),
-        "asked": short(_asked(state, answers), 2 * LINE),
-        "cards": "\n".join(bullets(cards)),
-        "results": framed("results", "\n".join(bullets([lines.result(m) for m in recent]))),
+        "elapsed": lines.format_elapsed(now - begun) if work else "",
+        "running": lines.format_running(state),
+        "asked": short_line(_get_aside_request(state, answers), 2 * LINE),
+        "cards": "\n".join(format_bullets(cards)),
+        "results": frame_text(
+            "results", "\n".join(format_bullets([lines.format_result(m) for m in recent]))
+        ),
         **{name: names[name] for name in ("op_get", "op_revise", "op_pause", "op_stop")},
     }
     return values, {
-        "digests": _earlier(digests),
+        "digests": _list_digests(digests),
     }
 
 
-def _asked(state: AgentState, message_id: str) -> str:
+def _get_aside_request(state: AgentState, message_id: str) -> str:
     """What the user said beside the work, and is answered now."""
     said = (m for m in reversed(state.messages) if isinstance(m, UserMessage) and m.aside)
     return next((m.text for m in said if message_id in (m.message_id, "")), "")
@@ -369,33 +379,33 @@ def needed_results(state: AgentState, plan: Plan, step: Step) -> str:
     seen = [m for s in plan.steps if s.step_id in step.depends_on for m in step_results(state, s)]
     seen += step_results(state, step)
     return "\n".join(
-        numbered(
-            f"{lines.call(m.operation, m.args)} -> {m.result.label}\n"
-            f"{lines.cut(m.result.text, _NEEDED_RESULT)}"
+        format_numbered(
+            f"{lines.format_call(m.operation, m.args)} -> {m.result.label}\n"
+            f"{lines.cut_text(m.result.text, _NEEDED_RESULT)}"
             for m in seen[-_NEEDED:]
         )
     )
 
 
-def _goal(state: AgentState) -> Values:
+def _goal_values(state: AgentState) -> Values:
     """The goal, or the request in its place, as long as the model has stated none."""
     goal = state.memory.goal
-    return {"goal": goal, "goal_guess": "" if goal else request(state)}
+    return {"goal": goal, "goal_guess": "" if goal else request_line(state)}
 
 
-def _wish(state: AgentState) -> Values:
+def _wish_values(state: AgentState) -> Values:
     """What is never cut: what the user wants, and what waits for their key."""
     memory = state.memory
     return {
-        "request": request(state),
-        **_goal(state),
-        "constraints": "\n".join(bullets(memory.constraints)),
-        "requirements": lines.requirements(state),
-        "gates": lines.gates(state),
+        "request": request_line(state),
+        **_goal_values(state),
+        "constraints": "\n".join(format_bullets(memory.constraints)),
+        "requirements": lines.format_requirements(state),
+        "gates": lines.format_gates(state),
     }
 
 
-def _running(state: AgentState) -> tuple[Plan | None, Step | None]:
+def _find_running_step(state: AgentState) -> tuple[Plan | None, Step | None]:
     """The step that runs and its plan; without one the active plan."""
     wanted = state.work.step_id if state.work else ""
     for plan in state.plans:
@@ -405,10 +415,10 @@ def _running(state: AgentState) -> tuple[Plan | None, Step | None]:
     return state.active_plan, None
 
 
-def _card(state: AgentState, card: Card) -> str:
+def _describe_card(state: AgentState, card: Card) -> str:
     """What a card is about: its kind, and the plan or the step."""
     plan = next((p for p in state.plans if p.plan_id == card.plan_id), None)
     step = plan.get_step(card.step_id) if plan else None
     name = step.name if step else plan.name if plan else ""
     said = card.report.summary if card.report else card.change.reason if card.change else ""
-    return ": ".join(short(part) for part in (card.kind.value, name, said) if part)
+    return ": ".join(short_line(part) for part in (card.kind.value, name, said) if part)

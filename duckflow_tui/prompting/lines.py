@@ -35,7 +35,7 @@ _FILES: Final = 10  # that a report names
 _READ: Final = 4  # times as much of a long text is looked at as of it is shown
 
 
-def short(text: str, limit: int = LINE) -> str:
+def short_line(text: str, limit: int = LINE) -> str:
     """``one_line`` for texts of any length, at the cost of a short one."""
     if len(text) <= _READ * limit:
         return one_line(text, limit)
@@ -43,13 +43,13 @@ def short(text: str, limit: int = LINE) -> str:
     return flat if flat.endswith(ELLIPSIS) else one_line(flat, limit - 1) + ELLIPSIS
 
 
-def cut(text: str, limit: int) -> str:
+def cut_text(text: str, limit: int) -> str:
     """The text, its lines kept, at most so many characters."""
     kept = text[: limit + 1].strip()
     return kept if len(kept) <= limit else kept[: limit - 1].rstrip() + ELLIPSIS
 
 
-def both_ends(text: str, share: float, left_out: Callable[[int], str]) -> tuple[str, int]:
+def cut_middle(text: str, share: float, left_out: Callable[[int], str]) -> tuple[str, int]:
     """``share`` of a text, two thirds head and one third tail, with the words of ``left_out``
     between; and how many characters that left out.
     """
@@ -59,50 +59,52 @@ def both_ends(text: str, share: float, left_out: Callable[[int], str]) -> tuple[
     return f"{text[:head]}\n{left_out(cut)}\n{text[len(text) - (keep - head) :]}", cut
 
 
-def bullets(items: Sequence[str]) -> tuple[str, ...]:
+def format_bullets(items: Sequence[str]) -> tuple[str, ...]:
     return tuple(map("- {}".format, items))
 
 
-def numbered(items: Iterable[str], first: int = 1) -> tuple[str, ...]:
+def format_numbered(items: Iterable[str], first: int = 1) -> tuple[str, ...]:
     return tuple(map("{}. {}".format, count(first), items))
 
 
-def minute(at: float) -> str:
+def format_minute(at: float) -> str:
     """A time, seconds since the epoch, to the minute."""
     then = to_datetime(at, UTC)
     return then.strftime("%Y-%m-%d %H:%M UTC") if then else "?"
 
 
-def elapsed(seconds: float) -> str:
+def format_elapsed(seconds: float) -> str:
     """A duration as ``m:ss`` or ``h:mm:ss``; below 0 counts as 0."""
     minutes, second = divmod(max(0, int(seconds)), 60)
     hours, minute_of = divmod(minutes, 60)
     return f"{hours}:{minute_of:02d}:{second:02d}" if hours else f"{minute_of}:{second:02d}"
 
 
-def call(operation: str, args: JsonObject) -> str:
+def format_call(operation: str, args: JsonObject) -> str:
     """``operation(args)`` with long arguments cut."""
-    fields = ", ".join(f"{short(name, 40)}: {_value(value)}" for name, value in args.items())
-    return f"{short(operation, _NAME)}({short(fields, _ARGUMENTS)})"
+    fields = ", ".join(
+        f"{short_line(name, 40)}: {_format_value(value)}" for name, value in args.items()
+    )
+    return f"{short_line(operation, _NAME)}({short_line(fields, _ARGUMENTS)})"
 
 
-def result(message: OperationMessage) -> str:
+def format_result(message: OperationMessage) -> str:
     """``operation(args) -> [outcome] result``, the result cut, and the reason of the call."""
-    why = f" ({short(message.reasoning)})" if message.reasoning.strip() else ""
-    said = short(message.result.text, RESULT)
-    line = f"{call(message.operation, message.args)} -> {message.result.label} {said}"
+    why = f" ({short_line(message.reasoning)})" if message.reasoning.strip() else ""
+    said = short_line(message.result.text, RESULT)
+    line = f"{format_call(message.operation, message.args)} -> {message.result.label} {said}"
     return line.rstrip() + why
 
 
-def task(item: Task) -> str:
-    about = f" {short(item.description)}" if item.description else ""
-    came = f" -> {short(item.result, RESULT)}" if item.result else ""
-    return f"[{item.status.value}] {call(item.operation, item.args)}{about}{came}"
+def format_task(item: Task) -> str:
+    about = f" {short_line(item.description)}" if item.description else ""
+    came = f" -> {short_line(item.result, RESULT)}" if item.result else ""
+    return f"[{item.status.value}] {format_call(item.operation, item.args)}{about}{came}"
 
 
-def step(item: Step) -> str:
+def format_step(item: Step) -> str:
     name = one_line(item.name, _NAME)
-    return f"{name}: {short(item.description, 2 * LINE)}" if item.description else name
+    return f"{name}: {short_line(item.description, 2 * LINE)}" if item.description else name
 
 
 def step_number(plan: Plan, item: Step) -> int:
@@ -110,7 +112,7 @@ def step_number(plan: Plan, item: Step) -> int:
     return next((n for n, s in enumerate(plan.steps, start=1) if s.step_id == item.step_id), 0)
 
 
-def plan(of: Plan | None) -> str:
+def format_plan(of: Plan | None) -> str:
     """A plan with its steps and their status, at most twelve around the one that is next."""
     if of is None:
         return ""
@@ -126,7 +128,7 @@ def plan(of: Plan | None) -> str:
 
 def plan_results(state: AgentState, of: Plan) -> str:
     """A plan with each of its steps, its status, and what was reported on it."""
-    head = f"{one_line(of.name, _NAME)} [{of.status.value}]: {short(of.goal, 2 * LINE)}"
+    head = f"{one_line(of.name, _NAME)} [{of.status.value}]: {short_line(of.goal, 2 * LINE)}"
     return "\n".join((head, *_with_reports(state, of, {item.step_id for item in of.steps})))
 
 
@@ -141,15 +143,15 @@ def step_in_hand(of: Plan) -> tuple[str, ...]:
     )
 
 
-def brought(state: AgentState, of: Plan) -> tuple[str, ...]:
+def list_step_reports(state: AgentState, of: Plan) -> tuple[str, ...]:
     """What was reported on the last ended steps of a plan, at most seven, in order (S2-29)."""
     ended = [
         at
         for at in enumerate(of.steps, 1)
         if at[1].status in (WorkStatus.COMPLETED, WorkStatus.FAILED)
     ][-_BROUGHT:]
-    reports = _reports(state, {item.step_id for _, item in ended})
-    told = ((n, item, _reported(reports.get(item.step_id), item)) for n, item in ended)
+    reports = _newest_reports(state, {item.step_id for _, item in ended})
+    told = ((n, item, _format_report(reports.get(item.step_id), item)) for n, item in ended)
     return tuple(
         f"- {number}. [{item.status_text}] {one_line(item.name, _NAME)}: {came}"
         for number, item, came in told
@@ -157,24 +159,26 @@ def brought(state: AgentState, of: Plan) -> tuple[str, ...]:
     )
 
 
-def needs(state: AgentState, of: Plan, item: Step) -> tuple[str, ...]:
+def list_dependencies(state: AgentState, of: Plan, item: Step) -> tuple[str, ...]:
     """What a step depends on, and what those steps reported (S2-19, S3-30)."""
     return tuple(_with_reports(state, of, set(item.depends_on)))
 
 
-def requirements(state: AgentState, most: int | None = None) -> str:
+def format_requirements(state: AgentState, most: int | None = None) -> str:
     """What the user asked for: id, priority, state, how far met, words, check. With ``most`` the
     check is left out and the words are cut to so many characters.
     """
     if state.objective is None:
         return ""
-    return "\n".join(f"- {requirement(r, most)}" for r in state.objective.extracted_requirements)
+    return "\n".join(
+        f"- {format_requirement(r, most)}" for r in state.objective.extracted_requirements
+    )
 
 
-def requirement(item: RequirementItem, most: int | None = None) -> str:
+def format_requirement(item: RequirementItem, most: int | None = None) -> str:
     """A requirement on a line; ``most`` as above."""
     if most is not None:
-        return f"{item.requirement_id} {item.state.value} {short(item.requirement, most)}"
+        return f"{item.requirement_id} {item.state.value} {short_line(item.requirement, most)}"
     words = " ".join(item.requirement.split())
     check = " ".join(f"{item.check.kind}: {item.check.value}".split())
     decided_by = f" ({check})" if item.check.kind != "judgement" else ""
@@ -184,7 +188,7 @@ def requirement(item: RequirementItem, most: int | None = None) -> str:
     )
 
 
-def gates(state: AgentState) -> str:
+def format_gates(state: AgentState) -> str:
     return "\n".join(
         f"- {g.operation} {describe_target(g.args)} ({g.impact.risk.value}): "
         f"{one_line(g.intent, LINE)}"
@@ -192,35 +196,35 @@ def gates(state: AgentState) -> str:
     )
 
 
-def running(state: AgentState) -> str:
+def format_running(state: AgentState) -> str:
     return "\n".join(
         f"- {r.operation} {describe_target(r.args)}".rstrip() for r in state.running if r.started
     )
 
 
-def changed_outside(state: AgentState) -> str:
+def list_changed_outside(state: AgentState) -> str:
     """Files that someone else changed since the model read them."""
-    return "\n".join(bullets([one_line(path, LINE) for path in state.changed_outside]))
+    return "\n".join(format_bullets([one_line(path, LINE) for path in state.changed_outside]))
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, str):
-        return canonical_json(short(value, _ARGUMENT))
-    return short(canonical_json(value), _ARGUMENT)
+        return canonical_json(short_line(value, _ARGUMENT))
+    return short_line(canonical_json(value), _ARGUMENT)
 
 
 def _with_reports(state: AgentState, of: Plan, steps: set[str]) -> list[str]:
     """These steps of a plan, each with its status and what was reported on it."""
-    reports, found = _reports(state, steps), list[str]()
+    reports, found = _newest_reports(state, steps), list[str]()
     for number, item in enumerate(of.steps, start=1):
         if item.step_id in steps:
-            said = _reported(reports.get(item.step_id), item)
+            said = _format_report(reports.get(item.step_id), item)
             head = f"{number}. [{item.status_text}] {one_line(item.name, _NAME)}"
             found.append(f"{head}: {said}" if said else head)
     return found
 
 
-def _reports(state: AgentState, steps: set[str]) -> dict[str, StepReport]:
+def _newest_reports(state: AgentState, steps: set[str]) -> dict[str, StepReport]:
     """The newest report on each of the steps."""
     found: dict[str, StepReport] = {}
     for message in reversed(state.messages):
@@ -231,11 +235,11 @@ def _reports(state: AgentState, steps: set[str]) -> dict[str, StepReport]:
     return found
 
 
-def _reported(report: StepReport | None, item: Step) -> str:
+def _format_report(report: StepReport | None, item: Step) -> str:
     if report is None:
-        return short(item.note)
-    files = ", ".join(short(path, _NAME) for path in report.files_changed[:_FILES])
-    return f"{short(report.summary, 2 * LINE)} {f'({files})' if files else ''}".strip()
+        return short_line(item.note)
+    files = ", ".join(short_line(path, _NAME) for path in report.files_changed[:_FILES])
+    return f"{short_line(report.summary, 2 * LINE)} {f'({files})' if files else ''}".strip()
 
 
 _BROUGHT: Final = 7  # steps: as many as a plan should have (C24)
@@ -252,9 +256,9 @@ def exchange_digest(messages: Sequence[Message]) -> str:
     """
     asked = next((m for m in messages if isinstance(m, UserMessage)), None)
     aside = asked is not None and asked.aside
-    answers = (_said(m, aside) for m in reversed(messages))
+    answers = (_message_text(m, aside) for m in reversed(messages))
     words = one_line(asked.text, _ASKED) if asked else ""
-    return _joined(words, next((said for said in answers if said), ""))
+    return _join_texts(words, next((said for said in answers if said), ""))
 
 
 def recent_exchanges(messages: Sequence[Message], most: int) -> tuple[str, ...]:
@@ -286,42 +290,42 @@ def loop_digest(messages: Sequence[Message]) -> str:
         for m in messages
         if isinstance(m, OperationMessage)
     ]
-    told = [one_line(_told(m), _ASKED) for m in messages if _told(m)]
-    return _joined(one_line(why, _ASKED), "; ".join([*calls, *told]))
+    told = [one_line(_answer_text(m), _ASKED) for m in messages if _answer_text(m)]
+    return _join_texts(one_line(why, _ASKED), "; ".join([*calls, *told]))
 
 
-def _said(message: Message, aside: bool) -> str:
+def _message_text(message: Message, aside: bool) -> str:
     if isinstance(message, AssistantMessage):
         return message.text.strip() if message.aside is aside else ""
-    return "" if aside else _told(message)
+    return "" if aside else _answer_text(message)
 
 
-def _told(message: Message) -> str:
+def _answer_text(message: Message) -> str:
     """What a card or a report says to the model."""
     return message.for_model.strip() if isinstance(message, CardMessage | ReportMessage) else ""
 
 
-def _joined(left: str, right: str) -> str:
+def _join_texts(left: str, right: str) -> str:
     if left and right:
         return one_line(f"{left} → {right}", DIGEST)
     return one_line(left or right, DIGEST)
 
 
-def inside(text: str, *tags: str) -> str:
+def escape_frame(text: str, *tags: str) -> str:
     """The text without a mark that would end a frame ``<tag>…</tag>`` of one of these early."""
-    return _ends(tags).sub(r"<\\/", text)
+    return _frame_end_pattern(tags).sub(r"<\\/", text)
 
 
 @cache
-def _ends(tags: tuple[str, ...]) -> re.Pattern[str]:
+def _frame_end_pattern(tags: tuple[str, ...]) -> re.Pattern[str]:
     """Finds the beginning of a mark that ends a frame of one of these tags."""
     names = "|".join(map(re.escape, tags))
     return re.compile(rf"<\s*/(?=\s*(?:{names}))", re.IGNORECASE)
 
 
-def framed(tag: str, text: str) -> str:
+def frame_text(tag: str, text: str) -> str:
     """The text in its frame, on lines of its own; empty for an empty text."""
-    return f"<{tag}>\n{inside(text, tag)}\n</{tag}>" if text else ""
+    return f"<{tag}>\n{escape_frame(text, tag)}\n</{tag}>" if text else ""
 
 
 _OPERATION_NAME: Final = 80
@@ -347,7 +351,7 @@ SPOKEN: Final = {
 _FIELD_OF: Final = {name: field for field, name in SPOKEN.items()}
 
 
-def spoken(operations: Sequence[OperationSpec]) -> dict[str, str]:
+def operation_names(operations: Sequence[OperationSpec]) -> dict[str, str]:
     """The fields of ``SPOKEN``; one whose operation is not offered is empty, so that the line
     of the file that speaks of it is left out.
     """
@@ -363,7 +367,7 @@ def is_always_offered(spec: OperationSpec) -> bool:
     return not set(spec.needs) - {Need.CONVERSATION}
 
 
-def at_hand(
+def filter_usable(
     operations: Sequence[OperationSpec], state: AgentState, step: bool, aside: bool, notes: bool
 ) -> tuple[OperationSpec, ...]:
     """Of these operations those that can do something now, for a ``step`` of a plan, an answer
@@ -390,10 +394,12 @@ def operation_lines(operations: Sequence[OperationSpec], *, arguments: bool = Tr
     lines: list[str] = []
     for spec in operations:
         schema = spec.parameters
-        definitions = _object(schema.get("$defs")) or _object(schema.get("definitions"))
-        head = f"- {one_line(spec.name, _OPERATION_NAME)}({_members(schema, definitions, 0)})"
+        definitions = _as_object(schema.get("$defs")) or _as_object(schema.get("definitions"))
+        head = (
+            f"- {one_line(spec.name, _OPERATION_NAME)}({_format_members(schema, definitions, 0)})"
+        )
         said = [f"{head} [{spec.effect.value}] {one_line(spec.summary, _SUMMARY)}".rstrip()]
-        for name, member in _properties(schema).items() if arguments else ():
+        for name, member in _get_properties(schema).items() if arguments else ():
             text = member.get("description")
             if isinstance(text, str) and text.strip():
                 said.append(f"{one_line(name, _OPERATION_NAME)}: {one_line(text, _DESCRIPTION)}")
@@ -406,21 +412,21 @@ def schema_text(operations: Sequence[OperationSpec]) -> str:
     return "".join(f"{s.name}{s.summary}{canonical_json(s.parameters)}" for s in operations)
 
 
-def _members(schema: JsonObject, definitions: JsonObject, depth: int) -> str:
+def _format_members(schema: JsonObject, definitions: JsonObject, depth: int) -> str:
     needed: object = schema.get("required", ())
     required = cast("list[object]", needed) if isinstance(needed, list) else []
     return ", ".join(
         f"{one_line(name, _OPERATION_NAME)}{'' if name in required else '?'}: "
-        f"{_shape(member, definitions, depth)}"
-        for name, member in _properties(schema).items()
+        f"{_format_type(member, definitions, depth)}"
+        for name, member in _get_properties(schema).items()
     )
 
 
-def _shape(schema: JsonObject, definitions: JsonObject, depth: int) -> str:
+def _format_type(schema: JsonObject, definitions: JsonObject, depth: int) -> str:
     """The type in the notation of TypeScript, which models read best."""
     reference = schema.get("$ref")
     if isinstance(reference, str):
-        schema = _object(definitions.get(reference.rsplit("/", 1)[-1]))
+        schema = _as_object(definitions.get(reference.rsplit("/", 1)[-1]))
     choices: object = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if isinstance(choices, list):
         return "|".join(canonical_json(choice) for choice in cast("list[object]", choices))
@@ -428,26 +434,28 @@ def _shape(schema: JsonObject, definitions: JsonObject, depth: int) -> str:
         options: object = schema.get(key)
         if isinstance(options, list):
             shapes = [
-                _shape(_object(option), definitions, depth)
+                _format_type(_as_object(option), definitions, depth)
                 for option in cast("list[object]", options)
-                if _object(option).get("type") != "null"
+                if _as_object(option).get("type") != "null"
             ]
             return "|".join(dict.fromkeys(shapes))
     kind: object = schema.get("type", "any")
     if kind == "array":
-        return f"[{_shape(_object(schema.get('items')), definitions, depth)}]"
+        return f"[{_format_type(_as_object(schema.get('items')), definitions, depth)}]"
     if kind == "object":
-        if depth >= _DEPTH or not _properties(schema):
+        if depth >= _DEPTH or not _get_properties(schema):
             return "object"
-        return "{" + _members(schema, definitions, depth + 1) + "}"
+        return "{" + _format_members(schema, definitions, depth + 1) + "}"
     if isinstance(kind, list):
         return "|".join(str(k) for k in cast("list[object]", kind) if k != "null")
     return one_line(str(kind), _OPERATION_NAME)
 
 
-def _properties(schema: JsonObject) -> dict[str, JsonObject]:
-    return {name: _object(member) for name, member in _object(schema.get("properties")).items()}
+def _get_properties(schema: JsonObject) -> dict[str, JsonObject]:
+    return {
+        name: _as_object(member) for name, member in _as_object(schema.get("properties")).items()
+    }
 
 
-def _object(value: object) -> dict[str, Any]:
+def _as_object(value: object) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

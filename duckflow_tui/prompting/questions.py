@@ -14,21 +14,21 @@ from duckflow_tui.prompting import lines
 from duckflow_tui.prompting.background import (
     READ_FILE,
     Background,
-    background,
-    data,
-    files_read,
+    frame_data,
+    list_files_read,
+    make_background,
 )
 from duckflow_tui.prompting.budget import ASSUMED_CONTEXT, ScriptCounter
 from duckflow_tui.prompting.layers import needed_results
 from duckflow_tui.prompting.lines import (
     LINE,
-    bullets,
-    cut,
-    framed,
-    numbered,
+    cut_text,
+    format_bullets,
+    format_numbered,
+    frame_text,
     operation_lines,
     recent_exchanges,
-    short,
+    short_line,
 )
 from duckflow_tui.prompting.replies import (
     ContinuationReply,
@@ -114,7 +114,7 @@ class QuestionPrompts:
         self._nothing = self._texts.nothing.render()
         self._counter = ScriptCounter()
 
-    def messages(
+    def make_messages(
         self,
         question: ModelQuestion[Any],
         problems: Sequence[str] = (),
@@ -134,13 +134,13 @@ class QuestionPrompts:
         """
         kind = question.kind
         template: Template = getattr(self._texts, f"ask_{kind.purpose}")
-        said = _list([short(problem, 2 * LINE) for problem in problems])
-        told = question.background.fields(
+        said = _format_list([short_line(problem, 2 * LINE) for problem in problems])
+        told = question.background.make_fields(
             self._texts, window or ASSUMED_CONTEXT, self._counter.count
         )
         values = {**told, **question.values, "problems": said}
         for name in kind.frames:
-            values[name] = values[name] or framed(name, self._nothing)
+            values[name] = values[name] or frame_text(name, self._nothing)
         system = self._judge if kind.judges else self._base
         if rules and kind.purpose not in _WITHOUT_RULES:
             system = ChatMessage("system", f"{system.content}\n\n{rules}")
@@ -150,7 +150,7 @@ class QuestionPrompts:
         again = ChatMessage("user", self._texts.ask_again.render({"problems": said}))
         if not refused.strip():
             return (*asked, again)
-        return (*asked, ChatMessage("assistant", _ends(refused, _REFUSED)), again)
+        return (*asked, ChatMessage("assistant", _cut_middle(refused, _REFUSED)), again)
 
 
 _WITHOUT_RULES: Final = ("requirements", "digest")
@@ -184,17 +184,21 @@ def plan_question(
     objective = state.objective
     values = {
         "operations": operation_lines(operations, arguments=False),
-        "goal": data("goal", cut(goal, _GOAL)),
-        "workspace": short(state.session.workspace),
-        "conversation": _conversation(state),
-        "plans": _plans(state),
-        "rejection": short(there.rejection, 10 * LINE) if there else "",
-        "avoid": data("avoid", _newest(objective.attempted_strategies if objective else ())),
-        "learned": data("learned", _newest(objective.learned_constraints if objective else ())),
+        "goal": frame_data("goal", cut_text(goal, _GOAL)),
+        "workspace": short_line(state.session.workspace),
+        "conversation": _format_conversation(state),
+        "plans": _format_plans(state),
+        "rejection": short_line(there.rejection, 10 * LINE) if there else "",
+        "avoid": frame_data(
+            "avoid", _format_newest(objective.attempted_strategies if objective else ())
+        ),
+        "learned": frame_data(
+            "learned", _format_newest(objective.learned_constraints if objective else ())
+        ),
         "soft_steps": str(SOFT_STEPS),
     }
-    told = background(
-        state, files=files_read(state, f"{goal} {' '.join(state.memory.context_refs)}")
+    told = make_background(
+        state, files=list_files_read(state, f"{goal} {' '.join(state.memory.context_refs)}")
     )
     return ModelQuestion(PLAN, told, values)
 
@@ -206,33 +210,37 @@ def continuation_question(
     instructions: str = "",
 ) -> ModelQuestion[ContinuationReply]:
     """The plan of a further attempt (S1-7, S1-25). ``instructions`` are the user's words."""
-    missing = [f"P{m.priority} {short(m.what, 2 * LINE)}" for m in context.missing_info.missing]
+    missing = [
+        f"P{m.priority} {short_line(m.what, 2 * LINE)}" for m in context.missing_info.missing
+    ]
     partial = [
-        f"{short(p.description)}: {short('; '.join(p.evidence))}".rstrip(": ")
+        f"{short_line(p.description)}: {short_line('; '.join(p.evidence))}".rstrip(": ")
         for p in context.partial_successes
     ]
     attempts = [
-        f"{a.attempt_number}. [{a.satisfaction_score:.2f}] {short(a.strategy)}"
+        f"{a.attempt_number}. [{a.satisfaction_score:.2f}] {short_line(a.strategy)}"
         for a in context.previous_attempts
     ]
     values = {
         "soft_steps": str(SOFT_STEPS),
         "operations": operation_lines(operations, arguments=False),
-        "plans": _plans(state),
-        "missing": data("missing", _list(missing[:_LIST])),
-        "found": data("problems", _newest(context.identified_problems)),
-        "partial": data("partial", _list(partial[:_LIST])),
-        "suggestions": data("suggestions", _newest(context.suggested_improvements)),
-        "alternatives": data("alternatives", _newest(context.alternative_strategies)),
-        "attempts": data("attempts", _list(attempts)),
-        "errors": _errors(context.execution_errors),
-        "avoid": data("avoid", _newest(context.failed_approaches)),
-        "limitations": data("limitations", _newest(context.learned_limitations)),
-        "unavailable": data("unavailable", _newest(context.unavailable_resources)),
-        "instructions": data("user", cut(instructions, _INSTRUCTIONS)),
+        "plans": _format_plans(state),
+        "missing": frame_data("missing", _format_list(missing[:_LIST])),
+        "found": frame_data("problems", _format_newest(context.identified_problems)),
+        "partial": frame_data("partial", _format_list(partial[:_LIST])),
+        "suggestions": frame_data("suggestions", _format_newest(context.suggested_improvements)),
+        "alternatives": frame_data("alternatives", _format_newest(context.alternative_strategies)),
+        "attempts": frame_data("attempts", _format_list(attempts)),
+        "errors": _format_errors(context.execution_errors),
+        "avoid": frame_data("avoid", _format_newest(context.failed_approaches)),
+        "limitations": frame_data("limitations", _format_newest(context.learned_limitations)),
+        "unavailable": frame_data("unavailable", _format_newest(context.unavailable_resources)),
+        "instructions": frame_data("user", cut_text(instructions, _INSTRUCTIONS)),
     }
     about = " ".join(m.what for m in context.missing_info.missing)
-    return ModelQuestion(CONTINUATION, background(state, files=files_read(state, about)), values)
+    return ModelQuestion(
+        CONTINUATION, make_background(state, files=list_files_read(state, about)), values
+    )
 
 
 def tasks_question(
@@ -245,17 +253,19 @@ def tasks_question(
     """The operations of a step, in order (S2-19); after a ``failure`` only the rest."""
     values = {
         "operations": operation_lines(operations),
-        "plan_goal": short(plan.goal, 2 * LINE),
-        "plan": lines.plan(plan),
+        "plan_goal": short_line(plan.goal, 2 * LINE),
+        "plan": lines.format_plan(plan),
         "step_number": str(lines.step_number(plan, step)),
-        "step": lines.step(step),
-        "needs": "\n".join(lines.needs(state, plan, step)),
-        "conversation": _conversation(state),
-        "tasks": "\n".join(numbered([lines.task(task) for task in step.task_list])),
-        "results": data("results", needed_results(state, plan, step)),
-        "failure": data("failure", cut(failure, _FAILURE)),
+        "step": lines.format_step(step),
+        "needs": "\n".join(lines.list_dependencies(state, plan, step)),
+        "conversation": _format_conversation(state),
+        "tasks": "\n".join(format_numbered([lines.format_task(task) for task in step.task_list])),
+        "results": frame_data("results", needed_results(state, plan, step)),
+        "failure": frame_data("failure", cut_text(failure, _FAILURE)),
     }
-    told = background(state, files=files_read(state, lines.step(step), but_of=step.step_id))
+    told = make_background(
+        state, files=list_files_read(state, lines.format_step(step), but_of=step.step_id)
+    )
     return ModelQuestion(TASKS, told, values)
 
 
@@ -273,21 +283,21 @@ def report_question(
     ``cause`` is what the app knows about why it was not done, ``said`` the worker's last words.
     """
     later = plan.steps[lines.step_number(plan, step) :]
-    following = [lines.step(s) for s in later if s.status is WorkStatus.PENDING]
+    following = [lines.format_step(s) for s in later if s.status is WorkStatus.PENDING]
     values = {
-        "plan_name": short(plan.name),
-        "plan_goal": short(plan.goal, 2 * LINE),
-        "criteria": _list([short(criterion) for criterion in plan.success_criteria]),
+        "plan_name": short_line(plan.name),
+        "plan_goal": short_line(plan.goal, 2 * LINE),
+        "criteria": _format_list([short_line(criterion) for criterion in plan.success_criteria]),
         "step_number": str(lines.step_number(plan, step)),
-        "step": lines.step(step),
+        "step": lines.format_step(step),
         "status": step.status.value,
-        "note": short(cause or step.note, 2 * LINE),
+        "note": short_line(cause or step.note, 2 * LINE),
         "counts": ", ".join(f"{name} {count}" for name, count in counts.items()),
-        "log": _log(log),
-        "said": data("said", _ends(said, _REPLY)),
-        "next_steps": _list(following[:_NEXT]),
+        "log": _format_log(log),
+        "said": frame_data("said", _cut_middle(said, _REPLY)),
+        "next_steps": _format_list(following[:_NEXT]),
     }
-    return ModelQuestion(REPORT, background(state), values)
+    return ModelQuestion(REPORT, make_background(state), values)
 
 
 def requirements_question(
@@ -298,13 +308,13 @@ def requirements_question(
     """
     items = state.objective.extracted_requirements if state.objective and since else ()
     values = {
-        "workspace": short(state.session.workspace),
-        "conversation": _conversation(state),
+        "workspace": short_line(state.session.workspace),
+        "conversation": _format_conversation(state),
         "ids": ", ".join(r.requirement_id for r in items if r.is_counted) or ("–" if items else ""),
         "waived": ", ".join(r.requirement_id for r in items if not r.is_counted),
-        "since": data("changes", "\n".join(bullets(since))),
+        "since": frame_data("changes", "\n".join(format_bullets(since))),
     }
-    return ModelQuestion(REQUIREMENTS, background(state, text), values)
+    return ModelQuestion(REQUIREMENTS, make_background(state, text), values)
 
 
 def satisfaction_question(
@@ -318,10 +328,10 @@ def satisfaction_question(
     values = {
         "wanted": ", ".join(item.requirement_id for item in items),
         "conversation": _before_the_request(state),
-        "requirements": data("requirements", _list(required)),
-        "facts": data("facts", facts),
+        "requirements": frame_data("requirements", _format_list(required)),
+        "facts": frame_data("facts", facts),
     }
-    return ModelQuestion(SATISFACTION, background(state, ledger=False), values)
+    return ModelQuestion(SATISFACTION, make_background(state, ledger=False), values)
 
 
 def missing_question(
@@ -335,12 +345,16 @@ def missing_question(
     if evaluation is not None and evaluation.quality_assessment:
         said.insert(0, evaluation.quality_assessment)
     values = {
-        "requirements": data("requirements", _list([lines.requirement(item) for item in items])),
-        "judgement": data("judgement", _list([short(s, 2 * LINE) for s in said[:_LIST]])),
+        "requirements": frame_data(
+            "requirements", _format_list([lines.format_requirement(item) for item in items])
+        ),
+        "judgement": frame_data(
+            "judgement", _format_list([short_line(s, 2 * LINE) for s in said[:_LIST]])
+        ),
         "conversation": _before_the_request(state),
-        "facts": data("facts", facts),
+        "facts": frame_data("facts", facts),
     }
-    return ModelQuestion(MISSING, background(state, ledger=False), values)
+    return ModelQuestion(MISSING, make_background(state, ledger=False), values)
 
 
 def failure_question(
@@ -348,46 +362,48 @@ def failure_question(
 ) -> ModelQuestion[FailureReply]:
     """Why the work failed, and what would mend it (S1-10)."""
     values = {
-        "workspace": short(context.workspace_info),
+        "workspace": short_line(context.workspace_info),
         "operations": ", ".join(context.available_tools),
         "succeeded": str(result.succeeded),
         "failed": str(result.failed),
-        "missing": data("missing", _list([short(m, 2 * LINE) for m in missing[:_LIST]])),
-        "errors": _errors(result.errors),
-        "results": data("results", _newest(result.results)),
+        "missing": frame_data(
+            "missing", _format_list([short_line(m, 2 * LINE) for m in missing[:_LIST]])
+        ),
+        "errors": _format_errors(result.errors),
+        "results": frame_data("results", _format_newest(result.results)),
     }
-    return ModelQuestion(FAILURE, background(state), values)
+    return ModelQuestion(FAILURE, make_background(state), values)
 
 
 def digest_question(state: AgentState, text: str, wish: str = "") -> ModelQuestion[DigestReply]:
     """A long text in a few lines; ``wish`` is what the user wants kept above all."""
     values = {
         "limit": str(_DIGEST),
-        "wish": data("user", short(wish, 2 * LINE)),
-        "text": data("text", cut(text, _TEXT)),
+        "wish": frame_data("user", short_line(wish, 2 * LINE)),
+        "text": frame_data("text", cut_text(text, _TEXT)),
     }
-    return ModelQuestion(DIGEST, background(state), values)
+    return ModelQuestion(DIGEST, make_background(state), values)
 
 
-def _conversation(state: AgentState) -> str:
-    return _list(recent_exchanges(state.messages, _EXCHANGES))
+def _format_conversation(state: AgentState) -> str:
+    return _format_list(recent_exchanges(state.messages, _EXCHANGES))
 
 
 def _before_the_request(state: AgentState) -> str:
     """The last exchanges before the request in hand, which it may refer to."""
     since = state.objective.created_at if state.objective else 0.0
     earlier = [message for message in state.messages if message.at < since]
-    return data("earlier", _list(recent_exchanges(earlier, _EXCHANGES)))
+    return frame_data("earlier", _format_list(recent_exchanges(earlier, _EXCHANGES)))
 
 
-def _plans(state: AgentState) -> str:
+def _format_plans(state: AgentState) -> str:
     """The newest plans for the request in hand, with what came of each step."""
     since = state.objective.created_at if state.objective else 0.0
     plans = [p for p in state.listed_plans if p.created_at >= since or p.status not in _ENDED]
-    return data("plans", "\n\n".join(lines.plan_results(state, p) for p in plans[-_PLANS:]))
+    return frame_data("plans", "\n\n".join(lines.plan_results(state, p) for p in plans[-_PLANS:]))
 
 
-def shown_by(
+def list_evidence_calls(
     log: Sequence[OperationMessage], operations: Sequence[OperationSpec]
 ) -> list[OperationMessage]:
     """The calls that can show something: not those that change only the plan or the memory."""
@@ -395,7 +411,7 @@ def shown_by(
     return [m for m in log if effects.get(m.operation) is not Effect.STATE]
 
 
-def _log(
+def _format_log(
     entries: Sequence[OperationMessage], *, contents: bool = True, newest: int = _NEWEST_RESULT
 ) -> str:
     """Every call, oldest first: the old ones on a line, the newer ones with both ends of their
@@ -406,34 +422,36 @@ def _log(
     first = max(0, len(entries) - _ENTRIES)
     for left, message in zip(range(len(entries) - first, 0, -1), entries[first:], strict=True):
         if left > _LOG and (contents or message.operation != READ_FILE):
-            shown.append(lines.result(message))
+            shown.append(lines.format_result(message))
             continue
         limit = newest if left <= _NEWEST else min(newest, _LOG_RESULT)
         by = "the user ran " if message.by_user else ""
-        why = f" ({short(message.reasoning)})" if message.reasoning.strip() else ""
-        head = f"{by}{lines.call(message.operation, message.args)}"
+        why = f" ({short_line(message.reasoning)})" if message.reasoning.strip() else ""
+        head = f"{by}{lines.format_call(message.operation, message.args)}"
         text = message.result.text
         if not contents and message.operation == READ_FILE and message.result.went_well:
             text = text.partition("\n")[0]  # which lines of the file
-        came = f"{message.result.label} {_ends(text, limit)}"
+        came = f"{message.result.label} {_cut_middle(text, limit)}"
         shown.append(f"{head} -> {came}{why}")
-    return data("log", "\n".join(numbered(shown, first + 1)))
+    return frame_data("log", "\n".join(format_numbered(shown, first + 1)))
 
 
-def _errors(errors: Sequence[ExecutionError]) -> str:
-    told = [f"{short(e.operation)}: {short(e.message, 2 * LINE)}" for e in errors[-_LIST:]]
-    return data("errors", _list(told))
+def _format_errors(errors: Sequence[ExecutionError]) -> str:
+    told = [
+        f"{short_line(e.operation)}: {short_line(e.message, 2 * LINE)}" for e in errors[-_LIST:]
+    ]
+    return frame_data("errors", _format_list(told))
 
 
-def _newest(items: Sequence[str]) -> str:
-    return _list([short(item, 2 * LINE) for item in items[-_LIST:]])
+def _format_newest(items: Sequence[str]) -> str:
+    return _format_list([short_line(item, 2 * LINE) for item in items[-_LIST:]])
 
 
-def _list(items: Sequence[str]) -> str:
-    return "\n".join(bullets(items))
+def _format_list(items: Sequence[str]) -> str:
+    return "\n".join(format_bullets(items))
 
 
-def _ends(text: str, limit: int) -> str:
+def _cut_middle(text: str, limit: int) -> str:
     """Both ends of a long text: a command says at its end what came of it."""
     kept = text.strip()
     if len(kept) <= limit:

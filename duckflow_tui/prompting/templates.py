@@ -188,7 +188,7 @@ class PromptTexts:
         must not be lost, and a file that nothing reads.
         """
         place = folder / language
-        files = _files()
+        files = _template_fields()
         known = {*files, _NOTICES}
         surplus = sorted(path.stem for path in place.glob("*.md") if path.stem not in known)
         if surplus:
@@ -225,14 +225,14 @@ def notice_words(folder: Path, language: str) -> Callable[..., str]:
     """A function from the name of such a section and its values to the words."""
     texts = load_notices(folder, language)
 
-    def words(name: str, **values: str) -> str:
+    def render_notice(name: str, **values: str) -> str:
         return texts[name].render(values)
 
-    return words
+    return render_notice
 
 
 @cache
-def _files() -> dict[str, list[str]]:
+def _template_fields() -> dict[str, list[str]]:
     """What stands beside each field of PromptTexts."""
     hints = get_type_hints(PromptTexts, include_extras=True)
     return {name: hint.__metadata__[0].split() for name, hint in hints.items()}

@@ -35,7 +35,7 @@ def step_of_thread(state: AgentState, thread: str) -> tuple[Plan, Step]:
 
 
 @dataclass(slots=True)
-class _Held:
+class _PendingReply:
     """A reply that waits for results, and those that came."""
 
     items: list[Message]
@@ -57,7 +57,7 @@ class ThreadLog:
         self._aside = aside
         self._read = 0
         self._last: Message | None = None
-        self._held: list[_Held] = []
+        self._held: list[_PendingReply] = []
         self._said: list[UserMessage] = []  # beside the work, for an aside; not answered yet
         self._log: list[Message] = []
 
@@ -74,28 +74,28 @@ class ThreadLog:
             self._log = []
         for message in messages[known:]:
             if not message.step_id.startswith(LISTED):
-                self._take(message)
-        self._admit(answers)
+                self._take_message(message)
+        self._admit_asides(answers)
         self._read = len(messages)
         self._last = messages[-1] if messages else None
         return self._log
 
-    def _take(self, message: Message) -> None:
+    def _take_message(self, message: Message) -> None:
         match message:
             case UserMessage(aside=True) if self._aside:
                 self._said.append(message)
                 return
             case UserMessage(aside=False):
-                self._release(self._held)
-                self._admit()
+                self._release_replies(self._held)
+                self._admit_asides()
             case AssistantMessage():
                 if not message.aside:  # one after the other; asides may wait for each other's end
-                    self._release([held for held in self._held if not held.aside])
+                    self._release_replies([held for held in self._held if not held.aside])
                 waiting = call_ids(message)
                 if message.decision is not None and message.decision.refused_by_itself:
                     waiting.clear()  # nothing of it runs
                 if waiting and (message.aside or self._aside):
-                    self._held.append(_Held([message], waiting, message.aside))
+                    self._held.append(_PendingReply([message], waiting, message.aside))
                     return
             case NoticeMessage(aside=True) if not self._aside:
                 return
@@ -105,13 +105,13 @@ class ThreadLog:
                         held.items.append(message)
                         held.waiting.discard(message.call_id)
                         if not held.waiting:
-                            self._release([held])
+                            self._release_replies([held])
                         return
             case _:
                 pass
         self._log.append(message)
 
-    def _admit(self, answers: str = "") -> None:
+    def _admit_asides(self, answers: str = "") -> None:
         """What was said beside the work, up to the message that is answered."""
         if not answers or any(message.message_id == answers for message in self._said):
             while self._said:
@@ -120,7 +120,7 @@ class ThreadLog:
                 if message.message_id == answers:
                     return
 
-    def _release(self, held: Sequence[_Held]) -> None:
+    def _release_replies(self, held: Sequence[_PendingReply]) -> None:
         for reply in list(held):
             self._held.remove(reply)
             self._log.extend(reply.items)
@@ -154,7 +154,7 @@ class Threads:
     left_line: Callable[[str], str]  # words for a result that was left out
     _kept: dict[bool, _Thread] = field(default_factory=dict[bool, _Thread])
 
-    def view(
+    def make_view(
         self,
         state: AgentState,
         aside: bool,
@@ -167,9 +167,9 @@ class Threads:
         """
         if not aside and state.turn is None and state.work is None:
             self._kept.pop(True, None)  # there is nothing left to be beside
-        kept = self._thread(aside)
+        kept = self._get_thread(aside)
         turn = state.turn
-        return kept.window.view(
+        return kept.window.make_view(
             kept.log.follow(state.messages, answers),
             turn.turn_id if turn else "",
             turn.message_id if turn else "",
@@ -182,17 +182,17 @@ class Threads:
 
     def without_newest(self, state: AgentState) -> int:
         """Tokens of the conversation as it would travel without the newest compaction."""
-        window = self._thread(aside=False)
+        window = self._get_thread(aside=False)
         before = state.compactions[-2] if len(state.compactions) > 1 else None
         return window.window.total_with(window.log.follow(state.messages), before)
 
-    def cut(
+    def find_overflow(
         self, state: AgentState, room: int, whole: int, *, full: float, keep: float, inside: bool
     ) -> Overflow | None:
         """What of the conversation should be left out; as in the window."""
-        kept = self._thread(aside=False)
+        kept = self._get_thread(aside=False)
         turn = state.turn
-        return kept.window.cut(
+        return kept.window.find_overflow(
             kept.log.follow(state.messages),
             turn.turn_id if turn else "",
             turn.message_id if turn else "",
@@ -204,7 +204,7 @@ class Threads:
             inside=inside,
         )
 
-    def _thread(self, aside: bool) -> _Thread:
+    def _get_thread(self, aside: bool) -> _Thread:
         kept = self._kept.get(aside)
         if kept is None:
             window = HistoryWindow(self.counter, self.left_out, self.front, self.left_line)

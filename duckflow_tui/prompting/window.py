@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Final
 
 from duckflow_tui.prompting.budget import Fitted, Layer, ScriptCounter
-from duckflow_tui.prompting.lines import both_ends, call, exchange_digest, loop_digest
+from duckflow_tui.prompting.lines import cut_middle, exchange_digest, format_call, loop_digest
 from duckflow_tui.state.base import canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, NoticeMessage, UserMessage
@@ -121,7 +121,7 @@ class HistoryWindow:
         self._thoughts_from = 0  # place before which none travels
         self._request = 0  # place of the message with the request in hand
 
-    def view(
+    def make_view(
         self,
         messages: Sequence[Message],
         turn: str,
@@ -141,25 +141,27 @@ class HistoryWindow:
         always in it. Within a turn an
         item stays the same object.
         """
-        begins = self._look(messages, turn, room, whole, compaction)
+        begins = self._take_new(messages, turn, room, whole, compaction)
         self._turn = turn
-        current = self._place(turn_message)
+        current = self._index_of(turn_message)
         if begins and current > self._thoughts_from:
             self._forget_thoughts(current)
-        self._request = self._place(request) if request else current
-        fits = self._total(current) <= room
+        self._request = self._index_of(request) if request else current
+        fits = self._sum_total(current) <= room
         full = full if begins else 1.0
-        if (fits and self._size(self._start) <= full * room) or self._lighten(room, current):
+        if (fits and self._sum_sizes(self._start) <= full * room) or self._drop_old_results(
+            room, current
+        ):
             pass
         elif not fits:
             self._make_room(room, current)
         else:
-            self._start = max(self._start, self._boundary(self._up_to(current), KEPT * room))
+            self._start = max(self._start, self._find_boundary(self._up_to(current), KEPT * room))
         history = [*self._front]
         sizes = [self._front_size] if self._front else []
-        for place in (*self._pinned(current), *range(self._start, len(self._shown))):
+        for place in (*self._list_pinned(current), *range(self._start, len(self._shown))):
             history.append(self._shown[place])
-            sizes.append(self._size(place, place + 1))
+            sizes.append(self._sum_sizes(place, place + 1))
         left_out: frozenset[str] = frozenset()
         if self._lines > self._start:
             pairs = [*zip(self._source, self._shown, strict=True)][self._start : self._lines]
@@ -168,15 +170,15 @@ class HistoryWindow:
             )
         return View(
             history=tuple(history),
-            digests=self._digests(current),
-            tokens=self._total(current),
+            digests=self._list_digests(current),
+            tokens=self._sum_total(current),
             room=room,
             sizes=tuple(sizes),
             left_out=left_out,
             tight=max(self._start, self._lines) > self._request,
         )
 
-    def cut(
+    def find_overflow(
         self,
         messages: Sequence[Message],
         turn: str,
@@ -195,36 +197,38 @@ class HistoryWindow:
 
         ``inside``: also at the decisions of an exchange, where whole exchanges are not enough.
         """
-        begins = self._look(messages, turn, room, whole, compaction)
-        current = self._place(turn_message)
-        total = self._total(current)
-        if total <= room and not ((begins or inside) and self._size(self._start) > full * room):
+        begins = self._take_new(messages, turn, room, whole, compaction)
+        current = self._index_of(turn_message)
+        total = self._sum_total(current)
+        if total <= room and not (
+            (begins or inside) and self._sum_sizes(self._start) > full * room
+        ):
             return None
-        if not inside and self._lighten(room, current):
+        if not inside and self._drop_old_results(room, current):
             return None
-        start = max(self._start, self._boundary(self._up_to(current), keep * room))
-        if self._size(start) > (keep if inside else FULL) * room:
+        start = max(self._start, self._find_boundary(self._up_to(current), keep * room))
+        if self._sum_sizes(start) > (keep if inside else FULL) * room:
             decisions = [current, *(i for i in self._decisions if i > current)]
-            start = max(start, self._boundary(decisions, keep * room))
+            start = max(start, self._find_boundary(decisions, keep * room))
         begins_at = _id_of(self._source[start]) if start < len(self._source) else ""
         if start <= self._start or not begins_at:
             return None
         gone = self._source[self._start : start]
-        left = self._size(start) + sum(
-            self._size(i, i + 1) for i in {current, *self._users[-1:]} if i < start
+        left = self._sum_sizes(start) + sum(
+            self._sum_sizes(i, i + 1) for i in {current, *self._users[-1:]} if i < start
         )
         return Overflow(begins_at, tuple(gone), total, left, room)
 
     def total_with(self, messages: Sequence[Message], compaction: Compaction | None) -> int:
         """Tokens of the conversation if it began where this compaction has it begin."""
-        self._follow(messages)
+        self._follow_messages(messages)
         if compaction is None:
-            return self._size(self._fresh)
+            return self._sum_sizes(self._fresh)
         front = self._new_front(compaction) if compaction.digest else None
         digest = message_tokens(front, self._counter.count) if front else 0
-        return digest + self._size(max(self._begin_of(compaction.begins_at), self._fresh))
+        return digest + self._sum_sizes(max(self._begin_of(compaction.begins_at), self._fresh))
 
-    def _look(
+    def _take_new(
         self,
         messages: Sequence[Message],
         turn: str,
@@ -239,7 +243,7 @@ class HistoryWindow:
         if begins and (self._cap > 1.25 * cap or cap > 2 * self._cap):
             self._cap, self._whole = cap, max(whole, cap)
             self._show_again()
-        self._follow(messages)
+        self._follow_messages(messages)
         name = compaction.compaction_id if compaction else ""
         if name != self._compaction:  # another one, or the one before where it was taken back
             self._compaction = name
@@ -258,7 +262,7 @@ class HistoryWindow:
                 return place
         return 0
 
-    def _follow(self, messages: Sequence[Message]) -> None:
+    def _follow_messages(self, messages: Sequence[Message]) -> None:
         known = len(self._source)
         if known > len(messages) or (known and messages[known - 1] is not self._source[-1]):
             for places in (self._users, self._exchanges, self._decisions):
@@ -269,11 +273,11 @@ class HistoryWindow:
             self._compaction = ""
             self._show_again()
         for place, message in enumerate(messages[known:], start=known):
-            self._mark(place, message)
+            self._mark_boundary(place, message)
             self._source.append(message)
-            self._show(message)
+            self._show_message(message)
 
-    def _mark(self, place: int, message: Message) -> None:
+    def _mark_boundary(self, place: int, message: Message) -> None:
         """Note where the history could begin without a result whose call is not in it."""
         match message:
             case UserMessage():
@@ -297,9 +301,9 @@ class HistoryWindow:
         self._shown.clear()
         self._sums = [0]
         for message in self._source:
-            self._show(message)
+            self._show_message(message)
 
-    def _show(self, message: Message) -> None:
+    def _show_message(self, message: Message) -> None:
         if len(self._shown) < self._thoughts_from and isinstance(message, AssistantMessage):
             message = message.model_copy(update={"thought": None})
         size = message_tokens(message, self._counter.count)
@@ -309,7 +313,7 @@ class HistoryWindow:
                 message = left_line(message, self._left_line)
                 size = message_tokens(message, self._counter.count)
         elif size > most and isinstance(message, OperationMessage | UserMessage):
-            message = shortened(message, most / size, self._left_out)
+            message = shorten_message(message, most / size, self._left_out)
             size = message_tokens(message, self._counter.count)
         self._shown.append(message)
         self._sums.append(self._sums[-1] + size)
@@ -327,55 +331,55 @@ class HistoryWindow:
             self._sums[place + 1] -= freed
         self._thoughts_from = current
 
-    def _size(self, begin: int, end: int | None = None) -> int:
+    def _sum_sizes(self, begin: int, end: int | None = None) -> int:
         return self._sums[-1 if end is None else end] - self._sums[begin]
 
-    def _pinned(self, current: int) -> list[int]:
+    def _list_pinned(self, current: int) -> list[int]:
         """Messages of the user that travel although what follows them does not."""
         return [i for i in sorted({current, self._request, *self._users[-1:]}) if i < self._start]
 
-    def _total(self, current: int) -> int:
-        total = self._front_size + self._size(self._start)
-        for place in self._pinned(current):
-            total += self._size(place, place + 1)
+    def _sum_total(self, current: int) -> int:
+        total = self._front_size + self._sum_sizes(self._start)
+        for place in self._list_pinned(current):
+            total += self._sum_sizes(place, place + 1)
         return total
 
     def _up_to(self, current: int) -> list[int]:
         return [i for i in self._exchanges if i <= current] or [0]
 
-    def _place(self, message_id: str) -> int:
+    def _index_of(self, message_id: str) -> int:
         for place in reversed(self._users):
             message = self._source[place]
             if isinstance(message, UserMessage) and message_id in (message.message_id, ""):
                 return place
         return self._users[-1] if self._users else 0
 
-    def _boundary(self, boundaries: Sequence[int], most: float) -> int:
+    def _find_boundary(self, boundaries: Sequence[int], most: float) -> int:
         """The earliest boundary from which at most ``most`` tokens follow, else the last."""
         at = bisect_left([self._sums[i] for i in boundaries], self._sums[-1] - most)
         return boundaries[min(at, len(boundaries) - 1)]
 
     def _make_room(self, room: int, current: int) -> None:
         """Whole exchanges go first, then decisions of this turn, then the middle of results."""
-        self._start = max(self._start, self._boundary(self._up_to(current), KEPT * room))
-        if self._size(self._start) <= FULL * room:
+        self._start = max(self._start, self._find_boundary(self._up_to(current), KEPT * room))
+        if self._sum_sizes(self._start) <= FULL * room:
             return
         decisions = [current, *(i for i in self._decisions if i > current)]
-        self._start = max(self._start, self._boundary(decisions, KEPT * room))
-        while self._total(current) > room and self._cap > SMALLEST_RESULT:
+        self._start = max(self._start, self._find_boundary(decisions, KEPT * room))
+        while self._sum_total(current) > room and self._cap > SMALLEST_RESULT:
             self._cap = max(self._cap // 2, SMALLEST_RESULT)
             self._show_again()
 
-    def _lighten(self, room: int, current: int) -> bool:
+    def _drop_old_results(self, room: int, current: int) -> bool:
         """Leave out the results that were read longest ago, each but for a line, down to ``KEPT``
         of the room; those of the newest replies stay. False, and nothing is done, where that does
         not come down to ``LIGHT`` of it.
         """
         for newest in self._decisions[-2:]:
-            left, place = self._total(current), max(self._start, self._lines)
+            left, place = self._sum_total(current), max(self._start, self._lines)
             while left > KEPT * room and place < newest:
                 if isinstance(self._source[place], OperationMessage):
-                    size = self._size(place, place + 1)
+                    size = self._sum_sizes(place, place + 1)
                     left -= size - _LEFT if size > SMALLEST_RESULT else 0
                 place += 1
             if left <= LIGHT * room:
@@ -384,13 +388,15 @@ class HistoryWindow:
                 return True
         return False
 
-    def _digests(self, current: int) -> tuple[str, ...]:
+    def _list_digests(self, current: int) -> tuple[str, ...]:
         if not self._start:
             return ()
         ended = min(self._start, current)
-        old = _spans([i for i in self._exchanges if i < ended], ended)
+        old = _iter_spans([i for i in self._exchanges if i < ended], ended)
         # Empty unless the turn itself was cut.
-        inside = _spans([i for i in self._decisions if current <= i < self._start], self._start)
+        inside = _iter_spans(
+            [i for i in self._decisions if current <= i < self._start], self._start
+        )
         lines = [exchange_digest(self._source[b:e]) for b, e in old[-MOST_DIGESTS:]]
         lines += [loop_digest(self._source[b:e]) for b, e in inside[-MOST_DIGESTS:]]
         return tuple(line for line in lines if line)[-MOST_DIGESTS:]
@@ -407,7 +413,7 @@ def call_ids(message: AssistantMessage) -> set[str]:
     return {action.call_id for action in message.decision.actions}
 
 
-def _spans(starts: Sequence[int], end: int) -> list[tuple[int, int]]:
+def _iter_spans(starts: Sequence[int], end: int) -> list[tuple[int, int]]:
     return list(zip(starts, [*starts[1:], end], strict=True)) if starts else []
 
 
@@ -435,14 +441,14 @@ def message_tokens(message: Message, count: Callable[[str], int]) -> int:
             return total
 
 
-def shortened(
+def shorten_message(
     message: OperationMessage | UserMessage, share: float, left_out: Callable[[int, str], str]
 ) -> OperationMessage | UserMessage:
     """The message with ``share`` of its text: two thirds head, one third tail."""
     if isinstance(message, UserMessage):
-        text, _ = both_ends(message.text, share, lambda cut: left_out(cut, ""))
+        text, _ = cut_middle(message.text, share, lambda cut: left_out(cut, ""))
         return message.model_copy(update={"text": text})
-    text, cut = both_ends(message.result.text, share, lambda cut: left_out(cut, message.call_id))
+    text, cut = cut_middle(message.result.text, share, lambda cut: left_out(cut, message.call_id))
     result = message.result.model_copy(
         update={"text": text, "truncated_chars": message.result.truncated_chars + cut}
     )
@@ -454,7 +460,7 @@ def left_line(message: OperationMessage, left_out: Callable[[str], str]) -> Oper
     again.
     """
     result, text = message.result, message.result.text
-    about = f"{call(message.operation, message.args)}, {result.summary}".rstrip(", ")
+    about = f"{format_call(message.operation, message.args)}, {result.summary}".rstrip(", ")
     cut = result.truncated_chars + len(text)
     result = result.model_copy(update={"text": left_out(about), "truncated_chars": cut})
     return message.model_copy(update={"result": result})
@@ -470,7 +476,7 @@ _FILES: Final = "file_ops."
 _TURNS: Final = 5  # newest ones whose growth counts
 
 
-def parts_of(
+def measure_parts(
     view: View,
     base: int,
     uses: Sequence[LayerUse],

@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.folders import OWN_FOLDER, draft_in, open_plain, opened, places
+from duckflow_tui.session.folders import (
+    OWN_FOLDER,
+    draft_in,
+    list_places,
+    open_directory,
+    open_plain,
+)
 from duckflow_tui.state.base import hash_data
 
 BLOBS: Final = "blobs"  # in the session's folder
@@ -45,31 +51,34 @@ class FileBlobs:
 
     async def put(self, data: bytes) -> str:
         """The SHA-256, once a crash cannot take the bytes; raises OSError, then nothing is left."""
-        return await asyncio.to_thread(self.keep, data)
+        return await asyncio.to_thread(self.put_blocking, data)
 
     async def put_file(self, file: BinaryIO) -> str:
         """Keep what a file holds from where it stands, piece by piece; else as ``put``."""
-        return await asyncio.to_thread(self._keep, file)
+        return await asyncio.to_thread(self._write_blob, file)
 
     async def get(self, sha: str) -> bytes:
         """The bytes; raises KeyError when there are none, DamagedBlob when they are others."""
-        return await asyncio.to_thread(self.read, sha)
+        return await asyncio.to_thread(self.get_blocking, sha)
 
-    def keep(self, data: bytes) -> str:
+    def put_blocking(self, data: bytes) -> str:
         """``put`` for a thread that may wait for the disk."""
         sha = hash_data(data)
-        with contextlib.suppress(OSError), _opened(self._path(sha)) as file:  # else it is kept anew
+        with (
+            contextlib.suppress(OSError),
+            _open_blob(self._blob_path(sha)) as file,
+        ):  # else it is kept anew
             if hashlib.file_digest(file, "sha256").hexdigest() == sha:
                 return sha
-        return self._keep(io.BytesIO(data))
+        return self._write_blob(io.BytesIO(data))
 
-    def read(self, sha: str) -> bytes:
+    def get_blocking(self, sha: str) -> bytes:
         """``get`` in a thread; raises OSError also for no plain file, and for one over 1 GB."""
-        path = self._path(sha)
+        path = self._blob_path(sha)
         if self._shared is not None and not os.path.lexists(path):
             path = self._shared / sha[:2] / sha
         try:
-            with _opened(path) as file:
+            with _open_blob(path) as file:
                 data = file.read()
         except FileNotFoundError:
             raise KeyError(sha) from None
@@ -77,17 +86,17 @@ class FileBlobs:
             raise DamagedBlob(sha)
         return data
 
-    def _path(self, sha: str) -> Path:
+    def _blob_path(self, sha: str) -> Path:
         if len(sha) != _SHA_LENGTH or not _HEX.issuperset(sha):
             raise KeyError(sha)
         return self._folder / sha[:2] / sha
 
-    def _keep(self, source: BinaryIO) -> str:
+    def _write_blob(self, source: BinaryIO) -> str:
         """Copy to a draft, then give it the name of what was copied."""
         self._folder.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
         self._folder.chmod(OWN_FOLDER)  # the umask may have taken our own rights
         found = hashlib.sha256()
-        with opened(self._folder) as folder:
+        with open_directory(self._folder) as folder:
             with draft_in(self._disk, folder) as draft:
                 while piece := source.read(_PIECE):
                     found.update(piece)
@@ -96,8 +105,8 @@ class FileBlobs:
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(sha[:2], OWN_FOLDER, dir_fd=folder)
                     os.chmod(sha[:2], OWN_FOLDER, dir_fd=folder)
-                with opened(sha[:2], folder) as shelf:
-                    draft.become(shelf, sha)
+                with open_directory(sha[:2], folder) as shelf:
+                    draft.publish_as(shelf, sha)
                     self._disk.sync_directory(shelf)
             self._disk.sync_directory(folder)
         return sha
@@ -108,7 +117,7 @@ def session_blobs(path: Path) -> FileBlobs:
     return FileBlobs(path / BLOBS, shared=path.parents[2] / BLOBS)
 
 
-def named_in(data: bytes) -> set[str]:
+def find_hashes(data: bytes) -> set[str]:
     """The hashes that stand in it, of blobs and of what else."""
     return {found.decode() for found in _NAMED.findall(data)}
 
@@ -121,14 +130,14 @@ def sweep_shared(state_dir: Path) -> None:
     if not shared.is_dir():
         return
     named: set[str] = set()
-    for place in [*places(state_dir), *places(state_dir, trash=True)]:
+    for place in [*list_places(state_dir), *list_places(state_dir, trash=True)]:
         for path in place.path.rglob("*"):
             if path.is_symlink() or not path.is_file():
                 continue
-            with _opened(path) as file:
+            with _open_blob(path) as file:
                 rest = b""
                 while piece := file.read(_PIECE):
-                    named |= named_in(rest + piece)
+                    named |= find_hashes(rest + piece)
                     rest = piece[1 - _SHA_LENGTH :]
     for path in shared.glob("*/*"):
         if path.name not in named:
@@ -138,7 +147,7 @@ def sweep_shared(state_dir: Path) -> None:
             folder.rmdir()
 
 
-def _opened(path: Path) -> BufferedReader:
+def _open_blob(path: Path) -> BufferedReader:
     """The file; raises OSError also for one over 1 GB."""
     file = open_plain(path)
     if os.fstat(file.fileno()).st_size > LARGEST:

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.session.folders import open_plain, opened
+from duckflow_tui.session.folders import open_directory, open_plain
 from duckflow_tui.tools.commands import find_program, running
 
 _LONGEST: Final = 1024  # bytes of HEAD
@@ -44,7 +44,7 @@ def branch_of(workspace: Path) -> str:
     """
     try:
         with (
-            opened(workspace / ".git", flags=os.O_NOFOLLOW) as folder,
+            open_directory(workspace / ".git", flags=os.O_NOFOLLOW) as folder,
             open_plain("HEAD", folder) as file,
         ):
             head = file.read(_LONGEST)

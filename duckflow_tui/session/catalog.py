@@ -13,9 +13,21 @@ from typing import Final, NamedTuple
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session import index
 from duckflow_tui.session.blobs import sweep_shared
-from duckflow_tui.session.facts import Piece, SessionFacts, facts_of, facts_of_unreadable, pieces_of
+from duckflow_tui.session.facts import (
+    Piece,
+    SessionFacts,
+    iter_pieces,
+    make_facts,
+    make_unreadable_facts,
+)
 from duckflow_tui.session.faults import NotASession, SessionFault, SessionUnreadable
-from duckflow_tui.session.folders import SessionPlace, find, is_written, places, size_of
+from duckflow_tui.session.folders import (
+    SessionPlace,
+    find_places,
+    is_written,
+    list_places,
+    measure_size,
+)
 from duckflow_tui.session.index import FILE_NAME, Match, SessionIndex
 from duckflow_tui.session.records import Redact
 from duckflow_tui.session.resume import open_to_read, resume_journal
@@ -43,7 +55,7 @@ class Catalog:
         redact: Redact | None = None,
         clock: Clock | None = None,
         index: SessionIndex | None = None,
-        measure: Callable[[Path], int] = size_of,
+        measure: Callable[[Path], int] = measure_size,
         disk: Disk | None = None,
     ) -> None:
         self.state_dir = state_dir
@@ -64,9 +76,9 @@ class Catalog:
         """
         if again:
             self._broken.clear()
-        stamps = self._index.stamps()
-        there = [*places(self.state_dir), *places(self.state_dir, trash=True)]
-        self._index.drop(stamps.keys() - {place.key for place in there})
+        stamps = self._index.read_stamps()
+        there = [*list_places(self.state_dir), *list_places(self.state_dir, trash=True)]
+        self._index.drop_sessions(stamps.keys() - {place.key for place in there})
         until: float | None = None
         for place in there:
             tried = self._broken.get(place.key)
@@ -76,40 +88,42 @@ class Catalog:
                 return True
             if within is not None and until is None:
                 until = time.monotonic() + within
-            self._read(place)
+            self._index_session(place)
         return False
 
-    def known(
+    def list_read(
         self, workspace: Path | str | None = None, *, trash_too: bool = False
     ) -> list[SessionFacts]:
         """What was read so far, of one workspace or of all: pinned ones first, then the newest.
         Sessions in which nothing was said are left out. ``trash_too``: with the deleted ones.
         """
         found = [
-            self._now(place, facts)
-            for place, facts in self._facts(workspace, trash_too=trash_too)
+            self._add_disk_facts(place, facts)
+            for place, facts in self._find_facts(workspace, trash_too=trash_too)
             if not facts.is_blank
         ]
         return sorted(found, key=lambda facts: (not facts.pinned, -facts.last_at))
 
-    def list(
+    def list_all(
         self, workspace: Path | str | None = None, *, trash_too: bool = False
     ) -> list[SessionFacts]:
         """The same, all of it read."""
         self.refresh()
-        return self.known(workspace, trash_too=trash_too)
+        return self.list_read(workspace, trash_too=trash_too)
 
     def search(
         self, query: str, workspace: Path | str | None = None, *, trash_too: bool = False
     ) -> list[SearchHit]:
         """The sessions in which every word of the query stands, in the order of ``known``."""
         matches = self._index.search(query.split())
-        found = self.known(workspace, trash_too=trash_too)
-        return [SearchHit(f, matches[key]) for f in found if (key := _key(f)) in matches]
+        found = self.list_read(workspace, trash_too=trash_too)
+        return [SearchHit(f, matches[key]) for f in found if (key := _encode_key(f)) in matches]
 
-    def pieces(self, facts: SessionFacts, count: int, around: int | None = None) -> list[Piece]:
+    def list_pieces(
+        self, facts: SessionFacts, count: int, around: int | None = None
+    ) -> list[Piece]:
         """The end of its conversation, or what stands about a place that a search found."""
-        return self._index.pieces(_key(facts), count, around)
+        return self._index.list_pieces(_encode_key(facts), count, around)
 
     def path_of(self, facts: SessionFacts) -> Path:
         """Its folder."""
@@ -119,39 +133,43 @@ class Catalog:
         self, prefix: str, workspace: Path | str | None = None, *, trashed: bool = False
     ) -> list[SessionPlace]:
         """The sessions whose id begins so, those of the workspace alone where it has some."""
-        here = find(self.state_dir, prefix, workspace, trash=trashed) if workspace else []
-        return here or find(self.state_dir, prefix, trash=trashed)
+        here = find_places(self.state_dir, prefix, workspace, trash=trashed) if workspace else []
+        return here or find_places(self.state_dir, prefix, trash=trashed)
 
     def facts_at(self, place: SessionPlace) -> SessionFacts:
         """What one session is, read now."""
-        self._read(place)
+        self._index_session(place)
         if place.key in self._broken:
-            return self._now(place, self._broken[place.key][1])
-        return self._now(place, self._index.all()[place.key])
+            return self._add_disk_facts(place, self._broken[place.key][1])
+        return self._add_disk_facts(place, self._index.read_all()[place.key])
 
     # --- what is done to them -----------------------------------------------------------------
 
     def rename(self, facts: SessionFacts, name: str) -> None:
         """Name a session that nobody has open; raises SessionFault."""
-        self._amend(facts, SessionTitled(name=one_line(name, MAX_NAME)))
+        self._append_event(facts, SessionTitled(name=one_line(name, MAX_NAME)))
 
     def pin(self, facts: SessionFacts, pinned: bool) -> None:
         """Put a session that nobody has open at the top; raises SessionFault."""
-        self._amend(facts, SessionPinned(pinned=pinned))
+        self._append_event(facts, SessionPinned(pinned=pinned))
 
     def delete(self, facts: SessionFacts) -> SessionFacts:
         """Move a session to the trash; raises SessionFault."""
-        return self._moved(facts, index.move(self.state_dir, self._place(facts), to_trash=True))
+        return self._record_move(
+            facts, index.move_session(self.state_dir, self._make_place(facts), to_trash=True)
+        )
 
     def restore(self, facts: SessionFacts) -> SessionFacts:
         """Fetch a session back from the trash; raises SessionFault."""
-        return self._moved(facts, index.move(self.state_dir, self._place(facts), to_trash=False))
+        return self._record_move(
+            facts, index.move_session(self.state_dir, self._make_place(facts), to_trash=False)
+        )
 
     def prune(self, *gone: SessionFacts) -> None:
         """Remove sessions of the trash and blobs that none names; raises SessionFault, OSError."""
         for facts in gone:
-            index.prune(self._place(facts))
-            self._index.drop([_key(facts)])
+            index.remove_for_good(self._make_place(facts))
+            self._index.drop_sessions([_encode_key(facts)])
         sweep_shared(self.state_dir)
 
     def close(self) -> None:
@@ -160,13 +178,13 @@ class Catalog:
 
     # --- inside -------------------------------------------------------------------------------
 
-    def _facts(
+    def _find_facts(
         self, workspace: Path | str | None, *, trash_too: bool
     ) -> list[tuple[SessionPlace, SessionFacts]]:
-        indexed = self._index.all()
-        there = places(self.state_dir, workspace)
+        indexed = self._index.read_all()
+        there = list_places(self.state_dir, workspace)
         if trash_too:
-            there += places(self.state_dir, workspace, trash=True)
+            there += list_places(self.state_dir, workspace, trash=True)
         found: list[tuple[SessionPlace, SessionFacts]] = []
         for place in there:
             broken = self._broken.get(place.key)
@@ -175,7 +193,7 @@ class Catalog:
                 found.append((place, facts))
         return found
 
-    def _now(self, place: SessionPlace, facts: SessionFacts) -> SessionFacts:
+    def _add_disk_facts(self, place: SessionPlace, facts: SessionFacts) -> SessionFacts:
         """With what no journal says."""
         return facts.replace(
             key=place.key.decode("utf-8", "surrogateescape"),
@@ -183,34 +201,34 @@ class Catalog:
             trashed_at=index.trashed_at(place) if place.in_trash else None,
         )
 
-    def _read(self, place: SessionPlace) -> None:
+    def _index_session(self, place: SessionPlace) -> None:
         """Read a journal and put what it says into the index."""
         size = self._measure(place.path)
         try:
             found = open_to_read(place.path)
         except SessionFault as fault:
-            facts = facts_of_unreadable(place.session_id, fault)
+            facts = make_unreadable_facts(place.session_id, fault)
             facts = facts.replace(size=size, last_at=place.changed_at)
             self._broken[place.key] = place.stamp, facts
-            self._index.drop([place.key])
+            self._index.drop_sessions([place.key])
             return
         self._broken.pop(place.key, None)
-        facts = facts_of(place.session_id, found).replace(size=size)
-        self._index.put(place.key, place.stamp, facts, pieces_of(found.state))
+        facts = make_facts(place.session_id, found).replace(size=size)
+        self._index.put_session(place.key, place.stamp, facts, iter_pieces(found.state))
 
-    def _place(self, facts: SessionFacts) -> SessionPlace:
+    def _make_place(self, facts: SessionFacts) -> SessionPlace:
         path = self.path_of(facts)
-        return SessionPlace(path, _key(facts), "", facts.last_at)
+        return SessionPlace(path, _encode_key(facts), "", facts.last_at)
 
-    def _moved(self, facts: SessionFacts, target: Path) -> SessionFacts:
+    def _record_move(self, facts: SessionFacts, target: Path) -> SessionFacts:
         moved = facts.replace(key=str(target.relative_to(self.state_dir)))
-        old, new = _key(facts), _key(moved)
-        self._index.move(old, new)
+        old, new = _encode_key(facts), _encode_key(moved)
+        self._index.change_key(old, new)
         if old in self._broken:
             self._broken[new] = self._broken.pop(old)
         return moved
 
-    def _amend(self, facts: SessionFacts, event: Event) -> None:
+    def _append_event(self, facts: SessionFacts, event: Event) -> None:
         """Write one event into the journal of a session that is not open."""
         path = self.path_of(facts)
         if facts.trashed_at is not None:
@@ -224,9 +242,9 @@ class Catalog:
             health = resumed.journal.close_now()
         if health.durable <= restored.last_seq:
             raise SessionUnreadable(path, OSError(health.detail))
-        place = next(p for p in find(self.state_dir, path.name) if p.path == path)
-        self._read(place)
+        place = next(p for p in find_places(self.state_dir, path.name) if p.path == path)
+        self._index_session(place)
 
 
-def _key(facts: SessionFacts) -> bytes:
+def _encode_key(facts: SessionFacts) -> bytes:
     return facts.key.encode("utf-8", "surrogateescape")

@@ -77,7 +77,7 @@ def granted_words(what: str, words: Catalogue) -> str:
 def operation_words(operation: str, words: Catalogue) -> str:
     """The verb of an operation as the chat has it, or what a card is about."""
     key = f"decisions.card.{operation}"
-    return words(key) if words.has(key) else visible_line(words.plain(operation))
+    return words(key) if words.has(key) else visible_line(words.name_operations(operation))
 
 
 def step_words(state: AgentState, step_id: str, words: Catalogue) -> str:
@@ -85,11 +85,11 @@ def step_words(state: AgentState, step_id: str, words: Catalogue) -> str:
     for plan in state.plans:
         for number, step in enumerate(plan.steps, start=1):
             if step_id and step.step_id == step_id:
-                return _step(number, step, words)
+                return _describe_step(number, step, words)
     return ""
 
 
-def _step(number: int, step: Step, words: Catalogue) -> str:
+def _describe_step(number: int, step: Step, words: Catalogue) -> str:
     return f"{words('plan.step_number', number=number)}: {visible_line(step.name)}"
 
 
@@ -145,10 +145,10 @@ def rule_words(rule: Grant, words: Catalogue) -> str:
     if rule.source == "command_line":
         return visible_line(rule.path)
     operation, space, what = rule.pattern.partition(" ")
-    return visible_line(f"{words.plain(operation)}{space}{what}")
+    return visible_line(f"{words.name_operations(operation)}{space}{what}")
 
 
-def uses(state: AgentState, rule: Grant) -> list[OperationMessage]:
+def list_uses(state: AgentState, rule: Grant) -> list[OperationMessage]:
     """The calls that this rule let happen unasked, the oldest first."""
     calls = [
         (m, m.ruling)
@@ -161,17 +161,17 @@ def uses(state: AgentState, rule: Grant) -> list[OperationMessage]:
     return [
         call
         for call, ruling in calls
-        if ruling.said == "allow" and "named" in ruling.row.split() and _names(rules, call)
+        if ruling.said == "allow" and "named" in ruling.row.split() and _is_named(rules, call)
     ]
 
 
-def _names(rules: AllowRules, call: OperationMessage) -> bool:
+def _is_named(rules: AllowRules, call: OperationMessage) -> bool:
     if call.operation == "shell.run":
         return rules.has_part(read_command(str(call.args.get("command"))))
     return rules.names_operation(call.operation)
 
 
-def searched(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
+def make_search_text(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
     """All words of an entry that a filter looks at, in lower case."""
     then = to_datetime(entry.at)
     undone = words("decisions.undone") if is_undone(state, entry) else ""
@@ -186,7 +186,7 @@ def searched(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
     return " ".join(parts).casefold()
 
 
-def figures(found: AuditCounts, words: Catalogue) -> str:
+def format_counts(found: AuditCounts, words: Catalogue) -> str:
     """``asked 14 · approved 12 (86 %) · refused 2 · unasked 9 · undone 1``."""
     parts = [words("decisions.figure.asked", count=found.asked)]
     if found.asked:
@@ -210,11 +210,11 @@ def decisions_markdown(state: AgentState, words: Catalogue, redact: Redact) -> s
     table = [[operation_words(what, words), *map(str, found)] for what, found in rows.items()]
     blocks = [
         f"## {words('decisions.title')}",
-        figures(sum_counts(rows.values()), words),
+        format_counts(sum_counts(rows.values()), words),
         table_text(head, table) if table else "",
         table_text(
             [words(f"decisions.column.{name}") for name in ("when", "kind", "what", "why")],
-            [_row(state, entry, words) for entry in entries],
+            [_make_row(state, entry, words) for entry in entries],
         )
         if entries
         else words("decisions.none"),
@@ -222,33 +222,33 @@ def decisions_markdown(state: AgentState, words: Catalogue, redact: Redact) -> s
     return redact(visible("\n\n".join(filter(None, blocks)))) + "\n"
 
 
-def _row(state: AgentState, entry: AuditEntry, words: Catalogue) -> list[str]:
+def _make_row(state: AgentState, entry: AuditEntry, words: Catalogue) -> list[str]:
     then = to_datetime(entry.at)
     undone = words("decisions.undone") if is_undone(state, entry) else ""
     kind = [kind_words(entry, words), choice_words(entry, words), undone]
     subject = subject_words(entry, words)
-    subject = f"`{subject}`" if subject and "`" not in subject else _plain(subject)
+    subject = f"`{subject}`" if subject and "`" not in subject else _escape_markdown(subject)
     step = step_words(state, entry.step_id, words)
     said = words("decisions.you_said", said=entry.said) if entry.said else ""
     return [
         f"{then:%Y-%m-%d %H:%M}" if then else "",
         " · ".join(dict.fromkeys(filter(None, kind))),
         " ".join(filter(None, (what_words(entry, words), subject))),
-        _plain(" · ".join(filter(None, (entry.why, said, step)))),
+        _escape_markdown(" · ".join(filter(None, (entry.why, said, step)))),
     ]
 
 
 def table_text(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(map(_format_cell, line)) + " |" for line in lines)
 
 
-def _cell(text: str) -> str:
+def _format_cell(text: str) -> str:
     """On one line, without what would end the cell."""
     return visible_line(one_line(text, _CELL)).replace("|", "\\|")
 
 
-def _plain(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Without what Markdown would take for a link, an image or HTML."""
     return _MARKUP.sub(r"\\\g<0>", text)

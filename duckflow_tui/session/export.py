@@ -15,9 +15,9 @@ from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.blobs import LARGEST
 from duckflow_tui.session.decisions import decisions_markdown
-from duckflow_tui.session.facts import MARKS, SessionFacts, facts_of, target_of
-from duckflow_tui.session.faults import NewerSession, NotASession, opening
-from duckflow_tui.session.folders import SessionFolder, draft_in, opened
+from duckflow_tui.session.facts import MARKS, SessionFacts, make_facts, target_of
+from duckflow_tui.session.faults import NewerSession, NotASession, make_open_fault
+from duckflow_tui.session.folders import SessionFolder, draft_in, open_directory
 from duckflow_tui.session.network import network_markdown
 from duckflow_tui.session.reader import MAX_SEQ, SessionRead, Unread, read_session
 from duckflow_tui.session.records import (
@@ -27,7 +27,7 @@ from duckflow_tui.session.records import (
     as_bytes,
     header_of,
     is_event,
-    without_secrets,
+    redact_value,
 )
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.agent import AgentState
@@ -79,38 +79,40 @@ def export_lines(path: Path, kind: Format, words: Catalogue, redact: Redact) -> 
         yield from split_bare_lines(network_markdown(open_to_read(path).state, words, redact))
     else:
         found = open_to_read(path)
-        text = markdown(found.state, facts_of(path.name, found), words, redact)
+        text = render_markdown(found.state, make_facts(path.name, found), words, redact)
         yield from split_bare_lines(text)
 
 
-def exported_name(session_id: str, kind: Format) -> str:
+def make_export_name(session_id: str, kind: Format) -> str:
     """The name of the file where none was given."""
     endings = {"markdown": ".md", "json": ".json"}
     return f"duckflow-{session_id}{endings.get(kind, f'-{kind}.md')}"
 
 
-def format_of(name: str) -> Format:
+def guess_format(name: str) -> Format:
     """The format that a file of this name has."""
     return "json" if name.lower().endswith(".json") else "markdown"
 
 
-def markdown(state: AgentState, facts: SessionFacts, words: Catalogue, redact: Redact) -> str:
+def render_markdown(
+    state: AgentState, facts: SessionFacts, words: Catalogue, redact: Redact
+) -> str:
     """The whole document, without secrets and without a character that could act."""
     paper = _Paper(state, words)
-    paper.begin(facts)
+    paper.add_heading(facts)
     if state.objective is not None:
-        paper.requirements(state.objective.extracted_requirements, words("export.requirements"))
+        paper.add_requirements(state.objective.extracted_requirements, words("export.requirements"))
     for request in reversed(state.earlier):
-        name = _inline(request.original_query)
-        paper.requirements(
+        name = _join_lines(request.original_query)
+        paper.add_requirements(
             request.extracted_requirements, words("export.earlier_request", name=name)
         )
     for plan in state.listed_plans:
-        paper.plan(plan)
-    paper.changes(state)
-    paper.add(f"## {words('export.conversation')}")
+        paper.add_plan(plan)
+    paper.add_changes(state)
+    paper.add_block(f"## {words('export.conversation')}")
     for message in state.messages:
-        paper.message(message)
+        paper.add_message(message)
     return redact(visible("\n\n".join(paper.blocks))) + "\n"
 
 
@@ -120,13 +122,13 @@ class _Paper:
         self._above = ""  # what the model said last
         self._state, self._words = state, words
 
-    def add(self, block: str) -> None:
+    def add_block(self, block: str) -> None:
         if block.strip():
             self.blocks.append(block.rstrip())
 
-    def begin(self, facts: SessionFacts) -> None:
+    def add_heading(self, facts: SessionFacts) -> None:
         words = self._words
-        self.add(f"# {_inline(facts.title)}")
+        self.add_block(f"# {_join_lines(facts.title)}")
         spent = words("export.calls", count=facts.calls, tokens=f"{facts.tokens:,}")
         if facts.cost is not None:
             spent = f"{spent} · ${facts.cost:.4f}"
@@ -134,138 +136,144 @@ class _Paper:
             ("session", f"`{facts.session_id}`"),
             ("forked_from", f"`{facts.forked_from}`" if facts.forked_from else ""),
             ("workspace", f"`{facts.workspace}`" if facts.workspace else ""),
-            ("branch", _inline(facts.branch)),
-            ("model", _inline(facts.model)),
-            ("started", _time(facts.started_at)),
-            ("ended", _time(facts.last_at)),
+            ("branch", _join_lines(facts.branch)),
+            ("model", _join_lines(facts.model)),
+            ("started", _format_time(facts.started_at)),
+            ("ended", _format_time(facts.last_at)),
             ("state", words(f"sessions.state.{facts.state}")),
             ("spent", spent),
         ]
         if facts.missing:
             rows.append(("missing", words("sessions.missing", count=facts.missing)))
-        self.add(
+        self.add_block(
             "\n".join(f"- {words(f'export.fact.{name}')}: {said}" for name, said in rows if said)
         )
 
-    def requirements(self, items: Iterable[RequirementItem], title: str) -> None:
+    def add_requirements(self, items: Iterable[RequirementItem], title: str) -> None:
         lines: list[str] = []
         for item in items:
             state = self._words(f"ledger.state.{item.state.value}")
-            because = f" · {_inline(item.waived_because)}" if item.waived_because else ""
+            because = f" · {_join_lines(item.waived_because)}" if item.waived_because else ""
             lines.append(
-                f"- {MARKS[item.state]} P{item.priority} {_inline(item.requirement)} — "
+                f"- {MARKS[item.state]} P{item.priority} {_join_lines(item.requirement)} — "
                 f"{state}{because}"
             )
-            lines += [f"  - {self._evidence(evidence)}" for evidence in item.evidence]
+            lines += [f"  - {self._format_evidence(evidence)}" for evidence in item.evidence]
         if lines:
-            self.add(f"## {title}")
-            self.add("\n".join(lines))
+            self.add_block(f"## {title}")
+            self.add_block("\n".join(lines))
 
-    def plan(self, plan: Plan) -> None:
+    def add_plan(self, plan: Plan) -> None:
         done, steps = plan.progress
-        name = _inline(plan.name)
-        self.add(f"## {self._words('export.plan', name=name, done=done, steps=steps)}")
-        self.add(_inline(plan.goal))
+        name = _join_lines(plan.name)
+        self.add_block(f"## {self._words('export.plan', name=name, done=done, steps=steps)}")
+        self.add_block(_join_lines(plan.goal))
         lines: list[str] = []
         for number, step in enumerate(plan.steps, 1):
-            note = f" — {_inline(step.note)}" if step.note else ""
-            lines.append(f"{number}. {_STEP[step.status]} {_inline(step.name)}{note}")
-        self.add("\n".join(lines))
+            note = f" — {_join_lines(step.note)}" if step.note else ""
+            lines.append(f"{number}. {_STEP[step.status]} {_join_lines(step.name)}{note}")
+        self.add_block("\n".join(lines))
 
-    def changes(self, state: AgentState) -> None:
+    def add_changes(self, state: AgentState) -> None:
         calls = list_all_calls(state)
         found = {m.call_id: m.result.undoable_changes for m in calls if m.result.undoable_changes}
         left = {message.call_id for message in state.left_behind}
         if not found:
             return
-        self.add(f"## {self._words('export.changes')}")
+        self.add_block(f"## {self._words('export.changes')}")
         lines: list[str] = []
         for call_id, changes in found.items():
             taken_back = call_id in state.undone_calls
             for change in changes:
                 undone = f" · {self._words('export.undone')}" if taken_back else ""
                 outside = f" · {self._words('export.left_behind')}" if call_id in left else ""
-                lines.append(f"- {_changed(change)}{outside}{undone}")
-        self.add("\n".join(lines))
+                lines.append(f"- {_describe_change(change)}{outside}{undone}")
+        self.add_block("\n".join(lines))
 
-    def message(self, message: Message) -> None:
+    def add_message(self, message: Message) -> None:
         words = self._words
         match message:
             case UserMessage():
-                self._said("export.you", message.at)
-                self.add("\n".join(f"> {line}".rstrip() for line in split_bare_lines(message.text)))
+                self._add_speaker("export.you", message.at)
+                self.add_block(
+                    "\n".join(f"> {line}".rstrip() for line in split_bare_lines(message.text))
+                )
             case AssistantMessage():
-                self._said("export.ai", message.at)
-                self.add(message.text)
+                self._add_speaker("export.ai", message.at)
+                self.add_block(message.text)
                 self._above = message.text
                 if not message.complete:
                     key = "transcript.stopped_here" if message.stopped else "transcript.cut_off"
-                    self.add(f"*{words(key)}*")
+                    self.add_block(f"*{words(key)}*")
             case OperationMessage():
-                self._operation(message)
+                self._add_operation(message)
             case NoticeMessage():
-                self.add(f"*{_inline(words(message.key, **message.params))}*")
+                self.add_block(f"*{_join_lines(words(message.key, **message.params))}*")
             case CardMessage():
                 kind = words(f"card.kind.{message.card.kind}")
-                answer = _inline(f"{message.answer.action} {message.answer.full_text}")
-                self.add(f"**{kind}** → {answer}")
+                answer = _join_lines(f"{message.answer.action} {message.answer.full_text}")
+                self.add_block(f"**{kind}** → {answer}")
             case ReportMessage():
                 report = message.report
                 sign = "✓" if report.status == "completed" else "✗"
-                head = f"**{sign} {_inline(report.step_name)}**"
-                said = "" if report.is_repeated_in(self._above) else _inline(report.summary)
-                self.add(f"{head}: {said}" if said else head)
+                head = f"**{sign} {_join_lines(report.step_name)}**"
+                said = "" if report.is_repeated_in(self._above) else _join_lines(report.summary)
+                self.add_block(f"{head}: {said}" if said else head)
                 told = report.told
                 cause = self._words(told.key, **told.params) if told is not None else report.cause
-                self.add(_inline(cause))
+                self.add_block(_join_lines(cause))
             case ReviewMessage():
-                self._review(message)
+                self._add_review(message)
             case AttemptMessage():
                 number, limit = message.attempt, message.max_attempts
                 said = words("review.attempt", number=number, limit=limit)
-                self.add(f"**{said}** {_inline(message.plan.strategy)}")
+                self.add_block(f"**{said}** {_join_lines(message.plan.strategy)}")
             case CompactionMessage(compaction=found):
                 before, after = f"{found.tokens_before:,}", f"{found.tokens_after:,}"
-                self.add(f"**{words('compaction.title')}**: {before} → {after}")
-                self.add(_inline(found.digest))
+                self.add_block(f"**{words('compaction.title')}**: {before} → {after}")
+                self.add_block(_join_lines(found.digest))
 
-    def _said(self, key: str, at: float) -> None:
-        self.add(f"### {self._words(key)} · {_time(at)}")
+    def _add_speaker(self, key: str, at: float) -> None:
+        self.add_block(f"### {self._words(key)} · {_format_time(at)}")
 
-    def _operation(self, message: OperationMessage) -> None:
+    def _add_operation(self, message: OperationMessage) -> None:
         words, result = self._words, message.result
         target = target_of(message)
         failed = result.outcome is Outcome.OK and not result.went_well  # it ran, with an exit code
         outcome = words(f"transcript.outcome.{Outcome.ERROR if failed else result.outcome}")
-        verb = words.plain(message.operation)
+        verb = words.name_operations(message.operation)
         verb = verb if verb != message.operation else f"`{verb}`"
-        parts = [verb, _code(target), outcome, _inline(result.summary)]
+        parts = [verb, _inline_code(target), outcome, _join_lines(result.summary)]
         if message.answer is not None:
             parts.append(words(f"transcript.answer.{message.answer.choice}"))
-            parts.append(_inline(message.answer.full_text))
-        self.add(f"- {' · '.join(filter(None, parts))}")
-        self.add(_fenced(_cut(result.text, words)))
+            parts.append(_join_lines(message.answer.full_text))
+        self.add_block(f"- {' · '.join(filter(None, parts))}")
+        self.add_block(_fence_code(_shorten_text(result.text, words)))
 
-    def _review(self, message: ReviewMessage) -> None:
+    def _add_review(self, message: ReviewMessage) -> None:
         review = message.review
         outdated = is_outdated(self._state, review)
-        self.add(f"**{_inline(verdict_words(review, self._words, outdated=outdated))}**")
-        lines = [f"- {MARKS[item.state]} {_inline(item.requirement)}" for item in review.items]
-        self.add("\n".join(lines))
+        self.add_block(f"**{_join_lines(verdict_words(review, self._words, outdated=outdated))}**")
+        lines = [f"- {MARKS[item.state]} {_join_lines(item.requirement)}" for item in review.items]
+        self.add_block("\n".join(lines))
 
-    def _evidence(self, evidence: Evidence) -> str:
+    def _format_evidence(self, evidence: Evidence) -> str:
         sign = "✓" if evidence.supports else "✗"
         exit_code = "" if evidence.exit_code is None else f"exit {evidence.exit_code}"
-        parts = [_code(evidence.source), exit_code, _inline(one_line(evidence.text, 200))]
+        parts = [
+            _inline_code(evidence.source),
+            exit_code,
+            _join_lines(one_line(evidence.text, 200)),
+        ]
         return f"{sign} {' · '.join(filter(None, parts))}"
 
 
-def _changed(change: FileChange) -> str:
-    target = f" → {_code(change.target)}" if change.target else ""
-    return f"{change.kind} {_code(change.path)}{target} +{change.added} −{change.removed}"
+def _describe_change(change: FileChange) -> str:
+    target = f" → {_inline_code(change.target)}" if change.target else ""
+    return f"{change.kind} {_inline_code(change.path)}{target} +{change.added} −{change.removed}"
 
 
-def _cut(text: str, words: Catalogue) -> str:
+def _shorten_text(text: str, words: Catalogue) -> str:
     """Its first and last lines, with the count of those between."""
     lines = [
         line if len(line) <= _WIDEST else line[:_WIDEST] + ELLIPSIS
@@ -277,7 +285,7 @@ def _cut(text: str, words: Catalogue) -> str:
     return "\n".join(lines)
 
 
-def _fenced(text: str) -> str:
+def _fence_code(text: str) -> str:
     """As code, behind a fence longer than any in it."""
     if not text.strip():
         return ""
@@ -287,20 +295,20 @@ def _fenced(text: str) -> str:
     return f"{fence}text\n{text}\n{fence}"
 
 
-def _code(text: str) -> str:
+def _inline_code(text: str) -> str:
     """As code in a line; what holds a backtick is quoted as it is."""
     line = visible_line(text)
     if not line:
         return ""
-    return _inline(line) if "`" in line else f"`{line}`"
+    return _join_lines(line) if "`" in line else f"`{line}`"
 
 
-def _inline(text: str) -> str:
+def _join_lines(text: str) -> str:
     """On one line, so that it can neither begin a list nor end a heading."""
     return " ".join(text.split())
 
 
-def _time(at: float) -> str:
+def _format_time(at: float) -> str:
     then = to_datetime(at)
     return then.strftime("%Y-%m-%d %H:%M") if then else ""
 
@@ -317,15 +325,15 @@ def json_lines(path: Path, redact: Redact) -> Iterator[str]:
     head = {
         MARK: VERSION,
         "schema_version": SCHEMA,
-        "header": without_secrets(read.header.model_dump(), redact) if read.header else None,
-        "lost": read.lost,
+        "header": redact_value(read.header.model_dump(), redact) if read.header else None,
+        "lost": read.lost_count,
     }
-    yield _text(head)[:-1] + ',"records":['
+    yield _to_text(head)[:-1] + ',"records":['
     last = len(read.entries) - 1
     for number, entry in enumerate(read.entries):
-        event = without_secrets(entry.fields, redact, is_event)
+        event = redact_value(entry.fields, redact, is_event)
         record = {"seq": entry.seq, "at": entry.at, "event": event}
-        yield _text(record) + ("," if number < last else "")
+        yield _to_text(record) + ("," if number < last else "")
     yield "]}"
 
 
@@ -333,11 +341,11 @@ def read_export(path: Path) -> SessionRead:
     """The records of such a file; raises NotASession, NewerSession and SessionUnreadable."""
     data = read_bytes(path)
     try:
-        fields = cast("dict[str, Any]", json_of(data))
+        fields = cast("dict[str, Any]", parse_json(data))
         version, schema = int(fields[MARK]), int(fields["schema_version"])
         if version > VERSION or schema > SCHEMA:
             raise NewerSession(path, schema)
-        return _read(fields)
+        return _read_records(fields)
     except (*(ValueError, TypeError, KeyError, AttributeError), *(OverflowError, RecursionError)):
         raise NotASession("foreign", path) from None
 
@@ -353,13 +361,13 @@ def write_file(path: Path, lines: Iterable[str], *, replace: bool = False) -> No
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():  # a device or a pipe, which are no place of ours
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), str(path))
-    with opened(path.parent) as folder, draft_in(Disk(), folder) as draft:
+    with open_directory(path.parent) as folder, draft_in(Disk(), folder) as draft:
         for line in lines:
             draft.write(line.encode("utf-8", "backslashreplace") + b"\n")
-        draft.become(folder, path.name, new=not replace)
+        draft.publish_as(folder, path.name, new=not replace)
 
 
-def _read(fields: dict[str, Any]) -> SessionRead:
+def _read_records(fields: dict[str, Any]) -> SessionRead:
     read = SessionRead()
     if fields.get("header") is not None:
         found = header_of({"journal": fields["header"]})
@@ -369,18 +377,18 @@ def _read(fields: dict[str, Any]) -> SessionRead:
         if seq > MAX_SEQ:
             read.unread.append(Unread(0, number, "no_event"))
         else:
-            read.take(seq, 0, number, record.copy)
+            read.take_record(seq, 0, number, record.copy)
     return read
 
 
-def json_of(data: bytes) -> object:
+def parse_json(data: bytes) -> object:
     """The JSON; a whole number of 20 digits or more, which is no count of anything, becomes a
     float, so that no event takes it for one. Raises ValueError and RecursionError.
     """
-    return json.loads(data, parse_int=_whole)
+    return json.loads(data, parse_int=_parse_integer)
 
 
-def _whole(digits: str) -> int | float:
+def _parse_integer(digits: str) -> int | float:
     return int(digits) if len(digits) < _LONG_NUMBER else float(digits)
 
 
@@ -398,8 +406,8 @@ def read_bytes(path: Path) -> bytes:
             # None: of a file of the system's own, which has nothing to say now.
             return cast("bytes | None", file.read(LARGEST)) or b""
     except OSError as error:
-        raise opening(path, error) from error
+        raise make_open_fault(path, error) from error
 
 
-def _text(value: object) -> str:
+def _to_text(value: object) -> str:
     return as_bytes(value).decode("ascii")

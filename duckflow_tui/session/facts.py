@@ -112,14 +112,14 @@ class Piece(Frozen):
     text: str
 
 
-def facts_of(session_id: str, found: Restored) -> SessionFacts:
+def make_facts(session_id: str, found: Restored) -> SessionFacts:
     """What the state of a session says; key, size and use are the list's to add."""
     state = found.state
     session, header = state.session, found.read.header
     plan = state.active_plan or next(reversed(state.listed_plans), None)
     done, steps = plan.progress if plan else (0, 0)
     met, counted = state.objective.met_counts if state.objective else (0, 0)
-    scores = _scores(state.messages)
+    scores = _list_scores(state.messages)
     approvals = sum_counts(count_decisions(list_decisions(state), ()).values())
     again = sum(isinstance(message, AttemptMessage) for message in state.messages)
     workspace = session.workspace or (header.workspace if header else "")
@@ -128,11 +128,11 @@ def facts_of(session_id: str, found: Restored) -> SessionFacts:
         session_id=visible_line(session_id),
         workspace=visible_line(workspace),
         folder=visible_line(session.title),
-        name=_line(session.name),
-        request=_line(_first_request(state)),
-        branch=_line(session.branch),
-        model=_line(session.model),
-        plan=_line(plan.name) if plan else "",
+        name=_clean_line(session.name),
+        request=_clean_line(_first_request(state)),
+        branch=_clean_line(session.branch),
+        model=_clean_line(session.model),
+        plan=_clean_line(plan.name) if plan else "",
         plan_done=done,
         plan_steps=steps,
         met=met,
@@ -150,18 +150,18 @@ def facts_of(session_id: str, found: Restored) -> SessionFacts:
         cost=state.usage.cost,
         tokens=state.usage.tokens_in + state.usage.tokens_out,
         state=_last_state(state),
-        last=_line(_last_said(state)),
+        last=_clean_line(_last_said(state)),
         messages=sum(isinstance(m, (UserMessage, AssistantMessage)) for m in state.messages),
         waiting=len(state.queue),
-        draft=_line(state.draft),
+        draft=_clean_line(state.draft),
         started_at=started,
         last_at=max((m.at for m in state.messages[-20:]), default=started),
         pinned=session.pinned,
         forked_from=visible_line(session.forked_from),
-        forked_title=_line(session.forked_title),
+        forked_title=_clean_line(session.forked_title),
         demo=session.demo,
         headless=session.headless,
-        missing=found.missing,
+        missing=found.missing_count,
     )
 
 
@@ -181,7 +181,7 @@ class Figures(NamedTuple):
     undone: int
 
 
-def figures_by_month(found: Iterable[SessionFacts]) -> dict[str, Figures]:
+def group_by_month(found: Iterable[SessionFacts]) -> dict[str, Figures]:
     """Under ``2026-11``, by the local time at which a session was last worked in, the newest month
     first. Sessions of the demo, and those in which no turn ended, count for nothing.
     """
@@ -190,16 +190,16 @@ def figures_by_month(found: Iterable[SessionFacts]) -> dict[str, Figures]:
         if facts.turns and not facts.demo:
             month = strftime("%Y-%m", localtime(facts.last_at))
             months.setdefault(month, []).append(facts)
-    return {month: figures_of(months[month]) for month in sorted(months, reverse=True)}
+    return {month: sum_figures(months[month]) for month in sorted(months, reverse=True)}
 
 
-def figures_of(found: Sequence[SessionFacts]) -> Figures:
+def sum_figures(found: Sequence[SessionFacts]) -> Figures:
     """The figures of these sessions together."""
     rows = [[getattr(facts, name) for name in Figures._fields[1:]] for facts in found]
     return Figures(len(found), *map(sum, zip(*rows, strict=True)))
 
 
-def _scores(messages: Sequence[Message]) -> list[float]:
+def _list_scores(messages: Sequence[Message]) -> list[float]:
     """How far each message of the user was met, by the last judgement before the next one."""
     scores: dict[str, float] = {}  # by the message
     asked = ""
@@ -211,7 +211,7 @@ def _scores(messages: Sequence[Message]) -> list[float]:
     return list(scores.values())
 
 
-def facts_of_unreadable(session_id: str, fault: SessionFault) -> SessionFacts:
+def make_unreadable_facts(session_id: str, fault: SessionFault) -> SessionFacts:
     """A session that cannot be opened, and why."""
     return SessionFacts(
         session_id=visible_line(session_id),
@@ -221,7 +221,7 @@ def facts_of_unreadable(session_id: str, fault: SessionFault) -> SessionFacts:
     )
 
 
-def pieces_of(state: AgentState) -> Iterator[Piece]:
+def iter_pieces(state: AgentState) -> Iterator[Piece]:
     """What was said and done, in its order, behind a piece of all that names the session."""
     session = state.session
     named = [session.name, session.workspace, session.branch, state.draft]
@@ -233,14 +233,14 @@ def pieces_of(state: AgentState) -> Iterator[Piece]:
         named += [item.requirement for item in request.extracted_requirements]
     yield Piece(who="title", text=visible("\n".join(filter(None, named))[:_SAID]))
     for message in state.messages:
-        piece = _piece(message)
+        piece = _make_piece(message)
         if piece is not None and piece.text:
             yield piece
     for message in state.queue:
         yield Piece(who="user", at=message.at, text=visible(message.text[:_SAID]))
 
 
-def _piece(message: Message) -> Piece | None:
+def _make_piece(message: Message) -> Piece | None:
     match message:
         case UserMessage():
             return Piece(who="user", at=message.at, text=visible(message.text[:_SAID]))
@@ -300,5 +300,5 @@ def _last_state(state: AgentState) -> LastState:
     return last.outcome if last is not None else "new"
 
 
-def _line(text: str) -> str:
+def _clean_line(text: str) -> str:
     return visible_line(one_line(text, _TITLE))

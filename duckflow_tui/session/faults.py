@@ -82,7 +82,7 @@ class SessionUnreadable(SessionFault):
         super().__init__(
             code_of(error),
             path,
-            f"Cannot open the session {clip_value(path.name)}: {reason(error)}.",
+            f"Cannot open the session {clip_value(path.name)}: {describe_fault(error)}.",
         )
 
 
@@ -92,14 +92,14 @@ def code_of(error: OSError) -> FaultCode:
     return cast("FaultCode", code) if code in get_args(FaultCode) else "io_error"
 
 
-def reason(error: OSError | SessionFault) -> str:
+def describe_fault(error: OSError | SessionFault) -> str:
     """The system's own words, or the sentence of a fault."""
     if isinstance(error, SessionFault):
         return str(error)
     return os.strerror(error.errno or errno.EIO)
 
 
-def opening(path: Path, error: OSError) -> SessionFault:
+def make_open_fault(path: Path, error: OSError) -> SessionFault:
     """What a system error means while a session is being opened."""
     match code_of(error):
         case "missing" | "link" as code:

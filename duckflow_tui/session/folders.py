@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.faults import NotASession, SessionInUse, opening
+from duckflow_tui.session.faults import NotASession, SessionInUse, make_open_fault
 from duckflow_tui.state.base import hash_data
 
 _PLAIN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -44,7 +44,7 @@ class SessionPlace(NamedTuple):
         return self.key.startswith(TRASH.encode() + b"/")
 
 
-def places(
+def list_places(
     state_dir: Path, workspace: Path | str | None = None, *, trash: bool = False
 ) -> list[SessionPlace]:
     """All sessions, or those of one workspace, the last written first; raises nothing."""
@@ -52,21 +52,21 @@ def places(
     if workspace is not None:
         shelves = [workspace_key(workspace)]
     else:
-        inside = _entries(state_dir / root)
+        inside = _list_entries(state_dir / root)
         shelves = [entry.name for entry in inside if entry.is_dir(follow_symlinks=False)]
     found = [
-        _place(f"{root}/{shelf}", entry)
+        _make_place(f"{root}/{shelf}", entry)
         for shelf in shelves
-        for entry in _entries(state_dir / root / shelf)
+        for entry in _list_entries(state_dir / root / shelf)
     ]
     return sorted(found, key=lambda place: place.changed_at, reverse=True)
 
 
-def find(
+def find_places(
     state_dir: Path, prefix: str, workspace: Path | str | None = None, *, trash: bool = False
 ) -> list[SessionPlace]:
     """The sessions whose id begins so, with or without ``session_``; for a whole id only that."""
-    found = places(state_dir, workspace, trash=trash)
+    found = list_places(state_dir, workspace, trash=trash)
     same = [place for place in found if place.session_id == prefix]
     if same or not prefix:
         return same
@@ -82,7 +82,7 @@ def is_written(path: Path) -> bool:
     """
     with contextlib.suppress(OSError), open_plain(f"{path}/{_LOCK}") as file:
         pid = file.read(_PID_BUFFER).strip()
-        if pid.isdigit() and _alive(int(pid)):
+        if pid.isdigit() and _is_alive(int(pid)):
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -90,20 +90,20 @@ def is_written(path: Path) -> bool:
     return False
 
 
-def size_of(path: Path | str) -> int:
+def measure_size(path: Path | str) -> int:
     """Bytes of all files in the folder; links are not followed."""
     total = 0
-    for entry in _entries(path):
+    for entry in _list_entries(path):
         with contextlib.suppress(OSError):  # it has just gone
             if entry.is_dir(follow_symlinks=False):
-                total += size_of(entry.path)
+                total += measure_size(entry.path)
             else:
                 total += entry.stat(follow_symlinks=False).st_size
     return total
 
 
-def _place(shelf: str, entry: os.DirEntry[str]) -> SessionPlace:
-    files = sorted(_journal(entry))
+def _make_place(shelf: str, entry: os.DirEntry[str]) -> SessionPlace:
+    files = sorted(_iter_journal_files(entry))
     times = [at for *_, at in files]
     if not times:
         with contextlib.suppress(OSError):
@@ -113,17 +113,17 @@ def _place(shelf: str, entry: os.DirEntry[str]) -> SessionPlace:
     return SessionPlace(Path(entry.path), key, stamp, max(times, default=0) / 1e9)
 
 
-def _journal(entry: os.DirEntry[str]) -> Iterator[tuple[str, int, int]]:
+def _iter_journal_files(entry: os.DirEntry[str]) -> Iterator[tuple[str, int, int]]:
     if not entry.is_dir(follow_symlinks=False):
         return
-    for file in _entries(entry.path):
+    for file in _list_entries(entry.path):
         if file.name.startswith("journal-"):
             with contextlib.suppress(OSError):  # it has just gone
                 status = file.stat(follow_symlinks=False)
                 yield file.name, status.st_size, status.st_mtime_ns
 
 
-def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
+def _list_entries(folder: Path | str) -> list[os.DirEntry[str]]:
     """What lies in the folder, hidden things left out; nothing where it cannot be read."""
     try:
         with os.scandir(folder) as found:
@@ -132,7 +132,7 @@ def _entries(folder: Path | str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _alive(pid: int) -> bool:
+def _is_alive(pid: int) -> bool:
     if pid == os.getpid():
         return True
     try:
@@ -192,7 +192,9 @@ def open_plain(name: str | Path, folder: int | None = None) -> BufferedReader:
 
 
 @contextlib.contextmanager
-def opened(path: str | Path, within: int | None = None, *, flags: int = 0) -> Generator[int]:
+def open_directory(
+    path: str | Path, within: int | None = None, *, flags: int = 0
+) -> Generator[int]:
     """The descriptor of a folder, by its path or by its name in an open one. Raises OSError."""
     flags |= os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     descriptor = os.open(path, flags, dir_fd=within)
@@ -218,7 +220,7 @@ class SessionFolder:
         state_dir.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
         descriptor = os.open(state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         for part in path.relative_to(state_dir).parts:
-            descriptor = _inside(descriptor, part, disk)
+            descriptor = _open_subfolder(descriptor, part, disk)
         return cls(path, descriptor)
 
     @classmethod
@@ -229,7 +231,7 @@ class SessionFolder:
         except NotADirectoryError:
             raise NotASession("link" if path.is_symlink() else "foreign", path) from None
         except OSError as error:
-            raise opening(path, error) from error
+            raise make_open_fault(path, error) from error
 
     def lock(self) -> None:
         """Keep others from writing in it, until ``close``. The lock's file stays: its name is what
@@ -260,27 +262,27 @@ class SessionFolder:
         self._lock = self.descriptor = -1
         self.locked = False
 
-    def segments(self) -> list[int]:
+    def list_segments(self) -> list[int]:
         """The numbers of the journal's files, in their order."""
-        return self._numbers(_SEGMENT)
+        return self._list_numbers(_SEGMENT)
 
-    def snapshots(self) -> list[int]:
+    def list_snapshots(self) -> list[int]:
         """The sequence numbers there is a snapshot of, in their order."""
-        return self._numbers(_SNAPSHOT)
+        return self._list_numbers(_SNAPSHOT)
 
-    def read(self, name: str) -> BinaryIO:
+    def open_file(self, name: str) -> BinaryIO:
         """Open a file of this folder; raises OSError, ELOOP for a link, NotASession for no file."""
         try:
             return open_plain(name, self.descriptor)
         except NotAFile:
             raise NotASession("foreign", self.path / name) from None
 
-    def _numbers(self, pattern: re.Pattern[str]) -> list[int]:
+    def _list_numbers(self, pattern: re.Pattern[str]) -> list[int]:
         found = (pattern.fullmatch(name) for name in os.listdir(self.descriptor))
         return sorted(int(match[1]) for match in found if match)
 
 
-def _inside(parent: int, name: str, disk: Disk) -> int:
+def _open_subfolder(parent: int, name: str, disk: Disk) -> int:
     """Open a folder in a folder, made when it is not there; closes the outer one."""
     try:
         try:
@@ -327,7 +329,7 @@ class NewFile:
         """Append these bytes."""
         self._disk.write_all(self._file, data)
 
-    def become(self, folder: int, name: str, *, new: bool = False) -> None:
+    def publish_as(self, folder: int, name: str, *, new: bool = False) -> None:
         """Sync what was written, and move it to this name; ``new``: only where that is free,
         FileExistsError where it is not. The folder's own sync is left to the caller.
         """
@@ -354,7 +356,7 @@ def draft_in(disk: Disk, folder: int) -> Generator[NewFile]:
         os.close(file)
 
 
-def sweep(folder: int) -> None:
+def sweep_drafts(folder: int) -> None:
     """Take drafts that a killed process left out of a folder that nobody else writes in."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):

@@ -88,26 +88,28 @@ class SessionIndex:
         self._lock = threading.Lock()
         self._open: sqlite3.Connection | None = None
 
-    def stamps(self) -> dict[bytes, str]:
+    def read_stamps(self) -> dict[bytes, str]:
         """What each session was like when it was put here."""
-        return dict(self._do(lambda db: db.execute("SELECT key, stamp FROM sessions").fetchall()))
+        return dict(self._run(lambda db: db.execute("SELECT key, stamp FROM sessions").fetchall()))
 
-    def all(self) -> dict[bytes, SessionFacts]:
+    def read_all(self) -> dict[bytes, SessionFacts]:
         """The facts of all sessions by key."""
-        rows = self._do(lambda db: db.execute("SELECT key, facts FROM sessions").fetchall())
+        rows = self._run(lambda db: db.execute("SELECT key, facts FROM sessions").fetchall())
         found: dict[bytes, SessionFacts] = {}
         for key, facts in rows:
             with contextlib.suppress(ValidationError, ValueError):
                 found[key] = SessionFacts.model_validate(json.loads(facts))
         return found
 
-    def put(self, key: bytes, stamp: str, facts: SessionFacts, pieces: Iterable[Piece]) -> None:
+    def put_session(
+        self, key: bytes, stamp: str, facts: SessionFacts, pieces: Iterable[Piece]
+    ) -> None:
         """Say anew what a session is."""
         said = as_bytes(facts.model_dump()).decode("ascii")
         rows = [(p.who, p.at, p.text) for p in pieces]
 
         def write(db: sqlite3.Connection) -> None:
-            self._drop(db, key)
+            self._drop_session(db, key)
             insert = "INSERT INTO sessions (key, stamp, facts) VALUES (?, ?, ?)"
             number = db.execute(insert, (key, stamp, said)).lastrowid
             insert = "INSERT INTO pieces (session, who, at, text) VALUES (?, ?, ?, ?)"
@@ -118,22 +120,22 @@ class SessionIndex:
                     (number,),
                 )
 
-        self._do(write)
+        self._run(write)
 
-    def move(self, old: bytes, new: bytes) -> None:
+    def change_key(self, old: bytes, new: bytes) -> None:
         """The session lies elsewhere now."""
 
         def write(db: sqlite3.Connection) -> None:
-            self._drop(db, new)
+            self._drop_session(db, new)
             db.execute("UPDATE sessions SET key = ? WHERE key = ?", (new, old))
 
-        self._do(write)
+        self._run(write)
 
-    def drop(self, keys: Iterable[bytes]) -> None:
+    def drop_sessions(self, keys: Iterable[bytes]) -> None:
         """Forget these sessions."""
         gone = list(keys)
         if gone:
-            self._do(lambda db: [self._drop(db, key) for key in gone])
+            self._run(lambda db: [self._drop_session(db, key) for key in gone])
 
     def search(self, words: Iterable[str]) -> dict[bytes, Match]:
         """The sessions that hold every word somewhere, whatever its case. Control characters and
@@ -142,9 +144,9 @@ class SessionIndex:
         wanted = [plain for word in words if (plain := _UNSEEN.sub("", word))]
         if not wanted:
             return {}
-        return self._do(lambda db: _search(db, wanted, self._trigrams))
+        return self._run(lambda db: _search_pieces(db, wanted, self._trigrams))
 
-    def pieces(self, key: bytes, count: int, around: int | None = None) -> list[Piece]:
+    def list_pieces(self, key: bytes, count: int, around: int | None = None) -> list[Piece]:
         """The last texts of a session in their order, or those about one that a search found."""
         select = (
             "SELECT who, at, text FROM pieces WHERE who != 'title' AND session = "
@@ -161,7 +163,7 @@ class SessionIndex:
             until = db.execute(f"{select} AND id <= ?{by}", (key, around, count)).fetchall()
             return [*reversed(after), *until]
 
-        rows = self._do(read)
+        rows = self._run(read)
         return [Piece(who=who, at=at, text=text) for who, at, text in reversed(rows)]
 
     def close(self) -> None:
@@ -171,10 +173,10 @@ class SessionIndex:
 
     # --- the file -----------------------------------------------------------------------------
 
-    def _do(self, act: Callable[[sqlite3.Connection], T]) -> T:
+    def _run(self, act: Callable[[sqlite3.Connection], T]) -> T:
         """Do it in a transaction; where the file is broken anew, where it fails in memory."""
         with self._lock:
-            for begin in (self._on_disk, self._anew):
+            for begin in (self._on_disk, self._recreate):
                 try:
                     with self._open or begin() as db:
                         return act(db)
@@ -194,10 +196,10 @@ class SessionIndex:
         db = self._open = sqlite3.connect(self._path, timeout=_BUSY_S, check_same_thread=False)
         db.execute("PRAGMA journal_mode=WAL")
         db.execute("PRAGMA synchronous=OFF")  # it can be made again
-        self._check(db)
+        self._create_tables(db)
         return db
 
-    def _anew(self) -> sqlite3.Connection:
+    def _recreate(self) -> sqlite3.Connection:
         for end in ("", "-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(f"{self._path}{end}")
@@ -205,10 +207,10 @@ class SessionIndex:
 
     def _in_memory(self) -> sqlite3.Connection:
         db = self._open = sqlite3.connect(":memory:", check_same_thread=False)
-        self._check(db)
+        self._create_tables(db)
         return db
 
-    def _check(self, db: sqlite3.Connection) -> None:
+    def _create_tables(self, db: sqlite3.Connection) -> None:
         """Make the tables where there are none; raises _Outdated for those of another version."""
         program = f"{_MADE_BY} {self._trigrams}"
         if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
@@ -223,7 +225,7 @@ class SessionIndex:
             self._open.close()
             self._open = None
 
-    def _drop(self, db: sqlite3.Connection, key: bytes) -> None:
+    def _drop_session(self, db: sqlite3.Connection, key: bytes) -> None:
         found = db.execute("SELECT id FROM sessions WHERE key = ?", (key,)).fetchone()
         if found is None:
             return
@@ -242,10 +244,10 @@ def _is_broken(error: Exception) -> bool:
     return isinstance(code, int) and code & 0xFF in _BROKEN
 
 
-def _search(db: sqlite3.Connection, words: list[str], trigrams: bool) -> dict[bytes, Match]:
+def _search_pieces(db: sqlite3.Connection, words: list[str], trigrams: bool) -> dict[bytes, Match]:
     sets = [_with_word(db, word, trigrams) for word in words]
-    together = _newest(sets[0].intersection(*sets))  # pieces that hold all the words
-    apart = _newest(sets[0].union(*sets))
+    together = _newest_by_session(sets[0].intersection(*sets))  # pieces that hold all the words
+    apart = _newest_by_session(sets[0].union(*sets))
     by_word = [{session for _, session in found} for found in sets]
     sessions = by_word[0].intersection(*by_word)
     best = {session: together.get(session) or apart[session] for session in sessions}
@@ -260,7 +262,7 @@ def _search(db: sqlite3.Connection, words: list[str], trigrams: bool) -> dict[by
     return matches
 
 
-def _newest(found: set[tuple[int, int]]) -> dict[int, tuple[int, int]]:
+def _newest_by_session(found: set[tuple[int, int]]) -> dict[int, tuple[int, int]]:
     """By session: how many pieces, and the newest of them."""
     best: dict[int, tuple[int, int]] = {}
     for piece, session in found:
@@ -288,7 +290,7 @@ def trashed_at(place: SessionPlace) -> float:
         return time.time()
 
 
-def prune(place: SessionPlace) -> None:
+def remove_for_good(place: SessionPlace) -> None:
     """Remove a session of the trash for good; raises SessionUnreadable."""
     if not place.in_trash:
         raise ValueError(f"{place.path} is not in the trash")
@@ -303,12 +305,12 @@ def prune(place: SessionPlace) -> None:
         place.path.parent.rmdir()
 
 
-def move(state_dir: Path, place: SessionPlace, *, to_trash: bool) -> Path:
+def move_session(state_dir: Path, place: SessionPlace, *, to_trash: bool) -> Path:
     """Move a session to the trash, or fetch it back; where it lies now. Raises SessionInUse, and
     SessionUnreadable where the system refuses or its place is taken; then it is as it was.
     """
     target = state_dir / (TRASH if to_trash else FOLDER) / place.path.parent.name / place.session_id
-    with _nobody_writes(place.path):
+    with _hold_lock(place.path):
         try:
             for folder in (target.parent.parent, target.parent):
                 folder.mkdir(mode=OWN_FOLDER, exist_ok=True)
@@ -327,7 +329,7 @@ def move(state_dir: Path, place: SessionPlace, *, to_trash: bool) -> Path:
 
 
 @contextlib.contextmanager
-def _nobody_writes(path: Path) -> Generator[None]:
+def _hold_lock(path: Path) -> Generator[None]:
     """Hold the session's lock meanwhile; what is no session has none."""
     try:
         folder = SessionFolder.open(path)
@@ -337,7 +339,7 @@ def _nobody_writes(path: Path) -> Generator[None]:
         yield
         return
     with contextlib.closing(folder):
-        if folder.segments():
+        if folder.list_segments():
             with contextlib.suppress(OSError):  # where there can be no lock
                 folder.lock()
         yield

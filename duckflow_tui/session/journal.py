@@ -20,18 +20,18 @@ from typing import Any, Final, Literal, NamedTuple
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.blobs import BLOBS, FileBlobs
-from duckflow_tui.session.faults import JournalHealth, Mode, SessionFault, code_of, reason
-from duckflow_tui.session.folders import OWN, SessionFolder, segment_name, sweep
+from duckflow_tui.session.faults import JournalHealth, Mode, SessionFault, code_of, describe_fault
+from duckflow_tui.session.folders import OWN, SessionFolder, segment_name, sweep_drafts
 from duckflow_tui.session.records import (
     HEADER_SEQ,
     JournalHeader,
     Redact,
     body_of,
     encode,
-    shelved,
-    unwritable,
+    make_stand_in,
+    shelve_body,
 )
-from duckflow_tui.session.snapshots import Image, SnapshotPlace, capture, write_steps
+from duckflow_tui.session.snapshots import Image, SnapshotPlace, capture_image, write_steps
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import describe_error
 from duckflow_tui.state.store import Record, Store, Unsubscribe
@@ -62,7 +62,7 @@ class Backlog:
         self.wait = 0.0  # seconds, between the last try of the disk and the next one
         self._not_before = 0.0
 
-    def add(self, pending: Pending) -> None:
+    def add_record(self, pending: Pending) -> None:
         """Keep one more."""
         if self._given_up:
             return
@@ -120,14 +120,14 @@ class JournalDisk:
         self._size = 0
         self.blobs = FileBlobs(path / BLOBS, self._disk)
 
-    def begin(self) -> None:
+    def open_journal(self) -> None:
         """Make what is not there, take the lock, go on behind what was written before."""
-        folder = self._locked()
-        sweep(folder.descriptor)
-        self.segment = max(folder.segments(), default=0)
+        folder = self._get_folder()
+        sweep_drafts(folder.descriptor)
+        self.segment = max(folder.list_segments(), default=0)
         try:
             if self.segment:
-                self._go_on(folder)
+                self._continue_segment(folder)
             else:
                 self._begin_segment(folder)
         except OSError:
@@ -138,9 +138,9 @@ class JournalDisk:
         if self._folder is not None and self._folder.locked:
             self._begin_segment(self._folder)
         else:
-            self.begin()
+            self.open_journal()
 
-    def write(self, line: bytes) -> int:
+    def write_line(self, line: bytes) -> int:
         """Append one line, which survives the process, not yet a power loss; where it begins."""
         start = self._size
         left = memoryview(line)
@@ -156,42 +156,42 @@ class JournalDisk:
         if os.fstat(self._file).st_nlink == 0:
             raise FileNotFoundError(errno.ENOENT, "somebody deleted it", segment_name(self.segment))
 
-    def snapshot(self, place: SnapshotPlace, image: Image) -> Generator[int, None, None]:
+    def write_snapshot(self, place: SnapshotPlace, image: Image) -> Generator[int, None, None]:
         """Write one, piece by piece."""
-        return write_steps(self._locked(), self._disk, place, image, self.redact)
+        return write_steps(self._get_folder(), self._disk, place, image, self.redact)
 
     def close(self) -> None:
         """Give everything back; once is enough."""
         self._leave_segment()
         if self._folder is not None:
             if self._folder.locked:
-                sweep(self._folder.descriptor)
+                sweep_drafts(self._folder.descriptor)
             self._folder.close()
 
-    def _locked(self) -> SessionFolder:
+    def _get_folder(self) -> SessionFolder:
         if self._folder is None:
             self._folder = SessionFolder.create(self.path, self._disk)
         if not self._folder.locked:
             self._folder.lock()
         return self._folder
 
-    def _go_on(self, folder: SessionFolder) -> None:
+    def _continue_segment(self, folder: SessionFolder) -> None:
         """Append to the newest file; a line that was never finished gets a newline, no cut."""
         name = segment_name(self.segment)
         self._file = self._disk.append_to(folder.descriptor, name)
         os.fchmod(self._file, OWN)
-        with folder.read(name) as file:
+        with folder.open_file(name) as file:
             self._size = file.seek(0, os.SEEK_END)
             file.seek(max(self._size - 1, 0))
             torn = file.read(1) not in (b"", b"\n")
         if torn:
-            self.write(b"\n")
+            self.write_line(b"\n")
         self._write_header()
 
     def _begin_segment(self, folder: SessionFolder) -> None:
         """Leave the file as it is and begin another; what cannot begin leaves none behind."""
         self._leave_segment()
-        self.segment = max([self.segment, *folder.segments()]) + 1
+        self.segment = max([self.segment, *folder.list_segments()]) + 1
         name = segment_name(self.segment)
         made = self._disk.create(folder.descriptor, name, OWN)
         try:
@@ -210,7 +210,7 @@ class JournalDisk:
 
     def _write_header(self) -> None:
         """Each stay in a file begins with one."""
-        self.write(encode(HEADER_SEQ, self._header.as_body(self.redact)))
+        self.write_line(encode(HEADER_SEQ, self._header.as_body(self.redact)))
         self.sync()
 
     def _leave_segment(self) -> None:
@@ -288,12 +288,12 @@ class Journal:
             with contextlib.suppress(RuntimeError):  # who appends without a loop is told nothing
                 self._loop = asyncio.get_running_loop()
             if self.health.mode == "memory":
-                self._say()
+                self._call_on_health()
 
     async def flushed(self, seq: int) -> None:
         """Return once every record up to ``seq`` survives a power loss, or cannot: see health."""
         with self._guard:
-            if self._settled(seq):
+            if self._is_settled(seq):
                 return
             waiter = concurrent.futures.Future[None]()
             waiter.set_running_or_notify_cancel()  # set also when nobody waits any more
@@ -301,9 +301,9 @@ class Journal:
         self._items.put("sync")
         await asyncio.wrap_future(waiter)
 
-    def follow(self, store: Store) -> Unsubscribe:
+    def follow_store(self, store: Store) -> Unsubscribe:
         """Take a snapshot of this Store's state every so often, so that it opens fast again."""
-        return store.subscribe(self._follow)
+        return store.subscribe(self._on_record)
 
     async def close(self, within: float = CLOSE_WITHIN) -> JournalHealth:
         """Write and sync what is left, let the lock go; returns how it ended."""
@@ -317,21 +317,21 @@ class Journal:
         self._thread.join(within)
         return self.health
 
-    def _follow(self, state: AgentState, record: Record) -> None:
+    def _on_record(self, state: AgentState, record: Record) -> None:
         if self._snapshot_due and record.seq is not None:
             self._snapshot_due = False
-            self._items.put(_Draw(record.seq, capture(state)))
+            self._items.put(_Draw(record.seq, capture_image(state)))
 
     # the thread's side
 
     def _run(self) -> None:
         mode: Mode = "closed"
         try:
-            self._begin()
-            while self._go_on():
+            self._begin_disk()
+            while self._process_items():
                 pass
             self._to_disk_again(at_end=True)
-            self._sync()
+            self._sync_disk()
         except Exception as error:  # the thread may not end unsaid: the session goes on in memory
             log.exception("the journal's writer failed")
             mode = "memory"
@@ -341,27 +341,27 @@ class Journal:
                 self._leave_snapshot()
                 self._disk.close()
             finally:
-                self._tell(mode=mode)
-                self._wake()
+                self._report_health(mode=mode)
+                self._wake_waiters()
 
-    def _begin(self) -> None:
+    def _begin_disk(self) -> None:
         try:
             try:
-                self._disk.begin()
+                self._disk.open_journal()
             except OSError as error:
-                log.warning("the journal begins once more: %s", reason(error))
-                self._disk.begin()
+                log.warning("the journal begins once more: %s", describe_fault(error))
+                self._disk.open_journal()
         except (OSError, SessionFault) as error:
             self._to_memory(error)
 
-    def _go_on(self) -> bool:
+    def _process_items(self) -> bool:
         """Do what was handed over, then one piece of a snapshot; False at the end."""
-        batch = self._take()
+        batch = self._take_items()
         since = time.monotonic()
         for item in batch:
             match item:
                 case Record():
-                    self._write(item)
+                    self._write_record(item)
                 case _Draw():
                     self._start_snapshot(item)
                 case _:
@@ -371,13 +371,13 @@ class Journal:
         with self._guard:
             awaited = bool(self._waiters)
         if not batch or awaited or self._backlog.size > SYNC_FROM:
-            self._sync()
+            self._sync_disk()
         if self.drawing is not None:
             least, most = AT_ONCE
-            self._draw(self.drawing, min(max(time.monotonic() - since, least), most))
+            self._draw_snapshot(self.drawing, min(max(time.monotonic() - since, least), most))
         return True
 
-    def _take(self) -> list[_Item]:
+    def _take_items(self) -> list[_Item]:
         """All there is; waits for it, but not longer than what was written may stay unsynced."""
         batch: list[_Item] = []
         try:
@@ -392,35 +392,35 @@ class Journal:
             pass
         return batch
 
-    def _write(self, record: Record) -> None:
+    def _write_record(self, record: Record) -> None:
         seq = record.seq
         assert seq is not None  # the Store hands over none that passes by
         try:
             body = body_of(record, self._disk.redact)
         except (TypeError, ValueError, RecursionError) as error:
             log.exception("an event has no JSON: %s", record.event.kind)
-            body = unwritable(record, error)
+            body = make_stand_in(record, error)
         pending = Pending(seq, body, record.event.kind, record.at)
-        self._backlog.add(pending)
+        self._backlog.add_record(pending)
         if self.health.mode != "disk":
             self._to_disk_again()
             return
         try:
-            self._put(pending)
+            self._put_line(pending)
         except OSError as error:
             self._next_segment(error)
 
-    def _put(self, pending: Pending) -> None:
-        body = shelved(pending.body, pending.kind, pending.at, self._disk.blobs)
+    def _put_line(self, pending: Pending) -> None:
+        body = shelve_body(pending.body, pending.kind, pending.at, self._disk.blobs)
         line = encode(pending.seq, body)
-        start = self._disk.write(line)
+        start = self._disk.write_line(line)
         self._last = SnapshotPlace(pending.seq, self._disk.segment, start, zlib.crc32(line))
         self._since_snapshot += len(line)
         if self._since_snapshot > max(self._snapshot_every, self._snapshot_size // 4):
             self._snapshot_due = self.drawing is None
         self.health = replace(self.health, written=pending.seq)
 
-    def _sync(self) -> None:
+    def _sync_disk(self) -> None:
         if self.health.mode != "disk":
             return
         try:
@@ -429,37 +429,39 @@ class Journal:
         except OSError as error:
             self._next_segment(error)
         else:
-            self._synced()
+            self._note_synced()
 
-    def _synced(self) -> None:
+    def _note_synced(self) -> None:
         self._backlog.clear()
         self.health = replace(self.health, durable=self.health.written)
-        self._wake()
+        self._wake_waiters()
 
     def _next_segment(self, error: OSError) -> None:
         """The file cannot be trusted from here on: all that is not synced goes into another."""
-        log.warning("segment %d of the journal ends: %s", self._disk.segment, reason(error))
-        self._tell(gone_wrong=self.health.gone_wrong + 1)
+        log.warning("segment %d of the journal ends: %s", self._disk.segment, describe_fault(error))
+        self._report_health(gone_wrong=self.health.gone_wrong + 1)
         try:
-            self._rewrite()
+            self._rewrite_backlog()
         except (OSError, SessionFault) as again:
             self._to_memory(again)
 
-    def _rewrite(self) -> None:
+    def _rewrite_backlog(self) -> None:
         self._disk.next_segment()
         for pending in self._backlog.pending:
-            self._put(pending)
+            self._put_line(pending)
         self._disk.sync()
-        self._tell(mode="disk", reason=None, detail="", path=None)
-        self._synced()
+        self._report_health(mode="disk", reason=None, detail="", path=None)
+        self._note_synced()
 
     def _to_memory(self, error: OSError | SessionFault) -> None:
-        log.warning("the session lives in memory only: %s", reason(error))
+        log.warning("the session lives in memory only: %s", describe_fault(error))
         self._leave_snapshot()
         self._backlog.wait_longer()
         code = error.code if isinstance(error, SessionFault) else code_of(error)
-        self._tell(mode="memory", reason=code, detail=reason(error), path=self._disk.path)
-        self._wake()
+        self._report_health(
+            mode="memory", reason=code, detail=describe_fault(error), path=self._disk.path
+        )
+        self._wake_waiters()
 
     def _to_disk_again(self, *, at_end: bool = False) -> None:
         """A full disk may have room again for what lives in memory."""
@@ -467,24 +469,24 @@ class Journal:
         if self.health.mode != "memory" or not (backlog.is_whole if at_end else backlog.may_try):
             return
         try:
-            self._rewrite()
+            self._rewrite_backlog()
         except (OSError, SessionFault) as error:
-            log.warning("the journal still cannot be written: %s", reason(error))
+            log.warning("the journal still cannot be written: %s", describe_fault(error))
             backlog.wait_longer()
 
     # snapshots
 
     def _start_snapshot(self, wanted: _Draw) -> None:
-        self._sync()
+        self._sync_disk()
         last = self._last
         if self.health.mode != "disk" or last is None or last.seq != wanted.seq:
             return
         self._leave_snapshot()
         self._since_snapshot = 0
         self._snapshot_size = 0
-        self.drawing = self._disk.snapshot(last, wanted.image)
+        self.drawing = self._disk.write_snapshot(last, wanted.image)
 
-    def _draw(self, drawing: Generator[int, None, None], seconds: float) -> None:
+    def _draw_snapshot(self, drawing: Generator[int, None, None], seconds: float) -> None:
         """Some pieces, so that nobody waits for the whole."""
         until = time.monotonic() + seconds
         try:
@@ -503,24 +505,24 @@ class Journal:
 
     # what both sides see
 
-    def _settled(self, seq: int) -> bool:
+    def _is_settled(self, seq: int) -> bool:
         return self.health.mode != "disk" or self.health.durable >= seq
 
-    def _wake(self) -> None:
+    def _wake_waiters(self) -> None:
         """Let go who waits for what is settled now."""
         with self._guard:
             waiters, self._waiters = self._waiters, []
             for seq, waiter in waiters:
-                if self._settled(seq):
+                if self._is_settled(seq):
                     waiter.set_result(None)
                 else:
                     self._waiters.append((seq, waiter))
 
-    def _tell(self, **changes: Any) -> None:
+    def _report_health(self, **changes: Any) -> None:
         self.health = replace(self.health, **changes)
-        self._say()
+        self._call_on_health()
 
-    def _say(self) -> None:
+    def _call_on_health(self) -> None:
         if self._on_health is None or self._loop is None or self.health.mode == "closed":
             return
         with contextlib.suppress(RuntimeError):  # the loop has ended

@@ -20,7 +20,7 @@ LARGEST: Final = 256 * 1024  # bytes of the file, as of every file of settings (
 _NAME: Final = 40  # characters of the folder's name
 
 
-class KeptRules:
+class ProjectRules:
     """One for a session. A project is its folder's real path with its device and inode: rules that
     were kept for another folder of the same path do not count, and the next one that is kept takes
     their place. Raises OSError, also for a file that is too large.
@@ -42,26 +42,26 @@ class KeptRules:
 
     def load(self) -> tuple[Grant, ...]:
         """The rules, the oldest first; what is none is left out."""
-        return self._rules(self._files.read(self._name, LARGEST))
+        return self._parse_rules(self._files.read_file(self._name, LARGEST))
 
     def add(self, rule: Grant) -> None:
         """Keep a rule."""
-        self._change(lambda rules: (*(r for r in rules if r.pattern != rule.pattern), rule))
+        self._change_rules(lambda rules: (*(r for r in rules if r.pattern != rule.pattern), rule))
 
     def remove(self, grant_id: str) -> None:
         """Keep that rule no longer."""
-        self._change(lambda rules: tuple(r for r in rules if r.grant_id != grant_id))
+        self._change_rules(lambda rules: tuple(r for r in rules if r.grant_id != grant_id))
 
-    def _change(self, change: Callable[[tuple[Grant, ...]], tuple[Grant, ...]]) -> None:
-        with self._files.changing() as folder:
-            rules = change(self._rules(self._files.read_within(folder, self._name, LARGEST)))
+    def _change_rules(self, change: Callable[[tuple[Grant, ...]], tuple[Grant, ...]]) -> None:
+        with self._files.lock_folder() as folder:
+            rules = change(self._parse_rules(self._files.read_within(folder, self._name, LARGEST)))
             dumped = [rule.model_dump(mode="json", exclude={"source"}) for rule in rules]
             data = json.dumps({**self._project, "rules": dumped}, indent=1).encode()
             if len(data) > LARGEST:
                 raise OSError(f"{self.path}: more than {LARGEST:,} bytes")
-            self._files.replace(folder, self._name, data)
+            self._files.replace_file(folder, self._name, data)
 
-    def _rules(self, raw: bytes | None) -> tuple[Grant, ...]:
+    def _parse_rules(self, raw: bytes | None) -> tuple[Grant, ...]:
         if raw is not None and len(raw) > LARGEST:
             raise OSError(f"{self.path}: more than {LARGEST:,} bytes")
         try:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
 from duckflow_tui.prompting.layers import LongMemory
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session.folders import OWN_FOLDER, draft_in, open_plain, opened
+from duckflow_tui.session.folders import OWN_FOLDER, draft_in, open_directory, open_plain
 from duckflow_tui.state.base import Clock, hash_data
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, check_words, same
 
@@ -66,45 +66,45 @@ class ProjectMemory:
     def load(self) -> None:
         """Read notes and counts for the prompts; what cannot be read is not told."""
         try:
-            raw = self._files.read(self._path.name, LARGEST)
+            raw = self._files.read_file(self._path.name, LARGEST)
         except OSError:
             raw = None
-        text = "" if raw is None or b"\0" in raw else decoded(raw[:LARGEST])
-        self.known = self._known_from(text)
+        text = "" if raw is None or b"\0" in raw else decode_notes(raw[:LARGEST])
+        self.known = self._make_long_memory(text)
 
-    async def lines(self) -> tuple[MemoryLine, ...]:
+    async def list_lines(self) -> tuple[MemoryLine, ...]:
         """Every line of the file, also those of the user's own sections. Raises MemoryFault."""
-        return memory_lines(await self._text(), self._words)
+        return memory_lines(await self._read_text(), self._words)
 
     async def check(self, text: str) -> None:
         """Raise MemoryFault for what may not, or need not, be noted."""
-        self._check(text, await self._text())
+        self._check_note(text, await self._read_text())
 
     async def remember(self, text: str, kind: MemoryKind) -> None:
         """Note a line under today's date; what else the file holds stays byte for byte."""
         said = " ".join(text.split())
 
-        def change(old: str) -> str:
-            self._check(text, old)
+        def add_to_text(old: str) -> str:
+            self._check_note(text, old)
             today = f"{datetime.fromtimestamp(self._clock.now()):%Y-%m-%d}"
-            return with_line(old, kind, said, today, self._words)
+            return insert_line(old, kind, said, today, self._words)
 
-        await self._change(change)
+        await self._change_file(add_to_text)
 
     async def forget(self, line: MemoryLine) -> None:
         """Take a line out, as it was shown; another one is never taken. Raises MemoryFault."""
 
-        def change(old: str) -> str:
-            new = without_line(old, line)
+        def remove_from_text(old: str) -> str:
+            new = remove_line(old, line)
             if new is None:
                 raise MemoryFault("gone")
             return new
 
-        await self._change(change)
+        await self._change_file(remove_from_text)
 
-    async def begin(self) -> None:
+    async def create_file(self) -> None:
         """Make the file where there is none yet, so that it can be edited."""
-        await self._change(lambda old: old if old.strip() else fresh(self._words))
+        await self._change_file(lambda old: old if old.strip() else make_new_file(self._words))
 
     async def reread(self) -> None:
         """The user may have edited it: tell prompts what it says now."""
@@ -117,46 +117,48 @@ class ProjectMemory:
 
     # --- the notes ---------------------------------------------------------------------------
 
-    def _check(self, text: str, notes: str) -> None:
+    def _check_note(self, text: str, notes: str) -> None:
         check_words(text)
         if self.redacted(text) != text:
             raise MemoryFault("secret")
         if any(same(line.text, text) for line in memory_lines(notes, self._words)):
             raise MemoryFault("known")
 
-    async def _text(self) -> str:
-        return await self._tried(lambda: self._whole(self._files.read(self._path.name, LARGEST)))
+    async def _read_text(self) -> str:
+        return await self._run_blocking(
+            lambda: self._decode_whole(self._files.read_file(self._path.name, LARGEST))
+        )
 
-    async def _change(self, change: Callable[[str], str]) -> None:
+    async def _change_file(self, change: Callable[[str], str]) -> None:
         async with self._changing:
-            await self._tried(lambda: self._changed(change))
+            await self._run_blocking(lambda: self._apply_change(change))
 
-    def _changed(self, change: Callable[[str], str]) -> None:
-        with self._files.changing() as folder:
+    def _apply_change(self, change: Callable[[str], str]) -> None:
+        with self._files.lock_folder() as folder:
             raw = self._files.read_within(folder, self._path.name, LARGEST)
-            new = encoded(change(self._whole(raw)))
+            new = encode_notes(change(self._decode_whole(raw)))
             if len(new) > LARGEST:
                 raise MemoryFault("full")
             if new != raw:
-                self._files.replace(folder, self._path.name, new)
+                self._files.replace_file(folder, self._path.name, new)
         self.load()
 
-    async def _tried(self, work: Callable[[], _T]) -> _T:
+    async def _run_blocking(self, work: Callable[[], _T]) -> _T:
         try:
             return await asyncio.to_thread(work)
         except OSError as error:
             raise MemoryFault("disk", error.strerror or str(error)) from error
 
-    def _whole(self, raw: bytes | None) -> str:
+    def _decode_whole(self, raw: bytes | None) -> str:
         if raw is None:
             return ""
         if len(raw) > LARGEST:
             raise MemoryFault("full")
         if b"\0" in raw:  # UTF-16, or no text at all
             raise MemoryFault("not_text")
-        return decoded(raw)
+        return decode_notes(raw)
 
-    def _known_from(self, text: str) -> LongMemory:
+    def _make_long_memory(self, text: str) -> LongMemory:
         """The newest lines first; what an earlier session did is marked with how it ended."""
         noted = memory_lines(text, self._words)
         lines = sorted(
@@ -166,7 +168,7 @@ class ProjectMemory:
         )
         wishes = [line.text for line in lines if line.kind == "preference"]
         learned = [f"{line.kind}: {line.text}" for line in lines if line.kind != "preference"]
-        totals = self._counts()
+        totals = self._read_counts()
         return LongMemory(
             **{key: max(totals[key] - self._already.get(key, 0), 0) for key in _COUNTS},
             user_settings=tuple(map(self.redacted, wishes[:_IN_PROMPT])),
@@ -176,20 +178,20 @@ class ProjectMemory:
 
     # --- the counts --------------------------------------------------------------------------
 
-    def _counts(self) -> dict[str, int]:
+    def _read_counts(self) -> dict[str, int]:
         raw: bytes | None = None
         with contextlib.suppress(OSError):
-            raw = self._files.read(self._counts_name, LARGEST)
-        return _numbers(raw)
+            raw = self._files.read_file(self._counts_name, LARGEST)
+        return _parse_counts(raw)
 
     def _add_counts(self, counts: Mapping[str, int]) -> None:
-        with contextlib.suppress(OSError), self._files.changing() as folder:
-            old = _numbers(self._files.read_within(folder, self._counts_name, LARGEST))
+        with contextlib.suppress(OSError), self._files.lock_folder() as folder:
+            old = _parse_counts(self._files.read_within(folder, self._counts_name, LARGEST))
             new = {key: min(old[key] + counts.get(key, 0), _MOST) for key in _COUNTS}
-            self._files.replace(folder, self._counts_name, json.dumps(new).encode())
+            self._files.replace_file(folder, self._counts_name, json.dumps(new).encode())
 
 
-def _numbers(raw: bytes | None) -> dict[str, int]:
+def _parse_counts(raw: bytes | None) -> dict[str, int]:
     """The counts of a file; what is no count is 0."""
     try:
         data: object = json.loads(raw or b"{}")
@@ -211,28 +213,28 @@ class SmallFiles:
         self._folder = folder
         self._disk = disk
 
-    def read(self, name: str, limit: int) -> bytes | None:
+    def read_file(self, name: str, limit: int) -> bytes | None:
         """At most ``limit`` bytes and one more, which says that there is more; None without it."""
         try:
-            with opened(self._folder, flags=os.O_NOFOLLOW) as folder:
+            with open_directory(self._folder, flags=os.O_NOFOLLOW) as folder:
                 return self.read_within(folder, name, limit)
         except FileNotFoundError:
             return None
 
     @contextlib.contextmanager
-    def changing(self) -> Generator[int]:
+    def lock_folder(self) -> Generator[int]:
         """The folder, made where it lacks, with no other process of ours changing it meanwhile."""
         self._folder.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
-        with opened(self._folder, flags=os.O_NOFOLLOW) as folder:
+        with open_directory(self._folder, flags=os.O_NOFOLLOW) as folder:
             os.fchmod(folder, OWN_FOLDER)
             fcntl.flock(folder, fcntl.LOCK_EX)
             yield folder
 
-    def replace(self, folder: int, name: str, data: bytes) -> None:
+    def replace_file(self, folder: int, name: str, data: bytes) -> None:
         """Give the file this content, wholly or not at all; ``folder`` is that of ``changing``."""
         with draft_in(self._disk, folder) as draft:
             draft.write(data)
-            draft.become(folder, name)
+            draft.publish_as(folder, name)
         self._disk.sync_directory(folder)
 
     def read_within(self, folder: int, name: str, limit: int) -> bytes | None:
@@ -261,32 +263,32 @@ class MemoryWords(NamedTuple):
     known: Mapping[str, MemoryKind]
 
 
-def decoded(raw: bytes) -> str:
+def decode_notes(raw: bytes) -> str:
     """The text; bytes that are no UTF-8 come through ``encoded`` as they were."""
     return raw.decode("utf-8", "surrogateescape")
 
 
-def encoded(text: str) -> bytes:
+def encode_notes(text: str) -> bytes:
     """The bytes of such a text."""
     return text.encode("utf-8", "surrogateescape")
 
 
-def readable(text: str) -> str:
+def make_readable(text: str) -> str:
     """The text as it can be shown: a byte that is no UTF-8 becomes a question mark of its own."""
-    return encoded(text).decode("utf-8", "replace")
+    return encode_notes(text).decode("utf-8", "replace")
 
 
 def memory_lines(text: str, words: MemoryWords) -> tuple[MemoryLine, ...]:
     """Every line that says something: not the headings, blank lines and comments."""
-    return tuple(_said(text.split("\n"), words))
+    return tuple(_iter_notes(text.split("\n"), words))
 
 
-def _said(rows: list[str], words: MemoryWords) -> Iterator[MemoryLine]:
+def _iter_notes(rows: list[str], words: MemoryWords) -> Iterator[MemoryLine]:
     kind: MemoryKind | None = None
-    for number, row, place in _seen(rows):
+    for number, row, place in _iter_rows(rows):
         if place != "text":
             continue
-        heading = _heading(row)
+        heading = _parse_heading(row)
         if heading is not None:
             kind = words.known.get(heading)
             continue
@@ -296,10 +298,10 @@ def _said(rows: list[str], words: MemoryWords) -> Iterator[MemoryLine]:
         said = row[day.end() :] if day else row
         if said:
             on = day.group(1) if day else ""
-            yield MemoryLine(number, kind, readable(said), on, rows[number])
+            yield MemoryLine(number, kind, make_readable(said), on, rows[number])
 
 
-def _seen(rows: list[str]) -> Iterator[tuple[int, str, Literal["text", "comment", "closed"]]]:
+def _iter_rows(rows: list[str]) -> Iterator[tuple[int, str, Literal["text", "comment", "closed"]]]:
     """Every row without blanks around it, and whether it is part of a comment or ends one."""
     hidden = False
     for number, raw in enumerate(rows):
@@ -311,15 +313,15 @@ def _seen(rows: list[str]) -> Iterator[tuple[int, str, Literal["text", "comment"
             yield number, row, "text"
 
 
-def _heading(row: str) -> str | None:
+def _parse_heading(row: str) -> str | None:
     """What a heading says, in lower case; None for any other row."""
     start = _HEADING.match(row)
     return None if start is None else row[start.end() :].rstrip(" \t#").strip().casefold()
 
 
-def with_line(text: str, kind: MemoryKind, said: str, on: str, words: MemoryWords) -> str:
+def insert_line(text: str, kind: MemoryKind, said: str, on: str, words: MemoryWords) -> str:
     """The text with a line more at the end of its section, which is added where it lacks."""
-    text = text if text.strip() else fresh(words)
+    text = text if text.strip() else make_new_file(words)
     end = "\r\n" if "\r\n" in text else "\n"
     line = f"- {on} {said}"
     rows = text.split("\n")
@@ -338,7 +340,7 @@ def with_line(text: str, kind: MemoryKind, said: str, on: str, words: MemoryWord
     return "\n".join([*rows[:at], f"{line}{end[:-1]}", *rows[at:]])
 
 
-def without_line(text: str, line: MemoryLine) -> str | None:
+def remove_line(text: str, line: MemoryLine) -> str | None:
     """The text without that line, wherever it stands now; None when it is not there."""
     rows = text.split("\n")
     number = line.number
@@ -353,7 +355,7 @@ def without_line(text: str, line: MemoryLine) -> str | None:
     return "\n".join(rows)
 
 
-def fresh(words: MemoryWords) -> str:
+def make_new_file(words: MemoryWords) -> str:
     """A file without a line yet."""
     sections = [f"## {words.headings[kind]}\n" for kind in KINDS]
     return "\n".join([f"# {words.title}\n", f"<!-- {words.note} -->\n", *sections])
@@ -363,8 +365,8 @@ def _end_of_section(rows: list[str], kind: MemoryKind, words: MemoryWords) -> in
     """The row behind the last one of the section that is not blank; None without a section."""
     at: int | None = None
     inside = False
-    for number, row, place in _seen(rows):
-        heading = _heading(row) if place == "text" else None
+    for number, row, place in _iter_rows(rows):
+        heading = _parse_heading(row) if place == "text" else None
         if heading is not None:
             if inside:
                 break
@@ -377,7 +379,7 @@ def _end_of_section(rows: list[str], kind: MemoryKind, words: MemoryWords) -> in
 def _unfinished_comment(rows: list[str]) -> int:
     """The row where a comment begins that never ends; behind the last one where there is none."""
     start = len(rows)
-    for number, _, place in _seen(rows):
+    for number, _, place in _iter_rows(rows):
         if place != "comment":
             start = len(rows)
         elif start == len(rows):

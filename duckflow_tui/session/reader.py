@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 from duckflow_tui.session.blobs import BLOBS, FileBlobs
-from duckflow_tui.session.faults import NewerSession, NotASession, SessionFault, opening
+from duckflow_tui.session.faults import NewerSession, NotASession, SessionFault, make_open_fault
 from duckflow_tui.session.folders import SessionFolder, segment_name
 from duckflow_tui.session.records import (
     HEADER_SEQ,
@@ -22,10 +22,10 @@ from duckflow_tui.session.records import (
     UnreadableRecord,
     encode,
     header_of,
+    load_fields,
     of_later_program,
-    parsed,
+    parse_body,
     scan,
-    whole,
 )
 from duckflow_tui.session.snapshots import SnapshotPlace
 from duckflow_tui.state.base import parse_time
@@ -68,21 +68,23 @@ class SessionRead:
     size: int = 0  # bytes of the records that were read
 
     @property
-    def damaged(self) -> int:
+    def damaged_count(self) -> int:
         """Lines that are no record any more."""
         return sum(1 for unread in self.unread if unread.seq is None)
 
     @property
-    def unreadable(self) -> int:
+    def unreadable_count(self) -> int:
         """Whole records that tell no event."""
         return sum(1 for unread in self.unread if unread.seq is not None)
 
     @property
-    def lost(self) -> int:
+    def lost_count(self) -> int:
         """Sequence numbers that nothing was read for."""
         return self.last_seq - self.after - len(self.entries)
 
-    def take(self, seq: int, segment: int, start: int, read: Callable[[], dict[str, Any]]) -> None:
+    def take_record(
+        self, seq: int, segment: int, start: int, read: Callable[[], dict[str, Any]]
+    ) -> None:
         """Take in the record of this number, unless it is there already; ``read`` gives its fields
         or raises UnreadableRecord. What cannot be read is noted.
         """
@@ -107,7 +109,7 @@ def read_session(folder: SessionFolder, *, after: SnapshotPlace | None = None) -
     when nothing in it is a record, NewerSession when a later program wrote in it, SessionUnreadable
     when the system refuses, and KeyError when ``after`` is not there.
     """
-    return _Reading(folder, after).all()
+    return _Reading(folder, after).read_all()
 
 
 class _Reading:
@@ -121,14 +123,14 @@ class _Reading:
         seq = after.seq if after else 0
         self.read = SessionRead(after=seq, last_seq=seq)
 
-    def all(self) -> SessionRead:
-        numbers = self._folder.segments()
+    def read_all(self) -> SessionRead:
+        numbers = self._folder.list_segments()
         if not numbers:
             raise NotASession("missing", self._folder.path)
         refused: SessionFault | None = None
         for number in numbers:
             try:
-                self._segment(number, first=number == numbers[0])
+                self._read_segment(number, first=number == numbers[0])
             except SessionFault as fault:
                 refused = fault
                 self.read.unread.append(Unread(number, 0, "segment"))
@@ -138,10 +140,10 @@ class _Reading:
             if refused is not None:
                 raise refused
             raise NotASession("empty" if self._empty else "foreign", self._folder.path)
-        self._collect()
+        self._collect_records()
         return self.read
 
-    def _segment(self, number: int, *, first: bool) -> None:
+    def _read_segment(self, number: int, *, first: bool) -> None:
         """Its records; of a file before the one ``after`` lies in only the header counts."""
         after = self._after
         skipped = after is not None and number < after.segment
@@ -149,34 +151,34 @@ class _Reading:
             return
         name = segment_name(number)
         try:
-            with self._folder.read(name) as file:
+            with self._folder.open_file(name) as file:
                 frames = scan(file)
                 if after is not None and first:
                     head = next(frames, None)
                     if isinstance(head, Frame) and head.seq == HEADER_SEQ:
-                        self._header(head, number)
+                        self._take_header(head, number)
                 if after is not None and number == after.segment:
                     file.seek(after.start)
                     frames = scan(file)
-                    _check(next(frames, None), after)
+                    _check_place(next(frames, None), after)
                 if not skipped:
-                    self._records(frames, number)
+                    self._take_records(frames, number)
                     file.seek(0)
-                    self._whose(file.read(_BEGINNING))
+                    self._identify_file(file.read(_BEGINNING))
         except OSError as error:
-            raise opening(self._folder.path / name, error) from error
+            raise make_open_fault(self._folder.path / name, error) from error
 
-    def _records(self, frames: Iterator[Frame | Damage], number: int) -> None:
+    def _take_records(self, frames: Iterator[Frame | Damage], number: int) -> None:
         for frame in frames:
             if isinstance(frame, Damage):
                 self.read.unread.append(Unread(number, frame.start, frame.reason))
             elif frame.seq == HEADER_SEQ:
-                self._header(frame, number)
+                self._take_header(frame, number)
             else:
                 self._frames.append((frame, number))
                 self.read.size += frame.end - frame.start
 
-    def _whose(self, start: bytes) -> None:
+    def _identify_file(self, start: bytes) -> None:
         """What a file is that no record was found in so far: its header may have been torn."""
         torn = {(u.start, u.reason) for u in self.read.unread} == {(0, "torn")}
         ours = _TAG.startswith(start) or start.startswith(_TAG)
@@ -184,9 +186,9 @@ class _Reading:
         if not self._frames and self.read.header is None and of_later_program(start):
             self._later = NewerSession(self._folder.path, 0)
 
-    def _header(self, frame: Frame, number: int) -> None:
+    def _take_header(self, frame: Frame, number: int) -> None:
         try:
-            header = header_of(parsed(frame.body))
+            header = header_of(parse_body(frame.body))
         except UnreadableRecord as error:
             self.read.unread.append(Unread(number, frame.start, str(error), HEADER_SEQ))
             return
@@ -195,7 +197,7 @@ class _Reading:
         else:
             self.read.header = self.read.header or header
 
-    def _collect(self) -> None:
+    def _collect_records(self) -> None:
         """Parse the records in the order of their numbers, each number once."""
         self._frames.sort(key=lambda found: found[0].seq)
         read = self.read
@@ -203,10 +205,12 @@ class _Reading:
             if frame.seq > MAX_SEQ and frame.seq > read.last_seq + 1:  # the next fits in no line
                 read.unread.append(Unread(number, frame.start, "frame"))
             else:
-                read.take(frame.seq, number, frame.start, partial(whole, frame.body, self._blobs))
+                read.take_record(
+                    frame.seq, number, frame.start, partial(load_fields, frame.body, self._blobs)
+                )
 
 
-def _check(found: Frame | Damage | None, place: SnapshotPlace) -> None:
+def _check_place(found: Frame | Damage | None, place: SnapshotPlace) -> None:
     """A snapshot must be of this journal: the record it was made after is where it says."""
     if (
         not isinstance(found, Frame)

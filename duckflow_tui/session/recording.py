@@ -57,7 +57,7 @@ class Recording:
         return self.restored.last_seq if self.restored is not None else 0
 
     @property
-    def is_kept(self) -> bool:
+    def is_resumable(self) -> bool:
         """Whether the session can be taken up again."""
         journal = self.journal
         return journal is not None and journal.health.reason is None
@@ -67,17 +67,17 @@ class Recording:
         """Whether nothing of it is left to write."""
         return self.journal is None or self.journal.health.mode == "closed"
 
-    def follow(self, store: Store, notices: Notices) -> None:
+    def follow_store(self, store: Store, notices: Notices) -> None:
         """Take snapshots of this Store's state, and tell its user how the disk is."""
         self._told = store, notices
         if self.journal is None:
             store.dispatch(JournalChanged(unkept=NO_SESSION))
             return
-        self.journal.follow(store)
+        self.journal.follow_store(store)
         if self._health.mode == "memory":
-            self.tell(self._health)
+            self.report_health(self._health)
 
-    def tell(self, health: JournalHealth) -> None:
+    def report_health(self, health: JournalHealth) -> None:
         """Tell the user, once each time, that the session cannot be kept, or can be again."""
         self._health = health
         if self._told is None or self.frozen:
@@ -128,7 +128,7 @@ class Recording:
             self.journal.close_now()
 
 
-def record(
+def start_recording(
     state_dir: Path, workspace: Path, redact: Redact, *, resume: str = "", keep: bool = True
 ) -> Recording:
     """A new session of this workspace, or the one of the id ``resume``, whose files are read.
@@ -141,11 +141,11 @@ def record(
     path = session_path(state_dir, workspace, session_id)
     recording = Recording(session_id, MemoryRecorder(), path, session_blobs(path))
     if resume:
-        resumed = resume_journal(path, now, redact=redact, on_health=recording.tell)
+        resumed = resume_journal(path, now, redact=redact, on_health=recording.report_health)
         recording.recorder, recording.restored = resumed.journal, resumed.restored
     else:
         recording.recorder = start_journal(
-            state_dir, session_id, workspace, now, redact=redact, on_health=recording.tell
+            state_dir, session_id, workspace, now, redact=redact, on_health=recording.report_health
         )
     return recording
 

@@ -46,7 +46,7 @@ def as_bytes(value: object) -> bytes:
     ).encode("ascii")
 
 
-def unwritable(record: Record, error: Exception) -> bytes:
+def make_stand_in(record: Record, error: Exception) -> bytes:
     """What stands in for an event that has no JSON."""
     return as_bytes(
         {"at": record.at, "kind": record.event.kind, "unwritable": type(error).__name__}
@@ -57,18 +57,18 @@ def body_of(record: Record, redact: Redact | None) -> bytes:
     """The whole JSON of a record; raises TypeError, ValueError or RecursionError for none."""
     event = record.event.model_dump()
     if redact is not None:
-        event = without_secrets(event, redact, is_event)
+        event = redact_value(event, redact, is_event)
     return as_bytes({"at": record.at, "event": event})
 
 
-def shelved(body: bytes, kind: str, at: float, blobs: FileBlobs) -> bytes:
+def shelve_body(body: bytes, kind: str, at: float, blobs: FileBlobs) -> bytes:
     """What the record holds: the body, or the place of a large one, kept first."""
     if len(body) <= INLINE:
         return body
-    return as_bytes({"at": at, "kind": kind, "blob": blobs.keep(body), "size": len(body)})
+    return as_bytes({"at": at, "kind": kind, "blob": blobs.put_blocking(body), "size": len(body)})
 
 
-def parsed(body: bytes) -> dict[str, Any]:
+def parse_body(body: bytes) -> dict[str, Any]:
     """The JSON object of a record; raises UnreadableRecord."""
     try:
         try:
@@ -82,12 +82,12 @@ def parsed(body: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-def whole(body: bytes, blobs: FileBlobs) -> dict[str, Any]:
+def load_fields(body: bytes, blobs: FileBlobs) -> dict[str, Any]:
     """The fields of a record, fetched from a blob where they are; raises UnreadableRecord."""
-    fields = parsed(body)
+    fields = parse_body(body)
     if "blob" in fields:
         try:
-            fields = parsed(blobs.read(str(fields["blob"])))
+            fields = parse_body(blobs.get_blocking(str(fields["blob"])))
         except DamagedBlob:
             raise UnreadableRecord("blob_damaged") from None
         except KeyError:
@@ -99,7 +99,7 @@ def whole(body: bytes, blobs: FileBlobs) -> dict[str, Any]:
     return fields
 
 
-def without_secrets(value: Any, redact: Redact, valid: Callable[[Any], bool] | None = None) -> Any:
+def redact_value(value: Any, redact: Redact, valid: Callable[[Any], bool] | None = None) -> Any:
     """The JSON value with every text in it redacted, keys included.
 
     With ``valid``: where a redacted text makes the whole invalid, one no longer than it was takes
@@ -107,22 +107,25 @@ def without_secrets(value: Any, redact: Redact, valid: Callable[[Any], bool] | N
     endpoint may well be ``done``, and an outcome is no secret.
     """
     texts: list[str] = []
-    _collect(value, texts)
+    _collect_texts(value, texts)
     joined = _SEPARATOR.join(texts)
     if redact(joined) == joined:
         return value
     changed = {text: new for text in set(texts) if (new := redact(text)) != text}
-    redacted = _replaced(value, changed)
+    redacted = _replace_texts(value, changed)
     if valid is None or valid(redacted) or not valid(value):
         return redacted
     fitting = {
-        text: next((t for t in _fitting(text, new) if valid(_replaced(value, {text: t}))), text)
+        text: next(
+            (t for t in _iter_replacements(text, new) if valid(_replace_texts(value, {text: t}))),
+            text,
+        )
         for text, new in changed.items()
     }
-    return _replaced(value, fitting)
+    return _replace_texts(value, fitting)
 
 
-def _fitting(text: str, redacted: str) -> Iterator[str]:
+def _iter_replacements(text: str, redacted: str) -> Iterator[str]:
     """What may stand for the text: redacted, that cut to its length, nothing of it at all."""
     yield redacted
     yield redacted[: len(text)]
@@ -138,7 +141,7 @@ def is_event(fields: Any) -> bool:
     return True
 
 
-def _collect(value: Any, texts: list[str]) -> None:
+def _collect_texts(value: Any, texts: list[str]) -> None:
     if isinstance(value, str):
         texts.append(value)
     elif isinstance(value, dict):
@@ -146,22 +149,22 @@ def _collect(value: Any, texts: list[str]) -> None:
             if isinstance(key, str):
                 texts.append(key)
             if isinstance(inner, _HOLDS_TEXT):
-                _collect(inner, texts)
+                _collect_texts(inner, texts)
     elif isinstance(value, (list, tuple)):
         for inner in cast("list[Any]", value):
-            _collect(inner, texts)
+            _collect_texts(inner, texts)
 
 
-def _replaced(value: Any, changed: dict[str, str]) -> Any:
+def _replace_texts(value: Any, changed: dict[str, str]) -> Any:
     if isinstance(value, str):
         return changed.get(value, value)
     if isinstance(value, dict):
         return {
-            changed.get(key, key): _replaced(inner, changed)
+            changed.get(key, key): _replace_texts(inner, changed)
             for key, inner in cast("dict[Any, Any]", value).items()
         }
     if isinstance(value, (list, tuple)):
-        return [_replaced(inner, changed) for inner in cast("list[Any]", value)]
+        return [_replace_texts(inner, changed) for inner in cast("list[Any]", value)]
     return value
 
 
@@ -219,22 +222,22 @@ def scan(file: BinaryIO, max_line: int = MAX_LINE) -> Iterator[Frame | Damage]:
                 line = file.readline(max_line)
                 start += len(line)
             continue
-        yield from _records(line, start)
+        yield from _split_line(line, start)
         start += len(line)
 
 
-def _records(line: bytes, start: int) -> Iterator[Frame | Damage]:
+def _split_line(line: bytes, start: int) -> Iterator[Frame | Damage]:
     """What stands between two newlines: one record, or two whose newline became another byte."""
     at = 0
     while at < len(line):
         head = _HEAD.match(line, at)
         if head is None:
-            yield Damage(start + at, _reason(line, "frame"))
+            yield Damage(start + at, _find_damage_reason(line, "frame"))
             return
         end = head.end() + int(head[1])
         body = line[head.end() : end]
         if checksum(int(head[3]), body) != int(head[2], 16):
-            yield Damage(start + at, _reason(line, "checksum"))
+            yield Damage(start + at, _find_damage_reason(line, "checksum"))
             return
         closed = end < len(line)
         yield Frame(int(head[3]), body, start + at, start + end + closed)
@@ -243,7 +246,7 @@ def _records(line: bytes, start: int) -> Iterator[Frame | Damage]:
         at = end + 1
 
 
-def _reason(line: bytes, whole: DamageReason) -> DamageReason:
+def _find_damage_reason(line: bytes, whole: DamageReason) -> DamageReason:
     return whole if line.endswith(b"\n") else "torn"
 
 

@@ -14,11 +14,11 @@ from typing import Any, Final, Literal, NamedTuple, cast
 
 from pydantic import ValidationError
 
-from duckflow_tui.session.export import json_of, read_bytes, read_export
+from duckflow_tui.session.export import parse_json, read_bytes, read_export
 from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.reader import MAX_SEQ, RecordedEvent, SessionRead, Unread, read_session
-from duckflow_tui.session.snapshots import IN_FLIGHT, Image, capture
+from duckflow_tui.session.snapshots import IN_FLIGHT, Image, capture_image
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event, StateError, event_from_json, parse_time
 from duckflow_tui.state.calls import OperationFinished
@@ -68,20 +68,20 @@ class Tape:
         self._stops: list[int] = []  # positions after which the screen shows something new
         self._images: list[Image] = []
         self._replies: dict[str, AssistantMessage] = {}
-        self._read(entries)
+        self._read_entries(entries)
         self._marked = [mark.position for mark in self.marks]
 
     def __len__(self) -> int:
         return len(self.beats)
 
-    def time(self, position: int) -> float:
+    def time_at(self, position: int) -> float:
         """When the event before this position was recorded; before the first, when that was."""
         return self.beats[max(0, position - 1)].at
 
     def state_at(self, position: int) -> AgentState:
         """A state of its own as it was there, from the nearest one that is kept."""
         kept = position // self._every
-        state = _again(self._images[kept])
+        state = _copy_image(self._images[kept])
         for beat in self.beats[kept * self._every : position]:
             beat.event.apply(state)
         return state
@@ -119,10 +119,10 @@ class Tape:
         """What the model replied in it."""
         return self._replies[call.llm_id]
 
-    def _read(self, entries: Iterable[RecordedEvent]) -> None:
+    def _read_entries(self, entries: Iterable[RecordedEvent]) -> None:
         state = AgentState()
-        self._images.append(capture(state))
-        seen = _shown(state)
+        self._images.append(capture_image(state))
+        seen = _visible_parts(state)
         for entry in entries:
             try:
                 event = event_from_json(entry.fields)
@@ -134,14 +134,14 @@ class Tape:
             if isinstance(event, AssistantReplied):
                 self._replies[event.message.llm_id] = event.message
             position = len(self.beats)
-            kind = _mark(event)
+            kind = _mark_kind(event)
             if kind is not None:
                 self.marks.append(Mark(position, kind))
-            before, seen = seen, _shown(state)
-            if kind is not None or not all(map(_same, before, seen)):
+            before, seen = seen, _visible_parts(state)
+            if kind is not None or not all(map(_is_same, before, seen)):
                 self._stops.append(position)
             if position % self._every == 0:
-                self._images.append(capture(state))
+                self._images.append(capture_image(state))
 
 
 def load_tape(path: Path) -> Tape:
@@ -151,40 +151,42 @@ def load_tape(path: Path) -> Tape:
     if path.is_dir():
         with closing(SessionFolder.open(path)) as folder:
             read = read_session(folder)
-        return _tape(read, read.lost, path)
-    return _file(path)
+        return _make_tape(read, read.lost_count, path)
+    return _load_file(path)
 
 
-def _tape(read: SessionRead, lost: int, path: Path) -> Tape:
+def _make_tape(read: SessionRead, lost: int, path: Path) -> Tape:
     tape = Tape(read.entries, lost)
     if not len(tape):
         raise NotASession("foreign" if tape.lost else "empty", path)
     return tape
 
 
-def _file(path: Path) -> Tape:
+def _load_file(path: Path) -> Tape:
     try:
         read = read_export(path)
-        return _tape(read, read.lost, path)
+        return _make_tape(read, read.lost_count, path)
     except NotASession:
         data = read_bytes(path)
         if not data.strip():
             raise NotASession("empty", path) from None
-        read = _lines(data)
+        read = _read_lines(data)
         if not read.entries:
             raise
-        return _tape(read, len(read.unread), path)
+        return _make_tape(read, len(read.unread), path)
 
 
-def _lines(data: bytes) -> SessionRead:
+def _read_lines(data: bytes) -> SessionRead:
     """What ``--json`` printed: a record a line. Lines that are none are left out."""
     read = SessionRead()
     for number, line in enumerate(filter(bytes.strip, data.splitlines())):
         try:
-            fields = cast("dict[str, Any]", json_of(line))
+            fields = cast("dict[str, Any]", parse_json(line))
             if fields["seq"] is None:  # of ``--stream``: shown once, and no record
                 continue
-            entry = RecordedEvent(int(fields.pop("seq")), parse_time(fields["at"]), _own(fields))
+            entry = RecordedEvent(
+                int(fields.pop("seq")), parse_time(fields["at"]), _event_fields(fields)
+            )
         except (TypeError, ValueError, KeyError, OverflowError, RecursionError):
             entry = None
         if entry is None or not read.last_seq < entry.seq <= MAX_SEQ:
@@ -195,7 +197,7 @@ def _lines(data: bytes) -> SessionRead:
     return read
 
 
-def _own(fields: dict[str, Any]) -> dict[str, Any]:
+def _event_fields(fields: dict[str, Any]) -> dict[str, Any]:
     """An event's fields without the record's time, where it has none of its own."""
     try:
         event_from_json(fields)
@@ -204,7 +206,7 @@ def _own(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _mark(event: Event) -> MarkKind | None:
+def _mark_kind(event: Event) -> MarkKind | None:
     match event:
         case GateOpened():
             return "gate"
@@ -226,7 +228,7 @@ def _mark(event: Event) -> MarkKind | None:
             return None
 
 
-def _shown(state: AgentState) -> tuple[object, ...]:
+def _visible_parts(state: AgentState) -> tuple[object, ...]:
     """What a viewer sees change, without the gauges and figures beside it."""
     return (
         *(len(state.messages), len(state.turns), state.queue, state.gates, state.cards),
@@ -235,11 +237,11 @@ def _shown(state: AgentState) -> tuple[object, ...]:
     )
 
 
-def _same(old: object, new: object) -> bool:
+def _is_same(old: object, new: object) -> bool:
     return old is new or (isinstance(old, int | str) and old == new)
 
 
-def _again(image: Image) -> AgentState:
+def _copy_image(image: Image) -> AgentState:
     """A state from an image: values are shared, because they never change, containers are not."""
     state = AgentState()
     for name, value in image.items():

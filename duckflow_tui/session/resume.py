@@ -98,9 +98,9 @@ class Restored(NamedTuple):
         return self.read.last_seq
 
     @property
-    def missing(self) -> int:
+    def missing_count(self) -> int:
         """Events of this session that are not in the state; 0 for a session that is whole."""
-        return self.read.lost + self.applied.unknown + self.applied.refused
+        return self.read.lost_count + self.applied.unknown + self.applied.refused
 
 
 class Resumed(NamedTuple):
@@ -125,7 +125,7 @@ def resume_journal(
     """
     folder = SessionFolder.open(path)
     try:
-        if not folder.segments():  # no session: it gets no lock file either
+        if not folder.list_segments():  # no session: it gets no lock file either
             raise NotASession("missing", path)
         with contextlib.suppress(OSError):  # no lock to be had: the journal finds the same
             folder.lock()
@@ -159,17 +159,17 @@ def open_to_read(path: Path) -> Restored:
 
 def restore(folder: SessionFolder, *, snapshots: bool = True) -> Restored:
     """Read and apply; raises what ``read_session`` raises. ``snapshots``: may be used."""
-    state, read, seq = next(beginnings(folder, snapshots=snapshots))
+    state, read, seq = next(iter_beginnings(folder, snapshots=snapshots))
     return Restored(state, read, apply_all(state, read.entries), seq)
 
 
-def beginnings(
+def iter_beginnings(
     folder: SessionFolder, *, snapshots: bool = True
 ) -> Iterator[tuple[AgentState, SessionRead, int]]:
     """Each state that the journal can be applied to, what follows it there and the record that it
     was true after: those of the snapshots, the newest first, and the one of a new session.
     """
-    for seq in reversed(folder.snapshots()) if snapshots else ():
+    for seq in reversed(folder.list_snapshots()) if snapshots else ():
         found = read_snapshot(folder, seq)
         if found is None:
             continue
@@ -220,7 +220,7 @@ async def resume(
     replaced = _is_another_folder(restored, workspace)
     await store.commit(
         SessionResumed(
-            session=_session(state.session, restored, today.session),
+            session=_make_session(state.session, restored, today.session),
             mode=today.mode,
             context_window=today.context_window,
             ended=calls.ended,
@@ -248,12 +248,12 @@ async def resume(
         notices.say("resume.commands_ended", count=str(commands))
     if replaced:
         notices.warn("resume.another_folder", path=state.session.workspace)
-    if restored.missing or restored.read.damaged:
-        damaged = str(restored.read.damaged + restored.read.unreadable)
-        notices.warn("resume.damaged", damaged=damaged, missing=str(restored.missing))
+    if restored.missing_count or restored.read.damaged_count:
+        damaged = str(restored.read.damaged_count + restored.read.unreadable_count)
+        notices.warn("resume.damaged", damaged=damaged, missing=str(restored.missing_count))
 
 
-def _session(old: SessionInfo, restored: Restored, today: SessionInfo) -> SessionInfo:
+def _make_session(old: SessionInfo, restored: Restored, today: SessionInfo) -> SessionInfo:
     """The session with the name and the beginning it had, where and with what it goes on."""
     header = restored.read.header
     return old.replace(
@@ -289,24 +289,24 @@ async def end_calls(
     state: AgentState, workspace: Workspace, effect: EffectOf, at: float, *, ends_turn: bool
 ) -> EndedCalls:
     """Look at every call that has no result; ``ends_turn``: nothing is asked for again."""
-    again = set[str]() if ends_turn else _asked_again(state, effect)
+    again = set[str]() if ends_turn else _find_repeatable(state, effect)
     ended: list[OperationMessage] = []
     files: dict[str, str] = {}
     for call in state.running:
         if call.call_id in again:
             continue
-        result, found = await _result(call, workspace, at)
+        result, found = await _make_result(call, workspace, at)
         files |= found
         ended.append(
             OperationMessage(
                 **call.copy_fields(), gate=call.gate, answer=call.answer, result=result, at=at
             )
         )
-    asks = not ends_turn and state.turn is not None and _asks(state, again)
+    asks = not ends_turn and state.turn is not None and _is_question_pending(state, again)
     return EndedCalls(tuple(ended), files, asks)
 
 
-def _asks(state: AgentState, again: set[str]) -> bool:
+def _is_question_pending(state: AgentState, again: set[str]) -> bool:
     """Whether a gate or a card opens again before anything else happens."""
     if any(gate.call_id in again for gate in state.gates):
         return True
@@ -322,7 +322,7 @@ def _asks(state: AgentState, again: set[str]) -> bool:
     )
 
 
-def _asked_again(state: AgentState, effect: EffectOf) -> set[str]:
+def _find_repeatable(state: AgentState, effect: EffectOf) -> set[str]:
     """Calls that whoever asked for them makes once more: nothing of them has happened yet, or
     nothing that matters, or they wait for others that are asked again themselves.
     """
@@ -337,27 +337,27 @@ def _asked_again(state: AgentState, effect: EffectOf) -> set[str]:
     }
     waiting: set[str] = {card.kind for card in state.cards}
 
-    def once_more(call: RunningOperation) -> bool:
-        if call.by_user or call.call_id not in wanted or _refused(call) is not None:
+    def is_repeatable(call: RunningOperation) -> bool:
+        if call.by_user or call.call_id not in wanted or _find_refusal(call) is not None:
             return False
         if not call.started or effect(call.operation) is Effect.READ:
             return True
         return not waiting.isdisjoint(_WAITS_FOR.get(call.operation, ()))
 
-    return {call.call_id for call in state.running if once_more(call)}
+    return {call.call_id for call in state.running if is_repeatable(call)}
 
 
-def _refused(call: RunningOperation) -> ToolFault | None:
+def _find_refusal(call: RunningOperation) -> ToolFault | None:
     """The user's no, where the app ended before it was recorded as the call's result."""
     if call.gate is None or call.answer is None:
         return None
     return rejection(call.answer, call.gate)
 
 
-async def _result(
+async def _make_result(
     call: RunningOperation, workspace: Workspace, at: float
 ) -> tuple[OperationResult, dict[str, str]]:
-    if (no := _refused(call)) is not None:
+    if (no := _find_refusal(call)) is not None:
         return OperationResult(outcome=no.outcome, text=no.text), {}
     if not call.started:
         return OperationResult(outcome=Outcome.STOPPED, text=NOT_BEGUN), {}
@@ -367,8 +367,8 @@ async def _result(
     made: list[FileChange] = []
     files: dict[str, str] = {}
     for change in call.expects:
-        await _sweep(change, workspace, call.at - _CLOCKS, at + _CLOCKS)
-        match await _now(change, workspace):
+        await _remove_drafts(change, workspace, call.at - _CLOCKS, at + _CLOCKS)
+        match await _compare_file(change, workspace):
             case "after":
                 made.append(change)
                 lines.append(f"This was done: {told(change)}.")
@@ -387,7 +387,9 @@ async def _result(
     return result, files
 
 
-async def _sweep(change: FileChange, workspace: Workspace, since: float, until: float) -> None:
+async def _remove_drafts(
+    change: FileChange, workspace: Workspace, since: float, until: float
+) -> None:
     """Take away what the change had not finished writing; never what another process writes."""
     try:
         folder = workspace.locate(change.path).real.parent
@@ -403,11 +405,11 @@ async def _sweep(change: FileChange, workspace: Workspace, since: float, until: 
         log.warning("an unfinished file was left: %s", error)
 
 
-async def _now(change: FileChange, workspace: Workspace) -> str:
+async def _compare_file(change: FileChange, workspace: Workspace) -> str:
     """How the file is: as ``before`` the change, as ``after`` it, or ``other``."""
-    path = await _sha(change.path, workspace)
+    path = await _hash_file(change.path, workspace)
     if change.kind == "move":
-        target = await _sha(change.target, workspace)
+        target = await _hash_file(change.target, workspace)
         ways = {("", change.after): "after", (change.before, ""): "before"}
         return ways.get((path, target), "other")
     if path == change.after:
@@ -415,7 +417,7 @@ async def _now(change: FileChange, workspace: Workspace) -> str:
     return "before" if path == change.before else "other"
 
 
-async def _sha(path: str, workspace: Workspace) -> str:
+async def _hash_file(path: str, workspace: Workspace) -> str:
     try:
         place = workspace.locate(path)
         return await workspace.digest(place) if place.exists else ""

@@ -13,13 +13,13 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from duckflow_tui.session.blobs import named_in, session_blobs
+from duckflow_tui.session.blobs import find_hashes, session_blobs
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import SessionFolder, session_path
 from duckflow_tui.session.reader import RecordedEvent, read_session
 from duckflow_tui.session.recording import Recording, start_journal
 from duckflow_tui.session.records import Redact, as_bytes
-from duckflow_tui.session.resume import beginnings
+from duckflow_tui.session.resume import iter_beginnings
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import (
     Event,
@@ -88,7 +88,7 @@ class Point:
         return len({change.path for change in self.changes})
 
 
-def points(state: AgentState) -> list[Point]:
+def list_points(state: AgentState) -> list[Point]:
     """The user's messages, the newest first."""
     found: list[Point] = []
     log: list[OperationMessage] = []  # newest first
@@ -109,10 +109,10 @@ def points(state: AgentState) -> list[Point]:
 
 def point_at(state: AgentState, message_id: str) -> Point | None:
     """The message of that id; None when the conversation has none such."""
-    return next((p for p in points(state) if p.message_id == message_id), None)
+    return next((p for p in list_points(state) if p.message_id == message_id), None)
 
 
-def standing_at(past: AgentState, now: AgentState) -> WorkSnapshot:
+def restore_snapshot(past: AgentState, now: AgentState) -> WorkSnapshot:
     """How things stood then; what was in the middle of its work is not any more. Of files that
     changed since, nothing that was read holds any more, nor what the work was judged by.
     """
@@ -154,13 +154,13 @@ def _as_stopped(step: Step) -> Step:
     return step.replace(status=ended, note=_NOT_DONE, started_at=None, task_list=tasks)
 
 
-def carried(past: AgentState, now: Sequence[Message]) -> tuple[OperationMessage, ...]:
+def settle_running(past: AgentState, now: Sequence[Message]) -> tuple[OperationMessage, ...]:
     """What came of the calls that ran then; of those that still run, that nothing is known."""
     ended = {m.call_id: m for m in now if isinstance(m, OperationMessage)}
-    return tuple(ended.get(call.call_id) or _unknown(call) for call in past.running)
+    return tuple(ended.get(call.call_id) or _make_unknown_result(call) for call in past.running)
 
 
-def _unknown(call: RunningOperation) -> OperationMessage:
+def _make_unknown_result(call: RunningOperation) -> OperationMessage:
     result = OperationResult(outcome=Outcome.STOPPED, text=_STILL_RAN)
     return OperationMessage(**call.copy_fields(), result=result, at=call.at)
 
@@ -192,10 +192,10 @@ class RecordedPast:
         self._state_dir = state_dir
         self._redact = redact
 
-    async def before(self, message_id: str) -> AgentState | None:
+    async def state_before(self, message_id: str) -> AgentState | None:
         """The state just before the user sent this message, None where that is nowhere recorded."""
         await self.recording.flushed(self.recording.newest)
-        return await asyncio.to_thread(self._before, message_id)
+        return await asyncio.to_thread(self._find_state, message_id)
 
     async def fork(self, message_id: str, event: SessionForked) -> None:
         """Make the session of the event from all that was recorded before the message, or from
@@ -204,28 +204,28 @@ class RecordedPast:
         """
         until = self.recording.newest  # the event tells how things stood then
         await self.recording.flushed(until)
-        await asyncio.to_thread(self._fork, message_id, until, event)
+        await asyncio.to_thread(self._write_fork, message_id, until, event)
 
-    def _before(self, message_id: str) -> AgentState | None:
+    def _find_state(self, message_id: str) -> AgentState | None:
         """The same in its thread, from the newest snapshot that is older than the message."""
         recorder, path = self.recording.recorder, self.recording.path
         if isinstance(recorder, MemoryRecorder):
             events = [record.event for record in recorder.records]
-            return _replayed(AgentState(), events, message_id)
+            return _replay_before(AgentState(), events, message_id)
         if path is None:
             return None
         try:
             with contextlib.closing(SessionFolder.open(path)) as folder:
-                for state, read, _ in beginnings(folder):
+                for state, read, _ in iter_beginnings(folder):
                     # None where the message was sent before this beginning.
-                    events = (event for entry in read.entries if (event := _event(entry)))
-                    if (found := _replayed(state, events, message_id)) is not None:
+                    events = (event for entry in read.entries if (event := _parse_event(entry)))
+                    if (found := _replay_before(state, events, message_id)) is not None:
                         return found
         except SessionFault:
             log.warning("the session cannot be read again: %s", path)
         return None
 
-    def _fork(self, message_id: str, until: int, event: SessionForked) -> None:
+    def _write_fork(self, message_id: str, until: int, event: SessionForked) -> None:
         """The same in its thread, with the blobs; records that tell nothing are left out."""
         source = self.recording.path
         assert source is not None
@@ -233,31 +233,31 @@ class RecordedPast:
             entries = read_session(folder).entries
         workspace, session_id = Path(event.session.workspace), event.session.session_id
         path = session_path(self._state_dir, workspace, session_id)
-        clock = _Then(event.at)
+        clock = _RecordClock(event.at)
         journal = start_journal(
             self._state_dir, session_id, workspace, event.at, redact=self._redact
         )
         store = Store(AgentState(), clock, journal)
-        journal.follow(store)
+        journal.follow_store(store)
         count = 0
         copied = False
         try:
             named: set[str] = set()
-            for entry, found in _until(entries, message_id, until):
+            for entry, found in _iter_until(entries, message_id, until):
                 clock.at = entry.at
                 try:
                     store.dispatch(found)
                 except StateError:
                     continue
                 count += 1
-                named |= named_in(as_bytes(entry.fields))
+                named |= find_hashes(as_bytes(entry.fields))
             clock.at = event.at
             store.dispatch(event)
             count += 1
             old, new = session_blobs(source), session_blobs(path)
             for sha in named:
                 with contextlib.suppress(KeyError):  # no blob has this hash
-                    new.keep(old.read(sha))
+                    new.put_blocking(old.get_blocking(sha))
             copied = True
         finally:
             health = journal.close_now(within=WRITE_WITHIN)
@@ -268,22 +268,22 @@ class RecordedPast:
             raise OSError(health.detail or f"{path} was not written")
 
 
-def _until(
+def _iter_until(
     entries: Iterable[RecordedEvent], message_id: str, until: int
 ) -> Iterator[tuple[RecordedEvent, Event]]:
     """What was recorded up to that record, and before the message was sent where there is one."""
     for entry in entries:
         if entry.seq > until:
             return
-        found = _event(entry)
+        found = _parse_event(entry)
         if found is None:
             continue
-        if _sends(found, message_id):
+        if _sends_message(found, message_id):
             return
         yield entry, found
 
 
-class _Then(SystemClock):
+class _RecordClock(SystemClock):
     """Tells the time of the record that is copied."""
 
     def __init__(self, at: float) -> None:
@@ -293,24 +293,26 @@ class _Then(SystemClock):
         return self.at
 
 
-def _replayed(state: AgentState, events: Iterable[Event], message_id: str) -> AgentState | None:
+def _replay_before(
+    state: AgentState, events: Iterable[Event], message_id: str
+) -> AgentState | None:
     """The state before the event that sent the message; None where none did."""
     for event in events:
-        if _sends(event, message_id):
+        if _sends_message(event, message_id):
             return state
         with contextlib.suppress(StateError):
             event.apply(state)
     return None
 
 
-def _event(entry: RecordedEvent) -> Event | None:
+def _parse_event(entry: RecordedEvent) -> Event | None:
     try:
         return event_from_json(entry.fields)
     except ValidationError:
         return None
 
 
-def _sends(event: Event, message_id: str) -> bool:
+def _sends_message(event: Event, message_id: str) -> bool:
     return isinstance(event, UserMessageAdded) and event.message.message_id == message_id
 
 

@@ -25,9 +25,9 @@ from duckflow_tui.session.records import (
     UnreadableRecord,
     as_bytes,
     encode,
-    parsed,
+    parse_body,
+    redact_value,
     scan,
-    without_secrets,
 )
 from duckflow_tui.state.agent import AgentState, InFlight
 
@@ -52,43 +52,45 @@ def write_steps(
     before its end, or that raised, leaves nothing behind.
     """
     with draft_in(disk, folder.descriptor) as draft:
-        for number, piece in enumerate(_all(place, image, redact)):
+        for number, piece in enumerate(_iter_pieces(place, image, redact)):
             line = encode(number, as_bytes(piece))
             draft.write(line)
             yield len(line)
-        draft.become(folder.descriptor, snapshot_name(place.seq))
+        draft.publish_as(folder.descriptor, snapshot_name(place.seq))
     disk.sync_directory(folder.descriptor)
-    for seq in folder.snapshots()[:-KEPT]:
+    for seq in folder.list_snapshots()[:-KEPT]:
         disk.unlink(folder.descriptor, snapshot_name(seq))
 
 
 def read_snapshot(folder: SessionFolder, seq: int) -> tuple[SnapshotPlace, AgentState] | None:
     """The state after this record; None when it is damaged, or of another program."""
     try:
-        with folder.read(snapshot_name(seq)) as file:
-            lines = _lines(file)
+        with folder.open_file(snapshot_name(seq)) as file:
+            lines = _iter_lines(file)
             head = next(lines, None)
             if head is None or head.get("app") != __version__ or head.get("schema") != SCHEMA:
                 return None
             place = SnapshotPlace(*(int(head[name]) for name in SnapshotPlace._fields))
-            return place, restored(_until_end(lines))
+            return place, restore_state(_until_end(lines))
     except (OSError, NotASession, UnreadableRecord, NotAnImage, KeyError, TypeError, ValueError):
         return None
 
 
-def _all(place: SnapshotPlace, image: Image, redact: Redact | None) -> Iterator[dict[str, Any]]:
+def _iter_pieces(
+    place: SnapshotPlace, image: Image, redact: Redact | None
+) -> Iterator[dict[str, Any]]:
     yield {"snapshot": "state", "schema": SCHEMA, "app": __version__, **place._asdict()}
-    for piece in pieces(image):
-        yield piece if redact is None else without_secrets(piece, redact, fits)
+    for piece in iter_pieces(image):
+        yield piece if redact is None else redact_value(piece, redact, is_restorable)
     yield {"end": "state"}
 
 
-def _lines(file: Any) -> Iterator[dict[str, Any]]:
+def _iter_lines(file: Any) -> Iterator[dict[str, Any]]:
     """The pieces in their order; raises Unreadable at the first that is damaged or missing."""
     for number, frame in enumerate(scan(file, MAX_PIECE)):
         if not isinstance(frame, Frame) or frame.seq != number:
             raise UnreadableRecord("snapshot")
-        yield parsed(frame.body)
+        yield parse_body(frame.body)
 
 
 def _until_end(lines: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -110,7 +112,7 @@ class NotAnImage(ValueError):
     """A piece that does not fit the state of this program."""
 
 
-def capture(state: AgentState) -> Image:
+def capture_image(state: AgentState) -> Image:
     """What is true now; cheap, because the values in it are never changed."""
     image: Image = {}
     for name, value in vars(state).items():
@@ -120,7 +122,7 @@ def capture(state: AgentState) -> Image:
     return image
 
 
-def pieces(image: Image) -> Iterator[dict[str, Any]]:
+def iter_pieces(image: Image) -> Iterator[dict[str, Any]]:
     """The image as JSON objects, each small; raises ValueError for what is no value of its field. A
     list is an empty piece, then one for each few of its items.
     """
@@ -130,15 +132,15 @@ def pieces(image: Image) -> Iterator[dict[str, Any]]:
             items = cast("list[Any]", value)
             parts = [[], *(items[at : at + PIECE] for at in range(0, len(items), PIECE))]
         for part in parts:
-            yield {"field": name, "value": _type(name).dump_python(part, warnings="error")}
+            yield {"field": name, "value": _field_adapter(name).dump_python(part, warnings="error")}
 
 
-def restored(found: Iterable[dict[str, Any]]) -> AgentState:
+def restore_state(found: Iterable[dict[str, Any]]) -> AgentState:
     """The state of these pieces; raises NotAnImage unless they are all of this program's fields."""
     state = AgentState()
     seen: set[str] = set()
     for piece in found:
-        name, value = _read(piece)
+        name, value = _read_piece(piece)
         if isinstance(value, list):
             getattr(state, name).extend(value)
         else:
@@ -149,30 +151,30 @@ def restored(found: Iterable[dict[str, Any]]) -> AgentState:
     return state
 
 
-def fits(piece: dict[str, Any]) -> bool:
+def is_restorable(piece: dict[str, Any]) -> bool:
     """Whether the piece could be read back."""
     try:
-        _read(piece)
+        _read_piece(piece)
     except NotAnImage:
         return False
     return True
 
 
-def _read(piece: dict[str, Any]) -> tuple[str, Any]:
+def _read_piece(piece: dict[str, Any]) -> tuple[str, Any]:
     """The field of a piece and its value there; raises NotAnImage."""
     try:
-        return piece["field"], _type(piece["field"]).validate_python(piece["value"])
+        return piece["field"], _field_adapter(piece["field"]).validate_python(piece["value"])
     except (KeyError, ValidationError) as error:
         raise NotAnImage(str(error)) from error
 
 
 @cache
-def _hints() -> dict[str, Any]:
+def _field_types() -> dict[str, Any]:
     hints = get_type_hints(AgentState)
     return {name: hint for name, hint in hints.items() if name not in IN_FLIGHT}
 
 
 @cache
-def _type(field: str) -> TypeAdapter[Any]:
+def _field_adapter(field: str) -> TypeAdapter[Any]:
     """How a field of the state is written and read; raises KeyError where there is none."""
-    return TypeAdapter(_hints()[field])
+    return TypeAdapter(_field_types()[field])

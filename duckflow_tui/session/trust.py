@@ -43,7 +43,7 @@ class TrustAnswer(NamedTuple):
     trusted: bool
     texts: Texts
 
-    def covers(self, texts: Texts) -> bool:
+    def is_answer_for(self, texts: Texts) -> bool:
         """Whether each of them is as it was then; some may have gone."""
         return all(self.texts.get(name) == text for name, text in texts.items())
 
@@ -54,10 +54,10 @@ class TrustAnswers:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def of(self, root: Path) -> TrustAnswer | None:
+    def get_answer(self, root: Path) -> TrustAnswer | None:
         """The answer for this folder; None without one, and where it cannot be read."""
         try:
-            kept: Any = json.loads(read_plain_file(self._path(root), _MAX_KEPT))
+            kept: Any = json.loads(read_plain_file(self._answer_path(root), _MAX_KEPT))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, RecursionError) as error:
@@ -72,14 +72,14 @@ class TrustAnswers:
             case _:
                 return None
 
-    def keep(self, root: Path, answer: TrustAnswer) -> None:
+    def save_answer(self, root: Path, answer: TrustAnswer) -> None:
         """Keep it instead of an earlier one; raises OSError."""
         kept: dict[str, object] = {
             "folder": str(root), "trusted": answer.trusted, "texts": dict(answer.texts)
         }  # fmt: skip
-        write_private(self._path(root), json.dumps(kept).encode())
+        write_private(self._answer_path(root), json.dumps(kept).encode())
 
-    def _path(self, root: Path) -> Path:
+    def _answer_path(self, root: Path) -> Path:
         return self._folder / f"{hash_data(str(root))[:32]}.json"
 
 
@@ -113,65 +113,67 @@ class ProjectTrust:
         self._answer: TrustAnswer | None = None  # of this session
         self.asked: Card | None = None  # the question that is open
 
-    async def look(self) -> None:
+    async def use_trusted(self) -> None:
         """Use what the user trusted of what lies there now, and ask about what is new."""
         texts = await asyncio.to_thread(read_texts, self._workspace)
         if self._by_flag is not None:
             self.given = self._by_flag
-            self._apply(texts if self._by_flag else {})
+            self._use_texts(texts if self._by_flag else {})
             if texts and not (self._by_flag or self._said):
                 self._said = True
                 self._notices.say("trust.needs_flag", names=", ".join(texts))
             return
-        kept = await asyncio.to_thread(self._kept.of, self._workspace.root)
+        kept = await asyncio.to_thread(self._kept.get_answer, self._workspace.root)
         answer = self._answer or kept  # the newest may still be on its way to the disk
         known: Texts = answer.texts if answer is not None else {}
         trusted = answer is not None and answer.trusted
-        self.given = trusted and answer is not None and answer.covers(texts)
-        self._apply({n: t for n, t in texts.items() if trusted and known.get(n) == t})
-        if answer is None or not answer.covers(texts):
-            self._ask(texts, known)
-        elif self.asked is not None and self.asked.subject != _subject(texts):
+        self.given = trusted and answer is not None and answer.is_answer_for(texts)
+        self._use_texts({n: t for n, t in texts.items() if trusted and known.get(n) == t})
+        if answer is None or not answer.is_answer_for(texts):
+            self._open_card(texts, known)
+        elif self.asked is not None and self.asked.subject != _make_subject(texts):
             self.withdraw()
 
-    async def ask(self) -> bool:
+    async def ask_again(self) -> bool:
         """Ask about all that lies there, whatever was answered before; False for nothing there."""
         texts = await asyncio.to_thread(read_texts, self._workspace)
         if texts:
-            self._ask(texts, {})
+            self._open_card(texts, {})
         return bool(texts)
 
     # inside
 
-    def _apply(self, texts: Texts) -> None:
+    def _use_texts(self, texts: Texts) -> None:
         if texts != self._used:
             self._used = texts
             self._use(texts)
 
-    def _ask(self, texts: Texts, known: Texts) -> None:
+    def _open_card(self, texts: Texts, known: Texts) -> None:
         """Open the card, unless one about just these texts is open or there are none."""
-        subject = _subject(texts)
+        subject = _make_subject(texts)
         if self.asked is not None and self.asked.subject == subject:
             return
         self.withdraw()
         if not texts:
             return
-        files = tuple(_preview(n, known.get(n), t) for n, t in texts.items() if known.get(n) != t)
+        files = tuple(
+            _make_preview(n, known.get(n), t) for n, t in texts.items() if known.get(n) != t
+        )
         options = (TRUST, LOOK, WITHOUT)
         card = self._desk.card(CardKind.TRUST, options, subject=subject, files=files)
         self.asked = card
-        self._spawn(self._answered(card, texts), "trust")
+        self._spawn(self._on_answer(card, texts), "trust")
 
-    async def _answered(self, card: Card, texts: Texts) -> None:
+    async def _on_answer(self, card: Card, texts: Texts) -> None:
         if self.asked is not card:  # taken back before it was shown
             return
         with contextlib.suppress(Unanswered):
             answer = await self._desk.ask(card)
             trusted = self.given = answer.action == TRUST.action
             self.asked, self._answer = None, TrustAnswer(trusted, texts)
-            self._apply(texts if trusted else {})
+            self._use_texts(texts if trusted else {})
             try:
-                await asyncio.to_thread(self._kept.keep, self._workspace.root, self._answer)
+                await asyncio.to_thread(self._kept.save_answer, self._workspace.root, self._answer)
             except OSError as error:
                 self._notices.warn("trust.not_kept", reason=error.strerror or str(error))
 
@@ -182,7 +184,7 @@ class ProjectTrust:
             self._desk.withdraw(card.card_id, "renewed")
 
 
-def _subject(texts: Texts) -> str:
+def _make_subject(texts: Texts) -> str:
     return hash_data(canonical_json(dict[str, Any](texts)))
 
 
@@ -195,7 +197,7 @@ def read_texts(workspace: Workspace) -> dict[str, str]:
         try:
             if not workspace.intact():
                 break
-            data = _read(workspace, name)
+            data = _read_plain(workspace, name)
         except FileNotFoundError:
             continue
         except (OSError, WorkspaceError) as error:
@@ -209,7 +211,7 @@ def read_texts(workspace: Workspace) -> dict[str, str]:
     return found
 
 
-def _read(workspace: Workspace, name: str) -> bytes:
+def _read_plain(workspace: Workspace, name: str) -> bytes:
     """The beginning of a plain file that lies inside. A link of notes is followed to a file
     inside that is neither secret nor protected; on the way to settings there is none.
     """
@@ -236,7 +238,7 @@ def _read(workspace: Workspace, name: str) -> bytes:
     return data
 
 
-def _preview(name: str, before: str | None, after: str) -> FilePreview:
+def _make_preview(name: str, before: str | None, after: str) -> FilePreview:
     """What is new of a file; of one that was not known, all of it."""
     data = after.encode("utf-8", "replace")
     found = compare(None if before is None else before.encode("utf-8", "replace"), data)

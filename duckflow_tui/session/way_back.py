@@ -11,11 +11,11 @@ from duckflow_tui.session.rewind import (
     PREVIEW,
     Point,
     RecordedPast,
-    carried,
     counted_requirements,
     file_names,
     point_at,
-    standing_at,
+    restore_snapshot,
+    settle_running,
     title_of,
 )
 from duckflow_tui.state.agent import AgentState
@@ -76,7 +76,7 @@ class Forked(NamedTuple):
 
 
 @dataclass(slots=True)
-class _FilesBack:
+class _UndoneFiles:
     """What came of putting files back."""
 
     calls: list[str] = field(default_factory=list[str])  # ids of those undone, in that order
@@ -85,15 +85,15 @@ class _FilesBack:
     stuck: list[UndoReport] = field(default_factory=list[UndoReport])
 
     @property
-    def partly(self) -> list[str]:
+    def partly_undone(self) -> list[str]:
         """The files of which only the newer changes were undone, each once."""
         return [name for name in dict.fromkeys(self.files) if name in self.left]
 
-    def said(self) -> list[tuple[str, str, str]]:
+    def list_notices(self) -> list[tuple[str, str, str]]:
         """Key of the words, files and what the model is told: of those that are as they were, and
         of those that are so only in part.
         """
-        partly = self.partly
+        partly = self.partly_undone
         whole = [name for name in dict.fromkeys(self.files) if name not in partly]
         found = (
             ("rewind.put_back", whole, _PUT_BACK),
@@ -107,7 +107,7 @@ class _FilesBack:
 
     def in_the_way(self) -> list[UndoReport]:
         """What kept changes from being undone, where it is not said of the file already."""
-        said = self.partly
+        said = self.partly_undone
         return [
             report
             for report in self.stuck
@@ -115,17 +115,17 @@ class _FilesBack:
         ]
 
 
-def _commands_since(past: AgentState, now: AgentState) -> bool:
+def _has_command_since(past: AgentState, now: AgentState) -> bool:
     """Whether a command ran since then that may have changed more than was undone."""
     settled = {m.call_id for m in past.messages if isinstance(m, OperationMessage)}
     return any(
-        m.operation == RUN and m.result.summary and not _taken_back(m, now, settled)
+        m.operation == RUN and m.result.summary and not _is_taken_back(m, now, settled)
         for m in now.messages
         if isinstance(m, OperationMessage)
     )
 
 
-def _taken_back(call: OperationMessage, now: AgentState, settled: set[str]) -> bool:
+def _is_taken_back(call: OperationMessage, now: AgentState, settled: set[str]) -> bool:
     undone = not call.result.touched or call.call_id in now.undone_calls
     return call.call_id in settled or (call.result.covered and undone)
 
@@ -142,7 +142,7 @@ class RewindActions:
         self._earlier = earlier
         self._turn_runs = turn_runs
 
-    async def back(self, message_id: str, draft: str = "", *, files: bool = False) -> Hindrance:
+    async def go_back(self, message_id: str, draft: str = "", *, files: bool = False) -> Hindrance:
         """Take the conversation back to before a message of the user. Its text is the draft again,
         before what stands in the composer. ``files``: what was done to files since is undone first,
         the newest change first, but for files that somebody else changed; else they stay.
@@ -152,33 +152,33 @@ class RewindActions:
         if point_at(self._store.state, message_id) is None:
             return "unknown"
         async with self._parts.compacting:
-            past = await self._earlier.before(message_id)
+            past = await self._earlier.state_before(message_id)
             point = point_at(self._store.state, message_id)  # reading may have taken a moment
             if past is None or point is None:
                 return "lost"
-            came = await self._put_back(point) if files else _FilesBack()
+            came = await self._undo_calls(point) if files else _UndoneFiles()
             if self._is_busy():
-                self._tell(came)
+                self._report_files(came)
                 return "busy"
-            await self._store.commit(self._rewound(past, point, draft, came))
+            await self._store.commit(self._make_rewound(past, point, draft, came))
         return ""
 
-    async def files_back(self, message_id: str) -> Hindrance:
+    async def undo_files(self, message_id: str) -> Hindrance:
         """Undo what was done to files since a message of the user; the conversation stays."""
         if self._is_busy():
             return "busy"
         point = point_at(self._store.state, message_id)
         if point is None:
             return "unknown"
-        self._tell(await self._put_back(point))
+        self._report_files(await self._undo_calls(point))
         return ""
 
-    async def in_the_way(self, message_id: str) -> tuple[str, ...]:
+    async def list_conflicts(self, message_id: str) -> tuple[str, ...]:
         """The files changed since then that cannot be put back, as somebody else changed them."""
         point = point_at(self._store.state, message_id)
         return await self._parts.router.undoing.in_the_way(point.calls) if point else ()
 
-    async def undo(self) -> Hindrance:
+    async def undo_rewind(self) -> Hindrance:
         """Have what the conversation went back from again, with the files that went back with it;
         what is in the way of a file is said.
         """
@@ -219,16 +219,16 @@ class RewindActions:
 
     async def fork(self, message_id: str = "", draft: str = "") -> Forked:
         """Make another session that goes on from before this message, or from here."""
-        if not self._earlier.recording.is_kept:
+        if not self._earlier.recording.is_resumable:
             return Forked(problem="not_kept")
         state = self._store.state
         point = point_at(state, message_id)
         if message_id and point is None:
             return Forked(problem="unknown")
-        past = await self._earlier.before(message_id) if message_id else state
+        past = await self._earlier.state_before(message_id) if message_id else state
         if past is None:
             return Forked(problem="lost")
-        event = self._forked(past, point, draft)
+        event = self._make_forked(past, point, draft)
         try:
             await self._earlier.fork(message_id, event)
         except (SessionFault, OSError) as error:
@@ -238,9 +238,9 @@ class RewindActions:
 
     # inside
 
-    async def _put_back(self, point: Point) -> _FilesBack:
+    async def _undo_calls(self, point: Point) -> _UndoneFiles:
         """Undo what was done to files since, call by call, as far as nothing is in the way."""
-        came = _FilesBack()
+        came = _UndoneFiles()
         for call in point.calls:
             if self._is_busy():
                 break
@@ -256,9 +256,9 @@ class RewindActions:
                 came.stuck.append(report)
         return came
 
-    def _tell(self, came: _FilesBack) -> None:
+    def _report_files(self, came: _UndoneFiles) -> None:
         """Say what came of the files, where nothing else is said of it."""
-        for key, names, told in came.said():
+        for key, names, told in came.list_notices():
             self._parts.notices.say(key, for_model=told, files=names)
         for report in came.in_the_way():
             self._parts.notices.warn(report.key, **report.params)
@@ -269,13 +269,13 @@ class RewindActions:
         calls = any(not call.by_user for call in state.running)
         return works or calls or state.is_work_waiting or bool(state.live)
 
-    def _rewound(
-        self, past: AgentState, point: Point, draft: str, came: _FilesBack
+    def _make_rewound(
+        self, past: AgentState, point: Point, draft: str, came: _UndoneFiles
     ) -> ConversationRewound:
         state, now = self._store.state, self._store.clock.now()
-        gone = carried(past, state.messages)
-        standing = standing_at(past, state)
-        if came.calls and _commands_since(past, state):
+        gone = settle_running(past, state.messages)
+        standing = restore_snapshot(past, state)
+        if came.calls and _has_command_since(past, state):
             reopen_objective(standing)
         return ConversationRewound(
             message_id=point.message_id,
@@ -284,18 +284,18 @@ class RewindActions:
             stopped=past.turn.summarize_as_stopped(past, now) if past.turn is not None else None,
             carried=tuple(call.call_id for call in gone),
             draft=f"{point.text}\n{draft}" if draft.strip() else point.text,
-            notices=self._notices(past, point, came),
+            notices=self._make_notices(past, point, came),
             put_back=tuple(came.calls),
         )
 
-    def _notices(
-        self, past: AgentState, point: Point, came: _FilesBack
+    def _make_notices(
+        self, past: AgentState, point: Point, came: _UndoneFiles
     ) -> tuple[NoticeMessage, ...]:
         """What went with the messages, and what did not."""
         state, notice = self._store.state, self._parts.notices.message
         undone = set(came.calls)
         left = [call for call in reversed(point.calls) if call.call_id not in undone]
-        said_already = came.partly
+        said_already = came.partly_undone
         files = file_names(
             change
             for call in left
@@ -305,12 +305,12 @@ class RewindActions:
         known = {process.process_id for process in past.processes}
         running = sum(p.is_running and p.process_id not in known for p in state.processes)
         told = [_FILES.format(files=files)] if files else []
-        told += [words for *_, words in came.said()]
+        told += [words for *_, words in came.list_notices()]
         told += [_COMMANDS] if running else []
         for_model = " ".join([_BACK, *told]) if told else ""
         said = one_line(point.text, PREVIEW)
         found = [notice("rewind.back", for_model, said=said, count=str(point.messages))]
-        found += [notice(key, files=names) for key, names, _ in came.said()]
+        found += [notice(key, files=names) for key, names, _ in came.list_notices()]
         warning = Level.WARNING
         found += [notice(stuck.key, "", warning, **stuck.params) for stuck in came.in_the_way()]
         if files and not came.stuck:
@@ -328,7 +328,7 @@ class RewindActions:
             found.append(notice("rewind.queue", count=str(len(state.queue))))
         return tuple(found)
 
-    def _forked(self, past: AgentState, point: Point | None, draft: str) -> SessionForked:
+    def _make_forked(self, past: AgentState, point: Point | None, draft: str) -> SessionForked:
         state, now = self._store.state, self._store.clock.now()
         title = title_of(state)
         session = state.session.replace(
@@ -345,9 +345,9 @@ class RewindActions:
         params = {"title": title, "said": said, "id": state.session.session_id}
         return SessionForked(
             session=session,
-            standing=standing_at(past, state),
+            standing=restore_snapshot(past, state),
             stopped=past.turn.summarize_as_stopped(past, now) if past.turn is not None else None,
-            carried=carried(past, state.messages),
+            carried=settle_running(past, state.messages),
             draft=draft,
             notices=(self._parts.notices.message(key, _FORKED, Level.INFO, **params),),
             at=now,

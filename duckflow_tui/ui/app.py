@@ -284,7 +284,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         values = CHOICES.get(command.takes, ())
         if problem is not None:
             if problem.key:
-                self.status.show_message(self.words.told(problem))
+                self.status.show_message(self.words.localize(problem))
         elif values and not (argument or command.bare or command.with_choice):
             if command.takes == "profile":
                 choices = profile_choices(store.state if store is not None else None, self.words)
@@ -513,7 +513,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     def action_probe(self) -> None:
         engine = self.session.acting()
         if engine is not None:
-            engine.probe()
+            engine.probe_models()
             self.status.show_notice("llm.probed")
             self.spawn(self.connecting.try_behind(engine), "probe")
 
@@ -567,7 +567,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     async def _undo_rewind(self, engine: Engine) -> None:
         composer, rewound = self.bench.composer, engine.store.state.rewound
-        problem = await engine.rewind.undo()
+        problem = await engine.rewind.undo_rewind()
         if problem:
             self.status.show_notice(f"rewind.not.{problem}")
             return

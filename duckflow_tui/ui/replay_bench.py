@@ -90,7 +90,7 @@ class ReplayBench(Workbench):
         """Show where the player is."""
         player = self._player
         mark = player.mark
-        time = player.clock.now() - player.tape.time(0)
+        time = player.clock.now() - player.tape.time_at(0)
         kind = mark.kind if mark is not None else None
         arrived = player.at_end and self.bar.reel.position != player.position
         self.bar.show(Reel(player.position, time, player.speed, player.playing, kind))

@@ -54,7 +54,7 @@ class Player:
         self.speed = speed
         self.playing = playing
         self.position = 0
-        self.clock = ReplayClock(tape.time(0))
+        self.clock = ReplayClock(tape.time_at(0))
         self.store = self._store()
         #: Called when ``store`` is another: what was shown no longer holds.
         self.on_leap: Callable[[Store], None] = lambda store: None
@@ -219,7 +219,7 @@ class Player:
                 self._next()
             return
         self.position = position
-        self.clock.set(self.tape.time(position))
+        self.clock.set(self.tape.time_at(position))
         self.store = self._store()
         self.on_leap(self.store)
 

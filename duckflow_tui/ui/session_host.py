@@ -253,7 +253,7 @@ class SessionHost:
         app.bridge.attach(engine.store)
         app.spawn(engine.chat_loop(), "chat")
         # A second of imports, that would share the processor with the session's first drawing.
-        app.bench.call_after_refresh(lambda: app.spawn(engine.warm(), "warm"))
+        app.bench.call_after_refresh(lambda: app.spawn(engine.load_lazily(), "warm"))
         app.spawn(self._follow_branch(engine), "branch")
         if not session.demo:
             app.bench.call_after_refresh(lambda: app.spawn(self._offer_recent(engine), "recent"))
@@ -301,7 +301,7 @@ class SessionHost:
 
             catalog = self.sources.catalog
             catalog.refresh(AT_ONCE)
-            known = catalog.known(engine.store.state.session.workspace)
+            known = catalog.list_read(engine.store.state.session.workspace)
             able = [facts for facts in known if not (facts.in_use or facts.problem)]
             return sorted(able, key=lambda facts: -facts.last_at)
 
@@ -362,10 +362,10 @@ class SessionHost:
         """Write the session in this folder to a file in the workspace; without a ``target`` under
         a name made of its id. A file that is there is replaced only if the user says so.
         """
-        from duckflow_tui.session.export import exported_name, format_of
+        from duckflow_tui.session.export import guess_format, make_export_name
 
-        app, kind = self._app, kind or format_of(target)
-        path = self._in_workspace(target or exported_name(session_id, kind))
+        app, kind = self._app, kind or guess_format(target)
+        path = self._in_workspace(target or make_export_name(session_id, kind))
         try:
             await self._write_export(folder, path, kind, replace=False)
         except FileExistsError:

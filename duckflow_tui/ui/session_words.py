@@ -63,13 +63,13 @@ def state_words(facts: SessionFacts, say: Catalogue) -> SafeText:
 
 def named_rows(found: Sequence[SessionPlace], most: int) -> list[str]:
     """Sessions to choose from on the command line, the first ``most``: id, time, title."""
-    from duckflow_tui.session.facts import facts_of
+    from duckflow_tui.session.facts import make_facts
     from duckflow_tui.session.resume import open_to_read
 
     rows: list[str] = []
     for place in found[:most]:
         try:
-            title = facts_of(place.session_id, open_to_read(place.path)).title
+            title = make_facts(place.session_id, open_to_read(place.path)).title
         except SessionFault:
             title = ""
         at = full_time(place.changed_at)

@@ -265,7 +265,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             self.status.show_notice("composer.no_command")
             composer.give_back(event.text)
         elif typed is not None and command is None:
-            self.status.show_message(self.words.told(commands.unknown(typed.name)))
+            self.status.show_message(self.words.localize(commands.unknown(typed.name)))
             composer.give_back(event.text)
         elif meant is not None:
             composer.give_back(meant[0])

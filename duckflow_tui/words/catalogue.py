@@ -31,27 +31,29 @@ _OF_SYSTEM: Final = frozenset({"reason", "detail", "why", "error"})
 
 
 @cache
-def _said_by_system(language: str) -> dict[str, str]:
+def _load_system_words(language: str) -> dict[str, str]:
     """The words of a language for an error of the system or of a library, by their own."""
     import errno
     import os
 
     said: dict[str, str] = {}
-    for key, text in entries(language).items():
+    for key, text in load_entries(language).items():
         kind, _, name = key.partition(".")
         if kind == "errno" and hasattr(errno, name):
             said[os.strerror(getattr(errno, name))] = text
         elif kind == "library":
-            said[entries("en")[key]] = text
+            said[load_entries("en")[key]] = text
     return said
 
 
 @cache
-def _operations() -> re.Pattern[str]:
+def _operation_pattern() -> re.Pattern[str]:
     """The names of the operations that have words."""
     import re
 
-    names = (key.removeprefix(_OPERATION) for key in entries("en") if key.startswith(_OPERATION))
+    names = (
+        key.removeprefix(_OPERATION) for key in load_entries("en") if key.startswith(_OPERATION)
+    )
     return re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, names))})(?![\w/-]|\.\w)")
 
 
@@ -71,7 +73,7 @@ class _Known(dict[str, _Param]):
 
 
 @cache
-def entries(language: str, file: str = "*") -> dict[str, str]:
+def load_entries(language: str, file: str = "*") -> dict[str, str]:
     """The entries of a language, or of one file of it, by dotted key. Raises ValueError when two
     files define one.
     """
@@ -79,18 +81,18 @@ def entries(language: str, file: str = "*") -> dict[str, str]:
 
     found: dict[str, str] = {}
     for path in sorted((_FOLDER / language).glob(f"{file}.toml")):
-        for key, text in _flat(tomllib.loads(path.read_text(encoding="utf-8"))):
+        for key, text in _flatten(tomllib.loads(path.read_text(encoding="utf-8"))):
             if key in found:
                 raise ValueError(f"{path.name} defines {key} again")
             found[key] = text
     return found
 
 
-def _flat(table: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+def _flatten(table: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for name, value in table.items():
         if isinstance(value, dict):
-            rows.extend(_flat(cast("dict[str, Any]", value), f"{prefix}{name}."))
+            rows.extend(_flatten(cast("dict[str, Any]", value), f"{prefix}{name}."))
         else:
             rows.append((f"{prefix}{name}", str(value)))
     return rows
@@ -107,7 +109,7 @@ class Catalogue:
         may bring its noun: ``{count:line|lines}`` is "1 line", and "2 lines". ``because``, the key
         of a sentence with the same params, fills ``{reason}``.
         """
-        text = entries(self.language).get(key, entries("en").get(key, key))
+        text = load_entries(self.language).get(key, load_entries("en").get(key, key))
         if not params:
             return cast("SafeText", text)  # our own
         from duckflow_tui.safety.safe_text import SafeText, visible
@@ -117,10 +119,10 @@ class Catalogue:
         safe = _Known({name: _Param(visible(str(value))) for name, value in params.items()})
         if self.language != "en":
             for name in _OF_SYSTEM & safe.keys():
-                safe[name] = _Param(self.of_system(safe[name]))
+                safe[name] = _Param(self.translate_error(safe[name]))
         return SafeText(text.format_map(safe))
 
-    def of_system(self, text: str) -> SafeText:
+    def translate_error(self, text: str) -> SafeText:
         """What the system says of an error, in this language where it has words for it; also in
         front of a name or behind one, as in "a.txt: Permission denied".
         """
@@ -128,22 +130,22 @@ class Catalogue:
 
         from duckflow_tui.safety.safe_text import visible
 
-        known = _said_by_system(self.language)
+        known = _load_system_words(self.language)
         either = "|".join(map(re.escape, known))
         pattern = rf"(^|: )(?:\[Errno -?\d+\] )?({either})(?=$|: )"
         said = re.sub(pattern, lambda found: f"{found[1]}{known[found[2]]}", visible(text))
         return cast("SafeText", said)
 
-    def plain(self, text: str) -> str:
+    def name_operations(self, text: str) -> str:
         """The text with the words of the chat for each operation in it: ``edit a.py`` for
         ``file_ops.edit_file a.py``. One without words, as of a server, keeps its name.
         """
-        return _operations().sub(lambda name: str(self(f"{_OPERATION}{name[0]}")), text)
+        return _operation_pattern().sub(lambda name: str(self(f"{_OPERATION}{name[0]}")), text)
 
-    def told(self, said: LocalizedText | None) -> SafeText:
+    def localize(self, said: LocalizedText | None) -> SafeText:
         """What the engine says, empty for nothing."""
         return self(said.key, **said.params) if said is not None else cast("SafeText", "")
 
     def has(self, key: str) -> bool:
         """Whether English knows the key."""
-        return key in entries("en")
+        return key in load_entries("en")

@@ -70,11 +70,11 @@ def lack_words(what: str, words: Catalogue) -> str:
     check in English. The rest is the user's and the model's text, not made safe.
     """
 
-    def said(check: re.Match[str]) -> str:
+    def format_check(check: re.Match[str]) -> str:
         key = "review.check_failed" if check[2] else "review.check_not_run"
         return words(key, command=check[1], code=check[2] or "")
 
-    return _CHECKED.sub(said, what)
+    return _CHECKED.sub(format_check, what)
 
 
 def verdict_words(review: Review, words: Catalogue, *, outdated: bool = False) -> str:
@@ -120,7 +120,7 @@ def reason_words(prefix: str, reason: Reason, words: Catalogue) -> str:
         return visible_line(reason.code)
     params = {name: one_line(value, _PARAM) for name, value in reason.params.items()}
     if "operation" in params:
-        params["operation"] = words.plain(params["operation"])
+        params["operation"] = words.name_operations(params["operation"])
     if "signs" in params:
         keys = {sign: f"consult.sign.{sign}" for sign in params["signs"].split()}
         signs = {sign: words(key) for sign, key in keys.items() if words.has(key)}
@@ -131,7 +131,7 @@ def reason_words(prefix: str, reason: Reason, words: Catalogue) -> str:
     return words(key, **params)
 
 
-def target_of(args: JsonObject) -> tuple[str, bool]:
+def find_target(args: JsonObject) -> tuple[str, bool]:
     """What a call works on, on one line, and whether that is a path; empty when it names none."""
     for name in TARGETS:
         value = args.get(name)

@@ -241,7 +241,7 @@ class Asker:
             except LlmError as error:
                 if error.code != "context_overflow" or shortened:
                     raise
-                if not models.prompts.overflowed(self._store.state, request):
+                if not models.prompts.shrink_after_refusal(self._store.state, request):
                     raise
                 shortened = True
                 made = self._compactor is not None and await self._compactor.make_room("overflow")
@@ -402,7 +402,7 @@ class ModelAccess:
         while tries <= REASKED:
             window = self.service.window(role)
             rules = self.prompts.project_rules()
-            asked = self.questions.messages(question, problems, window, refused, rules)
+            asked = self.questions.make_messages(question, problems, window, refused, rules)
             await self.budget.permit(purpose, step_id=step_id, size=partial(_tokens, asked))
             llm_id = self.ids("llm")
             started = LlmCallStarted(

@@ -78,7 +78,7 @@ class Compactor:
         async with self._parts.compacting:
             state, specs = self._store.state, self._parts.router.registry.specs()
             wanted, keep = by == "user", BY_HAND if by == "user" else KEPT
-            cut = self._parts.models.prompts.cut(state, specs, keep=keep, always=wanted)
+            cut = self._parts.models.prompts.find_overflow(state, specs, keep=keep, always=wanted)
             if cut is None:
                 return False
             await self._compact(cut, by, one_line(hint, _HINT))
@@ -91,7 +91,7 @@ class Compactor:
             if newest is None or compaction_id not in ("", newest.compaction_id):
                 return "none", {}
             state, specs = self._store.state, self._parts.router.registry.specs()
-            tokens, room = self._parts.models.prompts.undo_fits(state, specs)
+            tokens, room = self._parts.models.prompts.measure_undo(state, specs)
             if tokens > room:
                 return "no_room", {"tokens": f"{tokens:,}", "room": f"{room:,}"}
             await self._store.commit(CompactionUndone(compaction_id=newest.compaction_id))
@@ -101,7 +101,7 @@ class Compactor:
         digest, failure = await self._digest(cut, hint)
         users = [m for m in cut.messages if isinstance(m, UserMessage) and not m.aside]
         results = [m for m in cut.messages if isinstance(m, OperationMessage)]
-        after = cut.left + self._parts.models.prompts.count(self._store.state, digest)
+        after = cut.left + self._parts.models.prompts.count_tokens(self._store.state, digest)
         compaction = Compaction(
             compaction_id=self._parts.ids("compact"),
             by=by,
@@ -143,7 +143,7 @@ class Compactor:
             return before, failure
         room = min(cut.room // DIGEST_SHARE, MOST_DIGEST)
         text = "\n".join(found)
-        count = self._parts.models.prompts.count(self._store.state, text)
+        count = self._parts.models.prompts.count_tokens(self._store.state, text)
         if count > room:
             text = text[: int(len(text) * room / count)].rstrip() + ELLIPSIS
         return text, ""
@@ -154,7 +154,7 @@ class Compactor:
         tokens = min(window, cut.context) // INPUT_SHARE
         told = [line for line in (_line(m, _SAID, _RESULT) for m in cut.messages) if line]
         sample = "\n".join((before, *told))
-        count = self._parts.models.prompts.count(self._store.state, sample)
+        count = self._parts.models.prompts.count_tokens(self._store.state, sample)
         characters = tokens * len(sample) // max(count, 1)
         return max(min(characters, MOST_INPUT), SHORTEST_INPUT)
 
@@ -191,7 +191,7 @@ async def code_in_hand(parts: TurnParts, step_id: str, sent: Prompt) -> tuple[Fi
     found = step_of(state, step_id) if step_id else None
     words = [*memory.plan_brief, *memory.context_refs, memory.goal]
     words += [m.text for m in state.messages if isinstance(m, UserMessage) and m.at >= since]
-    words += [lines.step(found[1])] if found else []
+    words += [lines.format_step(found[1])] if found else []
     if state.objective is not None:
         words.append(state.objective.original_query)
     about, changed, read = "\n".join(words), dict[str, None](), dict[str, None]()
@@ -222,11 +222,11 @@ def _pieces(messages: Sequence[Message], earlier: str, most: int) -> list[str]:
     """What is to be digested, in texts of at most ``most`` characters, few enough to ask for."""
     said, result = _SAID, _RESULT
     while True:
-        parts = [lines.cut(earlier, most)] if earlier else []
+        parts = [lines.cut_text(earlier, most)] if earlier else []
         parts += [line for line in (_line(m, said, result) for m in messages) if line]
         texts: list[str] = []
         for part in parts:
-            part = lines.cut(part, most)
+            part = lines.cut_text(part, most)
             if texts and len(texts[-1]) + len(part) < most:
                 texts[-1] = f"{texts[-1]}\n{part}"
             else:
@@ -243,22 +243,22 @@ def _pieces(messages: Sequence[Message], earlier: str, most: int) -> list[str]:
 def _line(message: Message, said: int, result: int) -> str:
     match message:
         case UserMessage():
-            return f"User: {lines.cut(message.text, said)}"
+            return f"User: {lines.cut_text(message.text, said)}"
         case AssistantMessage():
             why = message.decision.rationale if message.decision else ""
-            text = lines.cut(message.text.strip() or why, said)
+            text = lines.cut_text(message.text.strip() or why, said)
             return f"Assistant: {text}" if text else ""
         case OperationMessage():
             return f"Call: {_call(message, result)}"
         case _:
-            return f"Note: {lines.cut(message.for_model, said)}" if message.for_model else ""
+            return f"Note: {lines.cut_text(message.for_model, said)}" if message.for_model else ""
 
 
 def _call(message: OperationMessage, most: int) -> str:
     result = message.result
     shown = result.summary if result.outcome is Outcome.OK else ""
     text = one_line(f"{shown} {result.text[: 2 * most]}", most)
-    return f"{lines.call(message.operation, message.args)} -> {result.label} {text}".rstrip()
+    return f"{lines.format_call(message.operation, message.args)} -> {result.label} {text}".rstrip()
 
 
 class ContextActions:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable, because
-from duckflow_tui.prompting.lines import framed
+from duckflow_tui.prompting.lines import frame_text
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.conversation import Level, NoticeAdded
@@ -275,7 +275,7 @@ class Consultation:
         )
         if found is None:
             return
-        words = framed("analysis", f"Cause: {found.cause}\nFix: {found.fix}")
+        words = frame_text("analysis", f"Cause: {found.cause}\nFix: {found.fix}")
         self._tell_model(
             "consulting.analysis",
             f"The user had it analysed why the work does not get further:\n{words}\n"
@@ -295,7 +295,7 @@ class Consultation:
         lines = [f"- {entry.text}" for entry in list_tried(self._log())[-MOST_TRIED:]]
         if strategy:
             lines.insert(0, f"- {strategy}")
-        words = framed("tried", "\n".join(lines))
+        words = frame_text("tried", "\n".join(lines))
         self._tell_model(
             "consulting.other_approach",
             "The user wants a completely different approach. Do none of this again:\n"
@@ -352,7 +352,7 @@ class Consultation:
         self._tell_model(
             "consulting.tidied",
             "The results so far, tidied at the user's wish. Go on from these; what stands here "
-            f"need not be looked up again:\n{framed('results', text or 'nothing yet')}",
+            f"need not be looked up again:\n{frame_text('results', text or 'nothing yet')}",
             digest=text or "–",
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.prompting.lines import call
+from duckflow_tui.prompting.lines import format_call
 from duckflow_tui.state.base import ELLIPSIS, canonical_json, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
@@ -220,7 +220,7 @@ def _collect_runs(calls: Sequence[OperationMessage], specs: Sequence[OperationSp
         key = canonical_json([message.operation, message.args])
         found.pop(key, None)
         command = str(message.args.get("command", "")) if message.operation == RUN else ""
-        title = call(message.operation, message.args)
+        title = format_call(message.operation, message.args)
         current = number >= last_change
         code = result.exit_code
         end = f"exit {code}" if code is not None else result.outcome.value
@@ -302,7 +302,7 @@ def _collect_reads(
         found[key] = Fact(
             "",
             "read",
-            one_line(call(message.operation, message.args), 300) + end,
+            one_line(format_call(message.operation, message.args), 300) + end,
             text[:_MAX_EXCERPT] if whole and went_well else "",
             source=str(message.args.get("path", "")),
             call_id=message.call_id,
@@ -338,11 +338,11 @@ def _collect_user_words(state: AgentState, objective: TaskObjective) -> list[Fac
             case UserMessage() if message.message_id != objective.message_id:
                 add("the user said:", message.text, message.at)
             case OperationMessage() if message.result.outcome in _REFUSED:
-                what = one_line(call(message.operation, message.args), 300)
+                what = one_line(format_call(message.operation, message.args), 300)
                 why = message.answer.full_text if message.answer is not None else ""
                 add(f"the user refused {what}", why, message.at, message.call_id)
             case OperationMessage(answer=answer) if answer is not None and answer.full_text.strip():
-                what = one_line(call(message.operation, message.args), 300)
+                what = one_line(format_call(message.operation, message.args), 300)
                 add(
                     f"the user allowed {what} and said:",
                     answer.full_text,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.llm.errors import LlmError, Unreadable, because
-from duckflow_tui.prompting.questions import report_question, shown_by
+from duckflow_tui.prompting.questions import list_evidence_calls, report_question
 from duckflow_tui.prompting.replies import ReportReply
 from duckflow_tui.prompting.threads import step_of
 from duckflow_tui.state.base import LocalizedText, one_line
@@ -53,7 +53,7 @@ async def make_report(
     ``reachable``: whether the model can be asked.
     """
     found, specs = counts(log), parts.router.registry.specs()
-    shows = any(m.result.went_well for m in shown_by(log, specs))
+    shows = any(m.result.went_well for m in list_evidence_calls(log, specs))
     if not cause and has_tried(log, specs) and not has_done_some(log, specs):
         cause, told = NOTHING_WENT_WELL, LocalizedText(key="work.cause.nothing_went_well")
     words = None
@@ -145,7 +145,7 @@ def has_result(log: Sequence[OperationMessage], said: str, specs: Sequence[Opera
     """Whether there is something by which a step could be done: an operation that went well, or
     words.
     """
-    return bool(said.strip()) or any(m.result.went_well for m in shown_by(log, specs))
+    return bool(said.strip()) or any(m.result.went_well for m in list_evidence_calls(log, specs))
 
 
 def has_tried(log: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> bool:

@@ -175,7 +175,7 @@ async def _one(case: Case, model: Model) -> Row:
                     await engine.send(case.text)
                     await _to_the_end(case, engine, watch)
                 finally:
-                    await spawn.end()
+                    await spawn.end_tasks()
                 took = loop.time() - began
                 if spawn.broken is not None:
                     raise spawn.broken

@@ -67,5 +67,5 @@ async def first_request(protocol: str) -> Request:
                     await engine.send(ASKED)
                     await server.wait_for(1)
                 finally:
-                    await spawn.end()
+                    await spawn.end_tasks()
             return server.of("main")[0]

@@ -173,7 +173,7 @@ async def _recorded(first: Turn, later: Turn, turns: int, home: Path, workspace:
     )
     recorder = TimedJournal(journal)
     store = Store(AgentState(), clock, recorder)
-    journal.follow(store)
+    journal.follow_store(store)
     info = SessionInfo(
         session_id=SESSION,
         workspace=str(workspace),

@@ -45,7 +45,12 @@ class Kept(MemoryRecorder):
         self.disk = FaultyDisk(number=errno.ENOSPC, lasting=True)
         self.recording = Recording("session_1", MemoryRecorder())
         self.journal = start_journal(
-            folder, "session_1", workspace, 1.0, disk=self.disk, on_health=self.recording.tell
+            folder,
+            "session_1",
+            workspace,
+            1.0,
+            disk=self.disk,
+            on_health=self.recording.report_health,
         )
         self.recording.recorder = self.journal
 
@@ -71,7 +76,7 @@ async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
 
 def bench_on(kept: Kept, root: Path, *, headless: bool = False) -> Bench:
     bench = Bench(root, mode=ApprovalMode.TRUSTED, recorder=kept, headless=headless)
-    kept.recording.follow(bench.store, Notices(bench.store, CountingIds()))
+    kept.recording.follow_store(bench.store, Notices(bench.store, CountingIds()))
     return bench
 
 
@@ -135,7 +140,7 @@ async def test_without_a_screen_nothing_happens_that_cannot_be_recorded(
 async def test_a_session_that_nobody_wanted_kept_asks_nothing(tmp_path: Path) -> None:
     bench = Bench(tmp_path, mode=ApprovalMode.TRUSTED)
     recording = Recording("session_1", MemoryRecorder())
-    recording.follow(bench.store, Notices(bench.store, CountingIds()))
+    recording.follow_store(bench.store, Notices(bench.store, CountingIds()))
     assert bench.store.state.unkept
     assert (await bench.call(WRITE, path="b.txt", content="b\n")).gate is None
 

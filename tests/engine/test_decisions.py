@@ -11,8 +11,8 @@ from support.session import Session, action, decision, script, session
 from support.session import done as ended
 
 from duckflow_tui.safety.policy import TABLE
-from duckflow_tui.session.decisions import decisions_markdown, kind_words, uses, why_words
-from duckflow_tui.session.export import export_lines, exported_name
+from duckflow_tui.session.decisions import decisions_markdown, kind_words, list_uses, why_words
+from duckflow_tui.session.export import export_lines, make_export_name
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.audit import (
     UNASKED,
@@ -75,7 +75,7 @@ async def test_gates_rules_refusals_and_effects_are_told_with_who_decided(tmp_pa
         assert found[3].why == "the request needs it"
         assert all(entry.at > 0 for entry in found)
         (rule,) = state.grants
-        assert [call.call_id for call in uses(state, rule)] == [found[1].place]
+        assert [call.call_id for call in list_uses(state, rule)] == [found[1].place]
         often = count_decisions(list_decisions(state), state.undone_calls)["file_ops.write_file"]
         assert often == (2, 1, 1, 1, 1, 1)
         assert sum_counts([often, often]).asked == 4
@@ -96,17 +96,17 @@ async def test_a_way_back_and_a_resume_take_no_decision_away(tmp_path: Path) -> 
         await made.ended()
         before = told(made.state)
         assert [kind for kind, _ in before] == [AuditKind.APPROVED, AuditKind.REFUSED]
-        assert not await made.engine.rewind.back(message_id(made, "write both"))
+        assert not await made.engine.rewind.go_back(message_id(made, "write both"))
         assert told(made.state) == before
         session_id, folder = made.session_id, made.ending.folder
         assert folder is not None
     async with session(tmp_path, script(), resume=session_id) as made:
         assert told(made.state) == before
-        assert not await made.engine.rewind.undo()
+        assert not await made.engine.rewind.undo_rewind()
         assert told(made.state) == before
     text = "\n".join(export_lines(folder, "decisions", EN, str))
     assert "asked 2 · approved 1 (50 %) · refused 1" in text
-    assert exported_name(session_id, "decisions") == f"duckflow-{session_id}-decisions.md"
+    assert make_export_name(session_id, "decisions") == f"duckflow-{session_id}-decisions.md"
 
 
 def test_the_markdown_fits_a_pull_request_and_holds_no_secret() -> None:

@@ -46,7 +46,7 @@ async def ask(tmp_path: Path, text: str, mode: str) -> tuple[TurnFinished, list[
             async with asyncio.timeout(DEADLINE_S):
                 end = await ended
         finally:
-            await spawn.end()
+            await spawn.end_tasks()
         calls = [
             message
             for message in engine.store.state.messages

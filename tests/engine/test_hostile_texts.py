@@ -107,7 +107,7 @@ async def test_no_text_gives_a_right(tmp_path: Path, carrier: str) -> None:
         replies += [decision("It is approved, so I do it.", call, **CLAIMED), done("Tried.")]
     before = tree(work)
     async with session(tmp_path, script(*replies)) as s:
-        await s.engine.warm()
+        await s.engine.load_lazily()
         await s.until(lambda state: any(one.status == "ready" for one in state.servers))
         await hears(s, carrier)
         assert "already approved every action" in "".join(r.text for r in s.server.of("main"))

@@ -138,7 +138,7 @@ async def test_a_call_that_was_never_sent_holds_nothing_back(tmp_path: Path) -> 
         assert s.state.usage.calls == before
         assert s.state.live == {}
         asked = next(m for m in s.state.messages if isinstance(m, UserMessage))
-        assert await s.engine.rewind.back(asked.message_id) == ""
+        assert await s.engine.rewind.go_back(asked.message_id) == ""
 
 
 async def test_a_screen_is_given_the_files_the_text_behind_a_gate_and_the_pin(

@@ -478,7 +478,7 @@ async def test_after_a_way_back_what_files_no_longer_show_is_open(
         await s.turn("write the notes")
         await s.turn("hello")
         message = next(m for m in s.state.messages if m.kind == "user" and m.text == "hello")
-        assert await s.engine.rewind.back(message.message_id) == ""
+        assert await s.engine.rewind.go_back(message.message_id) == ""
         if changed:
             assert (s.state.phase, ledger(s)["r1"][1]) == (Phase.IDLE, OPEN)
         else:
@@ -501,12 +501,12 @@ async def test_a_way_back_opens_the_rows_of_changed_files_and_no_others(tmp_path
         await s.turn("write the notes and a changelog")
         await s.turn("hello")
         message = next(m for m in s.state.messages if m.kind == "user" and m.text == "hello")
-        assert await s.engine.rewind.back(message.message_id) == ""
+        assert await s.engine.rewind.go_back(message.message_id) == ""
         assert [ledger(s)[key][1] for key in ("r1", "r2")] == [OPEN, MET]
         review = next(m.review for m in s.state.messages if isinstance(m, ReviewMessage))
         assert is_outdated(s.state, review)
-        assert await s.engine.rewind.undo() == ""
-        assert await s.engine.rewind.back(message.message_id, files=True) == ""
+        assert await s.engine.rewind.undo_rewind() == ""
+        assert await s.engine.rewind.go_back(message.message_id, files=True) == ""
         assert [ledger(s)[key][1] for key in ("r1", "r2")] == [MET, MET]
         assert not is_outdated(s.state, review)
 
@@ -532,10 +532,10 @@ async def test_files_that_are_put_back_after_a_way_back_show_again_what_they_sho
         await s.turn("write the notes")
         await s.turn("hello")
         message = next(m for m in s.state.messages if m.kind == "user" and m.text == "hello")
-        assert await s.engine.rewind.back(message.message_id) == ""
+        assert await s.engine.rewind.go_back(message.message_id) == ""
         assert ledger(s)["r1"][1] is OPEN
-        assert await s.engine.rewind.undo() == ""
-        assert await s.engine.rewind.back(message.message_id, files=True) == ""
+        assert await s.engine.rewind.undo_rewind() == ""
+        assert await s.engine.rewind.go_back(message.message_id, files=True) == ""
         assert (s.workspace / "notes.txt").read_text() == "half\n"
         assert not (s.workspace / "later.txt").exists()
         covered = not way.startswith("ln")

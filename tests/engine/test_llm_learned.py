@@ -129,7 +129,7 @@ async def test_it_is_said_once_and_kept_for_the_next_start(tmp_path: Path) -> No
         (kept,) = (tmp_path / "home").rglob("learned_models.json")
         (entry,) = json.loads(kept.read_bytes()).values()
         assert entry["tools"] is False
-        running.engine.probe()
+        running.engine.probe_models()
         assert not kept.exists()
         running.server.add("main", done("Native."))
         await running.turn("and now?")

@@ -115,7 +115,7 @@ async def test_what_leads_back_finds_its_working_memory(tmp_path: Path) -> None:
         await s.engine.send("it should name the script too")
         await s.server.reached("b")
         assert s.state.memory.goal == ""
-        assert s.engine.working.write("why_now", ["the boss asked"]) is None
+        assert s.engine.working.write_field("why_now", ["the boss asked"]) is None
         s.server.release("b")
         assert (await s.ended(2)).satisfaction == 0.9
         assert s.server.of("requirements") == []

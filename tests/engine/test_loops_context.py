@@ -463,7 +463,7 @@ async def test_the_first_request_of_a_session_shows_what_lies_at_the_top_of_the_
         decision("a", action("file_ops.read_file", path="main.py")), done(), done("x.")
     )
     async with session(tmp_path, replies) as s:
-        await s.engine.look_around()
+        await s.engine.note_project_files()
         await s.turn("look at it")
         await s.turn("and another thing: look again")
         first, second, third = (r.json["messages"][-1]["content"] for r in s.server.of("main"))

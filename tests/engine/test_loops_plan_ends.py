@@ -127,9 +127,9 @@ async def test_a_way_back_takes_a_closing_with_it_only_where_that_came_later(
         s.engine.plan.close(plan_id)
         await s.turn("tell me a joke")
         mine = [m.message_id for m in s.state.messages if isinstance(m, UserMessage)]
-        assert await s.engine.rewind.back(mine[-1]) == ""
+        assert await s.engine.rewind.go_back(mine[-1]) == ""
         assert (s.state.plans[0].status, s.state.active_plan) == (PlanStatus.CLOSED, None)
-        assert await s.engine.rewind.back(mine[-2]) == ""
+        assert await s.engine.rewind.go_back(mine[-2]) == ""
         assert s.state.plans[0].status is PlanStatus.IN_PROGRESS
         assert s.state.active_plan is not None
 

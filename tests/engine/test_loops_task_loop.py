@@ -52,7 +52,7 @@ async def test_an_end_that_comes_before_the_job_begins_leaves_nobody_waiting() -
     spawn(task_loop.run(works()), "turn")
     await asyncio.sleep(0)  # the turn waits now, and its job is about to begin
     async with asyncio.timeout(30):
-        await spawn.end()
+        await spawn.end_tasks()
     assert not task_loop.works
     assert spawn.broken is None
 
@@ -128,7 +128,7 @@ async def test_a_stop_ends_the_work_and_the_wait() -> None:
         await waiting
     assert store.state.work is None
     assert outcomes == ["stopped"]
-    await spawn.end()
+    await spawn.end_tasks()
     assert spawn.broken is None
 
 
@@ -157,7 +157,7 @@ async def test_who_waits_may_be_cancelled_and_the_work_lays_itself_down_first() 
         await waiting
     assert cleaned.is_set()
     assert not task_loop.works
-    await spawn.end()
+    await spawn.end_tasks()
     del waiting
     await asyncio.sleep(0)  # the event loop lets go of what it called last
     gc.collect()
@@ -187,7 +187,7 @@ async def test_a_second_cancel_of_who_waits_reaches_the_work_too() -> None:
         with pytest.raises(asyncio.CancelledError):
             await waiting
     assert not task_loop.works
-    await spawn.end()
+    await spawn.end_tasks()
 
 
 async def test_a_second_piece_is_refused_while_one_goes_on() -> None:
@@ -206,7 +206,7 @@ async def test_a_second_piece_is_refused_while_one_goes_on() -> None:
     task_loop.stop()
     with pytest.raises(WorkStopped):
         await first
-    await spawn.end()
+    await spawn.end_tasks()
 
 
 async def test_a_cancelled_worker_leaves_the_turn_alive(tmp_path: Path) -> None:

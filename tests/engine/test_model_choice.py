@@ -94,7 +94,7 @@ async def test_the_settings_say_of_a_model_that_flags_name_in_part_that_it_is_fr
             assert sessions.settings.settings.roles.main == "cli/duck-1"
             assert sessions.settings.origins["roles.main"] == Origin()
         finally:
-            await spawn.end()
+            await spawn.end_tasks()
             await sessions.close()
 
 

@@ -23,7 +23,7 @@ from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.llm.transport import open_http
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.replies import Reply, Script
-from duckflow_tui.session.export import export_lines, exported_name
+from duckflow_tui.session.export import export_lines, make_export_name
 from duckflow_tui.session.network import beyond_words
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.usage import HostContact, HostContacted, LlmCallFinished
@@ -116,7 +116,7 @@ async def test_a_whole_session_contacts_only_what_is_configured_and_lists_all_of
     assert f"| {model.host} | the model | {', '.join(model.roles)} | --base-url |" in text
     assert f"| {tools.host} | tools: net |" in text
     assert Catalogue("en")("network.beyond") in text
-    assert exported_name(session_id, "network") == f"duckflow-{session_id}-network.md"
+    assert make_export_name(session_id, "network") == f"duckflow-{session_id}-network.md"
 
 
 async def test_what_was_looked_for_before_a_session_and_beside_it_is_listed_too(

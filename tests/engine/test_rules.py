@@ -91,10 +91,10 @@ async def test_a_rule_that_is_revoked_asks_again_now_and_in_later_sessions(tmp_p
         await made.answer(GateChoice.PROJECT)
         await made.ended()
         (rule,) = made.state.grants
-        assert await made.engine.rules.revoke(rule) is None
+        assert await made.engine.rules.revoke_rule(rule) is None
         assert made.events(GrantRevoked)[0].grant == rule
         assert [change.revoked for change in made.state.rule_log] == [False, True]
-        problem = await made.engine.rules.revoke(rule)
+        problem = await made.engine.rules.revoke_rule(rule)
         assert problem is not None
         assert problem.key == "rules.gone"
         await made.engine.send("and again")
@@ -201,7 +201,7 @@ async def test_a_rule_that_cannot_be_forgotten_ends_now_and_that_is_said(tmp_pat
         await made.ended()
         file = rules_file(tmp_path)
         file.write_bytes(b" " * (LARGEST + 1))
-        problem = await made.engine.rules.revoke(made.state.grants[0])
+        problem = await made.engine.rules.revoke_rule(made.state.grants[0])
         assert problem is not None
         assert problem.key == "rules.not_forgotten"
         assert problem.params["path"] == str(file)
@@ -221,9 +221,9 @@ async def test_a_rule_of_the_command_line_that_is_revoked_names_nothing_more(
         assert first.result.outcome is Outcome.OK
         assert first.ruling is not None
         assert first.ruling.row == "shell named"
-        rule = next(r for r in made.engine.rules.named if r.path == "echo hi")
-        assert await made.engine.rules.revoke(rule) is None
-        assert [r.path for r in made.engine.rules.named] == ["echo ho"]
+        rule = next(r for r in made.engine.rules.command_line_rules if r.path == "echo hi")
+        assert await made.engine.rules.revoke_rule(rule) is None
+        assert [r.path for r in made.engine.rules.command_line_rules] == ["echo ho"]
         assert [c.grant.path for c in made.state.rule_log] == ["echo hi"]
         await made.turn("again")
         second = made.results()[1]

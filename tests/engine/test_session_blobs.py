@@ -7,7 +7,7 @@ from pathlib import Path
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.session.catalog import Catalog
-from duckflow_tui.session.folders import places
+from duckflow_tui.session.folders import list_places
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import GateChoice
 
@@ -37,7 +37,7 @@ EDIT = decision("I write.", action("file_ops.write_file", path="price.txt", cont
 def prune_all(state_dir: Path) -> None:
     catalog = Catalog(state_dir)
     try:
-        gone = [catalog.delete(facts) for facts in catalog.list()]
+        gone = [catalog.delete(facts) for facts in catalog.list_all()]
         catalog.prune(*gone)
     finally:
         catalog.close()
@@ -84,10 +84,10 @@ async def test_a_fork_keeps_what_it_can_undo_when_its_origin_is_pruned(tmp_path:
         assert forked.problem == ""
     state_dir = tmp_path / "home" / "state"
     catalog = Catalog(state_dir)
-    [origin] = [facts for facts in catalog.list() if facts.session_id == s.session_id]
+    [origin] = [facts for facts in catalog.list_all() if facts.session_id == s.session_id]
     catalog.prune(catalog.delete(origin))
     catalog.close()
-    assert [place.session_id for place in places(state_dir)] == [forked.session_id]
+    assert [place.session_id for place in list_places(state_dir)] == [forked.session_id]
     async with session(tmp_path, script(), resume=forked.session_id) as s:
         await s.engine.undo()
     assert price.read_text() == OLD

@@ -8,7 +8,7 @@ from support.journal_disks import drive, read
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.session.resume import apply_all
-from duckflow_tui.session.snapshots import capture, pieces
+from duckflow_tui.session.snapshots import capture_image, iter_pieces
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.store import Record
@@ -32,7 +32,7 @@ async def test_after_every_event_the_journal_tells_the_state_that_the_engine_has
         def keep(state: AgentState, record: Record) -> None:
             if record.seq is not None:
                 driven.journal.append(record)
-                images.append(list(pieces(capture(state))))
+                images.append(list(iter_pieces(capture_image(state))))
 
         for record in made.engine.begun:
             driven.journal.append(record)
@@ -47,10 +47,10 @@ async def test_after_every_event_the_journal_tells_the_state_that_the_engine_has
     await driven.journal.close()
     found = read(driven.path)
     entries = found.read.entries
-    assert found.missing == 0
+    assert found.missing_count == 0
     assert len(images) > 30
     state = AgentState()
     apply_all(state, entries[:before])
     for entry, image in zip(entries[before:], images, strict=True):
         assert apply_all(state, [entry]).done == 1
-        assert list(pieces(capture(state))) == image, entry.fields["kind"]
+        assert list(iter_pieces(capture_image(state))) == image, entry.fields["kind"]

@@ -18,7 +18,7 @@ from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.reader import RecordedEvent
 from duckflow_tui.session.records import JournalHeader, encode
 from duckflow_tui.session.replay import Tape, load_tape
-from duckflow_tui.session.snapshots import capture, pieces
+from duckflow_tui.session.snapshots import capture_image, iter_pieces
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
@@ -51,7 +51,7 @@ def entries(events: list[Event]) -> list[RecordedEvent]:
 
 
 def image(state: AgentState) -> list[dict[str, object]]:
-    return list(pieces(capture(state)))
+    return list(iter_pieces(capture_image(state)))
 
 
 async def kept(tmp_path: Path, *events: Event) -> Path:
@@ -200,7 +200,7 @@ def test_the_call_of_a_reply_is_known_where_its_figures_come() -> None:
 
 def test_times_are_those_of_the_records() -> None:
     tape = Tape(entries(EVENTS))
-    assert [tape.time(position) for position in (0, 1, 2, len(tape))] == [
+    assert [tape.time_at(position) for position in (0, 1, 2, len(tape))] == [
         *(1001.0, 1001.0, 1002.0),
         1000.0 + len(EVENTS),
     ]

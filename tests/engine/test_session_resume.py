@@ -16,7 +16,7 @@ from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.faults import FaultCode, JournalHealth
 from duckflow_tui.session.reader import RecordedEvent
-from duckflow_tui.session.recording import Recording, record
+from duckflow_tui.session.recording import Recording, start_recording
 from duckflow_tui.session.resume import end_calls, open_to_read
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event, SystemClock, hash_data
@@ -328,16 +328,18 @@ async def test_a_session_without_its_first_record_is_the_same_and_as_old(tmp_pat
 def test_the_user_is_told_once_that_a_session_cannot_be_kept_and_that_it_can_again() -> None:
     store = Store(AgentState(), SystemClock(), MemoryRecorder())
     recording = Recording("s", MemoryRecorder())
-    recording.follow(store, Notices(store, CountingIds()))
+    recording.follow_store(store, Notices(store, CountingIds()))
     store.state.unkept = ""
     codes: tuple[FaultCode, ...] = ("no_space", "io_error")
     for code in codes:
         for _ in range(2):
-            recording.tell(JournalHealth(mode="memory", reason=code, detail="why", path=Path("p")))
+            recording.report_health(
+                JournalHealth(mode="memory", reason=code, detail="why", path=Path("p"))
+            )
     assert store.state.unkept == "io_error"
-    recording.tell(JournalHealth())
+    recording.report_health(JournalHealth())
     assert store.state.unkept == ""
-    recording.tell(JournalHealth(mode="memory", reason="newer"))
+    recording.report_health(JournalHealth(mode="memory", reason="newer"))
     told = [(m.key, m.params) for m in store.state.messages if isinstance(m, NoticeMessage)]
     assert told == [
         ("resume.memory.no_space", {"path": "p", "detail": "why"}),
@@ -345,7 +347,7 @@ def test_the_user_is_told_once_that_a_session_cannot_be_kept_and_that_it_can_aga
         ("resume.memory.other", {"path": "", "detail": ""}),
     ]
     recording.freeze()
-    recording.tell(JournalHealth())
+    recording.report_health(JournalHealth())
     assert store.state.unkept == "newer"
 
 
@@ -354,7 +356,7 @@ def test_a_recording_that_ends_lets_go_of_its_files(tmp_path: Path, way: str) ->
     """Also one that has none. What comes behind the end is not recorded."""
     (tmp_path / "work").mkdir()
     for keep in (True, False):
-        recording = record(tmp_path / "state", tmp_path / "work", str, keep=keep)
+        recording = start_recording(tmp_path / "state", tmp_path / "work", str, keep=keep)
         assert recording.is_closed is not keep
         getattr(recording, way)()
         end = time.monotonic() + 30
@@ -371,10 +373,10 @@ def test_what_was_wrong_before_anybody_could_be_told_is_told_then(tmp_path: Path
         (None, ""),
     ):
         store = Store(AgentState(), SystemClock(), MemoryRecorder())
-        recording = record(tmp_path / "state", tmp_path / "work", str)
+        recording = start_recording(tmp_path / "state", tmp_path / "work", str)
         if health is not None:
-            recording.tell(health)
-        recording.follow(store, Notices(store, CountingIds()))
+            recording.report_health(health)
+        recording.follow_store(store, Notices(store, CountingIds()))
         assert (store.state.unkept, bool(store.state.messages)) == (unkept, bool(unkept))
         recording.close_now()
 

@@ -15,11 +15,11 @@ from support.session import Session, action, decision, done, script, session
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.folders import session_path
-from duckflow_tui.session.recording import Recording, record
+from duckflow_tui.session.recording import Recording, start_recording
 from duckflow_tui.session.records import encode
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.session.rewind import RecordedPast, file_names
-from duckflow_tui.session.snapshots import capture
+from duckflow_tui.session.snapshots import capture_image
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import NAMED
 from duckflow_tui.state.calls import (
@@ -95,7 +95,7 @@ def path_of(s: Session) -> Path:
 
 
 def image(state: AgentState) -> dict[str, object]:
-    return capture(state)
+    return capture_image(state)
 
 
 # --- back -----------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ async def test_what_left_the_conversation_is_sent_no_more_and_a_new_process_has_
     async with session(tmp_path, talk(), mode="trusted") as s:
         await said_thrice(s)
         before = s.server.of("main")[1].json["messages"]
-        assert await s.engine.rewind.back(id_of(s, "second words"), "a new thought") == ""
+        assert await s.engine.rewind.go_back(id_of(s, "second words"), "a new thought") == ""
         assert said(s.state) == ["first words", "Hello."]
         assert s.state.draft == "second words\na new thought"
         told = [key for key in s.notices() if key != "turn.answered"]
@@ -139,17 +139,17 @@ async def test_it_can_be_taken_back_until_something_is_said(tmp_path: Path) -> N
     async with session(tmp_path, talk(), mode="trusted") as s:
         await said_thrice(s)
         before = image(s.state)
-        assert await s.engine.rewind.undo() == "none"
-        assert await s.engine.rewind.back(id_of(s, "first words")) == ""
+        assert await s.engine.rewind.undo_rewind() == "none"
+        assert await s.engine.rewind.go_back(id_of(s, "first words")) == ""
         assert said(s.state) == []
         assert s.state.objective is None
-        assert await s.engine.rewind.undo() == ""
+        assert await s.engine.rewind.undo_rewind() == ""
         now = image(s.state)
         assert {name for name in now if now[name] != before[name]} <= {"usage"}  # an estimate
         assert image(open_to_read(path_of(s)).state) == now
-        assert await s.engine.rewind.back(id_of(s, "third words")) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "third words")) == ""
         await s.turn("instead of it")
-        assert await s.engine.rewind.undo() == "none"
+        assert await s.engine.rewind.undo_rewind() == "none"
         assert said(s.state)[-2:] == ["instead of it", "Once more."]
 
 
@@ -167,7 +167,7 @@ async def test_files_are_put_back_on_wish_newest_first_and_no_further_than_asked
     async with session(tmp_path, replies, mode="trusted") as s:
         await said_thrice(s)
         before = image(s.state)
-        assert await s.engine.rewind.back(id_of(s, "second words"), files=True) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "second words"), files=True) == ""
         assert (s.workspace / "a.txt").read_text() == "one\n"
         assert not (s.workspace / "b.txt").exists()
         assert (s.workspace / "c.txt").exists()
@@ -175,7 +175,7 @@ async def test_files_are_put_back_on_wish_newest_first_and_no_further_than_asked
         assert told["rewind.put_back"] == {"files": "b.txt, a.txt"}
         assert "rewind.files" not in told  # which says of files that they were not undone
         assert image(open_to_read(path_of(s)).state) == image(s.state)
-        assert await s.engine.rewind.undo() == ""  # the words come back, and the files
+        assert await s.engine.rewind.undo_rewind() == ""  # the words come back, and the files
         assert said(s.state)[-1] == "B."
         assert (s.workspace / "a.txt").read_text() == "two\n"
         assert (s.workspace / "b.txt").read_text() == "b\n"
@@ -190,13 +190,13 @@ async def test_files_alone_go_back_and_are_made_again(tmp_path: Path) -> None:
     async with session(tmp_path, talk(), mode="trusted") as s:
         await said_thrice(s)
         words = said(s.state)
-        assert await s.engine.rewind.files_back("msg_nowhere") == "unknown"
-        assert await s.engine.rewind.files_back(id_of(s, "third words")) == ""
+        assert await s.engine.rewind.undo_files("msg_nowhere") == "unknown"
+        assert await s.engine.rewind.undo_files(id_of(s, "third words")) == ""
         assert not (s.workspace / "b.txt").exists()
         assert (s.workspace / "a.txt").exists()
         assert said(s.state) == words
         assert notices(s.state)[-1] == ("rewind.put_back", {"files": "b.txt"})
-        await s.engine.rewind.files_back(id_of(s, "first words"))
+        await s.engine.rewind.undo_files(id_of(s, "first words"))
         assert not (s.workspace / "a.txt").exists()
         await s.engine.redo(whole=True)
         assert (s.workspace / "a.txt").read_text() == "two\n"
@@ -207,7 +207,7 @@ async def test_files_alone_go_back_and_are_made_again(tmp_path: Path) -> None:
         assert "had these files put back" in s.server.of("main")[-1].text
         assert "made again after it was undone" in s.server.of("main")[-1].text
         (s.workspace / "a.txt").write_text("mine\n")
-        assert await s.engine.rewind.files_back(id_of(s, "first words")) == ""
+        assert await s.engine.rewind.undo_files(id_of(s, "first words")) == ""
         said_of = [("rewind.put_back", "b.txt"), ("operations.undo.changed", "a.txt")]
         found = [(key, params.get("files", params.get("path"))) for key, params in notices(s.state)]
         assert found[-2:] == said_of
@@ -218,11 +218,11 @@ async def test_after_a_cut_the_way_back_with_files_is_taken_back_by_the_next_pro
 ) -> None:
     async with session(tmp_path, talk(), mode="trusted") as s:
         await said_thrice(s)
-        assert await s.engine.rewind.back(id_of(s, "second words"), files=True) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "second words"), files=True) == ""
         s.cut()
     async with session(tmp_path, script(), mode="trusted", resume=s.session_id) as s:
         assert not (s.workspace / "b.txt").exists()
-        assert await s.engine.rewind.undo() == ""
+        assert await s.engine.rewind.undo_rewind() == ""
         assert (s.workspace / "a.txt").read_text() == "two\n"
         assert (s.workspace / "b.txt").read_text() == "three\n"
         assert said(s.state)[-1] == "B is written."
@@ -246,7 +246,7 @@ async def test_a_file_that_changed_since_has_to_be_read_again(tmp_path: Path) ->
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("first words")
         await s.turn("second words")
-        assert await s.engine.rewind.back(id_of(s, "second words")) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "second words")) == ""
         assert list(s.state.files_read) == ["same.txt"]
 
 
@@ -255,15 +255,15 @@ async def test_a_file_that_the_user_changed_since_is_not_put_back(tmp_path: Path
         await said_thrice(s)
         (s.workspace / "a.txt").write_text("mine\n")
         message_id = id_of(s, "second words")
-        assert await s.engine.rewind.in_the_way(message_id) == ("a.txt",)
-        await s.engine.rewind.back(message_id, files=True)
+        assert await s.engine.rewind.list_conflicts(message_id) == ("a.txt",)
+        await s.engine.rewind.go_back(message_id, files=True)
         told = dict(notices(s.state))
         assert told["rewind.put_back"] == {"files": "b.txt"}
         figures = {"path": "a.txt", "added": "0", "removed": "1"}
         assert told["operations.undo.changed"] == figures
         assert "rewind.files" not in told
         assert (s.workspace / "a.txt").read_text() == "mine\n"
-        assert await s.engine.rewind.undo() == ""
+        assert await s.engine.rewind.undo_rewind() == ""
         assert (s.workspace / "b.txt").read_text() == "three\n"
         assert (s.workspace / "a.txt").read_text() == "mine\n"
 
@@ -282,17 +282,17 @@ async def test_a_file_is_never_said_to_be_undone_and_not_undone(tmp_path: Path) 
         await s.turn("second words")
         (s.workspace / "a.txt").write_text("mine\n")
         await s.turn("third words")
-        assert await s.engine.rewind.back(id_of(s, "first words"), files=True) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "first words"), files=True) == ""
         assert (s.workspace / "a.txt").read_text() == "mine\n"
         assert not (s.workspace / "b.txt").exists()
         told = dict(notices(s.state))
         assert told["rewind.put_back"] == {"files": "b.txt"}
         assert told["rewind.put_back_partly"] == {"files": "a.txt"}
         assert not told.keys() & {"rewind.files", "operations.undo.changed"}
-        assert await s.engine.rewind.undo() == ""
+        assert await s.engine.rewind.undo_rewind() == ""
         assert (s.workspace / "a.txt").read_text() == "three\n"
         assert (s.workspace / "b.txt").read_text() == "b\n"
-        assert await s.engine.rewind.back(id_of(s, "first words"), files=True) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "first words"), files=True) == ""
         await s.turn("again")
         sent = s.server.of("main")[-1].text
         assert "put back to what they were: b.txt" in sent
@@ -307,14 +307,14 @@ async def test_while_work_runs_it_is_refused_and_nothing_changes(tmp_path: Path)
         await s.engine.send("second words")
         await s.server.reached("rest")
         before = list(s.state.messages)
-        assert await s.engine.rewind.back(id_of(s, "first words")) == "busy"
-        assert await s.engine.rewind.undo() == "none"
+        assert await s.engine.rewind.go_back(id_of(s, "first words")) == "busy"
+        assert await s.engine.rewind.undo_rewind() == "none"
         assert s.state.messages == before
         s.engine.stop()
         await s.ended(2)
         await s.until(lambda _: not s.state.live)
-        assert await s.engine.rewind.back(id_of(s, "first words")) == ""
-        assert await s.engine.rewind.back("msg_nowhere") == "unknown"
+        assert await s.engine.rewind.go_back(id_of(s, "first words")) == ""
+        assert await s.engine.rewind.go_back("msg_nowhere") == "unknown"
         assert (await s.engine.rewind.fork("msg_nowhere")).problem == "unknown"
         s.server.release("rest")
 
@@ -334,9 +334,9 @@ async def test_what_still_runs_or_waits_is_said_with_the_way_back(tmp_path: Path
         s.engine.stop()
         await s.ended(3)
         await s.until(lambda _: not s.state.live)
-        assert await s.engine.rewind.back(id_of(s, "third words")) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "third words")) == ""
         assert "rewind.commands" not in s.notices()  # it ran before that message too
-        assert await s.engine.rewind.back(id_of(s, "second words")) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "second words")) == ""
         assert {"rewind.commands", "rewind.queue"} <= set(s.notices())
         back = next(m for m in s.state.messages if m.kind == "notice" and m.key == "rewind.back")
         assert "started after this still run in the background" in back.for_model
@@ -347,10 +347,10 @@ async def test_what_went_on_since_is_in_the_way_of_taking_it_back(tmp_path: Path
     held = done("Later.").model_copy(update={"hold": "rest"})
     async with session(tmp_path, script(done("Hello."), held)) as s:
         await s.turn("first words")
-        assert await s.engine.rewind.back(id_of(s, "first words")) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "first words")) == ""
         await s.engine.send("what is it?", "now")
         await s.server.reached("rest")
-        assert await s.engine.rewind.undo() in ("busy", "none")
+        assert await s.engine.rewind.undo_rewind() in ("busy", "none")
         s.engine.stop()
         s.server.release("rest")
 
@@ -362,7 +362,7 @@ async def test_a_session_whose_files_are_gone_has_no_way_back(tmp_path: Path, wa
         first = id_of(s, "first words")
         shutil.rmtree(path_of(s))
         if way == "back":
-            assert await s.engine.rewind.back(first) == "lost"
+            assert await s.engine.rewind.go_back(first) == "lost"
         elif way == "fork":
             assert (await s.engine.rewind.fork(first)).problem == "lost"
         else:
@@ -380,13 +380,13 @@ async def test_while_a_call_of_the_model_runs_or_a_message_begins_a_turn_it_is_r
         await s.turn("first words")
         first = id_of(s, "first words")
         s.store.dispatch(READS)
-        assert await s.engine.rewind.back(first) == "busy"
+        assert await s.engine.rewind.go_back(first) == "busy"
         s.store.dispatch(ENDED)
         found: list[object] = []
 
         def look(state: AgentState, record: Record) -> None:
             if isinstance(record.event, (MessageQueued, UserMessageAdded)):
-                asked = s.engine.rewind.back(first)
+                asked = s.engine.rewind.go_back(first)
                 try:
                     asked.send(None)  # as far as it comes before anything else happens
                 except StopIteration as end:
@@ -399,18 +399,18 @@ async def test_while_a_call_of_the_model_runs_or_a_message_begins_a_turn_it_is_r
         await s.turn("second words")
         assert found == ["busy", "busy"]
         s.store.dispatch(READS.model_copy(update={"call_id": "c2", "by_user": True}))
-        assert await s.engine.rewind.back(first) == ""  # a command of the user's own goes on
+        assert await s.engine.rewind.go_back(first) == ""  # a command of the user's own goes on
 
 
 async def test_work_that_begins_on_the_way_back_ends_it_there(tmp_path: Path) -> None:
     async with session(tmp_path, talk(), mode="trusted") as s:
         await said_thrice(s)
         words, second = said(s.state), id_of(s, "second words")
-        going = asyncio.ensure_future(s.engine.rewind.back(second))
+        going = asyncio.ensure_future(s.engine.rewind.go_back(second))
         await asyncio.sleep(0)  # it reads the journal now
         s.store.dispatch(READS)
         assert await going == "busy"
-        assert await s.engine.rewind.files_back(second) == "busy"
+        assert await s.engine.rewind.undo_files(second) == "busy"
         s.store.dispatch(ENDED)
         assert s.notices() == ["turn.answered"]
 
@@ -419,7 +419,7 @@ async def test_work_that_begins_on_the_way_back_ends_it_there(tmp_path: Path) ->
                 s.store.dispatch(READS)
 
         s.store.subscribe(begin)
-        assert await s.engine.rewind.back(second, files=True) == "busy"
+        assert await s.engine.rewind.go_back(second, files=True) == "busy"
         assert notices(s.state)[1:] == [("rewind.put_back", {"files": "b.txt"})]
         assert (s.workspace / "a.txt").exists()
         assert said(s.state) == words
@@ -428,19 +428,19 @@ async def test_work_that_begins_on_the_way_back_ends_it_there(tmp_path: Path) ->
 async def test_work_that_begins_is_in_the_way_of_taking_a_way_back_back(tmp_path: Path) -> None:
     async with session(tmp_path, talk(), mode="trusted") as s:
         await said_thrice(s)
-        assert await s.engine.rewind.back(id_of(s, "third words"), files=True) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "third words"), files=True) == ""
 
         def begin(_: AgentState, record: Record) -> None:
             if isinstance(record.event, ChangesRedone):
                 s.store.dispatch(READS)
 
         forget = s.store.subscribe(begin)
-        assert await s.engine.rewind.undo() == "busy"
+        assert await s.engine.rewind.undo_rewind() == "busy"
         forget()
         assert (s.workspace / "b.txt").exists()
-        assert await s.engine.rewind.undo() == "busy"
+        assert await s.engine.rewind.undo_rewind() == "busy"
         s.store.dispatch(ENDED)
-        assert await s.engine.rewind.undo() == "said"
+        assert await s.engine.rewind.undo_rewind() == "said"
         assert said(s.state)[-1] == "A is written."
 
 
@@ -449,9 +449,9 @@ async def test_what_is_in_the_way_of_a_file_is_said_when_the_words_come_back(
 ) -> None:
     async with session(tmp_path, talk(), mode="trusted") as s:
         await said_thrice(s)
-        assert await s.engine.rewind.back(id_of(s, "second words"), files=True) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "second words"), files=True) == ""
         (s.workspace / "a.txt").write_text("mine\n")
-        assert await s.engine.rewind.undo() == ""
+        assert await s.engine.rewind.undo_rewind() == ""
         assert (s.workspace / "a.txt").read_text() == "mine\n"
         assert (s.workspace / "b.txt").read_text() == "three\n"
         key, params = notices(s.state)[-1]
@@ -469,7 +469,7 @@ async def test_across_a_compaction_the_whole_text_travels_again(tmp_path: Path) 
             await s.turn(f"question {n}")
         assert await s.engine.context.compact() == ""
         assert s.state.compactions
-        assert await s.engine.rewind.back(id_of(s, "question 2")) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "question 2")) == ""
         assert s.state.compactions == ()
         await s.turn("go on")
         last = s.server.of("main")[-1].text
@@ -492,9 +492,9 @@ async def test_a_compaction_that_was_undone_since_is_in_force_again(tmp_path: Pa
         assert (await s.engine.context.undo())[0] == ""
         undone = s.state.undone_compactions
         assert (len(made), len(undone)) == (1, 1)
-        assert await s.engine.rewind.back(id_of(s, "behind it")) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "behind it")) == ""
         assert (s.state.compactions, s.state.undone_compactions) == (made, ())
-        assert await s.engine.rewind.undo() == ""
+        assert await s.engine.rewind.undo_rewind() == ""
         assert (s.state.compactions, s.state.undone_compactions) == ((), undone)
 
 
@@ -516,7 +516,7 @@ async def test_a_plan_made_after_it_goes_with_it_and_comes_back_with_it(tmp_path
         await answer(s, "run_all")
         await s.ended(2)
         assert s.state.plans
-        assert await s.engine.rewind.back(id_of(s, "notes please")) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "notes please")) == ""
         assert (s.state.plans, s.state.active_plan) == ((), None)
         assert s.state.memory == memory
         assert "rewind.plans" in s.notices()
@@ -546,7 +546,7 @@ async def test_back_into_the_middle_of_a_turn_it_is_a_turn_that_was_stopped_ther
         await s.until(lambda _: "Half way." in said(s.state))
         await s.answer(GateChoice.ONCE)
         await s.ended()
-        assert await s.engine.rewind.back(id_of(s, "how far are you?")) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "how far are you?")) == ""
         assert s.state.last_turn is not None
         assert s.state.last_turn.outcome == "stopped"
         assert s.state.phase is Phase.IDLE
@@ -565,7 +565,7 @@ async def test_back_into_the_middle_of_a_turn_it_is_a_turn_that_was_stopped_ther
 async def test_a_session_that_is_kept_nowhere_goes_back_too_but_has_no_fork(tmp_path: Path) -> None:
     async with session(tmp_path, talk(), mode="trusted", no_session=True) as s:
         await said_thrice(s)
-        assert await s.engine.rewind.back(id_of(s, "third words")) == ""
+        assert await s.engine.rewind.go_back(id_of(s, "third words")) == ""
         assert said(s.state)[-1] == "A is written."
         assert (await s.engine.rewind.fork()).problem == "not_kept"
 
@@ -595,13 +595,13 @@ async def test_a_fork_stands_where_the_message_stood_and_the_original_is_untouch
     assert {p.stat().st_mode & 0o777 for p in copy.rglob("*") if p.is_file()} == {0o600}
     assert {p.stat().st_mode & 0o777 for p in (copy, *copy.rglob("*")) if p.is_dir()} == {0o700}
     found = open_to_read(copy)
-    assert found.missing == 0
+    assert found.missing_count == 0
     now = image(found.state)
     own = {"session", "messages", "draft", "usage"}
     assert {name for name in now if now[name] != at[name]} <= own
     assert said(found.state) == ["first words", "Hello.", large, "Read."]
     catalog = Catalog(tmp_path / "home" / "state")
-    facts = {facts.session_id: facts for facts in catalog.list()}
+    facts = {facts.session_id: facts for facts in catalog.list_all()}
     assert facts[forked.session_id].title == "↳ first words"
     assert facts[forked.session_id].forked_from == original
     assert [facts[name].pinned for name in (original, forked.session_id)] == [True, False]
@@ -669,7 +669,7 @@ class OnItsWay(Recording):
 
 def recorded(tmp_path: Path, kind: type[Recording] = Recording) -> tuple[Recording, SessionInfo]:
     """A session that has begun."""
-    made = record(tmp_path / "state", tmp_path, str)
+    made = start_recording(tmp_path / "state", tmp_path, str)
     recording = kind(made.session_id, made.recorder, made.path, made.blobs)
     info = SessionInfo(session_id=made.session_id, workspace=str(tmp_path))
     begun = SessionStarted(session=info, mode=ApprovalMode.STANDARD)
@@ -701,7 +701,7 @@ async def test_what_was_before_a_message_is_read_once_the_message_is_on_the_disk
     tmp_path: Path,
 ) -> None:
     recording, info = recorded(tmp_path, OnItsWay)
-    past = await RecordedPast(recording, tmp_path / "state", str).before(HELLO.message_id)
+    past = await RecordedPast(recording, tmp_path / "state", str).state_before(HELLO.message_id)
     await recording.close()
     assert past is not None
     assert past.session == info
@@ -717,13 +717,13 @@ async def test_what_tells_nothing_or_does_not_fit_is_no_part_of_a_fork(tmp_path:
     recording.append(Record(seq=3, at=3.0, event=ENDED))  # of a call that never began
     recording.append(Record(seq=4, at=4.0, event=UserMessageAdded(message=HELLO)))
     past = RecordedPast(recording, tmp_path / "state", str)
-    before = await past.before(HELLO.message_id)
+    before = await past.state_before(HELLO.message_id)
     await past.fork("", fork_of(info))
     await recording.close()
     assert before is not None
     assert before.messages == []
     found = open_to_read(session_path(tmp_path / "state", tmp_path, "session_fork"))
-    assert (found.missing, len(found.read.entries)) == (0, 3)
+    assert (found.missing_count, len(found.read.entries)) == (0, 3)
     assert found.state.messages == [HELLO]
 
 

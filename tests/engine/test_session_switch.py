@@ -59,10 +59,10 @@ async def test_it_brings_its_messages_and_the_other_is_closed(tmp_path: Path) ->
         assert sessions.folder.name == session_id
         assert (is_written(left), is_written(sessions.folder)) == (False, True)
         assert open_to_read(left).state.session.name == "left behind"
-        found = {facts.session_id: facts for facts in sessions.catalog.list()}
+        found = {facts.session_id: facts for facts in sessions.catalog.list_all()}
         assert found[session_id].in_use
     finally:
-        await spawn.end()
+        await spawn.end_tasks()
         await sessions.close()
     assert not is_written(sessions.folder)
 
@@ -84,7 +84,7 @@ async def test_one_that_cannot_be_opened_leaves_this_one_as_it_is(tmp_path: Path
         first.title.rename("still here")
         assert sessions.folder == folder
     finally:
-        await spawn.end()
+        await spawn.end_tasks()
         await sessions.close()
     assert open_to_read(folder).state.session.name == "still here"
 
@@ -106,7 +106,7 @@ async def test_a_fork_takes_the_place_of_the_session_that_it_was_made_of(tmp_pat
         assert is_written(sessions.folder)
         assert not is_written(sessions.folder.parent / session_id)
     finally:
-        await spawn.end()
+        await spawn.end_tasks()
         await sessions.close()
 
 
@@ -139,7 +139,7 @@ async def test_what_was_left_does_not_stay_in_memory(tmp_path: Path) -> None:
         except TimeoutError:
             pass
         kept = [ref() is not None for ref in left]
-        await spawn.end()
+        await spawn.end_tasks()
         await sessions.close()
     assert kept == [False] * 3
 

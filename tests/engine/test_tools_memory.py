@@ -111,7 +111,7 @@ async def test_recall_is_free_and_finds_japanese(tmp_path: Path) -> None:
 async def test_a_key_that_the_user_wrote_down_by_hand_is_told_to_no_model(tmp_path: Path) -> None:
     look = decision("", action("memory.recall", query=""))
     async with session(tmp_path, script(look, done())) as s:
-        await s.engine.memory.begin()
+        await s.engine.memory.create_file()
         with notes(s).open("a") as file:  # below the last heading, which is the preferences'
             file.write("- the key is sk-abcdefghijklmnop1234\n")
         await s.engine.memory.notes.reread()
@@ -157,7 +157,7 @@ async def test_another_project_has_its_own_notes(tmp_path: Path) -> None:
     async with session(other, script(done())) as s:
         await s.turn("hello")
         assert WISH not in s.server.of("main")[0].text
-        assert await s.engine.memory.notes.lines() == ()
+        assert await s.engine.memory.notes.list_lines() == ()
 
 
 async def test_the_model_cannot_write_the_file_by_other_ways(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ async def test_the_users_own_lines_are_noted_and_taken_out_without_a_gate(tmp_pa
         memory = s.engine.memory
         assert await memory.remember(WISH) is None
         assert isinstance(await memory.remember("y" * 301), MemoryFault)
-        (line,) = await memory.notes.lines()
+        (line,) = await memory.notes.list_lines()
         assert WISH in notes(s).read_text("utf-8")
         assert await memory.forget(line) is None
         assert WISH not in notes(s).read_text("utf-8")

@@ -329,9 +329,9 @@ async def test_after_a_cut_the_next_process_takes_back_what_a_command_changed(
         s.cut()
     async with session(tmp_path, script(), mode="trusted", resume=s.session_id) as s:
         first = next(m.message_id for m in s.state.messages if m.kind == "user")
-        assert await s.engine.rewind.back(first, files=True) == ""
+        assert await s.engine.rewind.go_back(first, files=True) == ""
         assert (s.workspace / "a.txt").read_text() == "one\n"
         assert not (s.workspace / "b.txt").exists()
-        assert await s.engine.rewind.undo() == ""
+        assert await s.engine.rewind.undo_rewind() == ""
         assert (s.workspace / "a.txt").read_text() == "x\n"
         assert (s.workspace / "b.txt").read_text() == "new\n"

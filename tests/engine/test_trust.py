@@ -93,12 +93,12 @@ async def test_an_answer_of_no_holds_until_the_files_are_others_or_the_user_asks
     async with session(tmp_path, script(*[done("Hello.")] * 2)) as s:
         await s.turn("hello")
         assert not s.state.cards
-        assert await s.engine.trust.ask()  # /trust
+        assert await s.engine.trust.ask_again()  # /trust
         await says(s, TRUST)
         await s.turn("hello")
         assert "Never spaces" in sent(s)
         (work / "AGENTS.md").unlink()
-        assert not await s.engine.trust.ask()
+        assert not await s.engine.trust.ask_again()
 
 
 async def test_changed_notes_are_not_used_and_asked_about_with_the_difference(
@@ -249,15 +249,15 @@ async def test_a_question_that_was_taken_back_before_it_was_shown_is_never_shown
     folder(tmp_path)
     async with session(tmp_path, script()) as s:
         folder(tmp_path, TABS)
-        assert await s.engine.trust.ask()
+        assert await s.engine.trust.ask_again()
         first = s.engine.trust.asked
         s.engine.trust.withdraw()
         assert s.engine.trust.asked is None
-        assert await s.engine.trust.ask()
+        assert await s.engine.trust.ask_again()
         card = await asked(s)
         assert first is not None
         assert card.card_id != first.card_id
-        assert await s.engine.trust.ask()  # about just the same
+        assert await s.engine.trust.ask_again()  # about just the same
         assert [c.card_id for c in s.state.cards] == [card.card_id]
 
 

@@ -44,8 +44,8 @@ async def test_a_reply_under_way_does_not_overwrite_it_and_the_next_request_tell
         await s.engine.send("Mend the totals.")
         await s.server.reached("a")
         assert HAND not in tail(s)
-        assert s.engine.working.write("goal", [f" {MINE}\n"]) is None
-        assert s.engine.working.write("constraints", []) is None
+        assert s.engine.working.write_field("goal", [f" {MINE}\n"]) is None
+        assert s.engine.working.write_field("constraints", []) is None
         s.server.release("a")
         await s.ended()
         # The second request was on its way; the third is the first that can know.
@@ -67,10 +67,10 @@ async def test_what_stands_there_already_is_no_change_of_the_user(tmp_path: Path
     replies = script(says(THEIRS, constraints=["one", "two"]), done("So."))
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("Mend the totals.")
-        assert s.engine.working.write("goal", [f" {THEIRS}"]) is None
-        assert s.engine.working.write("constraints", ["one", "two"]) is None
+        assert s.engine.working.write_field("goal", [f" {THEIRS}"]) is None
+        assert s.engine.working.write_field("constraints", ["one", "two"]) is None
         assert s.events(MemoryEdited) == []
-        assert s.engine.working.write("constraints", ["two", "one"]) is None
+        assert s.engine.working.write_field("constraints", ["two", "one"]) is None
         assert [event.name for event in s.events(MemoryEdited)] == ["constraints"]
 
 
@@ -81,7 +81,7 @@ async def test_a_model_that_leaves_it_alone_keeps_it_marked_as_the_users(tmp_pat
     ) as s:
         await s.engine.send("Mend the totals.")
         await s.server.reached("a")
-        s.engine.working.write("goal", [MINE])
+        s.engine.working.write_field("goal", [MINE])
         s.server.release("a")
         await s.ended()
         assert f"{HAND}goal." in tail(s)
@@ -95,7 +95,7 @@ async def test_what_is_written_between_two_requests_is_for_the_next_one(tmp_path
     first = says(THEIRS, last=True, constraints=["theirs"])
     async with session(tmp_path, script(first, done("So."), done("Yes.")), mode="trusted") as s:
         await s.turn("Which totals are wrong?")
-        s.engine.working.write("constraints", ["no new dependency"])
+        s.engine.working.write_field("constraints", ["no new dependency"])
         await s.turn("And which receipts are wrong?")
         assert "Goal (the request, until you state one): " in tail(s)
         assert "- no new dependency" in tail(s)
@@ -113,12 +113,12 @@ async def test_a_message_that_goes_on_with_the_request_before_brings_it_along(
     async with session(tmp_path, script(first, goes_on), mode="trusted") as s:
         await s.engine.send("Mend the totals.")
         await s.server.reached("a")
-        s.engine.working.write("why_now", ["the shop loses money"])
+        s.engine.working.write_field("why_now", ["the shop loses money"])
         s.engine.stop()
         await s.ended()
         await s.engine.send("And the receipts, too.")
         await s.server.reached("b")
-        s.engine.working.write("goal", [MINE])
+        s.engine.working.write_field("goal", [MINE])
         s.server.release("b")
         await s.ended(2)
         memory = s.state.memory
@@ -131,21 +131,21 @@ async def test_it_survives_a_resume_and_a_way_back(tmp_path: Path) -> None:
     replies = script(says("a", last=True), says("b", last=True), done("So."))
     async with session(tmp_path, replies, mode="trusted") as s:
         await s.turn("first words")
-        s.engine.working.write("goal", [MINE])
+        s.engine.working.write_field("goal", [MINE])
         await s.turn("second words")
         assert s.state.memory.goal == "b"
-        s.engine.working.write("open_questions", ["Is 81.00 with tax?"])
+        s.engine.working.write_field("open_questions", ["Is 81.00 with tax?"])
         s.cut()
     async with session(tmp_path, script(done("So.")), mode="trusted", resume=s.session_id) as s:
         assert s.state.memory.open_questions == ("Is 81.00 with tax?",)
         assert s.state.memory.untold == ("open_questions",)
         asked = [m.message_id for m in s.state.messages if isinstance(m, UserMessage)]
-        assert await s.engine.rewind.back(asked[1]) == ""
+        assert await s.engine.rewind.go_back(asked[1]) == ""
         memory = s.state.memory
         assert (memory.goal, memory.by_user) == (MINE, ("goal", "open_questions"))
         assert memory.open_questions == ("Is 81.00 with tax?",)
-        s.engine.working.write("why_now", ["they wait"])
-        assert await s.engine.rewind.undo() == ""
+        s.engine.working.write_field("why_now", ["they wait"])
+        assert await s.engine.rewind.undo_rewind() == ""
         memory = s.state.memory
         assert (memory.goal, memory.why_now) == ("b", "they wait")
         assert memory.open_questions == ("Is 81.00 with tax?",)
@@ -161,7 +161,7 @@ async def test_what_breaks_a_limit_is_refused_and_nothing_is_recorded_for_the_sa
 ) -> None:
     """Covers S4-44."""
     async with session(tmp_path, script(done("So."))) as s:
-        write = s.engine.working.write
+        write = s.engine.working.write_field
         assert write("goal", ["x" * 201]) == LocalizedText(
             key="working.form.long", params={"count": "201", "most": "200"}
         )

@@ -235,7 +235,7 @@ async def test_a_second_stop_does_not_let_the_wait_go_before_the_work_is_laid_do
         await waiting
     assert cleaned.is_set()
     assert not task_loop.works
-    await spawn.end()
+    await spawn.end_tasks()
 
 
 async def test_a_list_that_was_stopped_is_not_gone_on_with_behind_the_stopped_task(

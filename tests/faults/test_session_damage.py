@@ -88,7 +88,7 @@ async def go_on(session: Path, before: Restored) -> None:
     assert health.durable == last + 1
     again = read(session)
     assert seqs(again) == [*seqs(before), last + 1]
-    assert again.read.damaged == before.read.damaged
+    assert again.read.damaged_count == before.read.damaged_count
     assert again.state.messages == state.messages
 
 
@@ -115,7 +115,7 @@ async def test_a_journal_cut_at_any_byte_keeps_every_whole_record(journal: Path)
         found = read(journal.parent)
         assert seqs(found) == list(range(1, complete))
         torn = any(first < cut <= last for first, last in spans)
-        assert found.read.damaged == int(torn), cut
+        assert found.read.damaged_count == int(torn), cut
         only_what_was_written(found, whole)
         if cut % 23 == 0 or data[cut - 1 : cut + 1].count(b"\n"):
             await go_on(journal.parent, found)
@@ -139,8 +139,8 @@ async def test_a_flipped_bit_in_any_byte_costs_at_most_its_record(journal: Path)
         found = read(journal.parent)
         touched = next((n for n, (first, last) in enumerate(spans) if first <= at <= last), None)
         assert seqs(found) == [n for n in range(1, 21) if n != touched], at
-        assert found.read.damaged == 1, at
-        assert found.missing == int(touched not in (None, 0, 20)) + found.applied.refused
+        assert found.read.damaged_count == 1, at
+        assert found.missing_count == int(touched not in (None, 0, 20)) + found.applied.refused
         only_what_was_written(found, whole)
         if at % 211 == 0:
             await go_on(journal.parent, found)
@@ -153,9 +153,9 @@ async def test_events_that_rest_on_a_lost_one_are_refused_and_said(journal: Path
     lines[5] = lines[5].replace(b"gate_opened", b"gate_0pened")
     put(journal, b"".join(lines))
     found = read(journal.parent)
-    assert found.read.damaged == 1
+    assert found.read.damaged_count == 1
     assert found.applied.refused == 1
-    assert found.missing == 2
+    assert found.missing_count == 2
     assert [gate.call_id for gate in found.state.gates] == ["call_3"]
 
 
@@ -166,7 +166,7 @@ async def test_a_number_that_comes_twice_counts_once(journal: Path) -> None:
     found = read(journal.parent)
     assert seqs(found) == list(range(1, 21))
     assert found.state.messages == read(journal.parent).state.messages
-    assert (found.read.damaged, found.missing) == (0, 0)
+    assert (found.read.damaged_count, found.missing_count) == (0, 0)
 
 
 async def test_records_are_found_in_whichever_segment_they_are_whole(journal: Path) -> None:
@@ -175,7 +175,7 @@ async def test_records_are_found_in_whichever_segment_they_are_whole(journal: Pa
     put(journal, b"".join(lines[:9]) + b"D1 garbage\n" + lines[10])
     found = read(journal.parent)
     assert seqs(found) == list(range(1, 21))
-    assert found.read.damaged == 1
+    assert found.read.damaged_count == 1
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ async def test_a_whole_record_that_tells_nothing_is_counted(
     found = read(journal.parent)
     assert seqs(found) == list(range(1, 21))
     assert [(u.seq, u.reason) for u in found.read.unread] == [(21, reason)]
-    assert found.missing == 1
+    assert found.missing_count == 1
     assert found.last_seq == 21
 
 
@@ -355,7 +355,7 @@ async def test_large_records_lie_in_blobs_and_only_the_damaged_one_is_lost(tmp_p
     found = read(driven.path)
     assert {u.reason for u in found.read.unread} == {"blob_damaged", "blob_missing"}
     assert len(found.read.entries) == 3
-    assert found.missing == 2
+    assert found.missing_count == 2
     assert third.exists()
 
 
@@ -370,4 +370,4 @@ def test_a_header_that_says_nothing_is_told_and_the_records_are_read(
     found = read(journal.parent, snapshots=False).read
     assert [entry.seq for entry in found.entries] == whole
     assert [unread.reason for unread in found.unread] == ["no_header"]
-    assert (found.damaged, found.unreadable, found.header) == (0, 1, None)
+    assert (found.damaged_count, found.unreadable_count, found.header) == (0, 1, None)

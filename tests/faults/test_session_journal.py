@@ -94,10 +94,10 @@ async def test_one_fault_at_any_change_loses_nothing(tmp_path: Path, number: int
         assert (health.mode, health.written, health.durable) == ("closed", 11, 11)
         for snapshots in (True, False):
             found = read(driven.path, snapshots=snapshots)
-            assert found.missing == 0
+            assert found.missing_count == 0
             assert found.state.messages == driven.store.state.messages
             assert found.state.gates == driven.store.state.gates
-            assert found.read.damaged <= 1
+            assert found.read.damaged_count <= 1
         segments = len(list(driven.path.glob("journal-*")))
         assert segments == 1 + health.gone_wrong
         assert not list(driven.path.rglob(".*"))
@@ -176,7 +176,7 @@ async def test_a_disk_with_room_again_takes_the_session_back(tmp_path: Path) -> 
     health = await driven.journal.close()
     assert health.durable == len(STORY) + 1
     assert [h.mode for h in driven.notices][-1] == "disk"
-    assert read(driven.path).missing == 0
+    assert read(driven.path).missing_count == 0
     assert read(driven.path).state.messages == driven.store.state.messages
 
 
@@ -405,7 +405,7 @@ async def test_no_secret_is_in_any_file_of_a_session(tmp_path: Path) -> None:
             assert shaped not in data
             assert "with/odd" not in data
     found = open_to_read(path)
-    assert found.missing == 0
+    assert found.missing_count == 0
     assert len(found.state.messages) == len(store.state.messages)
     assert REDACTED in getattr(found.state.messages[0], "text", "")
     assert found.state.last_turn is not None
@@ -584,10 +584,10 @@ def test_what_waits_for_a_disk_is_kept_up_to_64_mb_and_then_given_up() -> None:
     backlog = Backlog(first_wait=0.0)
     assert (backlog.is_whole, backlog.may_try) == (False, True)
     for seq in (1, 2):
-        backlog.add(Pending(seq, half, "x", 1.0))
+        backlog.add_record(Pending(seq, half, "x", 1.0))
     assert (backlog.size, backlog.is_whole, backlog.may_try) == (64_000_000, True, True)
     for seq in (3, 4):
-        backlog.add(Pending(seq, b"x", "x", 1.0))
+        backlog.add_record(Pending(seq, b"x", "x", 1.0))
         assert (backlog.pending, backlog.size) == ([], 0)
         assert (backlog.is_whole, backlog.may_try) == (False, False)
 

@@ -21,7 +21,7 @@ from support.journal_disks import gates, read
 from support.whole import rounds
 
 from duckflow_tui.session.resume import Restored
-from duckflow_tui.session.snapshots import capture, pieces
+from duckflow_tui.session.snapshots import capture_image, iter_pieces
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome
@@ -144,9 +144,9 @@ def check(folder: Path, told: Told) -> Restored | None:
     kinds = {entry.seq: entry.fields["kind"] for entry in whole.read.entries}
     lost = {seq for seq, kind in told.acknowledged.items() if kinds.get(seq) != kind}
     assert not lost, f"acknowledged and not read: {sorted(lost)}"
-    assert whole.missing == 0
-    assert whole.read.unreadable == 0
-    assert whole.read.damaged <= told.kills
+    assert whole.missing_count == 0
+    assert whole.read.unreadable_count == 0
+    assert whole.read.damaged_count <= told.kills
     assert gates(whole) <= told.sent, "a gate was answered that nobody answered"
     names = {path.name for path in (folder / "work").iterdir()}
     unfinished = {name for name in names if name.startswith(".duckflow-")}
@@ -163,7 +163,9 @@ def check(folder: Path, told: Told) -> Restored | None:
     calls = [m.call_id for m in whole.state.messages if isinstance(m, OperationMessage)]
     assert len(calls) == len(set(calls)), "a call has two results"
     fast = read(place.path)
-    assert list(pieces(capture(fast.state))) == list(pieces(capture(whole.state)))
+    assert list(iter_pieces(capture_image(fast.state))) == list(
+        iter_pieces(capture_image(whole.state))
+    )
     return whole
 
 

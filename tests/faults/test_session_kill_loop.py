@@ -22,7 +22,7 @@ from support.whole import rounds
 
 from duckflow_tui.session.folders import SessionFolder, segment_name, session_path
 from duckflow_tui.session.records import as_bytes, encode
-from duckflow_tui.session.snapshots import capture, pieces
+from duckflow_tui.session.snapshots import capture_image, iter_pieces
 from duckflow_tui.state.gates import GateChoice
 
 SESSIONS = rounds(13, 2)  # each is taken up again after each of its kills
@@ -126,7 +126,7 @@ def workers() -> Generator[Workers]:
 def tear(path: Path, told: Told, chance: random.Random) -> None:
     """What a power loss may leave besides: the beginning of a record, here of an approval."""
     folder = SessionFolder.open(path)
-    newest = path / segment_name(folder.segments()[-1])
+    newest = path / segment_name(folder.list_segments()[-1])
     folder.close()
     state = read(path).state
     call = state.gates[0].call_id if state.gates else "call_none"
@@ -143,9 +143,9 @@ def check(path: Path, told: Told) -> None:
     kinds = {entry.seq: entry.fields["kind"] for entry in whole.read.entries}
     lost = {seq for seq, kind in told.acknowledged.items() if kinds.get(seq) != kind}
     assert not lost, f"acknowledged and not read: {sorted(lost)}"
-    assert whole.missing == 0
-    assert whole.read.unreadable == 0
-    assert whole.read.damaged <= told.torn
+    assert whole.missing_count == 0
+    assert whole.read.unreadable_count == 0
+    assert whole.read.damaged_count <= told.torn
     assert gates(whole) <= told.sent, "a gate was answered that nobody answered"
     approved = {gate.removeprefix("gate_") for gate, choice in gates(whole) if choice == "once"}
     begun = {
@@ -155,7 +155,9 @@ def check(path: Path, told: Told) -> None:
     }
     assert told.done <= begun <= approved
     fast = read(path)
-    assert list(pieces(capture(fast.state))) == list(pieces(capture(whole.state)))
+    assert list(iter_pieces(capture_image(fast.state))) == list(
+        iter_pieces(capture_image(whole.state))
+    )
     assert fast.last_seq == whole.last_seq
 
 

@@ -25,7 +25,7 @@ from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.records import encode
 from duckflow_tui.session.replay import load_tape
 from duckflow_tui.session.resume import open_to_read, resume_journal
-from duckflow_tui.sessions_cli import session_named, several
+from duckflow_tui.sessions_cli import find_session_id, has_several
 from duckflow_tui.state.base import MOST_COUNTED, SystemClock, hash_data
 from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.store import Store
@@ -55,8 +55,8 @@ def test_the_newest_session_is_found_past_a_journal_that_is_no_file(
     strange.mkdir()
     STRANGE[kind](strange / "journal-1.d1")
     say = Catalogue("en")
-    assert session_named("", workspace, tmp_path, say) == "session_00000001"
-    assert not several(workspace, tmp_path)
+    assert find_session_id("", workspace, tmp_path, say) == "session_00000001"
+    assert not has_several(workspace, tmp_path)
 
 
 @pytest.mark.parametrize("kind", STRANGE)
@@ -83,14 +83,14 @@ def test_a_record_in_a_blob_that_is_no_file_is_counted_and_the_rest_is_read(
     STRANGE[kind](blob)
     found = open_to_read(path)
     assert [unread.reason for unread in found.read.unread] == ["blob_unreadable"]
-    assert found.missing == 1
+    assert found.missing_count == 1
 
 
 @pytest.mark.parametrize("pid", ["99999999999", "9" * 19])
 def test_a_lock_with_a_number_no_process_has_costs_no_list(tmp_path: Path, pid: str) -> None:
     path = record(tmp_path, "session_00000001", [asked("hello", NOW)])
     (path / "lock").write_text(pid)
-    (facts,) = Catalog(tmp_path).list()
+    (facts,) = Catalog(tmp_path).list_all()
     assert not facts.in_use
 
 
@@ -106,7 +106,7 @@ def test_a_session_with_counts_out_of_all_measure_opens_and_adds_up(tmp_path: Pa
     path = record(tmp_path, "session_00000001", events)
     assert str(HUGE).encode() in content(path / "journal-1.d1")
     found = open_to_read(path)
-    assert found.missing == 0
+    assert found.missing_count == 0
     assert found.state.usage.tokens_in == MOST_COUNTED + 9000
     assert found.state.last_turn is not None
     assert found.state.last_turn.tokens == MOST_COUNTED
@@ -123,7 +123,7 @@ def test_times_out_of_all_measure_in_one_session_hide_no_other(tmp_path: Path, a
     record(tmp_path, "session_00000001", [asked("fine", NOW), replied("yes", NOW)])
     strange = record(tmp_path, "session_00000002", [asked("strange", at), replied("yes", at)])
     say = Catalogue("en")
-    assert {facts.request for facts in Catalog(tmp_path).list()} == {"fine", "strange"}
+    assert {facts.request for facts in Catalog(tmp_path).list_all()} == {"fine", "strange"}
     assert "strange" in "\n".join(export_lines(strange, "markdown", say, str))
 
 
@@ -136,7 +136,7 @@ def test_a_record_without_a_time_of_this_world_is_counted(tmp_path: Path, at: st
     body = b'{"at":%s,"event":{"kind":"draft","text":"x"}}' % at.encode()
     put(journal, content(journal) + encode(2, body))
     found = read(driven.path)
-    assert (len(found.read.entries), found.missing) == (1, 1)
+    assert (len(found.read.entries), found.missing_count) == (1, 1)
 
 
 # --- recordings from elsewhere -------------------------------------------------------------------
@@ -260,4 +260,4 @@ def test_a_session_whose_folder_went_says_how_it_can_still_be_seen(tmp_path: Pat
     record(tmp_path, "session_00000001", [asked("hello", NOW)], workspace=str(old))
     shutil.move(old, new)
     with pytest.raises(Unusable, match="replay session_00000001"):
-        session_named("session_00000001", new, tmp_path, Catalogue("en"))
+        find_session_id("session_00000001", new, tmp_path, Catalogue("en"))

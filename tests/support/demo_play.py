@@ -199,5 +199,5 @@ async def play(
             try:
                 yield Play(stage, engine)
             finally:
-                await spawn.end()
+                await spawn.end_tasks()
         assert spawn.broken is None

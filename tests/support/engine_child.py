@@ -30,7 +30,7 @@ from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
 from duckflow_tui.scripted.replies import Reply, Script
-from duckflow_tui.session.folders import SessionPlace, places
+from duckflow_tui.session.folders import SessionPlace, list_places
 from duckflow_tui.session.recording import Recording
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import event_from_json
@@ -42,7 +42,7 @@ WARMING: Final = 5  # replies in which a write, an end and a queued message have
 
 def begun(home: Path) -> list[SessionPlace]:
     """The sessions of this home; one that was killed before its first line is none."""
-    found = places(home / "state")
+    found = list_places(home / "state")
     return [place for place in found if any(f.stat().st_size for f in place.path.glob("journal-*"))]
 
 
@@ -119,7 +119,7 @@ class Worker:
         while True:
             seq, kind = await self._records.get()
             await recording.flushed(seq)
-            assert recording.is_kept
+            assert recording.is_resumable
             self._say("ack", seq, kind)
 
     async def _drive(self, engine: Engine) -> NoReturn:

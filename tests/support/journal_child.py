@@ -84,7 +84,7 @@ class Worker:
             )
             state = AgentState()
         self._store = Store(state, SystemClock(), journal, last_seq=self._seq)
-        journal.follow(self._store)
+        journal.follow_store(self._store)
         return journal
 
     async def _settle(self) -> None:

@@ -122,7 +122,7 @@ def drive(
         retry_s=retry_s,
     )
     store = Store(AgentState(), ManualClock(), journal)
-    journal.follow(store)
+    journal.follow_store(store)
     return Driven(path, journal, store, notices)
 
 

@@ -108,7 +108,7 @@ async def served(
     finally:
         await servers.close()
         await watchdog.close()
-        await spawn.end()
+        await spawn.end_tasks()
     assert spawn.broken is None, spawn.broken
 
 

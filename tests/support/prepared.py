@@ -314,10 +314,10 @@ def _stream(number: int, mode: str, errors: str) -> TextIO:
 
 def read_words() -> None:
     """Read the words of the app before a fork: it takes longer than all else in a start."""
-    from duckflow_tui.words.catalogue import LANGUAGES, entries
+    from duckflow_tui.words.catalogue import LANGUAGES, load_entries
 
     for language in LANGUAGES:
-        entries(language)
+        load_entries(language)
 
 
 def end_threads() -> None:

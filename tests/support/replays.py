@@ -22,7 +22,7 @@ from textual.widget import Widget
 from duckflow_tui.compose import Flags, Sessions, choose
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.stage import open_stage
-from duckflow_tui.session.folders import places
+from duckflow_tui.session.folders import list_places
 from duckflow_tui.session.reader import RecordedEvent
 from duckflow_tui.session.replay import Tape, load_tape
 from duckflow_tui.state.agent import AgentState
@@ -149,7 +149,7 @@ async def live(
 
 def recorded(home: Path) -> Path:
     """The folder of the only session under this home."""
-    (place,) = places(Places.find({"DUCKFLOW_HOME": str(home)}).state)
+    (place,) = list_places(Places.find({"DUCKFLOW_HOME": str(home)}).state)
     return place.path
 
 

@@ -300,7 +300,7 @@ async def session(
             try:
                 yield made
             finally:
-                await spawn.end()
+                await spawn.end_tasks()
         assert spawn.broken is None, spawn.broken
         told = [m for m in made.state.messages if isinstance(m, NoticeMessage)]
         faults = [notice.params for notice in told if notice.key.startswith("engine.fault")]

@@ -40,7 +40,7 @@ from duckflow_tui.ui.panes.card_words import option_effects
 from duckflow_tui.ui.panes.key_guard import SETTLE
 from duckflow_tui.ui.panes.request import RequestView
 from duckflow_tui.ui.panes.transcript import Transcript
-from duckflow_tui.words.catalogue import Catalogue, entries
+from duckflow_tui.words.catalogue import Catalogue, load_entries
 
 HOSTILE = "\x1b[2Jwipe [/] [bold]loud[/bold] \u202etxt"
 SAYS = Catalogue("en")("gate.says")  # before the words of a model
@@ -106,7 +106,7 @@ async def test_each_option_has_its_key(card: Card, open_apps: OpenApps) -> None:
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_each_option_says_what_it_is_and_what_it_does(language: str) -> None:
-    known = entries(language)
+    known = load_entries(language)
     for card, option in CHOICES:
         assert known[f"card.{card.kind}.{option.action}"]
         assert known[f"consult.does.{card.kind}.{option.action}"]
@@ -398,7 +398,7 @@ def test_causes_and_guesses_have_words(pattern: Pattern) -> None:
     about = situation(pattern)
     assert about.hypothesis is not None
     for language in ("en", "ja"):
-        known = entries(language)
+        known = load_entries(language)
         assert known[f"consult.cause.{about.cause.code}"]
         assert known[f"consult.hypothesis.{about.hypothesis.code}"]
 

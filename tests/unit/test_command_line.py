@@ -11,7 +11,7 @@ import pytest
 
 from duckflow_tui import cli, doctor_cli, models_cli, replay_cli, sessions_cli
 from duckflow_tui.command_line import CommandParser
-from duckflow_tui.words.catalogue import Catalogue, entries
+from duckflow_tui.words.catalogue import Catalogue, load_entries
 
 COMMANDS = [m.parser for m in (doctor_cli, models_cli, replay_cli, sessions_cli)]
 #: What may stand in a line of Japanese: what was typed, and the names of flags and values.
@@ -68,7 +68,7 @@ def test_what_was_typed_cannot_act_on_the_terminal(capsys: pytest.CaptureFixture
 
 
 def names() -> list[str]:
-    return [key.partition(".")[2] for key in entries("en") if key.startswith("errno.")]
+    return [key.partition(".")[2] for key in load_entries("en") if key.startswith("errno.")]
 
 
 def test_each_error_of_the_system_is_said_in_the_users_language() -> None:
@@ -76,34 +76,34 @@ def test_each_error_of_the_system_is_said_in_the_users_language() -> None:
     say, english = Catalogue("ja"), Catalogue("en")
     for name in names():
         number = getattr(errno, name)
-        theirs, ours = os.strerror(number), entries("ja")[f"errno.{name}"]
+        theirs, ours = os.strerror(number), load_entries("ja")[f"errno.{name}"]
         forms = ("{}", "a b.txt: {}", "{}: a b.txt")
         for form in forms:
             told = say("connect.not_kept", reason=form.format(theirs))
             assert told == say("connect.not_kept", reason="X").replace("X", form.format(ours))
             numbered = form.format(f"[Errno {number}] {theirs}")
-            assert say.of_system(numbered) == form.format(ours)
+            assert say.translate_error(numbered) == form.format(ours)
             assert form.format(theirs) in english("connect.not_kept", reason=form.format(theirs))
         if sys.platform == "linux":
-            assert entries("en")[f"errno.{name}"] == theirs
+            assert load_entries("en")[f"errno.{name}"] == theirs
 
 
 def test_what_a_library_says_of_a_connection_is_said_in_japanese() -> None:
     """The libraries' own sentences, word for word, are the English entries."""
     say, english = Catalogue("ja"), Catalogue("en")
-    known = {key: text for key, text in entries("en").items() if key.startswith("library.")}
+    known = {key: text for key, text in load_entries("en").items() if key.startswith("library.")}
     assert len(known) > 5
     for key, theirs in known.items():
-        ours = entries("ja")[key]
+        ours = load_entries("ja")[key]
         assert say("llm.error.cut", host="h", detail=theirs).count(f"（{ours}）") == 1
         assert f": {theirs}. " in english("llm.error.cut", host="h", detail=theirs)
     numbered = "[Errno -2] Name or service not known"
-    assert say.of_system(numbered) == entries("ja")["library.unknown_name"]
+    assert say.translate_error(numbered) == load_entries("ja")["library.unknown_name"]
 
 
 def test_what_only_looks_like_an_error_stays() -> None:
     """A path is not an error, and words of others that hold one are theirs."""
     say = Catalogue("ja")
     assert "Permission denied" in say("cli.not_a_folder", path="Permission denied")
-    assert say.of_system("the Is a directory rule") == "the Is a directory rule"
-    assert say.of_system("Errno of nobody") == "Errno of nobody"
+    assert say.translate_error("the Is a directory rule") == "the Is a directory rule"
+    assert say.translate_error("Errno of nobody") == "Errno of nobody"

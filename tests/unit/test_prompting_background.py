@@ -6,7 +6,7 @@ from typing import Any
 
 from support.prompt_states import Talk
 
-from duckflow_tui.prompting.background import READ_FILE, files_read, files_text
+from duckflow_tui.prompting.background import READ_FILE, format_files, list_files_read
 from duckflow_tui.prompting.budget import ScriptCounter
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.goal import TaskObjective
@@ -44,7 +44,7 @@ class Reads(Talk):
         )
 
     def told(self, tokens: int = 10_000, about: str = "", but_of: str = "") -> str:
-        return files_text(files_read(self.state, about, but_of=but_of), tokens, COUNT)
+        return format_files(list_files_read(self.state, about, but_of=but_of), tokens, COUNT)
 
 
 def test_a_file_is_told_whole_once_and_as_it_was_read_last() -> None:

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 from support.prompt_states import OPERATIONS, busy_state, compiler
 
-from duckflow_tui.prompting.budget import Budgets, Cuttable, Layer, Trim, fit
+from duckflow_tui.prompting.budget import Budgets, Cuttable, Layer, Trim, fit_layers
 from duckflow_tui.prompting.templates import Template
 from duckflow_tui.state.decision import PromptPattern
 from duckflow_tui.state.memory import WorkingMemory
@@ -33,7 +33,7 @@ def layer(budget: int, name: str = "main", kept: str = "goal gates") -> Layer:
 
 
 def gone(budget: int) -> set[str]:
-    (fitted,) = fit([layer(budget)], words)
+    (fitted,) = fit_layers([layer(budget)], words)
     everything = {"p1", "p2", "p3", "q1", "q2", "s1", "s2", "s3", "e1", "e2"}
     return everything - set(fitted.text.split())
 
@@ -59,7 +59,7 @@ def test_what_goes_first_is_what_the_order_says() -> None:
 
 def test_what_may_not_be_cut_is_sent_over_budget_and_shows_it() -> None:
     """Covers S4-80."""
-    (fitted,) = fit([layer(1)], words)
+    (fitted,) = fit_layers([layer(1)], words)
     assert fitted.text == "goal gates"
     assert (fitted.use.tokens, fitted.use.budget) == (2, 1)
     assert fitted.use.trimmed == (
@@ -73,11 +73,11 @@ def test_what_may_not_be_cut_is_sent_over_budget_and_shows_it() -> None:
 def test_a_layer_borrows_what_another_leaves_before_anything_is_cut() -> None:
     """Covers S4-80: the sum of the budgets is what holds."""
     roomy = Layer("specialized", 9, Template("t.md", "one two", []), {})
-    fitted = fit([layer(10), roomy], words)
+    fitted = fit_layers([layer(10), roomy], words)
     assert [f.use.budget for f in fitted] == [16, 9]
     assert fitted[0].use.trimmed == ()
     tight = Layer("specialized", 4, Template("t.md", "one two", []), {})
-    fitted = fit([layer(10), tight], words)
+    fitted = fit_layers([layer(10), tight], words)
     assert fitted[0].use.budget == 12
     assert fitted[0].use.tokens <= 12
     assert fitted[0].use.trimmed == ("evidence", "conversation_summary")
@@ -86,13 +86,13 @@ def test_a_layer_borrows_what_another_leaves_before_anything_is_cut() -> None:
 def test_what_was_borrowed_is_not_lent_again() -> None:
     """Covers S4-80."""
     roomy = Layer("base", 5, Template("t.md", "one two", []), {})
-    fitted = fit([roomy, layer(14), layer(14, "specialized")], words)
+    fitted = fit_layers([roomy, layer(14), layer(14, "specialized")], words)
     assert [f.use.budget for f in fitted] == [5, 16, 15]
     assert fitted[2].use.trimmed == ("evidence",)
 
 
 def test_the_factor_of_a_model_tightens_the_budget() -> None:
-    (fitted,) = fit([layer(16)], words, factor=1.5)
+    (fitted,) = fit_layers([layer(16)], words, factor=1.5)
     assert fitted.use.tokens <= 16
     assert "evidence" in fitted.use.trimmed
 

@@ -33,7 +33,7 @@ COUNTS = {"succeeded": 1, "failed": 1, "skipped": 0}
 def written(
     question: ModelQuestion[Any], language: str = "en", problems: Sequence[str] = ()
 ) -> tuple[ChatMessage, ...]:
-    return QuestionPrompts(asset_folder("prompts"), language).messages(question, problems)
+    return QuestionPrompts(asset_folder("prompts"), language).make_messages(question, problems)
 
 
 def step_of(plan: Plan, step_id: str) -> Step:

@@ -73,7 +73,7 @@ CONTEXT = ContinuationContext(
 
 
 def asked(question: ModelQuestion[Any], language: str = "en") -> str:
-    messages = QuestionPrompts(asset_folder("prompts"), language).messages(question)
+    messages = QuestionPrompts(asset_folder("prompts"), language).make_messages(question)
     assert [m.role for m in messages] == ["system", "user"]
     return messages[1].content
 
@@ -187,7 +187,7 @@ def test_a_refused_judgement_goes_back_with_what_is_wrong() -> None:
     state: AgentState = busy_state()
     question = satisfaction_question(state, (JUDGED,), FACTS)
     texts = QuestionPrompts(asset_folder("prompts"), "en")
-    messages = texts.messages(question, ["requirement_scores lacks r2"])
+    messages = texts.make_messages(question, ["requirement_scores lacks r2"])
     assert [m.role for m in messages] == ["system", "user", "user"]
     assert "- requirement_scores lacks r2" in messages[2].content
 

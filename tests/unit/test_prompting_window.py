@@ -211,7 +211,7 @@ def test_a_refused_request_is_followed_by_a_shorter_one() -> None:
     of = compiler()
     talk.user("Now?")
     refused = request(of, talk)
-    assert of.overflowed(talk.state, refused)
+    assert of.shrink_after_refusal(talk.state, refused)
     retried = request(of, talk)
     assert prompt_tokens(retried) <= 0.7 * prompt_tokens(refused)
     assert retried.history[-1] is talk.state.messages[-1]
@@ -223,7 +223,7 @@ def test_a_refused_request_with_nothing_to_leave_out_says_so() -> None:
     talk = with_window(Talk(), 128_000)
     of = compiler()
     talk.user("Hi")
-    assert not of.overflowed(talk.state, request(of, talk))
+    assert not of.shrink_after_refusal(talk.state, request(of, talk))
 
 
 def test_a_model_that_counts_more_gets_less() -> None:

@@ -23,7 +23,7 @@ from duckflow_tui.session.branch import branch_of
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.facts import Piece, SessionFacts
 from duckflow_tui.session.faults import NotASession, SessionInUse, SessionUnreadable
-from duckflow_tui.session.folders import find, is_written, places
+from duckflow_tui.session.folders import find_places, is_written, list_places
 from duckflow_tui.session.index import FILE_NAME, SessionIndex, trashed_at
 from duckflow_tui.session.resume import open_to_read, resume_journal
 from duckflow_tui.state.agent import AgentState
@@ -47,7 +47,7 @@ def by_id(found: list[SessionFacts]) -> dict[str, SessionFacts]:
 
 
 def test_a_session_has_its_facts(catalog: Catalog) -> None:
-    found = by_id(catalog.list())
+    found = by_id(catalog.list_all())
     gate, plan = found["1"], found["2"]
     assert gate.title == "The total is wrong when two discounts apply. Find out why."
     assert (gate.state, gate.met, gate.requirements, gate.branch) == ("gate", 1, 4, "main")
@@ -62,23 +62,23 @@ def test_a_session_has_its_facts(catalog: Catalog) -> None:
 
 
 def test_pinned_ones_come_first_and_then_the_newest(catalog: Catalog) -> None:
-    here = [facts.session_id[-1] for facts in catalog.list(WORKSPACE) if not facts.problem]
+    here = [facts.session_id[-1] for facts in catalog.list_all(WORKSPACE) if not facts.problem]
     assert here == ["4", "1", "2", "6", "3"]
 
 
 def test_one_in_which_nothing_was_said_is_left_out(catalog: Catalog) -> None:
-    assert "5" not in by_id(catalog.list())
-    assert len(find(catalog.state_dir, "session_00000005")) == 1  # and stays on the disk
+    assert "5" not in by_id(catalog.list_all())
+    assert len(find_places(catalog.state_dir, "session_00000005")) == 1  # and stays on the disk
 
 
 def test_other_workspaces_are_shown_only_when_asked_for(catalog: Catalog) -> None:
-    assert "7" not in by_id(catalog.list(WORKSPACE))
-    assert by_id(catalog.list())["7"].workspace == "/work/till"
+    assert "7" not in by_id(catalog.list_all(WORKSPACE))
+    assert by_id(catalog.list_all())["7"].workspace == "/work/till"
 
 
 def test_what_cannot_be_opened_is_listed_with_the_reason_and_left_alone(catalog: Catalog) -> None:
     before = {path: path.read_bytes() for path in catalog.state_dir.rglob("journal-*")}
-    found = by_id(catalog.list(WORKSPACE))
+    found = by_id(catalog.list_all(WORKSPACE))
     assert (found["8"].problem, found["9"].problem) == ("newer", "foreign")
     assert found["8"].detail
     assert found["8"].state == "unreadable"
@@ -91,7 +91,7 @@ def test_a_damaged_session_says_how_much_is_missing(tmp_path: Path) -> None:
     data = bytearray(journal.read_bytes())
     data[len(data) // 2] ^= 0xFF
     journal.write_bytes(data)
-    (facts,) = Catalog(tmp_path).list()
+    (facts,) = Catalog(tmp_path).list_all()
     assert facts.missing >= 1
     assert not facts.problem
 
@@ -99,8 +99,8 @@ def test_a_damaged_session_says_how_much_is_missing(tmp_path: Path) -> None:
 def test_text_of_a_journal_is_safe_to_show(tmp_path: Path) -> None:
     record(tmp_path, "session_00000001", [asked(HOSTILE, NOW), replied(HOSTILE, NOW)])
     catalog = Catalog(tmp_path)
-    (facts,) = catalog.list()
-    shown = [facts.title, facts.last, *(piece.text for piece in catalog.pieces(facts, 9))]
+    (facts,) = catalog.list_all()
+    shown = [facts.title, facts.last, *(piece.text for piece in catalog.list_pieces(facts, 9))]
     assert shown == ["do␛]52;c;aGk=␇ this ⟨U+202E⟩ now"] * 4
 
 
@@ -108,15 +108,15 @@ def test_the_end_of_a_conversation_comes_in_its_order(tmp_path: Path) -> None:
     events = [asked(f"{n} asked", NOW + n) for n in range(9)]
     record(tmp_path, "session_00000001", events)
     catalog = Catalog(tmp_path)
-    (facts,) = catalog.list()
-    assert [p.text for p in catalog.pieces(facts, 3)] == ["6 asked", "7 asked", "8 asked"]
+    (facts,) = catalog.list_all()
+    assert [p.text for p in catalog.list_pieces(facts, 3)] == ["6 asked", "7 asked", "8 asked"]
 
 
 # --- the index ---------------------------------------------------------------------------------
 
 
 def test_only_what_changed_is_read_again(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    catalog.list()
+    catalog.list_all()
     read: list[str] = []
 
     def watched(path: Path) -> object:
@@ -125,11 +125,11 @@ def test_only_what_changed_is_read_again(catalog: Catalog, monkeypatch: pytest.M
 
     monkeypatch.setattr("duckflow_tui.session.catalog.open_to_read", watched)
     again = Catalog(catalog.state_dir)
-    again.list()
+    again.list_all()
     assert sorted(read) == ["session_00000008", "session_00000009"]  # nothing of them is kept
     read.clear()
     record(catalog.state_dir, "session_0000000a", [asked("new", NOW)])
-    assert "a" in by_id(again.list())
+    assert "a" in by_id(again.list_all())
     assert read == ["session_0000000a"]
 
 
@@ -139,7 +139,7 @@ def test_reading_stops_in_time_and_goes_on_with_the_rest(catalog: Catalog) -> No
         steps += 1
         assert steps < 20
     assert steps > 2
-    assert catalog.known() == catalog.list()
+    assert catalog.list_read() == catalog.list_all()
 
 
 def counting(catalog: Catalog) -> tuple[Catalog, SessionIndex, list[str]]:
@@ -156,19 +156,19 @@ def counting(catalog: Catalog) -> tuple[Catalog, SessionIndex, list[str]]:
 
 def test_what_moves_or_is_named_is_read_no_second_time(catalog: Catalog) -> None:
     again, _, read = counting(catalog)
-    found = by_id(again.list())
+    found = by_id(again.list_all())
     assert sum(facts.size for facts in found.values()) == len(found)
     read.clear()
     for number in ("1", "8"):
         gone = again.delete(found[number])
         assert gone.key != found[number].key
-        assert by_id(again.list(trash_too=True))[number].problem == found[number].problem
+        assert by_id(again.list_all(trash_too=True))[number].problem == found[number].problem
         again.restore(gone)
-        assert by_id(again.list())[number].problem == found[number].problem
+        assert by_id(again.list_all())[number].problem == found[number].problem
     assert read == []
     again.rename(found["2"], "named")
-    assert by_id(again.known())["2"].name == "named"
-    assert by_id(again.list())["2"].name == "named"
+    assert by_id(again.list_read())["2"].name == "named"
+    assert by_id(again.list_all())["2"].name == "named"
     assert read == ["2"]
     again.close()
     again.close()
@@ -176,17 +176,17 @@ def test_what_moves_or_is_named_is_read_no_second_time(catalog: Catalog) -> None
 
 def test_the_index_forgets_what_is_gone_or_cannot_be_read(catalog: Catalog) -> None:
     again, index, _ = counting(catalog)
-    found = by_id(again.list())
+    found = by_id(again.list_all())
     pruned, removed, damaged = (found[number] for number in ("1", "2", "4"))
     keys = {facts.key.encode() for facts in (pruned, removed, damaged)}
-    assert keys <= index.stamps().keys()
+    assert keys <= index.read_stamps().keys()
     again.prune(again.delete(pruned))
-    assert len(keys & index.stamps().keys()) == 2
-    assert not [key for key in index.stamps() if key.startswith(b"trash")]
+    assert len(keys & index.read_stamps().keys()) == 2
+    assert not [key for key in index.read_stamps() if key.startswith(b"trash")]
     shutil.rmtree(again.path_of(removed))
     (again.path_of(damaged) / "journal-1.d1").write_bytes(b"no journal\n")
     again.refresh()
-    assert not keys & index.stamps().keys()
+    assert not keys & index.read_stamps().keys()
     again.close()
 
 
@@ -194,7 +194,7 @@ def test_what_could_not_be_read_is_tried_again_when_asked_or_when_it_changed(
     catalog: Catalog,
 ) -> None:
     again, _, read = counting(catalog)
-    found = by_id(again.list())
+    found = by_id(again.list_all())
     read.clear()
     again.refresh()
     assert read == []
@@ -205,13 +205,13 @@ def test_what_could_not_be_read_is_tried_again_when_asked_or_when_it_changed(
     journal = again.path_of(found["9"]) / "journal-1.d1"
     journal.write_bytes((again.path_of(found["1"]) / "journal-1.d1").read_bytes())
     assert (again.facts_at(place).problem, again.facts_at(place).met) == ("", found["1"].met)
-    assert by_id(again.known())["9"].problem == ""
+    assert by_id(again.list_read())["9"].problem == ""
     again.close()
 
 
 @pytest.mark.parametrize("wrong", ["gone", "garbage", "cut", "alien", "older"])
 def test_the_index_can_be_lost_at_any_time(catalog: Catalog, wrong: str) -> None:
-    before = catalog.list()
+    before = catalog.list_all()
     catalog.close()
     path = catalog.state_dir / FILE_NAME
     if wrong == "gone":
@@ -231,14 +231,14 @@ def test_the_index_can_be_lost_at_any_time(catalog: Catalog, wrong: str) -> None
             other.execute("DELETE FROM pieces")  # as if that version had kept none of them
         other.close()
     again = Catalog(catalog.state_dir)
-    assert again.list() == before
+    assert again.list_all() == before
     assert len(again.search("multiplied")) == 1
     again.close()
-    assert Catalog(catalog.state_dir).known() == [f for f in before if not f.problem]
+    assert Catalog(catalog.state_dir).list_read() == [f for f in before if not f.problem]
 
 
 def test_the_index_is_for_its_owner_only(catalog: Catalog) -> None:
-    catalog.list()
+    catalog.list_all()
 
     def modes() -> set[int]:
         files = catalog.state_dir.glob(f"{FILE_NAME}*")
@@ -247,16 +247,16 @@ def test_the_index_is_for_its_owner_only(catalog: Catalog) -> None:
     assert modes() == {0o600}
     catalog.close()
     (catalog.state_dir / FILE_NAME).chmod(0o644)
-    catalog.list()
+    catalog.list_all()
     assert modes() == {0o600}
 
 
 def test_an_index_that_breaks_while_it_is_open_begins_anew(catalog: Catalog) -> None:
-    before = catalog.list()
+    before = catalog.list_all()
     with sqlite3.connect(catalog.state_dir / FILE_NAME) as other:
         other.execute("DROP TABLE sessions")
     other.close()
-    assert catalog.list() == before
+    assert catalog.list_all() == before
     assert len(catalog.search("multiplied")) == 1
 
 
@@ -266,7 +266,7 @@ def test_a_link_in_the_place_of_the_index_is_not_followed(tmp_path: Path) -> Non
     state = tmp_path / "state"
     shelf(state)
     (state / FILE_NAME).symlink_to(target)
-    assert len(Catalog(state).list()) == 8
+    assert len(Catalog(state).list_all()) == 8
     assert target.read_text() == "mine"
 
 
@@ -274,7 +274,7 @@ def test_where_nothing_can_be_written_the_index_lives_in_memory(tmp_path: Path) 
     shelf(tmp_path)
     (tmp_path / FILE_NAME).mkdir()
     catalog = Catalog(tmp_path)
-    assert len(catalog.list()) == 8
+    assert len(catalog.list_all()) == 8
     assert len(catalog.search("neighbour")) == 1
 
 
@@ -348,7 +348,7 @@ def test_a_find_leads_to_the_newest_place(tmp_path: Path) -> None:
     catalog.refresh()
     (found,) = catalog.search("parser")
     assert (found.match.count, found.match.piece.text) == (2, "the parser again")
-    about = catalog.pieces(found.facts, 4, found.match.at)
+    about = catalog.list_pieces(found.facts, 4, found.match.at)
     assert [p.text for p in about] == texts
 
 
@@ -358,7 +358,7 @@ def test_about_a_find_stands_more_of_what_led_there_than_of_what_followed(tmp_pa
     catalog = Catalog(tmp_path)
     catalog.refresh()
     (found,) = catalog.search("parser")
-    about = catalog.pieces(found.facts, 6, found.match.at)
+    about = catalog.list_pieces(found.facts, 6, found.match.at)
     assert [p.text for p in about] == texts[4:13]  # six that end with it, three behind it
 
 
@@ -375,7 +375,9 @@ def index_of(path: Path) -> SessionIndex:
 
 
 def put(index: SessionIndex, key: bytes, *texts: str) -> None:
-    index.put(key, "1", SessionFacts(session_id="s"), [Piece(who="ai", text=t) for t in texts])
+    index.put_session(
+        key, "1", SessionFacts(session_id="s"), [Piece(who="ai", text=t) for t in texts]
+    )
 
 
 def test_what_is_put_or_moved_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
@@ -383,13 +385,13 @@ def test_what_is_put_or_moved_takes_the_place_of_what_was_there(tmp_path: Path) 
     put(index, b"a", "old words")
     put(index, b"a", "new words")
     put(index, b"b", "other words")
-    index.move(b"b", b"c")
+    index.change_key(b"b", b"c")
     put(index, b"b", "last words")
-    index.move(b"b", b"c")
+    index.change_key(b"b", b"c")
     index.close()
     again = index_of(tmp_path)  # all of it stands in the file
-    assert set(again.stamps()) == {b"a", b"c"}
-    assert [piece.text for key in (b"a", b"c") for piece in again.pieces(key, 9)] == [
+    assert set(again.read_stamps()) == {b"a", b"c"}
+    assert [piece.text for key in (b"a", b"c") for piece in again.list_pieces(key, 9)] == [
         "new words",
         "last words",
     ]
@@ -408,7 +410,7 @@ def test_of_several_words_the_newest_place_that_holds_all_is_shown_or_any(tmp_pa
         b"b": (2, "alpha"),
         b"c": (2, "beta"),
     }
-    around = index.pieces(b"a", 2, found[b"a"].at)
+    around = index.list_pieces(b"a", 2, found[b"a"].at)
     assert [piece.text for piece in around] == ["alpha beta", "alpha beta", "beta"]
     three = index.search(["gamma", "alpha", "beta"])
     assert {key: (match.count, match.piece.text) for key, match in three.items()} == {
@@ -424,7 +426,7 @@ def test_an_index_is_made_for_its_user_alone_and_serves_every_thread(tmp_path: P
         thread = threading.Thread(target=put, args=(index, key, "words"))
         thread.start()
         thread.join()
-    assert set(index.stamps()) == {b"a", b"b"}
+    assert set(index.read_stamps()) == {b"a", b"b"}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / FILE_NAME).stat().st_mode) == 0o600
     with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as other:
@@ -446,7 +448,7 @@ def test_a_link_or_a_pipe_in_the_place_of_the_index_stays_and_memory_serves(
         thread.join()
         assert set(index.search(["words"])) == {b"a"}
         index.close()
-        assert index.stamps() == {}
+        assert index.read_stamps() == {}
         index.close()
     assert (tmp_path / "link" / FILE_NAME).is_symlink()
     assert (tmp_path / "pipe" / FILE_NAME).is_fifo()
@@ -456,14 +458,14 @@ def test_a_link_or_a_pipe_in_the_place_of_the_index_stays_and_memory_serves(
 def test_what_is_forgotten_is_not_found(tmp_path: Path) -> None:
     index = SessionIndex(tmp_path / FILE_NAME)
     facts = SessionFacts(session_id="s")
-    index.put(b"a", "1", facts, [Piece(who="user", text="old words")])
-    index.put(b"a", "2", facts, [Piece(who="user", text="new words")])
+    index.put_session(b"a", "1", facts, [Piece(who="user", text="old words")])
+    index.put_session(b"a", "2", facts, [Piece(who="user", text="new words")])
     for old in ("old", "ol"):  # by the table of words, and by every text for so short a word
         assert index.search([old]) == {}
     assert set(index.search(["words"])) == {b"a"}
-    index.drop([b"a"])
+    index.drop_sessions([b"a"])
     assert index.search(["words"]) == index.search(["wo"]) == {}
-    assert index.stamps() == {}
+    assert index.read_stamps() == {}
     index.close()
 
 
@@ -474,15 +476,15 @@ def test_a_thousand_sessions_are_listed_and_searched_at_once(tmp_path: Path) -> 
         path.mkdir(parents=True)
         (path / "journal-1.d1").write_bytes(b"")
     index = SessionIndex(tmp_path / FILE_NAME)
-    for place in places(tmp_path):
+    for place in list_places(tmp_path):
         facts = SessionFacts(session_id=place.session_id, messages=2, last_at=1.0)
         words = [Piece(who="ai", text=f"{place.session_id} の本文 {n}") for n in range(20)]
-        index.put(place.key, place.stamp, facts, words)
+        index.put_session(place.key, place.stamp, facts, words)
     index.close()
     catalog = Catalog(tmp_path)
     spent = time.process_time()
     assert not catalog.refresh()
-    assert len(catalog.known()) == 1000
+    assert len(catalog.list_read()) == 1000
     listed = time.process_time()
     assert len(catalog.search("本文 19")) == 1000
     searched = time.process_time()
@@ -495,45 +497,45 @@ def test_a_thousand_sessions_are_listed_and_searched_at_once(tmp_path: Path) -> 
 
 
 def test_a_name_and_a_pin_stand_in_the_journal(catalog: Catalog) -> None:
-    facts = by_id(catalog.list())["3"]
+    facts = by_id(catalog.list_all())["3"]
     catalog.rename(facts, "  Tax \n on receipts ")
     catalog.pin(facts, True)
-    again = by_id(Catalog(catalog.state_dir).list())["3"]
+    again = by_id(Catalog(catalog.state_dir).list_all())["3"]
     assert (again.title, again.pinned) == ("Tax on receipts", True)
     assert again.state == "interrupted"  # and nothing else changed
     state = open_to_read(catalog.path_of(facts)).state
     assert (state.session.name, state.session.pinned) == ("Tax on receipts", True)
     catalog.rename(facts, "")
     catalog.pin(facts, False)
-    again = by_id(catalog.list())["3"]
+    again = by_id(catalog.list_all())["3"]
     assert (again.title[:5], again.pinned) == ("Print", False)
 
 
 def test_a_name_and_a_pin_that_the_disk_did_not_take_are_said_to_be_lost(
     catalog: Catalog,
 ) -> None:
-    facts = by_id(catalog.list())["3"]
+    facts = by_id(catalog.list_all())["3"]
     full = Catalog(catalog.state_dir, disk=FaultyDisk(1, errno.ENOSPC, lasting=True))
     for act in (lambda: full.rename(facts, "Tax"), lambda: full.pin(facts, True)):
         with pytest.raises(SessionUnreadable):
             act()
-    again = by_id(Catalog(catalog.state_dir).list())["3"]
+    again = by_id(Catalog(catalog.state_dir).list_all())["3"]
     assert (again.title, again.pinned) == (facts.title, False)
 
 
 def test_a_long_name_is_cut(catalog: Catalog) -> None:
-    facts = by_id(catalog.list())["3"]
+    facts = by_id(catalog.list_all())["3"]
     catalog.rename(facts, "x" * 999)
-    assert len(by_id(catalog.list())["3"].title) == MAX_NAME
+    assert len(by_id(catalog.list_all())["3"].title) == MAX_NAME
 
 
 def test_a_session_that_is_open_elsewhere_is_said_to_be_and_not_touched(catalog: Catalog) -> None:
-    facts = by_id(catalog.list())["3"]
+    facts = by_id(catalog.list_all())["3"]
     path = catalog.path_of(facts)
     assert not is_written(path)
     resumed = resume_journal(path, NOW)
     try:
-        assert by_id(catalog.list())["3"].in_use
+        assert by_id(catalog.list_all())["3"].in_use
         for act in (
             lambda: catalog.rename(facts, "x"),
             lambda: catalog.pin(facts, True),
@@ -543,7 +545,7 @@ def test_a_session_that_is_open_elsewhere_is_said_to_be_and_not_touched(catalog:
                 act()
     finally:
         resumed.journal.close_now()
-    assert not by_id(catalog.list())["3"].in_use
+    assert not by_id(catalog.list_all())["3"].in_use
     assert path.is_dir()
 
 
@@ -555,24 +557,24 @@ def test_asking_who_writes_a_session_stands_in_nobodys_way(tmp_path: Path) -> No
 
 
 def test_deleting_moves_to_the_trash_and_back(catalog: Catalog) -> None:
-    facts = by_id(catalog.list())["1"]
+    facts = by_id(catalog.list_all())["1"]
     old = catalog.path_of(facts)
     bytes_before = (old / "journal-1.d1").read_bytes()
     gone = catalog.delete(facts)
     assert not old.exists()
-    assert "1" not in by_id(catalog.list())
-    (there,) = [f for f in catalog.list(trash_too=True) if f.trashed_at is not None]
+    assert "1" not in by_id(catalog.list_all())
+    (there,) = [f for f in catalog.list_all(trash_too=True) if f.trashed_at is not None]
     assert (there.session_id, there.state) == (facts.session_id, "gate")
     assert stat.S_IMODE((catalog.state_dir / "trash").stat().st_mode) == 0o700
     assert [f.facts.trashed_at is not None for f in catalog.search("multiplied", trash_too=True)]
     assert catalog.search("multiplied") == []
     catalog.restore(gone)
-    assert by_id(catalog.list())["1"].title == facts.title
+    assert by_id(catalog.list_all())["1"].title == facts.title
     assert (old / "journal-1.d1").read_bytes() == bytes_before
 
 
 def test_what_is_gone_cannot_be_moved_and_leaves_nothing_in_the_trash(catalog: Catalog) -> None:
-    facts = by_id(catalog.list())["1"]
+    facts = by_id(catalog.list_all())["1"]
     shutil.rmtree(catalog.path_of(facts))
     with pytest.raises(NotASession) as refused:
         catalog.delete(facts)
@@ -584,20 +586,20 @@ def test_the_trash_is_shut_for_others_again(catalog: Catalog) -> None:
     """Whatever somebody has let others do with it."""
     trash = catalog.state_dir / "trash"
     trash.mkdir(mode=0o755)
-    gone = catalog.delete(by_id(catalog.list())["1"])
+    gone = catalog.delete(by_id(catalog.list_all())["1"])
     for folder in (trash, catalog.path_of(gone).parent):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_what_cannot_be_read_can_be_moved_too(catalog: Catalog) -> None:
     for number in ("8", "9"):
-        facts = by_id(catalog.list())[number]
+        facts = by_id(catalog.list_all())[number]
         catalog.restore(catalog.delete(facts))
-        assert by_id(catalog.list())[number].problem == facts.problem
+        assert by_id(catalog.list_all())[number].problem == facts.problem
 
 
 def test_what_is_no_folder_can_be_moved_too(catalog: Catalog, tmp_path: Path) -> None:
-    facts = by_id(catalog.list())["1"]
+    facts = by_id(catalog.list_all())["1"]
     path = catalog.path_of(facts)
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
@@ -609,7 +611,7 @@ def test_what_is_no_folder_can_be_moved_too(catalog: Catalog, tmp_path: Path) ->
 
 def test_an_empty_folder_is_moved_as_it_is(catalog: Catalog) -> None:
     """Where nothing was ever recorded there is nobody to keep out, and no file to make for it."""
-    facts = by_id(catalog.list())["1"]
+    facts = by_id(catalog.list_all())["1"]
     path = catalog.path_of(facts)
     shutil.rmtree(path)
     path.mkdir()
@@ -618,14 +620,14 @@ def test_an_empty_folder_is_moved_as_it_is(catalog: Catalog) -> None:
 
 
 def test_fetching_back_overwrites_nothing(catalog: Catalog) -> None:
-    facts = by_id(catalog.list())["4"]
+    facts = by_id(catalog.list_all())["4"]
     gone = catalog.delete(facts)
     record(catalog.state_dir, facts.session_id, [asked("another", NOW)])
     with pytest.raises(SessionUnreadable):
         catalog.restore(gone)
-    assert by_id(catalog.list())["4"].title == "another"
+    assert by_id(catalog.list_all())["4"].title == "another"
     assert catalog.path_of(gone).is_dir()
-    other = by_id(catalog.list())["1"]
+    other = by_id(catalog.list_all())["1"]
     gone = catalog.delete(other)
     catalog.path_of(other).mkdir(parents=True)  # empty, and yet somebody's
     with pytest.raises(SessionUnreadable):
@@ -635,7 +637,7 @@ def test_fetching_back_overwrites_nothing(catalog: Catalog) -> None:
 def test_what_is_no_folder_is_removed_from_the_trash_and_nothing_behind_it(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    gone = catalog.delete(by_id(catalog.list())["1"])
+    gone = catalog.delete(by_id(catalog.list_all())["1"])
     path = catalog.path_of(gone)
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
@@ -645,25 +647,25 @@ def test_what_is_no_folder_is_removed_from_the_trash_and_nothing_behind_it(
 
 
 def test_only_what_is_in_the_trash_is_removed_for_good(catalog: Catalog) -> None:
-    facts = by_id(catalog.list())["1"]
+    facts = by_id(catalog.list_all())["1"]
     with pytest.raises(ValueError, match="not in the trash"):
         catalog.prune(facts)
     os.utime(catalog.path_of(facts), (1.0, 1.0))  # written long ago
     gone = catalog.delete(facts)
-    place = find(catalog.state_dir, gone.session_id, trash=True)[0]
+    place = find_places(catalog.state_dir, gone.session_id, trash=True)[0]
     assert abs(trashed_at(place) - time.time()) < 60
     catalog.prune(gone)
     assert not catalog.path_of(gone).exists()
     with pytest.raises(SessionUnreadable):
         catalog.prune(gone)
     assert abs(trashed_at(place) - time.time()) < 60  # where that cannot be read any more
-    assert "1" not in by_id(catalog.list(trash_too=True))
+    assert "1" not in by_id(catalog.list_all(trash_too=True))
 
 
 def test_the_folder_of_a_workspace_goes_with_its_last_session(tmp_path: Path) -> None:
     catalog = Catalog(tmp_path)
     paths = [record(tmp_path, f"session_0000000{n}", [asked("hello", NOW)]) for n in (1, 2)]
-    first, last = catalog.list()
+    first, last = catalog.list_all()
     gone = [catalog.delete(first)]
     assert paths[0].parent.is_dir()
     gone.append(catalog.delete(last))
@@ -677,8 +679,8 @@ def test_the_folder_of_a_workspace_goes_with_its_last_session(tmp_path: Path) ->
 
 
 def test_a_session_in_the_trash_is_not_renamed(catalog: Catalog) -> None:
-    catalog.delete(by_id(catalog.list())["1"])
-    (there,) = [f for f in catalog.list(trash_too=True) if f.trashed_at is not None]
+    catalog.delete(by_id(catalog.list_all())["1"])
+    (there,) = [f for f in catalog.list_all(trash_too=True) if f.trashed_at is not None]
     with pytest.raises(NotASession):
         catalog.rename(there, "x")
 
@@ -736,5 +738,5 @@ def test_no_link_and_no_device_is_read_for_a_branch(tmp_path: Path) -> None:
 
 def test_a_whole_turn_is_done(tmp_path: Path) -> None:
     record(tmp_path, "session_00000001", whole("a", "b", NOW))
-    (facts,) = Catalog(tmp_path).list()
+    (facts,) = Catalog(tmp_path).list_all()
     assert (facts.state, facts.last, facts.messages) == ("done", "b", 2)

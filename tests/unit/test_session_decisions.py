@@ -12,15 +12,15 @@ from duckflow_tui.safety.hosts import ON_NETWORK
 from duckflow_tui.session.decisions import (
     choice_words,
     decisions_markdown,
-    figures,
+    format_counts,
     granted_words,
     is_undone,
+    list_uses,
+    make_search_text,
     operation_words,
     pattern_of,
     rule_words,
-    searched,
     step_words,
-    uses,
     what_words,
     why_words,
 )
@@ -162,7 +162,7 @@ def test_what_was_decided_about_is_a_verb_a_card_or_a_mode() -> None:
     assert what_words(entry(what=ROUTINE), EN) == ""
     assert what_words(entry(AuditKind.MODE_SET, what="plan"), EN) == "plan"
     assert what_words(entry(AuditKind.MODE_SET, what="trusted"), EN) == "trusted"
-    assert operation_words("mcp.net.double", EN) == EN.plain("mcp.net.double")
+    assert operation_words("mcp.net.double", EN) == EN.name_operations("mcp.net.double")
 
 
 def test_a_step_is_named_with_its_number() -> None:
@@ -202,7 +202,7 @@ def test_the_calls_that_a_rule_let_happen_are_found_and_no_others() -> None:
     state.messages = [*decided().state.messages[:1], *calls]
 
     def used(rule: Grant) -> list[int]:
-        return [int(call.call_id[-1]) for call in uses(state, rule)]
+        return [int(call.call_id[-1]) for call in list_uses(state, rule)]
 
     assert used(rule_of_the_command_line("pytest -q")) == [1, 2]
     assert used(rule_of_the_command_line("mcp.net.*")) == [7, 8]
@@ -220,7 +220,7 @@ def test_a_filter_looks_at_all_words_of_a_decision() -> None:
         "said": "Not now",
         "place": "call_1",
     }
-    text = searched(state, entry(at=NOW, choice="session", outcome="ok", **fields), EN)
+    text = make_search_text(state, entry(at=NOW, choice="session", outcome="ok", **fields), EN)
     for said in (
         "approved",
         "allowed for this session",
@@ -233,22 +233,23 @@ def test_a_filter_looks_at_all_words_of_a_decision() -> None:
     for said in ("not now", "undone", " asked", "2025-06-15 15:06"):
         assert said in text
     assert "step " not in text
-    assert "step 2" in searched(state, entry(step_id=FIX), EN)
-    unasked = searched(state, entry(AuditKind.RULE, subject="x", outcome="ok"), EN)
+    assert "step 2" in make_search_text(state, entry(step_id=FIX), EN)
+    unasked = make_search_text(state, entry(AuditKind.RULE, subject="x", outcome="ok"), EN)
     assert "auto-allowed" in unasked
     assert "undone" not in unasked
     assert "1970" not in unasked  # no time is known
-    neither = searched(state, entry(AuditKind.OWN), EN)
+    neither = make_search_text(state, entry(AuditKind.OWN), EN)
     assert "asked" not in neither
 
 
 def test_figures_name_only_what_happened() -> None:
-    assert figures(AuditCounts(), EN) == "asked 0"
-    assert figures(AuditCounts(unasked=2, denied=1, undone=3), EN) == (
+    assert format_counts(AuditCounts(), EN) == "asked 0"
+    assert format_counts(AuditCounts(unasked=2, denied=1, undone=3), EN) == (
         "asked 0 · auto-allowed 2 · denied 1 · undone 3"
     )
     assert (
-        figures(AuditCounts(asked=3, approved=2), EN) == "asked 3 · approved 2 (67 %) · refused 0"
+        format_counts(AuditCounts(asked=3, approved=2), EN)
+        == "asked 3 · approved 2 (67 %) · refused 0"
     )
 
 

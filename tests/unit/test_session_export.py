@@ -24,14 +24,14 @@ from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.export import (
     LARGEST,
     export_lines,
-    exported_name,
-    format_of,
-    json_of,
-    markdown,
+    guess_format,
+    make_export_name,
+    parse_json,
     read_export,
+    render_markdown,
     write_file,
 )
-from duckflow_tui.session.facts import SessionFacts, facts_of
+from duckflow_tui.session.facts import SessionFacts, make_facts
 from duckflow_tui.session.faults import NewerSession, NotASession, SessionUnreadable
 from duckflow_tui.session.folders import session_path
 from duckflow_tui.session.reader import MAX_SEQ
@@ -102,7 +102,7 @@ def test_a_request_that_was_left_is_told_with_its_open_requirements(tmp_path: Pa
         left="stopped",
     )
     found.state.earlier = (left,)
-    text = markdown(found.state, facts_of("session_00000001", found), Catalogue("en"), str)
+    text = render_markdown(found.state, make_facts("session_00000001", found), Catalogue("en"), str)
     assert "## Earlier request, not finished: write the notes\n\n- ○ P1 say why — open" in text
 
 
@@ -111,7 +111,7 @@ def test_what_a_report_only_repeats_is_said_once() -> None:
     state = AgentState()
     report = ReportMessage(message_id="m", report=plans.report(summary=said), at=NOW)
     state.messages = [assistant(f"{said} The cap is gone."), report]
-    text = markdown(state, SessionFacts(session_id="s"), Catalogue("en"), str)
+    text = render_markdown(state, SessionFacts(session_id="s"), Catalogue("en"), str)
     assert (text.count(said), "**✓ Reproduce the wrong total**\n" in text) == (1, True)
 
 
@@ -122,7 +122,7 @@ def test_every_kind_of_message_has_words_in_both_languages(tmp_path: Path) -> No
         path = record(tmp_path, session_id, [asked("x", NOW), replied("y", NOW)])
         found = open_to_read(path)
         found.state.messages += [*working.messages, reviewed(review(language))]
-        text = markdown(found.state, facts_of(session_id, found), Catalogue(language), str)
+        text = render_markdown(found.state, make_facts(session_id, found), Catalogue(language), str)
         assert "export." not in text
         assert "transcript." not in text
 
@@ -212,10 +212,12 @@ def test_a_transcript_as_a_whole() -> None:
         last_at=NOW + 3600,
         missing=2,
     )
-    text = markdown(rich_state(), facts, Catalogue("en"), str)
+    text = render_markdown(rich_state(), facts, Catalogue("en"), str)
     assert_golden("export_en", text.rstrip("\n"))
     bare = SessionFacts(session_id="session_00000001")
-    assert_golden("export_en_bare", markdown(AgentState(), bare, Catalogue("en"), str).rstrip("\n"))
+    assert_golden(
+        "export_en_bare", render_markdown(AgentState(), bare, Catalogue("en"), str).rstrip("\n")
+    )
 
 
 @pytest.mark.parametrize(("lines", "kept"), [(1, True), (40, True), (41, True), (42, False)])
@@ -289,7 +291,7 @@ def test_the_records_bring_back_the_same_state(tmp_path: Path) -> None:
     assert target.read_bytes().isascii()
     read = read_export(target)
     assert read.header is not None
-    assert (read.lost, read.unread) == (0, [])
+    assert (read.lost_count, read.unread) == (0, [])
     state = AgentState()
     apply_all(state, read.entries)
     assert vars(state) == vars(open_to_read(path).state)
@@ -380,9 +382,9 @@ def test_an_export_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_the_name_tells_the_format() -> None:
-    assert format_of("a/B.JSON") == "json"
-    assert format_of("notes") == "markdown"
-    assert exported_name("session_1", "json") == "duckflow-session_1.json"
+    assert guess_format("a/B.JSON") == "json"
+    assert guess_format("notes") == "markdown"
+    assert make_export_name("session_1", "json") == "duckflow-session_1.json"
 
 
 def test_a_pipe_or_a_folder_is_no_place_for_an_export(tmp_path: Path) -> None:
@@ -433,4 +435,4 @@ def test_records_count_once_in_their_order_and_none_beyond_what_can_follow(tmp_p
     ("digits", "kind"), [("9" * 19, int), ("9" * 20, float), ("1" * 21, float)]
 )
 def test_a_number_too_long_to_count_anything_is_no_whole_one(digits: str, kind: type) -> None:
-    assert type(json_of(digits.encode())) is kind
+    assert type(parse_json(digits.encode())) is kind

@@ -15,10 +15,10 @@ from duckflow_tui.session.facts import (
     Figures,
     Piece,
     SessionFacts,
-    facts_of,
-    facts_of_unreadable,
-    figures_by_month,
-    pieces_of,
+    group_by_month,
+    iter_pieces,
+    make_facts,
+    make_unreadable_facts,
 )
 from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.reader import SessionRead
@@ -37,7 +37,7 @@ HEADER = JournalHeader(session_id="s", workspace="/of/header", created_at=7.0, o
 
 
 def facts(state: AgentState, header: JournalHeader | None = HEADER, **read: Any) -> SessionFacts:
-    return facts_of("s", Restored(state, SessionRead(header, **read), Applied(0, 0, 0), 0))
+    return make_facts("s", Restored(state, SessionRead(header, **read), Applied(0, 0, 0), 0))
 
 
 def objective(query: str = "mend it", *, met: int = 1) -> TaskObjective:
@@ -148,7 +148,7 @@ def test_a_session_is_where_its_turn_was_left() -> None:
 def test_records_that_are_lost_and_what_cannot_be_opened_are_told() -> None:
     assert facts(AgentState(), last_seq=3).missing == 3
     fault = NotASession("foreign", Path("/x"))
-    found = facts_of_unreadable("s\x1b", fault)
+    found = make_unreadable_facts("s\x1b", fault)
     assert (found.session_id, found.state, found.problem) == ("s␛", "unreadable", "foreign")
     assert found.detail == "x is no session of this program. It was left as it is."
 
@@ -159,7 +159,7 @@ def test_records_that_are_lost_and_what_cannot_be_opened_are_told() -> None:
 def piece(message: Message) -> Piece:
     state = AgentState()
     state.messages.append(message)
-    _, found = pieces_of(state)
+    _, found = iter_pieces(state)
     return found
 
 
@@ -232,7 +232,7 @@ def test_what_names_a_session_comes_first_and_what_waits_last() -> None:
     state.earlier = (objective(met=0),)
     state.queue = (QueuedMessage(message_id="q", text="wait\x1b", at=3.0),)
     state.messages += [notice("x"), user("")]
-    first, last = pieces_of(state)
+    first, last = iter_pieces(state)
     plan = state.plans[0]
     asked = [item.requirement for item in requirements()]
     named = ["name", "/w", "branch", "draft", plan.name, plan.goal]
@@ -263,7 +263,7 @@ def test_the_figures_of_a_month_add_up_what_came_of_its_requests() -> None:
     one = facts(state).model_copy(update={"last_at": 1_700_000_000.0})  # in November 2023
     earlier = one.model_copy(update={"last_at": 1_690_000_000.0})  # in July
     left_out = [one.model_copy(update={"demo": True}), one.model_copy(update={"turns": 0})]
-    months = figures_by_month([earlier, one, *left_out, one])
+    months = group_by_month([earlier, one, *left_out, one])
     assert list(months) == ["2023-11", "2023-07"]
     assert months["2023-07"] == Figures(1, 4, 1, 1, 5, 2, 1.25, 9, 3, 2, 1)
     assert months["2023-11"] == Figures(2, 8, 2, 2, 10, 4, 2.5, 18, 6, 4, 2)

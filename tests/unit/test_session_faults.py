@@ -14,8 +14,8 @@ from duckflow_tui.session.faults import (
     SessionInUse,
     SessionUnreadable,
     code_of,
-    opening,
-    reason,
+    describe_fault,
+    make_open_fault,
 )
 
 HERE = Path("/state/s1")
@@ -35,18 +35,18 @@ HERE = Path("/state/s1")
 def test_a_system_error_has_a_code_and_its_own_words(number: int, code: str, kind: type) -> None:
     error = OSError(number, "x")
     assert code_of(error) == code
-    assert reason(error) == os.strerror(number)
-    fault = opening(HERE, error)
+    assert describe_fault(error) == os.strerror(number)
+    fault = make_open_fault(HERE, error)
     assert (type(fault), fault.code, fault.path) == (kind, code, HERE)
 
 
 def test_an_error_without_a_number_is_one_of_reading_and_writing() -> None:
     error = OSError("x")
     fault = SessionUnreadable(HERE, error)
-    assert (fault.code, reason(error)) == ("io_error", os.strerror(errno.EIO))
+    assert (fault.code, describe_fault(error)) == ("io_error", os.strerror(errno.EIO))
 
 
 def test_a_fault_is_a_sentence() -> None:
-    assert reason(SessionInUse(HERE, 7)) == "The session s1 is open already by process 7."
-    assert reason(SessionInUse(HERE, 0)) == "The session s1 is open already."
+    assert describe_fault(SessionInUse(HERE, 7)) == "The session s1 is open already by process 7."
+    assert describe_fault(SessionInUse(HERE, 0)) == "The session s1 is open already."
     assert "version of this program. Nothing" in str(NewerSession(HERE, 9))

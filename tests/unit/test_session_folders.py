@@ -18,14 +18,14 @@ from duckflow_tui.session.faults import NotASession, SessionInUse
 from duckflow_tui.session.folders import (
     SessionFolder,
     draft_in,
-    find,
+    find_places,
     is_written,
-    opened,
-    places,
+    list_places,
+    measure_size,
+    open_directory,
     session_path,
-    size_of,
     snapshot_name,
-    sweep,
+    sweep_drafts,
     workspace_key,
 )
 
@@ -52,13 +52,13 @@ def test_sessions_are_found_where_they_lie_the_last_written_first(tmp_path: Path
     made(tmp_path, ".hidden")
     (tmp_path / "sessions" / "file").write_text("")
     (tmp_path / "sessions" / "link").symlink_to(first.parent)
-    assert [place.session_id for place in places(tmp_path)] == ["s2", "s3", "s1"]
-    assert [place.session_id for place in places(tmp_path, HERE)] == ["s3", "s1"]
-    assert places(tmp_path, "/work/nowhere") == []
-    (gone,) = places(tmp_path, trash=True)
+    assert [place.session_id for place in list_places(tmp_path)] == ["s2", "s3", "s1"]
+    assert [place.session_id for place in list_places(tmp_path, HERE)] == ["s3", "s1"]
+    assert list_places(tmp_path, "/work/nowhere") == []
+    (gone,) = list_places(tmp_path, trash=True)
     assert (gone.session_id, gone.in_trash) == ("gone", True)
-    assert [place.in_trash for place in places(tmp_path)] == [False] * 3
-    last = places(tmp_path)[-1]
+    assert [place.in_trash for place in list_places(tmp_path)] == [False] * 3
+    last = list_places(tmp_path)[-1]
     assert (last.path, last.changed_at) == (first, 5.0)
     assert last.key == os.fsencode(first.relative_to(tmp_path))
 
@@ -68,13 +68,13 @@ def test_the_stamp_tells_a_journal_that_grew_from_one_that_did_not(tmp_path: Pat
     (path / "journal-2.d1").write_bytes(b"1")
     os.utime(path / "journal-2.d1", (4, 4))
     (path / "snapshot-9.d1").write_bytes(b"x" * 9)
-    (place,) = places(tmp_path)
+    (place,) = list_places(tmp_path)
     assert place.stamp == "journal-1.d1:5:5000000000 journal-2.d1:1:4000000000"
     assert place.changed_at == 5.0
     for name in ("journal-1.d1", "journal-2.d1"):
         (path / name).unlink()
     os.utime(path, (3, 3))
-    (place,) = places(tmp_path)
+    (place,) = list_places(tmp_path)
     assert (place.stamp, place.changed_at) == ("", 3.0)
 
 
@@ -94,10 +94,10 @@ def test_a_whole_id_means_one_session_and_a_beginning_all_that_have_it(
 ) -> None:
     made(tmp_path, "session_1", at=9)
     made(tmp_path, "session_12", THERE)
-    assert [place.session_id for place in find(tmp_path, prefix)] == found
+    assert [place.session_id for place in find_places(tmp_path, prefix)] == found
     there = [] if prefix in ("x", "") else ["session_12"]
-    assert [place.session_id for place in find(tmp_path, prefix, THERE)] == there
-    assert find(tmp_path, prefix, trash=True) == []
+    assert [place.session_id for place in find_places(tmp_path, prefix, THERE)] == there
+    assert find_places(tmp_path, prefix, trash=True) == []
 
 
 def test_a_size_counts_every_file_and_follows_no_link(tmp_path: Path) -> None:
@@ -107,8 +107,8 @@ def test_a_size_counts_every_file_and_follows_no_link(tmp_path: Path) -> None:
     (tmp_path / "in" / "deep" / "c").write_bytes(b"x" * 3000)
     (tmp_path / "in" / "loop").symlink_to(tmp_path)
     link = (tmp_path / "in" / "loop").lstat().st_size
-    assert size_of(tmp_path) == 3210 + link
-    assert size_of(tmp_path / "none") == 0
+    assert measure_size(tmp_path) == 3210 + link
+    assert measure_size(tmp_path / "none") == 0
 
 
 # --- the lock ----------------------------------------------------------------------------------
@@ -172,18 +172,18 @@ def test_a_folder_has_its_files_by_number_and_reads_only_plain_ones(tmp_path: Pa
         for name in ("journal-10.d1", "journal-2.d1", "journal-01.d1", "journal-0.d1", "x"):
             (path / name).write_bytes(b"12")
         (path / snapshot_name(7)).write_bytes(b"")
-        assert (folder.segments(), folder.snapshots()) == ([2, 10], [7])
-        with folder.read("x") as file:
+        assert (folder.list_segments(), folder.list_snapshots()) == ([2, 10], [7])
+        with folder.open_file("x") as file:
             assert file.read() == b"12"
         os.mkfifo(path / "pipe")
         with pytest.raises(NotASession):
-            folder.read("pipe")
+            folder.open_file("pipe")
         (path / "folder").mkdir()
         with pytest.raises(NotASession):
-            folder.read("folder")
+            folder.open_file("folder")
         (path / "link").symlink_to(path / "x")
         with pytest.raises(OSError, match="symbolic links"):
-            folder.read("link")
+            folder.open_file("link")
     finally:
         folder.close()
 
@@ -225,21 +225,21 @@ def test_what_lies_above_a_session_is_made_with_it_and_is_on_the_disk(tmp_path: 
 
 def test_only_a_folder_is_opened_as_one(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(NotADirectoryError), opened(tmp_path / "file"):
+    with pytest.raises(NotADirectoryError), open_directory(tmp_path / "file"):
         pass
 
 
 def test_a_draft_that_was_left_is_swept_and_nothing_else(tmp_path: Path) -> None:
     for name in (".x.draft", "notes.draft", ".0123456789abcdef"):
         (tmp_path / name).write_bytes(b"")
-    with opened(tmp_path) as folder:
+    with open_directory(tmp_path) as folder:
         before = set(os.listdir(folder))
         with draft_in(Disk(), folder) as draft:
             draft.write(b"half")
             (name,) = set(os.listdir(folder)) - before
-            draft.become(folder, "whole")
+            draft.publish_as(folder, "whole")
         (tmp_path / name).write_bytes(b"half")
-        sweep(folder)
+        sweep_drafts(folder)
     assert set(os.listdir(tmp_path)) == {*before, "whole"}
 
 
@@ -258,12 +258,12 @@ def test_a_link_where_a_session_should_be_is_listed_by_its_own_time(tmp_path: Pa
     (tmp_path / "sessions" / "shelf").mkdir(parents=True)
     link = tmp_path / "sessions" / "shelf" / "s1"
     link.symlink_to(made(tmp_path, "s2", top="elsewhere"))
-    (place,) = places(tmp_path)
+    (place,) = list_places(tmp_path)
     assert (place.stamp, place.changed_at) == ("", link.lstat().st_mtime_ns / 1e9)
 
 
 def test_a_journal_that_is_a_link_is_known_by_the_link(tmp_path: Path) -> None:
     path = made(tmp_path, "s1")
     (path / "journal-2.d1").symlink_to("journal-1.d1")
-    (place,) = places(tmp_path)
+    (place,) = list_places(tmp_path)
     assert f"journal-2.d1:{len('journal-1.d1')}:" in place.stamp

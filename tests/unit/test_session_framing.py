@@ -22,10 +22,10 @@ from duckflow_tui.session.records import (
     encode,
     header_of,
     of_later_program,
-    parsed,
+    parse_body,
+    redact_value,
     scan,
-    shelved,
-    without_secrets,
+    shelve_body,
 )
 
 TEXT = st.text(st.characters())  # control characters and halves of surrogate pairs too
@@ -53,7 +53,7 @@ def test_any_json_comes_back_as_it_was(records: list[tuple[int, dict[str, Any]]]
     read = found(data)
     assert not [frame for frame in read if isinstance(frame, Damage)]
     frames = [frame for frame in read if isinstance(frame, Frame)]
-    assert [(frame.seq, parsed(frame.body)) for frame in frames] == records
+    assert [(frame.seq, parse_body(frame.body)) for frame in frames] == records
     assert b"".join(data[frame.start : frame.end] for frame in frames) == data
 
 
@@ -139,29 +139,29 @@ def hidden(text: str) -> str:
     ],
 )
 def test_a_secret_is_taken_out_of_every_text_keys_included(value: Any, shown: Any) -> None:
-    assert without_secrets(value, hidden) == shown
-    assert without_secrets(value, hidden, lambda _: True) == shown
+    assert redact_value(value, hidden) == shown
+    assert redact_value(value, hidden, lambda _: True) == shown
 
 
 def test_a_secret_is_taken_out_of_what_no_program_of_today_can_read() -> None:
     """Nothing is lost by that: it was not valid before either."""
-    assert without_secrets({"kind": "hunter2"}, hidden, lambda _: False) == {"kind": "•"}
+    assert redact_value({"kind": "hunter2"}, hidden, lambda _: False) == {"kind": "•"}
 
 
 def test_a_large_record_goes_to_a_blob_and_one_of_64_kb_does_not(tmp_path: Path) -> None:
     blobs = FileBlobs(tmp_path)
     inline = b"1" * 65_536
-    assert shelved(inline, "x", 1.0, blobs) == inline
+    assert shelve_body(inline, "x", 1.0, blobs) == inline
     assert list(tmp_path.iterdir()) == []
-    place = parsed(shelved(inline + b"1", "x", 1.0, blobs))
+    place = parse_body(shelve_body(inline + b"1", "x", 1.0, blobs))
     assert (place["at"], place["kind"], place["size"]) == (1.0, "x", 65_537)
-    assert blobs.read(place["blob"]) == inline + b"1"
+    assert blobs.get_blocking(place["blob"]) == inline + b"1"
 
 
 @pytest.mark.parametrize("body", [b"[1]", b"7", b'"x"', b"{", b"\xff", b"[" * 200_000])
 def test_what_is_no_object_tells_nothing(body: bytes) -> None:
     with pytest.raises(UnreadableRecord, match="not_json"):
-        parsed(body)
+        parse_body(body)
 
 
 def test_a_header_says_whose_session_it_is_or_which_later_version_wrote_it() -> None:
@@ -177,5 +177,5 @@ def test_a_header_says_whose_session_it_is_or_which_later_version_wrote_it() -> 
         with pytest.raises(UnreadableRecord, match="no_header"):
             header_of(wrong)
     body = header.replace(workspace="/hunter2").as_body(hidden)
-    assert parsed(body)["journal"]["workspace"] == "/•"
+    assert parse_body(body)["journal"]["workspace"] == "/•"
     assert b"/w" in header.as_body(None)

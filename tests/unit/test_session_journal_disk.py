@@ -30,16 +30,16 @@ def files(journal: JournalDisk) -> dict[str, bytes]:
 def test_a_line_is_told_where_it_lies_also_in_a_later_stay(tmp_path: Path) -> None:
     disk = FaultyDisk()
     first = made(tmp_path, disk)
-    first.begin()
+    first.open_journal()
     assert disk.calls[-5:] == ["create", "append_to", "write", "sync_data", "sync_directory"]
-    assert [first.write(line) for line in (b"one\n", b"", b"two\n")] == [
+    assert [first.write_line(line) for line in (b"one\n", b"", b"two\n")] == [
         *(len(HEAD), len(HEAD) + 4, len(HEAD) + 4)
     ]
     first.close()
     first.close()
     again = made(tmp_path)
-    again.begin()
-    start = again.write(b"three\n")
+    again.open_journal()
+    start = again.write_line(b"three\n")
     again.close()
     data = HEAD + b"one\ntwo\n" + HEAD + b"three\n"
     assert files(again) == {"journal-1.d1": data}
@@ -56,8 +56,8 @@ def test_a_line_that_was_never_finished_is_sealed(
     journal = made(tmp_path)
     journal.path.mkdir(parents=True)
     (journal.path / "journal-1.d1").write_bytes(old)
-    journal.begin()
-    start = journal.write(b"x\n")
+    journal.open_journal()
+    start = journal.write_line(b"x\n")
     journal.close()
     assert files(journal) == {"journal-1.d1": sealed + HEAD + b"x\n"}
     assert start == len(sealed + HEAD)
@@ -70,7 +70,7 @@ def test_another_file_goes_on_behind_the_newest(tmp_path: Path) -> None:
     (journal.path / "journal-7.d1").write_bytes(b"")
     journal.next_segment()
     assert journal.segment == 8
-    assert journal.write(b"x\n") == len(HEAD)
+    assert journal.write_line(b"x\n") == len(HEAD)
     journal.close()
     assert files(journal) == {
         "journal-1.d1": HEAD,
@@ -84,9 +84,9 @@ def test_a_file_that_could_not_begin_is_not_left_behind(tmp_path: Path, number: 
     made(tmp_path).path.mkdir(parents=True)
     above = 3  # folders that are synced first
     journal = made(tmp_path, FaultyDisk(above + number))
-    journal.begin()
+    journal.open_journal()
     assert files(journal) == {"journal-2.d1": HEAD}
-    assert journal.write(b"x\n") == len(HEAD)
+    assert journal.write_line(b"x\n") == len(HEAD)
     journal.close()
 
 

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from support.decision_states import KEPT
 
-from duckflow_tui.session.kept_rules import KeptRules
+from duckflow_tui.session.kept_rules import ProjectRules
 from duckflow_tui.state.gates import Grant
 
 PROJECT: dict[str, Any] = {"workspace": "/work/shop", "device": 1, "inode": 2}
 RULE = {"grant_id": "g", "operation": "shell.run", "path": "make", "gate_id": "x"}
 
 
-def rules(tmp_path: Path, identity: tuple[int, int] = (1, 2)) -> KeptRules:
-    return KeptRules(tmp_path / "rules", Path("/work/shop"), identity)
+def rules(tmp_path: Path, identity: tuple[int, int] = (1, 2)) -> ProjectRules:
+    return ProjectRules(tmp_path / "rules", Path("/work/shop"), identity)
 
 
-def put(kept: KeptRules, text: str) -> None:
+def put(kept: ProjectRules, text: str) -> None:
     path = Path(kept.path)
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)

@@ -17,18 +17,18 @@ from support.pinned import ManualClock
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.secrets import Redactor
-from duckflow_tui.session.kept_rules import KeptRules
+from duckflow_tui.session.kept_rules import ProjectRules
 from duckflow_tui.session.memory import (
     KINDS,
     LARGEST,
     MemoryWords,
     ProjectMemory,
     SmallFiles,
-    decoded,
-    encoded,
+    decode_notes,
+    encode_notes,
+    insert_line,
     memory_lines,
-    with_line,
-    without_line,
+    remove_line,
 )
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, matching
 
@@ -76,7 +76,7 @@ async def test_a_line_is_noted_with_its_day_in_its_section(tmp_path: Path) -> No
         "## Failed\n\n"
         f"## Preferences\n- {TODAY} short answers, please\n"
     )
-    lines = await made.lines()
+    lines = await made.list_lines()
     assert [(line.kind, line.text, line.on) for line in lines] == [
         ("worked", "pytest -q finds the tests", TODAY),
         ("preference", "short answers, please", TODAY),
@@ -134,9 +134,9 @@ OWN = (
 async def test_the_users_own_edits_stay_byte_for_byte(tmp_path: Path) -> None:
     made = memory(tmp_path)
     (tmp_path / "memory").mkdir()
-    raw = encoded(OWN)
+    raw = encode_notes(OWN)
     notes(made).write_bytes(raw)
-    lines = await made.lines()
+    lines = await made.list_lines()
     assert [(line.kind, line.text, line.on) for line in lines] == [
         (None, "free words", ""),
         ("preference", "短く", "2024-01-02"),
@@ -170,13 +170,13 @@ def test_noting_and_removing_a_line_changes_nothing_else(
 ) -> None:
     if known:
         text += "\n## Worked\n- x\n\n## Failed\n\n## Preferences\n"
-    noted = with_line(text, kind, "quite new", TODAY, WORDS)
+    noted = insert_line(text, kind, "quite new", TODAY, WORDS)
     if text.strip():  # one piece was put in, and nothing else
         assert same_for(text, noted) + same_for(text[::-1], noted[::-1]) >= len(text)
-    assert decoded(encoded(noted)) == noted
+    assert decode_notes(encode_notes(noted)) == noted
     for said in memory_lines(noted, WORDS):
         if said.text == "quite new":
-            without = without_line(noted, said)
+            without = remove_line(noted, said)
             assert without is not None
             assert "quite new" not in without
 
@@ -195,7 +195,7 @@ def test_noting_and_removing_a_line_changes_nothing_else(
 def test_what_is_noted_beside_a_comment_that_never_ends_is_seen(
     text: str, kind: MemoryKind
 ) -> None:
-    noted = with_line(text, kind, "quite new", TODAY, WORDS)
+    noted = insert_line(text, kind, "quite new", TODAY, WORDS)
     (said,) = (line for line in memory_lines(noted, WORDS) if line.text == "quite new")
     assert said.kind == kind
     assert same_for(text, noted) + same_for(text[::-1], noted[::-1]) >= len(text)
@@ -207,7 +207,7 @@ def test_a_line_as_long_as_the_file_may_be_is_read_at_once(row: str) -> None:
     text = (row * LARGEST)[:LARGEST] + "x\n## Worked\n- a\n"
     before = time.monotonic()
     memory_lines(text, WORDS)
-    with_line(text, "worked", "b", TODAY, WORDS)
+    insert_line(text, "worked", "b", TODAY, WORDS)
     assert time.monotonic() - before < 2.0
 
 
@@ -226,12 +226,12 @@ def test_a_hyphen_inside_a_line_is_part_of_it() -> None:
 )
 def test_a_last_line_without_an_end_is_removed_and_added_to(text: str, left: str) -> None:
     (said,) = (line for line in memory_lines(text, WORDS) if line.text == "b")
-    assert without_line(text, said) == left
-    assert without_line(left, said) is None
+    assert remove_line(text, said) == left
+    assert remove_line(left, said) is None
     moved = f"# Notes\n{text}"
-    assert without_line(moved, said) == f"# Notes\n{left}"
+    assert remove_line(moved, said) == f"# Notes\n{left}"
     assert (
-        with_line("## Worked\n- a", "worked", "b", TODAY, WORDS) == f"## Worked\n- a\n- {TODAY} b"
+        insert_line("## Worked\n- a", "worked", "b", TODAY, WORDS) == f"## Worked\n- a\n- {TODAY} b"
     )
 
 
@@ -239,14 +239,14 @@ async def test_a_line_is_removed_as_it_was_shown_and_no_other(tmp_path: Path) ->
     made = memory(tmp_path)
     for text in ("one", "two", "three"):
         await made.remember(text, "worked")
-    line = next(line for line in await made.lines() if line.text == "two")
+    line = next(line for line in await made.list_lines() if line.text == "two")
     path = notes(made)
     path.write_text("my first line\n" + path.read_text("utf-8"), "utf-8")  # it stands elsewhere now
     await made.forget(line)
-    assert [line.text for line in await made.lines()] == ["my first line", "one", "three"]
+    assert [line.text for line in await made.list_lines()] == ["my first line", "one", "three"]
     with pytest.raises(MemoryFault, match="no such line"):
         await made.forget(line)
-    assert [line.text for line in await made.lines()] == ["my first line", "one", "three"]
+    assert [line.text for line in await made.list_lines()] == ["my first line", "one", "three"]
 
 
 async def test_a_file_that_is_too_large_or_no_text_is_left_alone(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ async def test_a_file_that_is_too_large_or_no_text_is_left_alone(tmp_path: Path)
         assert await fault_of(made, "one more line") == code
         if len(raw) > LARGEST or code == "not_text":
             with pytest.raises(MemoryFault):
-                await made.lines()
+                await made.list_lines()
         assert path.read_bytes() == raw
         made.load()  # prompts go on without it, or with what there is room for
 
@@ -280,10 +280,10 @@ async def test_notes_may_have_64_kb_and_no_byte_more(tmp_path: Path) -> None:
         else:
             await made.remember("one more line", "worked")
             assert len(notes(made).read_bytes()) == 65_536
-            assert len(await made.lines()) == 2
+            assert len(await made.list_lines()) == 2
     notes(made).write_bytes(b"x" * 65_537)
     with pytest.raises(MemoryFault) as caught:
-        await made.lines()
+        await made.list_lines()
     assert caught.value.code == "full"
 
 
@@ -305,16 +305,16 @@ def test_the_folder_is_made_for_the_user_alone_and_held_while_it_changes(tmp_pat
     folder = tmp_path / "home" / "memory"
     disk = FaultyDisk()
     files = SmallFiles(folder, disk)
-    with files.changing() as held:
+    with files.lock_folder() as held:
         other = os.open(folder, os.O_RDONLY)
         with pytest.raises(BlockingIOError):  # another process would have to wait
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(other)
-        files.replace(held, "a.md", b"new")
+        files.replace_file(held, "a.md", b"new")
     assert disk.calls[-3:] == ["sync", "rename", "sync_directory"]
-    assert files.read("a.md", 9) == b"new"
+    assert files.read_file("a.md", 9) == b"new"
     folder.chmod(0o755)
-    with files.changing():
+    with files.lock_folder():
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
@@ -331,14 +331,14 @@ def test_the_folder_is_made_for_the_user_alone_and_held_while_it_changes(tmp_pat
     ],
 )
 def test_a_line_goes_to_the_end_of_the_first_section_of_its_kind(text: str, noted: str) -> None:
-    assert with_line(text, "worked", "x", TODAY, WORDS) == noted
+    assert insert_line(text, "worked", "x", TODAY, WORDS) == noted
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, 9])
 def test_a_line_is_taken_out_wherever_it_stands_now(number: int) -> None:
     line = MemoryLine(number, "worked", "b", "", "- b")
-    assert without_line("- a\n- b", line) == "- a\n"
-    assert without_line("- a\n- c", line) is None
+    assert remove_line("- a\n- b", line) == "- a\n"
+    assert remove_line("- a\n- c", line) is None
 
 
 async def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ async def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     notes(made).symlink_to(target)
     assert await fault_of(made, "one more line") == "disk"
     with pytest.raises(MemoryFault, match="could not be read or written"):
-        await made.lines()
+        await made.list_lines()
     assert target.read_text() == "- theirs\n"
     notes(made).unlink()
     os.mkfifo(made.path)
@@ -363,11 +363,11 @@ class _Full(Disk):
 
 async def test_a_file_to_edit_by_hand_is_made_once_and_is_then_the_users(tmp_path: Path) -> None:
     made = memory(tmp_path)
-    await made.begin()
+    await made.create_file()
     assert notes(made).read_text().startswith("# Notes on shop")
     await made.remember("a way", "worked")
     before = notes(made).read_bytes()
-    await made.begin()
+    await made.create_file()
     assert notes(made).read_bytes() == before
 
 
@@ -460,7 +460,7 @@ def test_the_file_has_the_name_of_the_project(tmp_path: Path, folder: str, name:
     found = notes(made)
     assert found.name.startswith(name)
     assert len(found.name) == len(name) + len("0123456789ab.md")
-    rules = KeptRules(tmp_path, tmp_path / folder, (1, 2))
+    rules = ProjectRules(tmp_path, tmp_path / folder, (1, 2))
     assert Path(rules.path).name.startswith(name)
     assert len(rules.path) == len(made.path) + len("son") - len("d")
 

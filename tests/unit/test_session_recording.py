@@ -10,7 +10,7 @@ from support.journal_events import said, started
 from support.pinned import CountingIds, ManualClock
 
 from duckflow_tui.session.faults import JournalHealth
-from duckflow_tui.session.recording import Recording, record, start_journal
+from duckflow_tui.session.recording import Recording, start_journal, start_recording
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.session import NO_SESSION
@@ -25,9 +25,9 @@ def store_of(recording: Recording) -> Store:
 async def test_a_new_session_begins_with_nothing_and_a_resumed_one_where_it_was(
     tmp_path: Path,
 ) -> None:
-    recording = record(tmp_path / "state", tmp_path, str)
+    recording = start_recording(tmp_path / "state", tmp_path, str)
     assert (recording.last_seq, recording.newest, recording.restored) == (0, 0, None)
-    assert (recording.is_kept, recording.is_closed, recording.frozen) == (True, False, False)
+    assert (recording.is_resumable, recording.is_closed, recording.frozen) == (True, False, False)
     store = store_of(recording)
     await store.commit(started(recording.session_id))
     await store.commit(said(2))
@@ -35,7 +35,7 @@ async def test_a_new_session_begins_with_nothing_and_a_resumed_one_where_it_was(
     assert (recording.journal.health.durable, recording.newest) == (2, 2)
     await recording.close()
     assert (recording.is_closed, recording.frozen) == (True, True)
-    again = record(tmp_path / "state", tmp_path, str, resume=recording.session_id)
+    again = start_recording(tmp_path / "state", tmp_path, str, resume=recording.session_id)
     assert (again.session_id, again.last_seq) == (recording.session_id, 2)
     assert again.state.messages == store.state.messages
     assert again.path == recording.path
@@ -44,7 +44,7 @@ async def test_a_new_session_begins_with_nothing_and_a_resumed_one_where_it_was(
 
 
 async def test_a_frozen_session_records_nothing_and_holds_nobody(tmp_path: Path) -> None:
-    recording = record(tmp_path / "state", tmp_path, str)
+    recording = start_recording(tmp_path / "state", tmp_path, str)
     store = store_of(recording)
     await store.commit(started())
     recording.freeze()
@@ -55,11 +55,11 @@ async def test_a_frozen_session_records_nothing_and_holds_nobody(tmp_path: Path)
 
 
 def test_a_session_that_nobody_wanted_kept_says_so_and_has_no_files(tmp_path: Path) -> None:
-    recording = record(tmp_path / "state", tmp_path, str, keep=False)
+    recording = start_recording(tmp_path / "state", tmp_path, str, keep=False)
     assert (recording.path, recording.journal) == (None, None)
-    assert (recording.is_kept, recording.is_closed) == (False, True)
+    assert (recording.is_resumable, recording.is_closed) == (False, True)
     store = store_of(recording)
-    recording.follow(store, Notices(store, CountingIds()))
+    recording.follow_store(store, Notices(store, CountingIds()))
     assert (store.state.unkept, store.state.messages) == (NO_SESSION, [])
     recording.close_now()
     assert list(tmp_path.iterdir()) == []
@@ -68,10 +68,10 @@ def test_a_session_that_nobody_wanted_kept_says_so_and_has_no_files(tmp_path: Pa
 async def test_a_session_that_a_disk_refused_is_not_kept(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "sessions").write_text("in the way")
-    recording = record(tmp_path / "state", tmp_path, str)
+    recording = start_recording(tmp_path / "state", tmp_path, str)
     store = store_of(recording)
     await store.commit(started())
-    assert not recording.is_kept
+    assert not recording.is_resumable
     await recording.close()
 
 

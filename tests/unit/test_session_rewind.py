@@ -8,11 +8,11 @@ from support.plans import FIX, running
 
 from duckflow_tui.session.rewind import (
     PREVIEW,
-    carried,
     file_names,
+    list_points,
     point_at,
-    points,
-    standing_at,
+    restore_snapshot,
+    settle_running,
     title_of,
 )
 from duckflow_tui.state.agent import AgentState
@@ -46,7 +46,7 @@ def talk() -> AgentState:
 
 
 def test_each_message_of_the_user_is_a_point_with_what_changed_since() -> None:
-    found = points(talk())
+    found = list_points(talk())
     assert [(p.message_id, p.text, p.aside, p.messages, p.files) for p in found] == [
         ("u4", "third", False, 1, 2),
         ("u2", "second", True, 2, 2),
@@ -68,10 +68,10 @@ def test_each_message_of_the_user_is_a_point_with_what_changed_since() -> None:
 def test_a_step_that_was_at_work_there_is_stopped_and_the_others_stay() -> None:
     past = AgentState()
     past.plans = (running(),)
-    at_rest = standing_at(past, past).plans
+    at_rest = restore_snapshot(past, past).plans
     assert at_rest == past.plans
     past.turn = TurnInfo(turn_id="t", message_id="u1", started_at=1.0)
-    (plan,) = standing_at(past, past).plans
+    (plan,) = restore_snapshot(past, past).plans
     first, second, third = plan.steps
     assert (first, third) == (past.plans[0].steps[0], past.plans[0].steps[2])
     assert (second.status, second.started_at) == (WorkStatus.CANCELLED, None)
@@ -90,7 +90,7 @@ def test_of_a_call_that_still_runs_nothing_is_known() -> None:
         for n in (1, 2)
     )
     ended = ended_call(1, "shell.run", {}, None)
-    whole, cut = carried(past, [user("x"), ended])
+    whole, cut = settle_running(past, [user("x"), ended])
     assert whole == ended
     assert (cut.call_id, cut.result.outcome, cut.at) == ("call_00000002", Outcome.STOPPED, 2.0)
     assert "look before you rely on it" in cut.result.text

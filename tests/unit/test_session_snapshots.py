@@ -15,17 +15,17 @@ from support.pinned import ManualClock
 
 from duckflow_tui.safety.secrets import REDACTED, Redactor
 from duckflow_tui.session.folders import SessionFolder
-from duckflow_tui.session.records import Frame, as_bytes, encode, scan, without_secrets
+from duckflow_tui.session.records import Frame, as_bytes, encode, redact_value, scan
 from duckflow_tui.session.resume import resume_journal
 from duckflow_tui.session.snapshots import (
     IN_FLIGHT,
     NotAnImage,
     SnapshotPlace,
-    capture,
-    fits,
-    pieces,
+    capture_image,
+    is_restorable,
+    iter_pieces,
     read_snapshot,
-    restored,
+    restore_state,
     write_steps,
 )
 from duckflow_tui.state.agent import AgentState
@@ -38,7 +38,9 @@ from duckflow_tui.state.usage import LlmCallStarted, ReplyDelta
 
 
 def through_json(state: AgentState) -> AgentState:
-    return restored([json.loads(json.dumps(piece)) for piece in pieces(capture(state))])
+    return restore_state(
+        [json.loads(json.dumps(piece)) for piece in iter_pieces(capture_image(state))]
+    )
 
 
 def same(one: AgentState, other: AgentState) -> None:
@@ -76,7 +78,9 @@ def test_half_a_surrogate_pair_comes_back_as_it_was() -> None:
 def test_a_secret_that_is_also_a_word_of_ours_leaves_a_snapshot_readable() -> None:
     redact = Redactor(["standard"]).redact
     state = AgentState(draft="the standard")
-    found = restored(without_secrets(piece, redact, fits) for piece in pieces(capture(state)))
+    found = restore_state(
+        redact_value(piece, redact, is_restorable) for piece in iter_pieces(capture_image(state))
+    )
     assert (found.mode, found.draft) == (ApprovalMode.STANDARD, f"the {REDACTED}")
 
 
@@ -84,11 +88,11 @@ def test_a_value_that_is_none_of_its_field_is_refused() -> None:
     state = AgentState()
     vars(state)["files_read"] = {"a": PlanProblem("not a value")}
     with pytest.raises(ValueError, match="PlanProblem"):
-        list(pieces(capture(state)))
+        list(iter_pieces(capture_image(state)))
 
 
 def test_a_snapshot_of_another_program_is_refused() -> None:
-    made = list(pieces(capture(AgentState())))
+    made = list(iter_pieces(capture_image(AgentState())))
     wrongs: tuple[list[dict[str, Any]], ...] = (
         made[1:],
         [*made, {"field": "unkept", "value": ""}],
@@ -99,17 +103,17 @@ def test_a_snapshot_of_another_program_is_refused() -> None:
     )
     for wrong in wrongs:
         with pytest.raises(NotAnImage):
-            restored(wrong)
+            restore_state(wrong)
 
 
 def test_what_was_captured_does_not_change_any_more() -> None:
     state = AgentState()
     started().apply(state)
-    image = capture(state)
-    before = list(pieces(image))
+    image = capture_image(state)
+    before = list(iter_pieces(image))
     said(2).apply(state)
     state.files_read["a"] = "0"
-    assert list(pieces(image)) == before
+    assert list(iter_pieces(image)) == before
 
 
 def test_what_passes_by_is_in_no_snapshot() -> None:
@@ -121,7 +125,7 @@ def test_what_passes_by_is_in_no_snapshot() -> None:
     ReplyDelta(llm_id="l", text="half", at=1.0).apply(loud)
     OperationOutput(call_id="c", text="line\n").apply(loud)
     OperationProgress(call_id="c", text="40 %").apply(loud)
-    assert list(pieces(capture(loud))) == list(pieces(capture(quiet)))
+    assert list(iter_pieces(capture_image(loud))) == list(iter_pieces(capture_image(quiet)))
 
 
 def test_a_snapshot_of_which_any_line_is_gone_or_broken_is_none(tmp_path: Path) -> None:
@@ -129,7 +133,7 @@ def test_a_snapshot_of_which_any_line_is_gone_or_broken_is_none(tmp_path: Path) 
     with contextlib.closing(SessionFolder.create(tmp_path / "a" / "w" / "s", disk)) as folder:
         place = SnapshotPlace(7, 1, 0, 5)
         state = AgentState(draft="half a thought")
-        sizes = list(write_steps(folder, disk, place, capture(state), None))
+        sizes = list(write_steps(folder, disk, place, capture_image(state), None))
         assert disk.calls[-3:] == ["sync", "rename", "sync_directory"]
         path = folder.path / "snapshot-7.d1"
         lines = path.read_bytes().splitlines(keepends=True)
@@ -144,8 +148,8 @@ def test_a_snapshot_of_which_any_line_is_gone_or_broken_is_none(tmp_path: Path) 
                 path.write_bytes(b"".join([*lines[:number], instead, *lines[number + 1 :]]))
                 assert read_snapshot(folder, 7) is None
         for seq in (8, 9):
-            list(write_steps(folder, disk, place._replace(seq=seq), capture(state), None))
-        assert folder.snapshots() == [8, 9]
+            list(write_steps(folder, disk, place._replace(seq=seq), capture_image(state), None))
+        assert folder.list_snapshots() == [8, 9]
 
 
 # --- in a session ----------------------------------------------------------------------------
@@ -170,7 +174,7 @@ async def test_a_session_opens_from_its_last_snapshot_as_from_its_first_event(
     assert fast.snapshot > slow.last_seq / 2
     assert seqs(fast) == list(range(fast.snapshot + 1, slow.last_seq + 1))
     same(slow.state, fast.state)
-    assert fast.missing == 0
+    assert fast.missing_count == 0
     assert fast.read.header == slow.read.header
     assert len(list(path.glob("snapshot-*"))) == 2
 
@@ -218,7 +222,7 @@ async def test_a_snapshot_of_another_journal_is_passed_over(tmp_path: Path) -> N
     journal.write_bytes(b"".join(lines[:3]) + encode(3, b"{}") + b"".join(lines[4:]))
     found = read(path)
     assert found.snapshot == 0
-    assert found.read.lost == 1
+    assert found.read.lost_count == 1
 
 
 async def test_a_snapshot_made_after_a_record_that_says_something_else_is_passed_over(
@@ -283,7 +287,7 @@ async def test_stays_too_short_for_a_snapshot_make_one_together(tmp_path: Path) 
             resumed.journal,
             last_seq=resumed.restored.last_seq,
         )
-        resumed.journal.follow(store)
+        resumed.journal.follow_store(store)
         for event in turn(number):
             await store.commit(event)
         journal = resumed.journal

@@ -107,11 +107,11 @@ def test_an_answer_is_kept_for_its_folder_and_its_user(tmp_path: Path) -> None:
     answers = TrustAnswers(tmp_path / "data" / "trust")
     here, there = Path("/work/here"), Path("/work/there")
     yes, no = TrustAnswer(True, {"AGENTS.md": "Use tabs.\n"}), TrustAnswer(False, {})
-    assert answers.of(here) is None
-    answers.keep(here, no)
-    answers.keep(here, yes)
-    answers.keep(there, no)
-    assert (answers.of(here), answers.of(there)) == (yes, no)
+    assert answers.get_answer(here) is None
+    answers.save_answer(here, no)
+    answers.save_answer(here, yes)
+    answers.save_answer(there, no)
+    assert (answers.get_answer(here), answers.get_answer(there)) == (yes, no)
     for path in (here, there):
         kept = tmp_path / "data" / "trust" / f"{hash_data(str(path))[:32]}.json"
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
@@ -134,7 +134,7 @@ def test_what_is_no_answer_is_none(
     path = tmp_path / f"{hash_data(str(here))[:32]}.json"
     kept = {"folder": str(here), "trusted": True, "texts": {"AGENTS.md": "x"}}
     path.write_text(json.dumps(kept | change))
-    answer = TrustAnswers(tmp_path).of(here)
+    answer = TrustAnswers(tmp_path).get_answer(here)
     assert (answer.texts if answer else None) == left
 
 
@@ -143,10 +143,10 @@ def test_an_answer_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> Non
     here = Path("/work/here")
     path = tmp_path / f"{hash_data(str(here))[:32]}.json"
     path.write_text(text)
-    assert TrustAnswers(tmp_path).of(here) is None
+    assert TrustAnswers(tmp_path).get_answer(here) is None
     path.unlink()
     path.mkdir()
-    assert TrustAnswers(tmp_path).of(here) is None
+    assert TrustAnswers(tmp_path).get_answer(here) is None
 
 
 def test_an_answer_of_more_than_a_megabyte_is_none(tmp_path: Path) -> None:
@@ -155,12 +155,12 @@ def test_an_answer_of_more_than_a_megabyte_is_none(tmp_path: Path) -> None:
     kept = json.dumps({"folder": str(here), "trusted": True, "texts": {}})
     for size, known in ((1_048_576, True), (1_048_577, False)):
         path.write_text(" " * (size - len(kept)) + kept)
-        assert (TrustAnswers(tmp_path).of(here) is not None) == known
+        assert (TrustAnswers(tmp_path).get_answer(here) is not None) == known
 
 
 def test_an_answer_covers_what_is_as_it_was_and_may_have_gone() -> None:
     answer = TrustAnswer(True, {"a": "1", "b": "2"})
-    assert answer.covers({"a": "1"})
-    assert answer.covers({})
-    assert not answer.covers({"a": "1", "b": "3"})
-    assert not answer.covers({"c": "1"})
+    assert answer.is_answer_for({"a": "1"})
+    assert answer.is_answer_for({})
+    assert not answer.is_answer_for({"a": "1", "b": "3"})
+    assert not answer.is_answer_for({"c": "1"})

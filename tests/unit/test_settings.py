@@ -13,7 +13,7 @@ from duckflow_tui.places import Places, peek_ui
 from duckflow_tui.settings import Settings, listed, load
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.tools.mcp.config import McpServerConfig
-from duckflow_tui.words.catalogue import LANGUAGES, Catalogue, entries
+from duckflow_tui.words.catalogue import LANGUAGES, Catalogue, load_entries
 
 FILE = """\
 [endpoints.local]
@@ -428,6 +428,6 @@ def test_each_value_has_words_that_say_what_it_means() -> None:
     words = [setting.words for setting in listed(settings)]
     assert {"setting.endpoints.NAME.context", "setting.mcp.servers.NAME.env"} < set(words)
     for language in LANGUAGES:
-        assert [key for key in words if key not in entries(language)] == []
-    told = {key for key in entries("en") if key.startswith("setting.")}
+        assert [key for key in words if key not in load_entries(language)] == []
+    told = {key for key in load_entries("en") if key.startswith("setting.")}
     assert told == set(words)

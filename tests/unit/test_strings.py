@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from duckflow_tui.words.catalogue import Catalogue, entries
+from duckflow_tui.words.catalogue import Catalogue, load_entries
 
 #: How a sentence ends in polite style; labels are short, nominal and have no full stop.
 POLITE = re.compile(r"(です|ます|でした|ました|ません|ませんでした|ください|か)$")
@@ -12,7 +12,7 @@ PLAIN = re.compile(r"(ない|だ|である|(?<!まし)(?<!でし)(?<!あな)た)
 
 
 def test_both_languages_have_the_same_entries() -> None:
-    english, japanese = entries("en"), entries("ja")
+    english, japanese = load_entries("en"), load_entries("ja")
     assert english.keys() == japanese.keys()
     for key, text in japanese.items():
         fields = set(re.findall(r"\{(\w+)", text))
@@ -38,7 +38,7 @@ NO_PLURAL = {"address", "has", "its", "less", "process", "stays", "this", "waits
 
 def test_english_has_the_noun_that_fits_for_every_count() -> None:
     """With 0, 1 and 2 of all that is counted; another word may stand before the noun."""
-    entry = {key: text for key, text in entries("en").items() if "{" in text}
+    entry = {key: text for key, text in load_entries("en").items() if "{" in text}
     spec = {s for text in entry.values() for s in re.findall(r"\{\w+:([^}]*)\}", text)}
     assert all(len(s.split("|")) == 2 for s in spec)
     singular = {one.split()[-1] for one, _, _ in (s.partition("|") for s in spec) if " " not in one}
@@ -73,7 +73,7 @@ def test_no_internal_name_is_on_the_screen() -> None:
     wrong = [
         f"{language} {key}: {text}"
         for language in ("en", "ja")
-        for key, text in entries(language).items()
+        for key, text in load_entries(language).items()
         if INTERNAL.search(WRITTEN_BY_USERS.sub("", re.sub(r"\{\w+\}", "", text)))
     ]
     assert wrong == []
@@ -81,7 +81,7 @@ def test_no_internal_name_is_on_the_screen() -> None:
 
 def test_japanese_sentences_are_polite() -> None:
     wrong: list[str] = []
-    for key, text in entries("ja").items():
+    for key, text in load_entries("ja").items():
         if text.endswith("。"):
             ends = [re.sub(r"（[^（）]*）$", "", part) for part in text.split("。")[:-1]]
             polite = all(POLITE.search(end) or end.endswith("}") for end in ends)
@@ -93,7 +93,9 @@ def test_japanese_sentences_are_polite() -> None:
 
 
 def test_japanese_has_one_colon_and_one_word_for_a_folder() -> None:
-    wrong = [key for key, text in entries("ja").items() if re.search(r"：|フォルダ(?!ー)", text)]
+    wrong = [
+        key for key, text in load_entries("ja").items() if re.search(r"：|フォルダ(?!ー)", text)
+    ]
     assert wrong == []
 
 
@@ -125,7 +127,7 @@ KEY_OF_A_SERVER = re.compile(r"\bAPI key|\b(the|its|this|another) key\b|'s key\b
 def test_japanese_has_one_word_for_one_thing() -> None:
     wrong = [
         f"{key}: {text} → {use}"
-        for key, text in entries("ja").items()
+        for key, text in load_entries("ja").items()
         for variant, use in ONE_WORD.items()
         if re.search(variant, text)
     ]
@@ -135,8 +137,8 @@ def test_japanese_has_one_word_for_one_thing() -> None:
 def test_japanese_tells_the_key_of_a_server_from_one_of_the_keyboard() -> None:
     wrong = [
         f"{key}: {text}"
-        for key, text in entries("ja").items()
-        if KEY_OF_A_SERVER.search(entries("en")[key])
+        for key, text in load_entries("ja").items()
+        if KEY_OF_A_SERVER.search(load_entries("en")[key])
         and re.search(r"(?<!API )(?<!ス)キー(?!リング|ボード|操作|マ)", text)
     ]
     assert wrong == []

@@ -183,7 +183,7 @@ class ReportBlock(Block):
             if name == "summary" and self.repeats:
                 continue
             if name == "cause" and report.told is not None:
-                rows += _labelled(label, words.told(report.told), look, width, palette.quiet)
+                rows += _labelled(label, words.localize(report.told), look, width, palette.quiet)
             elif text.strip():
                 said = visible(text.strip())
                 rows += _labelled(label, said, look, width, palette.quiet, says=True)

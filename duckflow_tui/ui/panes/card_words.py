@@ -152,7 +152,7 @@ def _achieved(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
 
 def _tried(label: str, tried: Tried, words: Catalogue) -> QuestionRow:
     mark = DONE if tried.went_well else NOT_DONE
-    text = words.plain(tried.text)
+    text = words.name_operations(tried.text)
     if tried.back:
         text = f"{text} · {words('consult.back')}"
     times = f"{tried.times}× " if tried.times > 1 else ""
@@ -179,7 +179,7 @@ def _escalation(report: SituationReport, words: Catalogue) -> Iterator[QuestionR
         yield QuestionRow(words("escalate.label.missing"), none, tone="quiet", heading="warning")
     for number, (name, text) in enumerate(report.collected):
         label = words("escalate.label.collected") if number == 0 else ""
-        called = shown_line(words.plain(name))
+        called = shown_line(words.name_operations(name))
         yield QuestionRow(label, f"{called}: {_first(text)}", heading="added")
     if not report.collected:
         none = words("consult.nothing")
@@ -411,7 +411,7 @@ def _report(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
     if report.summary.strip():
         yield QuestionRow(words("card.summary"), _first_line(report.summary), says=True)
     if report.told is not None:
-        yield QuestionRow(words("card.cause"), words.told(report.told))
+        yield QuestionRow(words("card.cause"), words.localize(report.told))
     elif report.cause.strip():
         yield QuestionRow(words("card.cause"), _first_line(report.cause), says=True)
     if report.next_action.strip():

@@ -187,7 +187,7 @@ def argument_rows(gate: Gate, words: Catalogue, *, titled: bool = False) -> list
     facts = list(_facts(gate, words, titled=titled))
     lines: list[tuple[str, bool]] = []
     shown = subject(gate, words) if titled else None
-    called = visible_line(words.plain(gate.operation))
+    called = visible_line(words.name_operations(gate.operation))
     if not (gate.previews or gate.facts.get("runs")) and called not in (shown, verb(gate, words)):
         lines.append((called, False))
     for name, value in gate.args.items():
@@ -333,7 +333,7 @@ def subject(gate: Gate, words: Catalogue) -> SafeText:
     path = gate.args.get("path")
     if isinstance(path, str) and path and gate.effect is not Effect.EXECUTE:
         return visible_line(path)
-    return visible_line(words.plain(gate.operation))
+    return visible_line(words.name_operations(gate.operation))
 
 
 def _notices(gate: Gate, words: Catalogue) -> Iterator[SafeText]:
@@ -536,7 +536,7 @@ def _session_words(gate: Gate, words: Catalogue) -> SafeText:
         if what == gate.previews[0].path:
             what = what.rpartition("/")[2]
         return words("gate.key.session_edits", what=visible_line(what))
-    return words("gate.key.session", what=visible_line(what or words.plain(operation)))
+    return words("gate.key.session", what=visible_line(what or words.name_operations(operation)))
 
 
 UnreadWay = Literal["up", "down", "both"]

@@ -40,7 +40,7 @@ from duckflow_tui.ui.panes.strips import (
     rows_of,
 )
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import TARGETS, figures_words, target_of
+from duckflow_tui.words.figures import TARGETS, figures_words, find_target
 
 
 def change_rows(previews: Sequence[FilePreview], palette: Palette, width: int) -> list[Row]:
@@ -116,7 +116,7 @@ class OperationBlock(Block):
             time = seconds_text(result.duration_s, look.words)
             right = [Segment(f"{time} ", ink(palette.faint)), mark]
         (figures, style), said = self.figures(look), decision_text(message, look.words)
-        target = target_of(message.args)[0]
+        target = find_target(message.args)[0]
         room = look.text_width - cell_len(target) - 24
         if said and cell_len(said) <= room:
             figures, said = said, ""  # there is room in the row
@@ -279,7 +279,7 @@ def operation_row(
     verb = fit(verb_of(operation, look.words), max(1, width // 3))
     if width >= 24:
         verb = pad(verb, verb_cells(look.words))
-    target, is_path = target_of(args)
+    target, is_path = find_target(args)
     used = cell_len(sign.text) + cell_len(verb) + 1
     room = max(0, width - used - sum(segment.cell_length for segment in right) - 1)
     if figures and target and cell_len(target) + 2 + cell_len(figures) > room:
@@ -299,13 +299,13 @@ def operation_row(
 
 def verb_of(operation: str, words: Catalogue) -> str:
     """The short name of an operation; its own last part where the catalogue has none."""
-    said = words.plain(operation)
+    said = words.name_operations(operation)
     return said if said != operation else visible_line(operation.rpartition(".")[2])
 
 
 def call_words(operation: str, args: JsonObject, words: Catalogue) -> str:
     """``edit src/shop/pricing.py``: a call in a few words, on one line."""
-    return f"{verb_of(operation, words)} {target_of(args)[0]}".rstrip()
+    return f"{verb_of(operation, words)} {find_target(args)[0]}".rstrip()
 
 
 def verb_cells(words: Catalogue) -> int:
@@ -363,7 +363,7 @@ def failed(message: OperationMessage) -> bool:
 
 def without_target(summary: str, args: JsonObject) -> str:
     """The summary without the path at its beginning: the row names it already."""
-    target, is_path = target_of(args)
+    target, is_path = find_target(args)
     if is_path and target and summary.startswith(target):
         return summary.removeprefix(target).lstrip(" :,") or summary
     return summary

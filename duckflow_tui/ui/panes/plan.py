@@ -467,7 +467,7 @@ class PlanPane(PlanView, can_focus=True):
     async def _edit(self, edit: PlanEdit | None) -> None:
         engine = host_of(self).session.acting() if edit is not None else None
         if engine is not None and edit is not None:
-            self.problem = self.words.told(await engine.plan.edit((edit,)))
+            self.problem = self.words.localize(await engine.plan.edit((edit,)))
 
     async def action_drop_step(self) -> None:
         step = self.cursor_step
@@ -510,7 +510,7 @@ class PlanPane(PlanView, can_focus=True):
         step = self.cursor_step
         engine = host_of(self).session.acting() if step is not None else None
         if step is not None and engine is not None:
-            self.problem = self.words.told(what(engine.plan, step))
+            self.problem = self.words.localize(what(engine.plan, step))
 
 
 class PlanPill(Rows):

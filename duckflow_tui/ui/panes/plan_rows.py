@@ -20,7 +20,7 @@ from duckflow_tui.ui.panes.operation_blocks import verb_of
 from duckflow_tui.ui.panes.rows import BarPart, two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.words.figures import target_of
+from duckflow_tui.words.figures import find_target
 
 #: Steps whose tasks are shown unless the user folds them: what runs, and what went wrong.
 _UNFOLDED: Final = (WorkStatus.IN_PROGRESS, WorkStatus.BLOCKED, WorkStatus.FAILED)
@@ -318,7 +318,7 @@ def task_words(task: Task, words: Catalogue) -> str:
     """What a task does: the model's words for it, else its operation and what it works on."""
     if task.description.strip():
         return visible_line(task.description.strip())
-    target = target_of(task.args)[0]
+    target = find_target(task.args)[0]
     return f"{verb_of(task.operation, words)} {target}".strip()
 
 

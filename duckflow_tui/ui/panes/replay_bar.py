@@ -59,7 +59,7 @@ class ReplayBar(Rows, can_focus=True):
     def __init__(self, tape: Tape, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._tape = tape
-        self._length = tape.time(len(tape)) - tape.time(0)
+        self._length = tape.time_at(len(tape)) - tape.time_at(0)
         self._reel = Reel(0, 0.0, 1.0, playing=False)
         self._track_at = (0, 1)  # its first column, and how many
 

@@ -110,7 +110,8 @@ class StatusLine(Rows):
             self.clear_message()
             return
         told = {
-            n: self.words.told(v) if isinstance(v, LocalizedText) else v for n, v in params.items()
+            n: self.words.localize(v) if isinstance(v, LocalizedText) else v
+            for n, v in params.items()
         }
         self.show_message(self.words(key, **told), stays=stays)
 

@@ -161,11 +161,15 @@ def cause_words(change: VitalChange, words: Catalogue) -> str:
     """What set the change off."""
     if change.cause == "progress":
         key = f"vitals.cause.progress_{change.params.get('kind', 'read')}"
-        return visible_line(words.plain(words(key, **{**_BLANK, **change.params}))).rstrip(": ")
+        return visible_line(
+            words.name_operations(words(key, **{**_BLANK, **change.params}))
+        ).rstrip(": ")
     key = f"vitals.cause.{change.cause}"
     if not words.has(key):
         return visible_line(change.cause)
-    return visible_line(words.plain(words(key, **{**_BLANK, **change.params}))).rstrip(": ")
+    return visible_line(words.name_operations(words(key, **{**_BLANK, **change.params}))).rstrip(
+        ": "
+    )
 
 
 def brief_words(change: VitalChange, words: Catalogue) -> str:

@@ -31,7 +31,7 @@ from duckflow_tui.ui.panes.operation_blocks import (
     is_unasked,
 )
 from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, ink, prefixed, row_cells, rows_of
-from duckflow_tui.words.figures import target_of
+from duckflow_tui.words.figures import find_target
 
 #: How operations are counted where none changed a file, in this order; all others are the last.
 _KINDS: Final = {
@@ -163,7 +163,7 @@ def _ways_of_ending(calls: list[OperationMessage]) -> list[str]:
 
 
 def _same(call: OperationMessage) -> str:
-    return f"{call.operation} {target_of(call.args)[0]}"
+    return f"{call.operation} {find_target(call.args)[0]}"
 
 
 class WorkFolds:

@@ -243,7 +243,7 @@ class SentBoard(StateBoard):
         label = words(f"context.part.{part.part}")
         role = words(f"context.role.{part.role}") if part.role else ""
         said = " · ".join(
-            text for text in (label, role, visible_line(words.plain(part.name))) if text
+            text for text in (label, role, visible_line(words.name_operations(part.name))) if text
         )
         begins = visible_line(one_line(part.text[: 4 * width], 2 * width))
         left: Row = [

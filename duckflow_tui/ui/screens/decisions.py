@@ -13,11 +13,11 @@ from textual.binding import Binding, BindingType
 from duckflow_tui.safety.safe_text import visible, visible_line
 from duckflow_tui.session.decisions import (
     choice_words,
-    figures,
+    format_counts,
     is_undone,
     kind_words,
+    make_search_text,
     operation_words,
-    searched,
     step_words,
     subject_words,
     what_words,
@@ -126,7 +126,7 @@ class DecisionBoard(StateBoard):
     def head(self, width: int) -> list[Row]:
         palette = palette_of(self)
         names = self.names()
-        often = figures(sum_counts(self._counts.values()), self.words)
+        often = format_counts(sum_counts(self._counts.values()), self.words)
         said, line = self.words("decisions.type"), Row()
         if self._filter:
             shown, count = len(names), len(self._entries)
@@ -154,7 +154,7 @@ class DecisionBoard(StateBoard):
         return [
             ref
             for ref, entry in self._entries.items()
-            if _fits(searched(self.state, entry, self.words), wanted)
+            if _fits(make_search_text(self.state, entry, self.words), wanted)
         ]
 
     def _take(self, state: AgentState) -> None:
@@ -191,7 +191,7 @@ class DecisionBoard(StateBoard):
         facts = entry_facts(self.state, entry, palette_of(self), self.words)
         often = self._counts.get(entry.what)
         if often is not None and entry.place:
-            said = f"{operation_words(entry.what, self.words)}: {figures(often, self.words)}"
+            said = f"{operation_words(entry.what, self.words)}: {format_counts(often, self.words)}"
             facts.append((self.words("decisions.fact.often"), said, palette_of(self).quiet))
         return fact_rows(facts, width, palette_of(self))
 

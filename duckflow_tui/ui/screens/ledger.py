@@ -116,7 +116,7 @@ class LedgerBoard(StateBoard):
             self._told(problem)
 
     def _told(self, problem: LocalizedText | None) -> None:
-        self.report(self.words.told(problem))
+        self.report(self.words.localize(problem))
 
     def action_to_evidence(self, number: int) -> None:
         item = self._item(self.chosen)

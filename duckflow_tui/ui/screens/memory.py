@@ -49,7 +49,7 @@ class MemoryBoard(StateBoard):
 
     async def _read(self) -> None:
         try:
-            self._lines = await self._memory.notes.lines()
+            self._lines = await self._memory.notes.list_lines()
         except MemoryFault as fault:
             self._lines = ()
             self._said = fault_words(fault, self._path, self.words)
@@ -73,7 +73,7 @@ class MemoryBoard(StateBoard):
 
     async def _edit(self) -> None:
         """The file itself is opened, so that what the editor leaves alone stays byte for byte."""
-        fault = await self._memory.begin()
+        fault = await self._memory.create_file()
         # A file that the app cannot read or add to is what the user opens it for.
         if fault is None or fault.code != "disk":
             fault = None

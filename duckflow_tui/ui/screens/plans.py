@@ -50,7 +50,7 @@ class PlansBoard(StateBoard):
             self._did(self._actions.close(self.chosen, delete=True))
 
     def _did(self, problem: LocalizedText | None) -> None:
-        self.report(self.words.told(problem))
+        self.report(self.words.localize(problem))
 
     # --- what it says -----------------------------------------------------------------------
 

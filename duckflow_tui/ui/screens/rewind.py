@@ -12,7 +12,7 @@ from rich.segment import Segment
 from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import visible, visible_line
-from duckflow_tui.session.rewind import Point, points
+from duckflow_tui.session.rewind import Point, list_points
 from duckflow_tui.state.base import name_files, one_line
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.store import Store
@@ -92,7 +92,7 @@ class ForkBoard(StateBoard):
         seen = (len(state.messages), newest, len(state.undone_calls))
         if self._seen != seen:
             self._seen = seen
-            self._points = {point.message_id: point for point in points(state)}
+            self._points = {point.message_id: point for point in list_points(state)}
         return [NOW, *self._points] if self._points else []
 
     def item(self, name: str, width: int) -> Row:
@@ -166,7 +166,7 @@ class RewindBoard(ForkBoard):
             self._want(way)
 
     async def _look(self, engine: Engine, message_id: str) -> None:
-        self._stuck[message_id] = await engine.rewind.in_the_way(message_id)
+        self._stuck[message_id] = await engine.rewind.list_conflicts(message_id)
         self.invalidate()
 
     def _want(self, way: Way) -> None:
@@ -179,9 +179,9 @@ class RewindBoard(ForkBoard):
     async def _go_back(self, engine: Engine, message_id: str, way: Way) -> None:
         composer = self.host.bench.composer
         if way == "files":
-            problem = await engine.rewind.files_back(message_id)
+            problem = await engine.rewind.undo_files(message_id)
         else:
-            problem = await engine.rewind.back(message_id, composer.draft, files=way == "both")
+            problem = await engine.rewind.go_back(message_id, composer.draft, files=way == "both")
         if problem:
             self.host.report(self.words(f"rewind.not.{problem}"))
             return

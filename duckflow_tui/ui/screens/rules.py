@@ -11,7 +11,7 @@ from textual.binding import BindingType
 
 from duckflow_tui.safety.policy import TABLE, Decision
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.session.decisions import rule_words, step_words, uses, why_words
+from duckflow_tui.session.decisions import list_uses, rule_words, step_words, why_words
 from duckflow_tui.state.audit import AuditEntry, make_entry
 from duckflow_tui.state.base import to_datetime
 from duckflow_tui.state.calls import OperationMessage
@@ -56,7 +56,7 @@ class RuleBoard(StateBoard):
         rule, entry = self._rule(self.chosen), self._calls().get(self.chosen)
         places = [entry.place] if entry is not None else []
         if rule is not None:
-            places = [m.call_id for m in reversed(uses(self.state, rule))]
+            places = [m.call_id for m in reversed(list_uses(self.state, rule))]
         if self.host.bench.go_to(places):
             self.dismiss(None)
         else:
@@ -73,9 +73,9 @@ class RuleBoard(StateBoard):
             self.host.spawn(self._revoke(engine, rule), "rules")
 
     async def _revoke(self, engine: Engine, rule: Grant) -> None:
-        problem = await engine.rules.revoke(rule)
+        problem = await engine.rules.revoke_rule(rule)
         if self.is_mounted:
-            self.report(self.words.told(problem))
+            self.report(self.words.localize(problem))
 
     # --- what it says -----------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class RuleBoard(StateBoard):
         if rule is None:
             look = palette, self.words, self.clock.now()
             return entry_row(self.state, self._calls()[name], width, look)
-        used = len(uses(self.state, rule))
+        used = len(list_uses(self.state, rule))
         key = "rules.used_once" if used == 1 else "rules.used"
         right = f"  {self._source(rule)} · {self.words(key, count=used)} "
         left = [
@@ -143,7 +143,7 @@ class RuleBoard(StateBoard):
         ]
         if given:
             facts.append((words("decisions.fact.when"), f"{given:%Y-%m-%d %H:%M}", palette.quiet))
-        used = uses(self.state, rule)
+        used = list_uses(self.state, rule)
         for at, call in enumerate(reversed(used)):
             then = to_datetime(call.at)
             time = f"{then:%H:%M}  " if then else ""
@@ -192,7 +192,10 @@ class RuleBoard(StateBoard):
     def _rules(self) -> list[Grant]:
         """The newest first; those of the command line last."""
         engine = self.host.session.engine
-        return [*reversed(self.state.grants), *(engine.rules.named if engine is not None else ())]
+        return [
+            *reversed(self.state.grants),
+            *(engine.rules.command_line_rules if engine is not None else ()),
+        ]
 
     def _rule(self, name: str) -> Grant | None:
         return next((r for r in self._rules() if f"{_RULE}{r.grant_id}" == name), None)

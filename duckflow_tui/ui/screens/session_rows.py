@@ -196,7 +196,7 @@ def preview_rows(
         if piece.who == "tool":
             head, line, printed = text.partition("\n")
             shown = pattern is not None and pattern.search(printed)
-            text = words.plain(head) + (f"{line}{printed}" if shown else "")
+            text = words.name_operations(head) + (f"{line}{printed}" if shown else "")
         colour = {"user": palette.accent, "ai": palette.ai}.get(piece.who, palette.faint)
         style = ink(palette.text if piece.who in ("user", "ai") else palette.quiet)
         body = rows_of([(text, style)], max(8, width - wide))

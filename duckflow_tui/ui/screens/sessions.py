@@ -177,7 +177,9 @@ class SessionScreen(Board[SessionFacts | None]):
             )
             listed = [Listed(one.facts, one.match.count, one.match.at) for one in found]
         else:
-            known = await asyncio.to_thread(self._catalog.known, workspace, trash_too=self._trash)
+            known = await asyncio.to_thread(
+                self._catalog.list_read, workspace, trash_too=self._trash
+            )
             listed = [Listed(facts) for facts in known]
         if query != self._query:
             return  # another search is on its way
@@ -214,7 +216,7 @@ class SessionScreen(Board[SessionFacts | None]):
         """The texts of the chosen one."""
         one = self._listed.get(self.chosen)
         if one is not None:
-            pieces = await asyncio.to_thread(self._catalog.pieces, one.facts, PIECES, one.at)
+            pieces = await asyncio.to_thread(self._catalog.list_pieces, one.facts, PIECES, one.at)
             if one.facts.key == self.chosen:
                 self._pieces = (self.chosen, pieces)
         self.invalidate()

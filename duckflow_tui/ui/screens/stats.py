@@ -10,7 +10,7 @@ from rich.segment import Segment
 from textual.binding import BindingType
 
 from duckflow_tui.session.catalog import Catalog
-from duckflow_tui.session.facts import Figures, figures_by_month
+from duckflow_tui.session.facts import Figures, group_by_month
 from duckflow_tui.state.base import Clock
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.strips import Row, fit, ink
@@ -35,8 +35,8 @@ class StatsBoard(Board[None]):
         self.run_worker(self._read())
 
     async def _read(self) -> None:
-        found = await asyncio.to_thread(self._catalog.list, self._workspace)
-        self._months = figures_by_month(found)
+        found = await asyncio.to_thread(self._catalog.list_all, self._workspace)
+        self._months = group_by_month(found)
         self.invalidate()
 
     def heading(self) -> str:

@@ -109,7 +109,7 @@ class WorkingMemoryBoard(StateBoard):
 
             def written(items: tuple[str, ...] | None) -> None:
                 if items is not None:
-                    self.report(self.words.told(engine.working.write(name, items)))
+                    self.report(self.words.localize(engine.working.write_field(name, items)))
 
             self.host.push_screen(WorkingForm(self.words, name, self._values(name)), written)
 
@@ -197,7 +197,7 @@ class WorkingMemoryBoard(StateBoard):
         if name == "decision_log":
             values = values[::-1]
         if name not in OWN_FIELDS:  # the app's own notes, also read by the AI
-            values = tuple(map(self.words.plain, values))
+            values = tuple(map(self.words.name_operations, values))
         return tuple(value for value in values if value)
 
     @property

@@ -89,7 +89,7 @@ async def play(told: dict[str, Any]) -> list[dict[str, Any]]:
         try:
             return [await turn(engine, text) for text in told["messages"]]
         finally:
-            await spawn.end()
+            await spawn.end_tasks()
 
 
 if __name__ == "__main__":
