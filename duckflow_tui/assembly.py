@@ -91,6 +91,7 @@ def build(
         )
     named = NamedCommands(choice.allowed, workspace, store)
     kept: ProjectRules | None = None
+    # R19b
     if not (choice.headless or choice.demo):  # headless, consent is on the command line (R19)
         kept = ProjectRules(choice.places.data / "rules", workspace.root, workspace.identity)
     runner = CommandRunner(

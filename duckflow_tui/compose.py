@@ -152,6 +152,7 @@ def choose(
     settings = loaded.settings
     before = {setting.key: setting.value for setting in listed(settings)}
     _apply(flags, settings)
+    # R19a
     mode = ApprovalMode.STANDARD if flags.headless else settings.approval.mode  # R19
     if flags.mode is not None:
         mode = ApprovalMode(flags.mode)

@@ -66,7 +66,7 @@ def tightened(
                 stricter = bool(new)
             else:
                 stricter = new < old
-            if stricter:
+            if stricter:  # R10b
                 setattr(made, name, after)
             elif new != old:
                 refuse((name, key), "project_looser")

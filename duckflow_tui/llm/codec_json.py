@@ -143,7 +143,7 @@ class JsonDecoder:
         said = completion.text
         raw = wire_text(said)
         shown = "".join(self._shown)
-        if completion.finish == "length":
+        if completion.finish == "length":  # R16a
             return Decoded(None, shown, raw, (CUT_BY_LIMIT,))
         reading = reading_of(prompt, ids)
         if completion.calls:

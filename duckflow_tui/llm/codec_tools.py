@@ -198,7 +198,7 @@ class ToolsDecoder:
         for call in completion.calls:
             raws.append(f"{call.name}({call.argument_text})")
         raw = wire_text("\n".join(raws).removeprefix("\n"))
-        if completion.finish == "length":
+        if completion.finish == "length":  # R16b
             return Decoded(None, text, raw, (CUT_BY_LIMIT,))
         reading = reading_of(prompt, ids)
         calls, spoken = [part for c in completion.calls for part in _parts(c, prompt)], None

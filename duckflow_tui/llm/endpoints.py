@@ -296,7 +296,7 @@ def needs(endpoint: Endpoint, environ: Mapping[str, str]) -> Need:
     to a private address, which the user confirms once. ``key``: the variable it names is empty.
     """
     if not endpoint.is_https and not is_loopback(endpoint.hostname):
-        return "confirmation" if is_private(endpoint.hostname) else "refused"
+        return "confirmation" if is_private(endpoint.hostname) else "refused"  # R11d
     if endpoint.api_key_env and not environ.get(endpoint.api_key_env, "").strip():
         return "key"
     return "nothing"
@@ -306,7 +306,7 @@ def may_carry_key(endpoint: Endpoint) -> bool:
     """Whether a credential may be sent there at all (R11)."""
     if endpoint.is_https or is_loopback(endpoint.hostname):
         return True
-    return is_private(endpoint.hostname) and endpoint.allow_http_key
+    return is_private(endpoint.hostname) and endpoint.allow_http_key  # R11a
 
 
 def key_name(endpoint: Endpoint, environ: Mapping[str, str]) -> str:

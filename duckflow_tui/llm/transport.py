@@ -93,7 +93,7 @@ class _BoundedResponse(httpx2.Response):
             async with aclosing(super().aiter_bytes(chunk_size)) as pieces:
                 async for piece in pieces:
                     total += len(piece)
-                    if total > MAX_BODY:
+                    if total > MAX_BODY:  # R18b
                         raise BodyTooLarge
                     yield piece
         finally:
@@ -169,7 +169,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             extensions=answer.extensions,
         )
         response.report, response.contact = report, contact
-        if response.status_code < 300:
+        if response.status_code < 300:  # R11c
             return response
         try:
             body = await _beginning(response)
@@ -276,7 +276,7 @@ async def open_http(
     via = proxy.address if proxy else ""
     return httpx2.AsyncClient(
         transport=GuardedTransport(inner, endpoint, key, report, via),
-        follow_redirects=False,
+        follow_redirects=False,  # R11b
         trust_env=False,
         timeout=httpx2.Timeout(None, connect=connect_s, write=60.0),
     )

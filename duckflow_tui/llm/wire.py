@@ -51,7 +51,7 @@ class EventReader:
         self._after_cr = piece.endswith(b"\r")
         for line in piece.splitlines(keepends=True):
             text = line.rstrip(b"\r\n")
-            if len(self._line) + len(text) > MAX_LINE:
+            if len(self._line) + len(text) > MAX_LINE:  # R18c
                 raise LineTooLong(bytes(self._line[:4096]) or text[:4096])
             self._line += text
             if len(text) < len(line):

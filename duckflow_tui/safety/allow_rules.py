@@ -94,7 +94,7 @@ class AllowRules:
             argv = line.parts[0].argv
             if not rule.strip().endswith(ANY_END):
                 argvs.add(argv)
-            elif _runs_anything(argv):
+            elif _runs_anything(argv):  # R05a
                 raise RuleRefused(rule, "any")
             else:
                 prefixes.append(argv)
@@ -112,7 +112,7 @@ class AllowRules:
         if argv in self.argvs:
             return True
         return any(
-            form[: len(p)] == p and not _escapes(form, len(p))
+            form[: len(p)] == p and not _escapes(form, len(p))  # R05b
             for form in (argv, without_python(argv))
             for p in self.prefixes
         )
@@ -139,7 +139,7 @@ class AllowRules:
                 return "not_named"
             piped = "|" in [near.joiner for near in line.parts[number : number + 2]]
             moves += 1
-            if moves > 1 or piped or not _moves_inside(part, inside):
+            if moves > 1 or piped or not _moves_inside(part, inside):  # R04g
                 return "cd"
         return "" if moves < len(line.parts) else "not_named"
 

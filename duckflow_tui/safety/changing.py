@@ -337,7 +337,7 @@ def _open_regular(directory: int, name: str, place: Place, flags: int) -> int:
 def _verify(file: int, expect: str, place: Place) -> None:
     """Raise ContentChanged where the open file holds something else."""
     now = _hash(file)
-    if now != expect:
+    if now != expect:  # R15a
         raise ContentChanged(place, now)
 
 

@@ -302,7 +302,7 @@ def known_use(words: tuple[str, ...]) -> str:
             ended = True
             if word not in options:
                 return ""
-        elif (needs := _option(word, options)) is None:
+        elif (needs := _option(word, options)) is None:  # R05c
             return ""
         else:
             value = needs

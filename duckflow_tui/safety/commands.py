@@ -121,7 +121,7 @@ def read_command(text: str) -> CommandLine:
     """
     if not text.strip():
         return CommandLine(text, reason="empty")
-    if len(text) > MAX_LINE:
+    if len(text) > MAX_LINE:  # R06d
         return CommandLine(text, reason="too_long")
     if any(_is_hidden(char) for char in text):
         return CommandLine(text, reason="hidden")
@@ -222,13 +222,13 @@ class _Plain:
         self._argv: list[str] = []
 
     def read(self, root: Node) -> tuple[SimpleCommand, ...]:
-        if "\n" in self._text:
+        if "\n" in self._text:  # R04c
             raise _NotPlain("newline")
         self._walk(root)
         self._close()
         if not self._parts:
             raise _NotPlain("unparsed")
-        if _lexed(self._text) != self._tokens:
+        if _lexed(self._text) != self._tokens:  # R04f
             raise _NotPlain("unparsed")
         return tuple(self._parts)
 
@@ -254,7 +254,7 @@ class _Plain:
 
     def _argument(self, node: Node) -> None:
         value = _value(node)
-        if not self._argv and "=" in value:
+        if not self._argv and "=" in value:  # R04b
             raise _NotPlain("assignment")
         self._argv.append(value)
         self._tokens.append(value)
@@ -271,7 +271,7 @@ class _Plain:
         words = [_text(child) for child in node.children]
         self._tokens += words
         if words not in _HARMLESS:
-            raise _NotPlain("redirect")
+            raise _NotPlain("redirect")  # R04a
 
     def _close(self) -> None:
         """The end of a command."""
@@ -281,11 +281,11 @@ class _Plain:
             raise _NotPlain("compound")
         if not self._argv[0] or (self._parts and not self._joiner):
             raise _NotPlain("unparsed")
-        if self._argv[0] in _SETS and _sets(self._argv):
+        if self._argv[0] in _SETS and _sets(self._argv):  # R04e
             raise _NotPlain("assignment")
         self._parts.append(SimpleCommand(tuple(self._argv), self._joiner))
         self._argv, self._joiner = [], ""
-        if len(self._parts) > MAX_PARTS:
+        if len(self._parts) > MAX_PARTS:  # R06e
             raise _NotPlain("too_many")
 
 
@@ -346,7 +346,7 @@ def _bare(text: str) -> str:
     for char in characters:
         if char == "\\":
             made.append(next(characters, ""))  # where none follows, the lexer reads no line
-        elif char in "*?[{}$`":
+        elif char in "*?[{}$`":  # R04d
             raise _NotPlain("expansion")
         elif char in "'\"|&;<>()#!^" and not (made and char in "#!^"):
             raise _NotPlain("unparsed")

@@ -163,7 +163,7 @@ class UnattendedDesk(Desk):
     async def ask(self, question: Gate | Card) -> GateAnswer | CardAnswer:
         """The answer to a card at once; raises Unanswered where only a user could give one."""
         if isinstance(question, Gate):
-            raise Unanswered(
+            raise Unanswered(  # R19c
                 "nobody",
                 f"{question.operation} needs the user's approval, and nobody is there to give it. "
                 "Do what can be done without it and say what was left out.",

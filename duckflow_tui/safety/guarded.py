@@ -194,7 +194,7 @@ def _looked(workspace: Workspace, known: Container[Identity]) -> Guarded:
             elif _secret(name, parent):
                 path = os.path.realpath(f"{here}/{name}")
                 if _is_secret(path) and not (shut and _is_branch(path)):
-                    secret[path] = None
+                    secret[path] = None  # R07f
         text = sum(len(json.dumps(path)) for path in (*closed, *secret))
         many = len(closed) + len(secret) > MAX_PLACES or text > MAX_TEXT
         whole = whole and not (many or seen > MAX_NAMES or time.monotonic() > until)
@@ -273,7 +273,7 @@ def _close(path: str, closed: dict[str, Identity]) -> bool:
         info = os.lstat(path)
     except OSError as error:
         return error.errno in _GONE
-    closed[path] = (info.st_dev, info.st_ino)
+    closed[path] = (info.st_dev, info.st_ino)  # R07e
     return True
 
 
@@ -392,7 +392,7 @@ def exposed_by(line: CommandLine, workspace: Workspace, cwd: str) -> frozenset[s
     found = set[str]()
     if any(shows_tracked(part.argv) for part in line.parts) and _tracks_secrets(workspace.root):
         found.add("secret")
-    for words in filter(None, (shows_files(part.argv) for part in line.parts)):
+    for words in filter(None, (shows_files(part.argv) for part in line.parts)):  # R05d
         folders = looked_through(words)
         for word in (*words[1:], *folders):
             # An option may have its value behind it, and others before it: ``-hf.env``.

@@ -105,7 +105,7 @@ def fold(name: str) -> str:
     if not name.isascii():
         name = _IGNORED.sub("", unicodedata.normalize("NFC", name))
         name = unicodedata.normalize("NFC", name.casefold())
-    return name.lower().rstrip(". ")
+    return name.lower().rstrip(". ")  # R09a
 
 
 def is_protected(name: str) -> bool:

@@ -136,7 +136,7 @@ def _look(directory: str, name: str, shown: str) -> tuple[str, os.stat_result | 
     except OSError:
         return name, None
     twins = [e for e in entries if unicodedata.normalize("NFC", e) == wanted]
-    if len(twins) > 1:
+    if len(twins) > 1:  # R02c
         raise PathRefused("ambiguous", shown)
     if not twins:
         return name, None
@@ -147,7 +147,7 @@ def _stat(path: str, shown: str) -> os.stat_result | None:
     try:
         return os.lstat(path)
     except OSError as error:
-        code = _CODES.get(error.errno, "unreadable")
+        code = _CODES.get(error.errno, "unreadable")  # R02b
         if code == "absent":
             return None
         raise PathRefused(code, shown) from error
@@ -339,7 +339,7 @@ class _OpenHow(ctypes.Structure):
 
 def open_in_kernel(directory: int, path: str, flags: int, mode: int = 0) -> int:
     """``openat2`` with RESOLVE_BENEATH: the kernel itself refuses to leave the directory."""
-    how = _OpenHow(flags | os.O_CLOEXEC, mode, _BENEATH | _NO_MAGICLINKS | _NO_SYMLINKS)
+    how = _OpenHow(flags | os.O_CLOEXEC, mode, _BENEATH | _NO_MAGICLINKS | _NO_SYMLINKS)  # R01b
     name = os.fsencode(path or ".")
     for _ in range(_TRIES):
         result = libc().syscall(
@@ -365,7 +365,7 @@ def open_by_component(directory: int, path: str, flags: int, mode: int = 0) -> i
         for parent in parents:
             if parent in ("", ".."):
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), path)
-            below = os.open(parent, WALK, dir_fd=here)
+            below = os.open(parent, WALK, dir_fd=here)  # R01c
             os.close(here)
             here = below
         if name == "..":

@@ -34,7 +34,7 @@ ALWAYS_ASK: Final = frozenset(
 #: which may be any of it (R06).
 _NOT_HELD: Final = frozenset(
     {"deletes", "deletes_widely", "overwrites", "secret", "outside", "protected"}
-    | {"hidden_characters", "not_readable"}
+    | {"hidden_characters", "not_readable"}  # R06a
 )
 
 #: How the paths of grants begin that are not kept for later sessions.
@@ -95,7 +95,7 @@ class DenyRule:
         if command is None:
             return False
         line = read_command(command)
-        return not line.readable or any(self._is(found) for found in line.found)
+        return not line.readable or any(self._is(found) for found in line.found)  # R06b R06c
 
     def _is(self, found: FoundCommand) -> bool:
         spoken = " ".join((program_of(found.words), *found.words[1:]))
@@ -188,7 +188,7 @@ def judge(
     )
     row = _row(access.operation, access.effect, zone, access.facts)
     if row is None:
-        return _denied(zone, Risk.CRITICAL, "unknown_operation", access, ruling)
+        return _denied(zone, Risk.CRITICAL, "unknown_operation", access, ruling)  # R17a
     ruling = Ruling(said="deny", mode=mode, row=row.name)
     denial = _denial(access, access.effect, zone, deny, max_write)
     if denial:

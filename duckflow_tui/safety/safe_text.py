@@ -59,14 +59,14 @@ def is_safe(text: str) -> bool:
 
 def _sign(match: re.Match[str]) -> str:
     char = match.group()
-    if _belongs(char, match.string, match.start()):
+    if _belongs(char, match.string, match.start()):  # R13b
         return char
     code = ord(char)
     if code < 0x20:
         return chr(0x2400 + code)
     if code == 0x7F:
         return "␡"
-    return f"⟨U+{code:04X}⟩"
+    return f"⟨U+{code:04X}⟩"  # R13a
 
 
 def _belongs(char: str, text: str, at: int) -> bool:

@@ -93,7 +93,7 @@ class Workspace:
             info = os.lstat(self.root)
         except OSError:
             return False
-        return (info.st_dev, info.st_ino) == self._zones.identity
+        return (info.st_dev, info.st_ino) == self._zones.identity  # R03a
 
     @property
     def closed(self) -> tuple[Path, ...]:
@@ -122,7 +122,7 @@ class Workspace:
         end = self._zones.judge(found.end)
         zone, secret, reasons = end.zone, end.secret, {end.reason}
         for link in map(self._zones.judge, found.links):
-            zone = strictest((zone, link.zone))
+            zone = strictest((zone, link.zone))  # R02a
             secret = secret or link.secret
             reasons.add(link.reason)
         at = self._zones.below_root(found.at)
@@ -139,7 +139,7 @@ class Workspace:
         file = info if info is not None and stat.S_ISREG(info.st_mode) else None
         if file is not None and file.st_nlink > 1:
             reasons.add("hard_link")
-            if self._zones.shares_protected_inode((file.st_dev, file.st_ino)):
+            if self._zones.shares_protected_inode((file.st_dev, file.st_ino)):  # R09b
                 zone = Zone.PROTECTED
                 reasons.add("protected_inode")
         return Place(
@@ -313,7 +313,7 @@ class Workspace:
             raise PathRefused("moved", given) from error
         finally:
             os.close(parent)
-        if (info.st_dev, info.st_ino) != (found.info.st_dev, found.info.st_ino):
+        if (info.st_dev, info.st_ino) != (found.info.st_dev, found.info.st_ino):  # R01a
             raise PathRefused("moved", given)
 
     def _anchored(self, place: Place) -> tuple[int, str]:

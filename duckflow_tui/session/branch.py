@@ -25,7 +25,7 @@ _HARMLESS: Final = (
 )
 #: It loads no objects that a repository lacks: the place to load them from may be a program. What
 #: a folder's settings say of protocols goes before ``-c protocol.allow``, and not before this.
-_OFFLINE: Final = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}
+_OFFLINE: Final = {"GIT_ALLOW_PROTOCOL": "", "GIT_NO_LAZY_FETCH": "1"}  # R12a
 _STATUS: Final = "status --porcelain --no-renames --untracked-files=normal --ignore-submodules=all"
 #: A filter runs a program on each file that is compared, and cannot be switched off as a whole;
 #: what is included may lie where a command can write it between two looks.
@@ -42,7 +42,7 @@ def branch_of(workspace: Path) -> str:
     Follows no link and leaves the folder for nothing: of a worktree, whose ``.git`` is a file that
     points elsewhere, it knows nothing.
     """
-    try:
+    try:  # R12b
         with (
             open_directory(workspace / ".git", flags=os.O_NOFOLLOW) as folder,
             open_plain("HEAD", folder) as file,

@@ -118,7 +118,7 @@ class ProjectTrust:
         texts = await asyncio.to_thread(read_texts, self._workspace)
         if self._by_flag is not None:
             self.given = self._by_flag
-            self._use_texts(texts if self._by_flag else {})
+            self._use_texts(texts if self._by_flag else {})  # R10d
             if texts and not (self._by_flag or self._said):
                 self._said = True
                 self._notices.say("trust.needs_flag", names=", ".join(texts))
@@ -128,6 +128,7 @@ class ProjectTrust:
         known: Texts = answer.texts if answer is not None else {}
         trusted = answer is not None and answer.trusted
         self.given = trusted and answer is not None and answer.is_answer_for(texts)
+        # R10a R10c
         self._use_texts({n: t for n, t in texts.items() if trusted and known.get(n) == t})
         if answer is None or not answer.is_answer_for(texts):
             self._open_card(texts, known)

@@ -377,7 +377,7 @@ class CommandRunner:
         if bash is None:
             raise ToolFault("There is no bash on this system; commands cannot be run.")
         # What follows ``--`` is the line, even when it begins with a dash (R08).
-        return (bash, "--noprofile", "--norc", *options, "-c", "--", command)
+        return (bash, "--noprofile", "--norc", *options, "-c", "--", command)  # R07d R08a
 
     async def start(
         self,
@@ -405,7 +405,7 @@ class CommandRunner:
         argv, keepers = self._bash(command, *ends), 0
         unread: tuple[str, ...] = ()
         later: Callable[[], tuple[str, ...]] = tuple
-        environ = users_own(self._environ) if own else scrubbed(self._environ, self._known)
+        environ = users_own(self._environ) if own else scrubbed(self._environ, self._known)  # R07a
         proxy, passed = None, ()
         if hosts:
             from duckflow_tui.tools.proxy import HostProxy, variables

@@ -49,7 +49,7 @@ class Program:
         cwd: str | Path,
         environ: Mapping[str, str],
         *,
-        stdin: int = asyncio.subprocess.DEVNULL,
+        stdin: int = asyncio.subprocess.DEVNULL,  # R07b
         stdout: int = asyncio.subprocess.PIPE,
         stderr: int = asyncio.subprocess.PIPE,
         pass_fds: Sequence[int] = (),
@@ -66,7 +66,7 @@ class Program:
             stdout=stdout,
             stderr=stderr,
             pass_fds=pass_fds,
-            start_new_session=os.name != "nt",
+            start_new_session=os.name != "nt",  # R07c
         )
         return cls(transport, pipes)
 

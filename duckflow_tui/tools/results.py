@@ -67,7 +67,7 @@ async def bound_result(text: str, blobs: Blobs) -> tuple[str, int, str]:
         kept_lines = f"[{cut:,} characters of long lines are left out; {kept}, with columns]"
         lines = f"{lines.removesuffix(chr(10))}\n{kept_lines}"
     short = lines.encode("utf-8", "surrogatepass")
-    if len(short) <= MAX_RESULT:
+    if len(short) <= MAX_RESULT:  # R18d
         return lines, cut, blob
     half = (MAX_RESULT - _NOTE_ROOM) // 2
     head = short[:half].decode("utf-8", "ignore")

@@ -157,7 +157,7 @@ async def _prepare(args: SearchText, places: tuple[Place, ...], context: ToolCon
         found = Matches()
         lines = _by_program(program, search, found) if program else _by_worker(search, found)
         try:
-            async with asyncio.timeout(TIME_LIMIT):
+            async with asyncio.timeout(TIME_LIMIT):  # R18a
                 await _collect(lines, search, found, context)
         except TimeoutError:
             found.timed_out = True
@@ -207,6 +207,7 @@ async def _by_program(
     argv += RG_OPTIONS  # behind the user's glob: of two the last one counts
     if not search.place.secret:
         argv += [f"--iglob=!{glob}" for glob in sorted(SECRET_GLOBS | SECRET_DIRS)]
+    # R08b
     async with running([*argv, "--", args.pattern, search.target], search.workspace.root) as rg:
         async for row in _rows(rg, search.workspace.root, found):
             yield row

@@ -18,7 +18,7 @@ class SafeLineFilter(LineFilter):
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        if all(_harmless(segment) for segment in segments):
+        if all(_harmless(segment) for segment in segments):  # R13c
             return segments
         width = sum(cell_len(segment.text) for segment in segments)
         return Segment.adjust_line_length(

@@ -193,7 +193,7 @@ class Asker:
         reads: list[Action] = []
         for action in made.actions if made is not None else ():
             operation = registry.get(action.operation)
-            if operation is not None and operation.effect is Effect.READ:
+            if operation is not None and operation.effect is Effect.READ:  # R16c
                 reads.append(action)
             elif problem := registry.argument_problem(action.operation, action.args):
                 wrong.append(problem.removesuffix("."))

@@ -28,6 +28,7 @@ FRUITLESS: Final = 8  # different calls in a row that brought nothing, in two lo
 
 RETURNS: Final = 3  # changes in a row back to earlier content: caught at the fourth turn
 
+# R20a
 RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.INVALID)  # outcomes that tell of the work
 
 _PATHS: Final = ("path", "source", "target")

@@ -384,6 +384,7 @@ class GatePane(GateView):
         if self._document.takes_nothing:
             self._show_hint("gate.takes_nothing")
             return
+        # R14a
         why = bool(self.unseen() or self._document.remarks)  # these would be lost
         if self._asks_first(choice, why=why):
             return
