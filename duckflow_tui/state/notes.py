@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.state.base import clip_value
+from duckflow_tui.state.base import clip_value, one_line
 from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationFinished
+from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.gates import (
     CardAnswered,
     CardKind,
@@ -17,7 +18,16 @@ from duckflow_tui.state.gates import (
     GateChoice,
 )
 from duckflow_tui.state.goal import RequirementEdited, RequirementWaived
-from duckflow_tui.state.memory import ChangeNoted, MemoryEdited
+from duckflow_tui.state.memory import (
+    ITEM,
+    LINE,
+    MAX_CONSTRAINTS,
+    MAX_PLAN_BRIEF,
+    MOST,
+    ChangeNoted,
+    MemoryEdited,
+    OwnField,
+)
 from duckflow_tui.state.operations import FileChange, describe_target
 from duckflow_tui.state.plan_events import (
     PlanActivated,
@@ -62,6 +72,40 @@ def note_changes(store: Store) -> Unsubscribe:
             store.dispatch(ChangeNoted(change=change, decided=decided))
 
     return store.subscribe(on_event)
+
+
+def guess_items(state: AgentState) -> dict[OwnField, tuple[str, ...]]:
+    """What the facts say in place of the items of the working memory that nobody has stated while
+    a request is in hand: the request itself, the reason of the newest decision, what was learned,
+    the next steps of the plan or the requirements that are open, the question that waits. Empty
+    for an item of which the facts say nothing either.
+    """
+    objective, memory, plan = state.objective, state.memory, state.active_plan
+    if objective is None:
+        return {}
+    open_items = [i for i in objective.extracted_requirements if i.is_counted and i.state != "met"]
+    steps = [s.name for s in plan.steps if s.status.is_open] if plan is not None else []
+    reasons = (
+        message.decision.rationale
+        for message in reversed(state.messages)
+        if isinstance(message, AssistantMessage) and not message.aside and message.decision
+        if message.at >= objective.created_at
+    )
+    questions = [card.question for card in state.cards if card.kind is CardKind.QUESTION]
+    found: dict[OwnField, list[str]] = {
+        "goal": objective.original_query.strip().splitlines()[:1],
+        "why_now": [next(reasons, "")],
+        "constraints": list(objective.learned_constraints[-MAX_CONSTRAINTS:]),
+        "plan_brief": (steps or [item.requirement for item in open_items])[:MAX_PLAN_BRIEF],
+        "open_questions": questions,
+    }
+    return {
+        name: tuple(
+            one_line(item, ITEM if name in MOST else LINE) for item in items if item.strip()
+        )
+        for name, items in found.items()
+        if not getattr(memory, name)
+    }
 
 
 def _describe_decision(state: AgentState, event: Event) -> str:

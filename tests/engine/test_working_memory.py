@@ -12,6 +12,7 @@ from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.memory import MemoryEdited, WorkingMemory
+from duckflow_tui.state.notes import guess_items
 from duckflow_tui.state.operations import Outcome
 
 READ = action("file_ops.read_file", path="app.py")
@@ -32,6 +33,30 @@ def says(goal: str, *, last: bool = False, **delta: object) -> Reply:
 
 def held(reply: Reply, name: str = "a") -> Reply:
     return Reply(decision=reply.decision, hold=name)
+
+
+async def test_no_item_is_empty_while_a_request_is_in_hand(tmp_path: Path) -> None:
+    """What nobody stated stands there from facts, and the model is told that it stated none."""
+    wanted = [{"requirement": f"total {n} is right", "priority": 1} for n in range(4)]
+    asks = {"text": "Gross or net?", "options": ["gross", "net"]}
+    replies = script(
+        decision("", READ, rationale="I look at the totals.", requirements=wanted),
+        decision("", rationale="I cannot tell.", next_step="pending_user", question=asks),
+    )
+    async with session(tmp_path, replies, mode="trusted") as s:
+        await s.engine.send("Mend the totals.\nAll of them.")
+        await s.until(lambda state: bool(state.cards))
+        assert guess_items(s.state) == {
+            "goal": ("Mend the totals.",),
+            "why_now": ("I cannot tell.",),
+            "constraints": (),
+            "plan_brief": tuple(f"total {n} is right" for n in range(3)),
+            "open_questions": ("Gross or net?",),
+        }
+        assert "Goal (the request, until you state one): Mend the totals." in tail(s)
+        assert "Not stated yet: why_now, constraints, plan_brief, open_questions" in tail(s)
+        assert s.engine.working.write_field("constraints", ["net only"]) is None
+        assert "constraints" not in guess_items(s.state)
 
 
 async def test_a_reply_under_way_does_not_overwrite_it_and_the_next_request_tells_it(

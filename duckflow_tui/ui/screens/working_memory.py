@@ -25,6 +25,7 @@ from duckflow_tui.state.memory import (
     WorkingMemory,
     find_edit_problem,
 )
+from duckflow_tui.state.notes import guess_items
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.operation_blocks import call_words
@@ -128,8 +129,12 @@ class WorkingMemoryBoard(StateBoard):
         if message is None or message.decision is None:
             label = pad(self.words(f"working.fact.{name}"), self._labels()) + "  "
             said = " · ".join(map(visible_line, self._values(name)))
-            said, color = (said, palette.text) if said else (self._nothing, palette.faint)
+            guess = " · ".join(map(visible_line, self._guesses(name)))
+            color = palette.text if said else palette.faint
             you = f"  {self.words('working.by_user')}" if name in self.state.memory.by_user else ""
+            if not said and guess:
+                you = f"  {self.words('working.guessed')}"
+            said = said or guess or self._nothing
             room = max(0, width - cell_len(label) - cell_len(you))
             row = [Segment(label, ink(palette.quiet)), Segment(fit(said, room), ink(color))]
             return [*row, Segment(you, ink(palette.accent))] if you else row
@@ -158,9 +163,15 @@ class WorkingMemoryBoard(StateBoard):
         if name == "decision_log":
             numbers = numbers[::-1]
         said = [f"{n} {visible_line(v)}" for n, v in zip(numbers, values, strict=True)]
-        if len(values) < 2:
+        guesses = () if values else self._guesses(name)
+        if guesses:
+            said = list(map(visible_line, guesses))
+        elif len(values) < 2:
             said = [visible_line(values[0]) if values else self._nothing]
         facts = [("" if at else label, text, palette.quiet) for at, text in enumerate(said)]
+        if guesses:
+            told = self.words("working.guessed_by")
+            facts.append((self.words("working.written_by"), told, palette.accent))
         if name in memory.by_user:
             told = self.words("working.untold" if name in memory.untold else "working.by_user")
             facts.append((self.words("working.written_by"), told, palette.accent))
@@ -187,6 +198,10 @@ class WorkingMemoryBoard(StateBoard):
             said = call_words(action.operation, action.args, words)
             facts.append((label, said, palette.quiet))
         return facts
+
+    def _guesses(self, name: str) -> tuple[str, ...]:
+        """What the facts say in place of a field that nobody has stated."""
+        return guess_items(self.state).get(name, ()) if name in OWN_FIELDS else ()
 
     def _values(self, name: str) -> tuple[str, ...]:
         """What the working memory has under this name, of the log the newest first; empty for
