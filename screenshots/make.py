@@ -30,8 +30,9 @@ from textual.pilot import Pilot
 from duckflow_tui.compose import Flags, Sessions, choose
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import Request
+from duckflow_tui.scripted.player import StoryPlayer
 from duckflow_tui.scripted.replies import Reply
-from duckflow_tui.scripted.story import Story, plan_request, savings_request, tax_request
+from duckflow_tui.scripted.stories import Language, list_requests
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.gates import CardKind
@@ -56,7 +57,7 @@ _ENVIRON: Final = {"DUCKFLOW_DISCOVERY__PORTS": "[]"}
 _SUFFIX: Final = re.compile(r"(duckflow-demo-)[a-z0-9_]{8}")
 
 
-class HeldStory(Story):
+class HeldPlayer(StoryPlayer):
     """Stops in the middle of the first reply, so that a picture of it can be taken."""
 
     def reply(self, request: Request) -> Reply | None:
@@ -65,11 +66,13 @@ class HeldStory(Story):
         return reply and reply.model_copy(update={"hold": "picture", "hold_after": 24})
 
 
-class QuickStory(Story):
+class QuickPlayer(StoryPlayer):
     """Without the pauses of a real model."""
 
-    def __init__(self, workspace: Path, command: str, *, fast: bool = False) -> None:
-        super().__init__(workspace, command, fast=True)
+    def __init__(
+        self, workspace: Path, command: str, language: Language, *, fast: bool = False
+    ) -> None:
+        super().__init__(workspace, command, language, fast=True)
 
 
 class Camera:
@@ -103,8 +106,7 @@ class Camera:
     async def card(self, kind: CardKind) -> None:
         """Wait for a card of this kind and go to it."""
         await self.until(lambda state: any(card.kind is kind for card in state.cards))
-        await self._pilot.press("enter")
-        await self._pilot.pause(SETTLED_S)
+        await self._go_to_question()
 
     async def answer(self, key: str) -> None:
         """Press a key until all of the card was on screen and it is answered."""
@@ -125,9 +127,14 @@ class Camera:
     async def decide(self, *keys: str) -> None:
         """Go to the gate that opens and press keys there."""
         await self.until(lambda state: bool(state.gates))
-        await self._pilot.press("enter")
-        await self._pilot.pause(SETTLED_S)
+        await self._go_to_question()
         await self._pilot.press(*keys)
+
+    async def _go_to_question(self) -> None:
+        """Give the focus to what waits, where another answer has not left it there."""
+        if self._app.bench.composer.has_focus:
+            await self._pilot.press("enter")
+        await self._pilot.pause(SETTLED_S)
 
     async def end(self) -> None:
         """Wait for the end of the turn."""
@@ -217,7 +224,7 @@ async def welcome(language: str) -> None:
 
 async def streaming(language: str) -> None:
     """The reply while it is being written."""
-    with patch("duckflow_tui.scripted.stage.Story", HeldStory):
+    with patch("duckflow_tui.scripted.stage.StoryPlayer", HeldPlayer):
         async with camera(language) as shot:
             await shot.ask()
             await shot.until(
@@ -258,9 +265,9 @@ async def refused(language: str) -> None:
 
 async def plan(language: str) -> None:
     """A plan, its step with the red test, a question and a wish while it runs, and its end."""
-    with patch("duckflow_tui.scripted.stage.Story", QuickStory):
+    with patch("duckflow_tui.scripted.stage.StoryPlayer", QuickPlayer):
         async with camera(language) as shot:
-            await shot.say(plan_request(language))
+            await shot.say(list_requests(language)["plan"])
             await shot.card(CardKind.PLAN)
             shot.take("plan")
             await shot.answer("y")
@@ -284,9 +291,9 @@ async def plan(language: str) -> None:
 
 async def report(language: str) -> None:
     """Step by step: what came of a step, and how to go on."""
-    with patch("duckflow_tui.scripted.stage.Story", QuickStory):
+    with patch("duckflow_tui.scripted.stage.StoryPlayer", QuickPlayer):
         async with camera(language) as shot:
-            await shot.say(plan_request(language))
+            await shot.say(list_requests(language)["plan"])
             await shot.card(CardKind.PLAN)
             await shot.press("o")
             await shot.approved(1)
@@ -296,9 +303,9 @@ async def report(language: str) -> None:
 
 async def missed(language: str) -> None:
     """A part of the request is missing, a further attempt brings it, and what proves it."""
-    with patch("duckflow_tui.scripted.stage.Story", QuickStory):
+    with patch("duckflow_tui.scripted.stage.StoryPlayer", QuickPlayer):
         async with camera(language) as shot:
-            await shot.say(savings_request(language))
+            await shot.say(list_requests(language)["savings"])
             await shot.approved(2)
             await shot.until(lambda state: bool(state.gates))  # the change that was missing
             shot.take("missed")
@@ -312,9 +319,9 @@ async def missed(language: str) -> None:
 
 async def consultation(language: str) -> None:
     """The work is stuck, and the user is asked how it should go on."""
-    with patch("duckflow_tui.scripted.stage.Story", QuickStory):
+    with patch("duckflow_tui.scripted.stage.StoryPlayer", QuickPlayer):
         async with camera(language) as shot:
-            await shot.say(tax_request(language))
+            await shot.say(list_requests(language)["tax"])
             await shot.card(CardKind.CONSULTATION)
             shot.take("consultation")
 

@@ -36,6 +36,7 @@ from duckflow_tui.llm.exchange import Patience, ReplyObserver
 from duckflow_tui.llm.transport import (
     MAX_BODY,
     PURPOSE_HEADER,
+    THREAD_HEADER,
     BadStatus,
     BodyTooLarge,
     ForeignOrigin,
@@ -135,9 +136,17 @@ class ChatClient:
             log.warning("connections to %s were not closed", self._endpoint.host, exc_info=True)
 
     async def stream(
-        self, body: JsonObject, purpose: str, completion: Completion, observer: ReplyObserver
+        self,
+        body: JsonObject,
+        purpose: str,
+        completion: Completion,
+        observer: ReplyObserver,
+        thread: str = "",
     ) -> None:
         """Send a request and fill ``completion`` as its answer arrives; raises LlmError."""
+        headers = {PURPOSE_HEADER: purpose}
+        if thread and is_loopback(self._endpoint.hostname):
+            headers[THREAD_HEADER] = thread
         model = str(body.get("model", ""))
         teller = FailureTeller(self._endpoint, model, self._secrets, *self._key)
         life = Life(observer, self._clock, self._endpoint, self._patience.silent_s)
@@ -148,7 +157,7 @@ class ChatClient:
                         "/chat/completions",
                         cast_to=object,
                         body=body,
-                        options={"headers": {PURPOSE_HEADER: purpose}},
+                        options={"headers": headers},
                         stream=True,
                         stream_cls=AsyncStream[object],
                     )

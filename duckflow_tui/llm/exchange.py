@@ -95,6 +95,7 @@ class Exchange:
     observer: ReplyObserver
     encode: Callable[[Rung], WireRequest]
     calls: bool = True  # whether it is a decision: native calls may be used
+    thread: str = field(default="", init=False)  # id of the work that asks
     rung: Rung = field(default="tools", init=False)
     plain: bool = field(default=False, init=False)  # JSON, because calls made the server fail
     attempts: int = field(default=0, init=False)  # HTTP requests

@@ -227,6 +227,7 @@ class LLMService:
         sender = (target.endpoint.origin, target.model)
         learned = self.learned.models[" ".join(sender)]
         exchange = Exchange(llm_id, role, purpose, target, self._clock, observer, encode)
+        exchange.thread = prompt.thread
         exchange.facts = self._facts(*target)
         broken: LlmError | None = None
         try:
@@ -447,7 +448,9 @@ class LLMService:
     ) -> Completion:
         completion = exchange.begin()
         try:
-            await client.stream(body, exchange.purpose, completion, exchange.observer)
+            await client.stream(
+                body, exchange.purpose, completion, exchange.observer, exchange.thread
+            )
         except LlmError as error:
             if is_lasting(error, exchange.rung):
                 error.retryable = False

@@ -37,13 +37,14 @@ from duckflow_tui.state.usage import HostContacted, HostUse, Waiting
 MAX_BODY: Final = 32 * 1024 * 1024  # decoded bytes of one answer (R18)
 MAX_ERROR_BODY: Final = 64 * 1024  # of an answer that is an error; the rest is not read
 PURPOSE_HEADER: Final = "X-Duckflow-Purpose"
+THREAD_HEADER: Final = "X-Duckflow-Thread"  # only to a server on this machine
 
 ANTHROPIC: Final = "https://api.anthropic.com:443"
 
 #: What of a request's headers the client library writes; all others would be its own affair.
 _PASSED: Final = frozenset(
     {"host", "accept", "connection", "content-type", "content-length", "transfer-encoding"}
-) | {PURPOSE_HEADER.lower()}
+) | {PURPOSE_HEADER.lower(), THREAD_HEADER.lower()}
 
 
 #: Where the library looks for certificates before it takes the system's, in this order.

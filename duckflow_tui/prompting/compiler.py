@@ -210,6 +210,7 @@ class PromptCompiler:
             trimmed=("conversation",) if view.digests else (),
         )
         main, *specialized = rest
+        turn = state.turn.turn_id if state.turn is not None else ""
         return Prompt(
             system="\n\n".join(stable.sections),
             sections=stable.sections,
@@ -232,6 +233,7 @@ class PromptCompiler:
                 factor,
             ),
             sizes=tuple(math.ceil(size * factor) for size in view.sizes),
+            thread=thread or (f"aside {answers}" if aside else turn),
             tight=view.tight and not aside,
         )
 

@@ -69,6 +69,16 @@ class Request:
         return self.headers.get("x-duckflow-purpose", "main")
 
     @property
+    def thread(self) -> str:
+        """The id of the turn, step or message that the call works for."""
+        return self.headers.get("x-duckflow-thread", "").removeprefix("aside ")
+
+    @property
+    def is_aside(self) -> bool:
+        """Whether the call answers a message beside running work."""
+        return self.headers.get("x-duckflow-thread", "").startswith("aside ")
+
+    @property
     def new_text(self) -> str:
         """The text that is new since the last reply."""
         return new_text(self.json)

@@ -199,7 +199,7 @@ class Script(_Part):
 
 def new_text(body: JsonObject) -> str:
     """The text of the messages behind the last one of the assistant."""
-    messages = _messages(body)
+    messages = list_messages(body)
     start = 0
     for at, message in enumerate(messages):
         if message.get("role") == "assistant":
@@ -209,10 +209,10 @@ def new_text(body: JsonObject) -> str:
 
 def all_text(body: JsonObject) -> str:
     """The text of all messages."""
-    return "\n".join(_text(message) for message in _messages(body))
+    return "\n".join(_text(message) for message in list_messages(body))
 
 
-def _messages(body: JsonObject) -> list[JsonObject]:
+def list_messages(body: JsonObject) -> list[JsonObject]:
     value: Any = body.get("messages")
     items = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("JsonObject", item) for item in items if isinstance(item, dict)]
@@ -225,7 +225,7 @@ def _text(message: JsonObject) -> str:
 
 def _last_alternatives(body: JsonObject) -> list[str]:
     """The labels that the last reply offered, over all its actions."""
-    last = next((m for m in reversed(_messages(body)) if m.get("role") == "assistant"), None)
+    last = next((m for m in reversed(list_messages(body)) if m.get("role") == "assistant"), None)
     labels: list[str] = []
     if last is None:
         return labels

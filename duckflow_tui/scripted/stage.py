@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.scripted.player import StoryPlayer, tests_command
 from duckflow_tui.scripted.replies import Script
-from duckflow_tui.scripted.savings import savings_command
-from duckflow_tui.scripted.story import Story, story_requests
+from duckflow_tui.scripted.stories import OFFERED, choose_language, list_requests, load_story
 from duckflow_tui.state.base import hash_data
 
 PROJECT: Final = "little-shop"
@@ -69,15 +69,17 @@ async def open_stage(
         )
         before = _contents(workspace)
         command = suite_command()
-        story = Story(workspace, command, fast=fast)
-        async with ScriptedEndpoint(Script(models=(MODEL,)), author=story.reply) as server:
+        spoken = choose_language(language)
+        player = StoryPlayer(workspace, command, spoken, fast=fast)
+        stories = [load_story(name, spoken) for name in OFFERED]
+        async with ScriptedEndpoint(Script(models=(MODEL,)), author=player.reply) as server:
             stage = Stage(
                 base_url=server.base_url,
                 workspace=workspace,
                 model=MODEL,
-                stories=story_requests(language),
+                stories=list_requests(language),
                 own_state=folder / "state",
-                commands=(command, savings_command(command)),
+                commands=tuple(tests_command(command, story.tests) for story in stories),
             )
             yield stage
     finally:

@@ -48,4 +48,5 @@ class Prompt(Frozen):
     uses: tuple[LayerUse, ...] = Field(default=())
     parts: PromptParts = PromptParts()
     sizes: tuple[int, ...] = ()  # tokens of each item of ``history``
+    thread: str = ""  # of work that asks: id of the turn or step, or ``aside`` and of the message
     tight: bool = False  # what was read for the request in hand does not all travel

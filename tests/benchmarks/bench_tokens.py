@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from benchmarks.decisions import decision, ends
 from benchmarks.rows import Row
 from benchmarks.sent import body_tokens
 
@@ -16,7 +17,6 @@ from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import Reply, Request, ScriptedEndpoint
 from duckflow_tui.scripted.replies import Script
-from duckflow_tui.scripted.writing import decision, ends
 
 MODEL: Final = "scripted"
 ASKED: Final = "Hi."

@@ -11,17 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.decisions import action, decision, ends, goes_on
+
 from duckflow_tui.scripted.endpoint import Author, Request
+from duckflow_tui.scripted.player import StoryPlayer
 from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.scripted.stage import suite_command
-from duckflow_tui.scripted.story import (
-    Story,
-    plan_request,
-    request_text,
-    savings_request,
-    tax_request,
-)
-from duckflow_tui.scripted.writing import action, decision, ends, goes_on
+from duckflow_tui.scripted.stories import list_requests
 
 Files = dict[str, str]  # path → digest of its content
 
@@ -80,17 +76,18 @@ def files_of(workspace: Path) -> Files:
 
 
 def author(command: str = "") -> Author:
-    """Writes the replies of a scripted model to all ten; remembers nothing."""
-    story = Story(Path(), command or suite_command(), fast=True)
+    """Writes the replies of a scripted model to all ten."""
+    story = StoryPlayer(Path(), command or suite_command(), "en", fast=True)
 
     def reply(request: Request) -> Reply | None:
         case = next((c for c in CASES if c.replies and c.text in request.text), None)
-        if case is None:
-            return story.reply(request)
-        if request.purpose == "main":
-            return Reply(decision=_next(case, request))
         if request.purpose == "satisfaction":
-            return Reply(data=_all_met(request.text))
+            judged = _all_met(request.text)
+            if _REQUESTS["savings"] in request.text and "`savings` tells" not in request.text:
+                judged["overall_score"], judged["requirement_scores"]["r3"] = 0.7, 0.0
+            return Reply(data=judged)
+        if case is not None and request.purpose == "main":
+            return Reply(decision=_next(case, request))
         return story.reply(request)
 
     return reply
@@ -153,6 +150,8 @@ _EXPLAINED: Final = (
     "`to_cents` rounds what is left before it is shown and added up."
 )
 
+_REQUESTS: Final = list_requests("en")
+
 CASES: Final = (
     Case("small talk", "Good morning, duck!", lambda after: after.untouched),
     Case(
@@ -208,25 +207,25 @@ CASES: Final = (
             _says("Both are there.", ends()),
         ),
     ),
-    Case("edit with a check", request_text("en"), lambda after: after.green),
+    Case("edit with a check", _REQUESTS["bug"], lambda after: after.green),
     Case(
         "requirement missed, then met",
-        savings_request("en"),
+        _REQUESTS["savings"],
         lambda after: (
             after.says("src/shop/pricing.py", r"def savings\(") and after.says("README.md", "sav")
         ),
     ),
     Case(
         "stuck, then told",
-        tax_request("en"),
+        _REQUESTS["tax"],
         lambda after: after.says("src/shop/pricing.py", r"TAX_RATE\b.*0?\.08\b"),
         advice="It is 8 %.",
     ),
     Case(
         "plan",
-        plan_request("en"),
+        _REQUESTS["plan"],
         lambda after: (
-            after.green
+            after.says("src/shop/pricing.py", "loyal")
             and after.says("README.md", "regular customers|loyal")
             and after.says("src/shop/receipt.py", "loyal")
         ),
@@ -245,5 +244,5 @@ CASES: Final = (
             _says(f"There is no {_MISSING_FILE}, so there is no first entry.", ends()),
         ),
     ),
-    Case("in Japanese", request_text("ja"), lambda after: after.green),
+    Case("in Japanese", list_requests("ja")["bug"], lambda after: after.green),
 )

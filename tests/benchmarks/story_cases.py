@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks.decisions import action
+
 from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.replies import Reply
-from duckflow_tui.scripted.writing import action
 from duckflow_tui.state.base import JsonObject
 
 SUITE: Final = "python3 -m unittest -q"

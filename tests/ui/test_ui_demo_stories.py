@@ -15,7 +15,7 @@ from support.seat import Seat
 from duckflow_tui.compose import Flags, Sessions, choose
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.stage import Stage, open_stage
-from duckflow_tui.scripted.story import savings_request, tax_request
+from duckflow_tui.scripted.stories import list_requests
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions
 
@@ -56,7 +56,7 @@ async def seat(tmp_path: Path) -> AsyncGenerator[Guest]:
 async def test_a_missed_requirement_is_seen_missing_and_then_seen_met(tmp_path: Path) -> None:
     """Covers S1-1, S1-2."""
     async with seat(tmp_path) as user:
-        await user.says(savings_request("en"))
+        await user.says(list_requests("en")["savings"])
         await user.decides("y")
         await user.decides("y")
         await user.sees("Not yet, attempt 1 of 3: The README says so", "Attempt 2 of 3")
@@ -72,7 +72,7 @@ async def test_a_stuck_model_asks_and_a_word_of_the_user_brings_it_to_the_end(
 ) -> None:
     """Covers S0-38, S0-39."""
     async with seat(tmp_path) as user:
-        await user.says(tax_request("en"))
+        await user.says(list_requests("en")["tax"])
         await user.sees("Going in circles", "4× search tax rate", "let it go on")
         await user.decides("2", "8", "space", "percent_sign", "enter")
         await user.decides("y")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -23,7 +22,7 @@ from duckflow_tui.compose import Flags, Sessions, choose
 from duckflow_tui.engine import Engine
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.stage import open_stage
-from duckflow_tui.scripted.story import plan_request, request_text, savings_request, tax_request
+from duckflow_tui.scripted.stories import list_requests
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions
@@ -32,11 +31,11 @@ from duckflow_tui.ui.session_host import AppOptions
 ANSWERS: Final = {CardKind.CONSULTATION: ("2", "8", "space", "percent_sign", "enter")}
 #: The stories, and which pages are opened behind each: together all that can be, but for what shows
 #: the words that a request or a settings file has.
-STORIES: Final[dict[Callable[[str], str], tuple[str, ...]]] = {
-    plan_request: ("plans", "requirements", "working", "memory"),
-    savings_request: ("rules", "decisions", "network"),
-    request_text: ("requirements", "ps", "mcp", "rewind"),
-    tax_request: ("context", "sessions", "keys"),
+STORIES: Final[dict[str, tuple[str, ...]]] = {
+    "plan": ("plans", "requirements", "working", "memory"),
+    "savings": ("rules", "decisions", "network"),
+    "bug": ("requirements", "ps", "mcp", "rewind"),
+    "tax": ("context", "sessions", "keys"),
 }
 
 
@@ -103,11 +102,11 @@ class Reader(Seat):
 
 
 @pytest.mark.parametrize(
-    ("request_of", "language"),
-    [*zip(STORIES, ("en", "ja", "ja", "en"), strict=True), (request_text, "en")],
+    ("story", "language"),
+    [*zip(STORIES, ("en", "ja", "ja", "en"), strict=True), ("bug", "en")],
 )
 async def test_no_internal_name_is_on_any_screen_of_the_demos_stories(
-    tmp_path: Path, request_of: Callable[[str], str], language: str
+    tmp_path: Path, story: str, language: str
 ) -> None:
     """All that one story asks, and, with what it leaves, some of the pages: a name that slips
     through does so in each language, so that only the first story is played in both.
@@ -124,12 +123,12 @@ async def test_no_internal_name_is_on_any_screen_of_the_demos_stories(
             engine = app.session.engine
             assert engine is not None
             user = Reader(app, Seat(app, pilot, clock))
-            await user.plays(engine, request_of(language))
+            await user.plays(engine, list_requests(language)[story])
             for keys in (("ctrl+o",), ("pageup",), ("f5", "enter"), ("escape", "f3")):
                 await pilot.press(*keys)
                 await user.reads(str(keys))
             await pilot.press("escape", "ctrl+o", "end")
-            for page in STORIES[request_of]:
+            for page in STORIES[story]:
                 await user.opens(page)
         await sessions.close()
     assert list(user.found) == []

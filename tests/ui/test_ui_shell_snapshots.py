@@ -32,7 +32,7 @@ from support.pictures import IDS, LARGE, SIZES
 from support.screens import stands as still
 from textual.pilot import Pilot
 
-from duckflow_tui.scripted.story import story_requests
+from duckflow_tui.scripted.stories import list_requests
 from duckflow_tui.state.calls import RunningOperation
 from duckflow_tui.state.conversation import Level, QueuedMessage
 from duckflow_tui.state.gates import CardAnswer, CardAnswered, Gate, GateChoice
@@ -328,7 +328,7 @@ def test_the_stories_of_the_demo(
     snap_compare: Any, size: tuple[int, int], language: str, theme: str
 ) -> None:
     fake = FakeEngine(store_with(demo=True))
-    fake.stories = story_requests(language)
+    fake.stories = list_requests(language)
     fake.suggestion = fake.stories["bug"]
     app = app_with(fake, language=language, theme=theme)
     assert snap_compare(app, terminal_size=size, run_before=stands)

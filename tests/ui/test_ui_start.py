@@ -14,7 +14,7 @@ from support.pinned import ManualClock
 from support.screens import screen_text
 from support.session_shelf import NOW, asked, record, shelf
 
-from duckflow_tui.scripted.story import story_requests
+from duckflow_tui.scripted.stories import list_requests
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.state.calls import ChangesUndone
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
@@ -24,7 +24,7 @@ from duckflow_tui.ui.panes.composer import Composer
 from duckflow_tui.ui.panes.start import Start
 from duckflow_tui.ui.session_host import AppOptions
 
-STORIES = story_requests("en")
+STORIES = list_requests("en")
 
 
 def demo() -> tuple[DuckflowApp, FakeEngine]:

@@ -158,7 +158,6 @@ RECORDS = {
     "Place",
     "QuestionRow",
     "Recording",
-    "Scene",
     "SessionChoice",
     "Signals",
     "ToolContext",

@@ -1,0 +1,332 @@
+"""Plays the recorded stories: finds the reply to a request by its thread, purpose and position."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from duckflow_tui.scripted.endpoint import Request
+from duckflow_tui.scripted.replies import Reply, When, all_text, list_messages, new_text
+from duckflow_tui.scripted.stories import (
+    Language,
+    Lines,
+    Requirement,
+    Story,
+    StoryCall,
+    StoryReply,
+    StoryStep,
+    find_story,
+    is_same,
+    load_lines,
+    load_story,
+)
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.conversation import BESIDE_THE_WORK
+
+_REPLY_S: Final = 3.0  # how long a reply takes to arrive, as from a quick model
+_PIECE_S: Final = 0.02
+_SMALLEST_PIECE: Final = 3  # characters
+_RESULT_LINES: Final = 3  # of a result that a reply quotes
+_GOOD_FROM: Final = 0.8  # score from which a request is met
+#: Outcomes of a call after which a recording cannot go on.
+_STOPS: Final = ("rejected", "declined", "denied", "error")
+
+
+@dataclass(slots=True)
+class _Take:
+    """The recording that one thread of work follows."""
+
+    replies: list[StoryReply]
+    story: Story | None = None
+    sent: StoryReply | None = None  # the newest reply
+    text: str = ""  # as it was sent
+    ended: bool = False  # by an outcome that the recording does not have
+
+    def choose(self, body: JsonObject, lines: Lines) -> StoryReply:
+        """The reply to this request; the one before where the request does not hold it."""
+        sent = self.sent
+        if sent is None:
+            return self._follow(lines)
+        if not _is_received(self.text, body):
+            return sent
+        told = {"messages": list_messages(body)[:-1]}  # without the app's notes at the end
+        for outcome, replies in sent.after.items():
+            if When(gate=outcome).matches(told):
+                self.replies = list(replies)
+                return self._follow(lines)
+        stop = next((name for name in _STOPS if When(gate=name).matches(told)), "")
+        if sent.calls and stop:
+            self.replies, self.ended = [], True
+            named = {"rejected": lines.rejected, "declined": lines.rejected, "denied": lines.denied}
+            return named.get(stop, lines.failed)
+        if len(sent.calls) > 1 and When(gate="skipped").matches(told):
+            # One call a decision: the others came back and are asked for one by one.
+            return sent.model_copy(update={"calls": sent.calls[1:], "after": {}})
+        return self._follow(lines)
+
+    def _follow(self, lines: Lines) -> StoryReply:
+        return self.replies.pop(0) if self.replies else lines.spent
+
+
+class StoryPlayer:
+    """Answers the requests of one session. ``command`` runs the project's tests; ``fast`` leaves
+    out the pauses of a real model.
+    """
+
+    def __init__(
+        self, workspace: Path, command: str, language: Language, *, fast: bool = False
+    ) -> None:
+        self._workspace = workspace
+        self._command = command
+        self._language: Language = language
+        self._fast = fast
+        self._story: Story | None = None  # of the newest turn
+        self._takes: dict[tuple[str, str], _Take] = {}  # by purpose and thread
+
+    @property
+    def _lines(self) -> Lines:
+        return load_lines(self._language)
+
+    def reply(self, request: Request) -> Reply | None:
+        """The reply to a request; None for a purpose that the demo does not know."""
+        match request.purpose:
+            case "main" | "task":
+                return self._decide(request)
+            case "satisfaction":
+                return self._pace(data=self._judge())
+            case "plan" if self._story is not None:
+                return self._pace(data=_write_plan(self._story))
+            case "tasks":
+                return self._pace(data=self._list_tasks(request))
+            case purpose:
+                data = self._answer(purpose)
+                return None if data is None else self._pace(data=data)
+
+    # --- decisions -----------------------------------------------------------------------------
+
+    def _decide(self, request: Request) -> Reply:
+        take = self._find_take(request)
+        recorded = take.choose(request.json, self._lines)
+        is_first = take.story is not None and recorded is take.story.main[0]
+        decision = self._write(recorded, take.story, _quote_result(request.json), is_first=is_first)
+        take.sent, take.text = recorded, str(decision["reply"] or decision["rationale"])
+        return self._pace(recorded.thinks, decision=decision)
+
+    def _find_take(self, request: Request) -> _Take:
+        """The recording of the thread; a story begins with its request."""
+        key = (request.purpose, request.thread)
+        if request.is_aside:
+            return self._takes.setdefault(key, self._take_aside(request.json))
+        take = self._takes.get(key)
+        if request.purpose == "task":
+            if take is None or take.ended:  # begun, or to be done again
+                take = self._takes[key] = self._take_step(request.json)
+            return take
+        fresh = [find_story(text) for text in _list_new_words(request.json)]
+        begun = next((story for story in reversed(fresh) if story is not None), None)
+        if take is None or (begun is not None and begun is not take.story):
+            self._story = begun
+            self._language = begun.language if begun is not None else self._language
+            replies = list(begun.main) if begun is not None else [self._lines.free]
+            take = self._takes[key] = _Take(replies, begun)
+        return take
+
+    def _take_aside(self, body: JsonObject) -> _Take:
+        texts = (_text_of(message) for message in reversed(list_messages(body)))
+        said = next((text for text in texts if text.startswith(BESIDE_THE_WORK)), "")
+        said = said.removeprefix(BESIDE_THE_WORK)
+        asides = self._story.asides if self._story is not None else ()
+        known = (aside.answer for aside in asides if is_same(aside.said, said))
+        return _Take([next(known, self._lines.beside)])
+
+    def _take_step(self, body: JsonObject) -> _Take:
+        step = self._find_step(_text_of(list_messages(body)[-1]))
+        return _Take(list(step.main) if step is not None else [self._lines.step], None)
+
+    def _find_step(self, tail: str) -> StoryStep | None:
+        steps = self._story.steps if self._story is not None else ()
+        return next((step for step in steps if step.description in tail), None)
+
+    def _write(
+        self, recorded: StoryReply, story: Story | None, result: str, *, is_first: bool
+    ) -> JsonObject:
+        """A decision as a model writes it; the first of a story names what is asked for."""
+        of_turn = story or self._story
+        goal = of_turn.goal if of_turn is not None else recorded.says
+        rationale = recorded.calls[0].reason if recorded.calls else goal
+        says = recorded.says.replace("{next}", self._next_request(story))
+        decision: JsonObject = {
+            "rationale": rationale,
+            "reply": says.replace("{result}", result).strip(),
+            "goal_consistency": {"ok": True, "reason": goal},
+            "constraint_check": {"ok": True, "reason": rationale},
+            "confidence": recorded.confidence,
+            "step": recorded.phase,
+            "next_step": recorded.next_step or ("continue" if recorded.calls else "done"),
+            "prompt_pattern": "base_main_specialized" if recorded.calls else "base_main",
+            "actions": [self._write_call(call) for call in recorded.calls],
+        }
+        if recorded.profile:
+            decision["task_profile"] = recorded.profile
+        if recorded.question:
+            decision["question"] = {"text": recorded.question, "options": []}
+        if is_first and story is not None and story.requirements:
+            decision["requirements"] = [
+                {
+                    "requirement": each.text,
+                    "priority": each.priority,
+                    "check": self._fill(each.check),
+                }
+                for each in story.requirements
+            ]
+            decision["state_delta"] = {"goal": story.goal, "why_now": story.why_now}
+        return decision
+
+    def _write_call(self, call: StoryCall) -> JsonObject:
+        action: JsonObject = {
+            "operation": call.operation,
+            "args": self._fill(call.args),
+            "reasoning": call.reason,
+            "intent": call.intent,
+        }
+        if call.alternatives:
+            action["alternatives"] = [{"label": label} for label in call.alternatives]
+        return action
+
+    def _fill(self, args: JsonObject) -> JsonObject:
+        command = self._command_of(self._story)
+        return {
+            name: value.replace("{command}", command) if isinstance(value, str) else value
+            for name, value in args.items()
+        }
+
+    def _command_of(self, story: Story | None) -> str:
+        return tests_command(self._command, story.tests if story is not None else "")
+
+    def _next_request(self, story: Story | None) -> str:
+        return load_story(story.next, self._language).request if story and story.next else ""
+
+    # --- other purposes ------------------------------------------------------------------------
+
+    def _judge(self) -> JsonObject:
+        """Scores by what the project's files hold now."""
+        requirements = self._story.requirements if self._story is not None else ()
+        scores = {each.text: float(self._is_met(each)) for each in requirements}
+        missing = [text for text, score in scores.items() if not score]
+        overall = sum(scores.values()) / len(scores) if scores else 0.0
+        good = overall >= _GOOD_FROM and not missing
+        return {
+            "overall_score": round(overall, 2),
+            "requirement_scores": scores,
+            "evidence": {each.text: [each.evidence] for each in requirements if scores[each.text]},
+            "missing_aspects": missing,
+            "grade": "good" if good else "needs_work",
+            "quality_assessment": self._lines.judged_good if good else self._lines.judged_bad,
+            "suggestions": [],
+            "verdict": "approve" if good else "fix",
+            "completion_recommendation": good,
+        }
+
+    def _is_met(self, requirement: Requirement) -> bool:
+        if not requirement.holds:
+            return True
+        try:
+            text = (self._workspace / requirement.evidence).read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            return False
+        return requirement.holds in text
+
+    def _list_tasks(self, request: Request) -> JsonObject:
+        """The calls of a step's next reply as a list of tasks; empty after the last."""
+        step = self._find_step(request.text)
+        if step is None:
+            return {"tasks": []}
+        take = self._takes.setdefault(("tasks", step.id), _Take(list(step.main)))
+        calls = take.replies.pop(0).calls if take.replies else ()
+        return {
+            "tasks": [
+                {
+                    "id": f"t{number}",
+                    "operation": call.operation,
+                    "args": self._fill(call.args),
+                    "description": call.intent,
+                }
+                for number, call in enumerate(calls, start=1)
+            ]
+        }
+
+    def _answer(self, purpose: str) -> JsonObject | None:
+        """The same for every story."""
+        lines = self._lines
+        answers: dict[str, JsonObject] = {
+            "report": {
+                "status": "completed", "summary": lines.report, "cause": "", "next_action": "",
+            },
+            "requirements": {"requirements": [], "dropped": {}, "again": []},
+            "missing": {
+                "missing": [{"what": lines.judged_bad, "priority": 1}], "constraints": [],
+                "suggested_improvements": [], "alternative_strategies": [],
+            },
+            "failure": {"cause": lines.failure, "fix": lines.spent.says, "retryable": False},
+            "digest": {"digest": self._story.goal if self._story is not None else lines.free.says},
+        }  # fmt: skip
+        return answers.get(purpose)
+
+    def _pace(self, thinks: str = "", **parts: Any) -> Reply:
+        """A reply that takes about as long as a real one."""
+        if self._fast:
+            return Reply(reasoning=thinks, chunk_size=64, **parts)
+        length = len(thinks) + len(json.dumps(parts, ensure_ascii=False))
+        return Reply(
+            reasoning=thinks,
+            chunk_size=max(_SMALLEST_PIECE, round(length * _PIECE_S / _REPLY_S)),
+            delay_s=_PIECE_S,
+            first_delay_s=_PIECE_S * 20,
+            **parts,
+        )
+
+
+def tests_command(command: str, modules: str) -> str:
+    """The command that runs these modules of the project's tests; ``command`` runs them all."""
+    return f"{command} {modules}".strip()
+
+
+def _write_plan(story: Story) -> JsonObject:
+    return {
+        "name": story.plan_name,
+        "goal": story.goal,
+        "steps": [step.model_dump(exclude={"main"}, mode="json") for step in story.steps],
+        "risk": "low",
+        "success_criteria": list(story.criteria),
+    }
+
+
+def _list_new_words(body: JsonObject) -> list[str]:
+    """The user messages behind the last reply, without the app's notes at the end."""
+    messages, found = list_messages(body)[:-1], list[str]()
+    for message in reversed(messages):
+        if message.get("role") == "assistant":
+            break
+        if message.get("role") == "user":
+            found.insert(0, _text_of(message).removeprefix(BESIDE_THE_WORK))
+    return found
+
+
+def _quote_result(body: JsonObject) -> str:
+    """The last lines of the newest result."""
+    tools = [m for m in list_messages(body) if m.get("role") == "tool"]
+    text = _text_of(tools[-1]) if tools else new_text({"messages": list_messages(body)[:-1]})
+    lines = [line for line in text.splitlines() if any(map(str.isalnum, line))]
+    return "\n".join(lines[-_RESULT_LINES:])
+
+
+def _is_received(text: str, body: JsonObject) -> bool:
+    """Whether a reply with this text is part of the conversation."""
+    begin = text.partition("\n")[0]
+    return begin in (sent := all_text(body)) or json.dumps(begin, ensure_ascii=False)[1:-1] in sent
+
+
+def _text_of(message: JsonObject) -> str:
+    return cast("str", message.get("content") or "")
