@@ -220,7 +220,8 @@ class StepPaced(Event, kind="step_paced"):
 
 def running_pace(state: AgentState) -> Pace | None:
     """The limit that stops the work next: that of the step that runs, else of the attempt."""
-    if state.work is None or state.step_pace is None or state.pace is None:
+    adapts = state.work is not None and state.work.mode == "adaptive"  # a list has no limit
+    if not adapts or state.step_pace is None or state.pace is None:
         return state.pace
     return state.step_pace.replace(consultations=state.pace.consultations)
 

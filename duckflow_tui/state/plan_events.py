@@ -360,8 +360,6 @@ class WorkProgressed(Event, kind="work_progressed"):
     def apply(self, state: AgentState) -> None:
         if state.work is None or state.work.work_id != self.work_id:
             raise StateError(f"work {self.work_id} does not go on")
-        if self.step_id != state.work.step_id:
-            state.step_pace = None
         state.work = state.work.replace(
             step_id=self.step_id, mode=self.mode, loop=self.loop, limit=self.limit
         )

@@ -306,6 +306,8 @@ async def add_claims(
         items = (new_requirement(objective, whole.removesuffix("; ")),)
     if items:
         await store.commit(RequirementsFound(objective_id=objective.objective_id, items=items))
+        counted = sum(item.is_counted for item in (*objective.extracted_requirements, *items))
+        parts.notices.say("judging.counted", count=str(counted))
         await _tell_blocked_checks(parts, items)
 
 

@@ -125,7 +125,7 @@ class VitalsPane(LineView, can_focus=True):
     def show(self, state: AgentState) -> None:
         """Take over what the state says now."""
         self._vitals, self._pace = state.vitals, running_pace(state)
-        self._of_step = state.work is not None and state.step_pace is not None
+        self._of_step = self._pace is not state.pace
         self._turn, self._phase, self._status = state.turn, state.phase, state.status
         if state.gates and state.status is Status.REQUIRES_USER_INPUT:
             self._phase = Phase.AWAITING_APPROVAL  # a step's gate leaves the phase as it is
