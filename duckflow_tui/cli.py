@@ -421,7 +421,7 @@ def _sessions(arguments: Sequence[str], places: Places, language: str) -> int:
     from duckflow_tui.settings import load
 
     secrets = secrets_of(load(places, os.environ).settings)
-    return run(arguments, places, Redactor(secrets).redact, language)
+    return run(arguments, places, Redactor(secrets).redact_text, language)
 
 
 def _fault_words(fault: SessionFault, say: Catalogue) -> str:

@@ -34,8 +34,8 @@ from duckflow_tui.llm.endpoints import (
 )
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.places import ConfirmedOrigins, Places
-from duckflow_tui.safety.safe_text import visible
-from duckflow_tui.safety.secrets import RedactingFilter, Redactor, shield
+from duckflow_tui.safety.safe_text import make_visible
+from duckflow_tui.safety.secrets import RedactingFilter, Redactor, shield_process
 from duckflow_tui.settings import (
     CHOSEN,
     CHOSEN_FOR_NOW,
@@ -97,8 +97,8 @@ class SessionChoice:
         later too, and what looks like one.
         """
         redactor = self.log_filter.redactor
-        redactor.know(secrets_of(self.settings, self.environ))
-        return redactor.redact
+        redactor.add_secrets(secrets_of(self.settings, self.environ))
+        return redactor.redact_text
 
     @property
     def environ(self) -> Mapping[str, str]:
@@ -136,7 +136,7 @@ class SessionChoice:
 
     def withhold(self, secrets: Iterable[str]) -> None:
         """No log, journal or export holds these from now on, the open session's neither."""
-        self.log_filter.redactor.know(secrets)
+        self.log_filter.redactor.add_secrets(secrets)
         for handler in logging.getLogger().handlers:
             handler.addFilter(self.log_filter)
 
@@ -192,10 +192,10 @@ def _allowed(flags: Flags, say: Catalogue) -> tuple[str, ...]:
     from duckflow_tui.safety.allow_rules import AllowRules, RuleRefused, as_flags, rules_like
 
     try:
-        AllowRules.of(flags.allow)
+        AllowRules.parse_rules(flags.allow)
     except RuleRefused as no:
-        why, can = say(f"cli.allow_why.{no.code}"), visible(as_flags(rules_like(no.rule)))
-        raise Unusable(say("cli.bad_allow", rule=visible(no.rule), why=why, can=can)) from None
+        why, can = say(f"cli.allow_why.{no.code}"), make_visible(as_flags(rules_like(no.rule)))
+        raise Unusable(say("cli.bad_allow", rule=make_visible(no.rule), why=why, can=can)) from None
     return flags.allow
 
 
@@ -411,7 +411,7 @@ def _import_rooms(choice: SessionChoice) -> None:
     if choice.demo or choice.settings.mcp.servers:
         import_module("duckflow_tui.tools.mcp.servers")
     import_module("duckflow_tui.assembly")
-    shield()  # while nothing has been started yet that could look
+    shield_process()  # while nothing has been started yet that could look
 
 
 class Sessions:

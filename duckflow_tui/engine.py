@@ -107,7 +107,7 @@ class Engine:
         self._spawn = spawn
         router = parts.router
         self._watcher = FileWatcher(parts.store, router.workspace, router.own_writes)
-        self._repository = router.workspace.status(".git")  # of the folder, when it began
+        self._repository = router.workspace.stat_path(".git")  # of the folder, when it began
         self._gone = False  # that the workspace went was said
         self._keeper = PhaseKeeper(parts.store, parts.machine)
         self._chosen: ModelsInUse | None = None  # for when the turn ends
@@ -121,7 +121,7 @@ class Engine:
         self.send, self.pause = inbox.send, inbox.pause
         self.change_queued, self.take_back = inbox.change_queued, inbox.take_back
         self.rules = RuleActions(parts, kept, shell.named)
-        self.answer_gate, self.answer_card = self.rules.answer_gate, parts.desk.answer
+        self.answer_gate, self.answer_card = self.rules.answer_gate, parts.desk.record_answer
         self.proposed_text = router.proposed_text
         self.plan = PlanActions(parts, desk.approvals, lambda: self._inbox.again(plan_first=True))
         self.ledger = LedgerActions(parts.store)
@@ -145,7 +145,7 @@ class Engine:
         branch = await asyncio.to_thread(branch_of, workspace.root)
         if not (branch and self.trust.given):
             return branch, False
-        now, then = workspace.status(".git"), self._repository
+        now, then = workspace.stat_path(".git"), self._repository
         if now is None or then is None or not os.path.samestat(now, then):
             runs = [process.is_running for process in state.processes]
             if any(runs) or any(call.operation == RUN for call in state.running):
@@ -366,7 +366,7 @@ class Engine:
             return
         if (
             record.event.message.result.outcome is Outcome.ERROR
-            and not self._router.workspace.intact()
+            and not self._router.workspace.is_intact()
         ):
             self._gone = True
             self.notices.error("workspace.gone", path=state.session.workspace)
@@ -444,7 +444,7 @@ class RuleActions:
         """Record the user's key, and keep the rule that it made for the project; one that cannot be
         kept holds in this session. Raises StateError as ``Desk.answer`` does.
         """
-        await self._desk.answer(answer)
+        await self._desk.record_answer(answer)
         if answer.choice is not GateChoice.PROJECT or self._kept is None:
             return
         rule = next(g for g in self._store.state.grants if g.gate_id == answer.gate_id)

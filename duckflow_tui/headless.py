@@ -19,7 +19,7 @@ from duckflow_tui.commands import Invocation, parse, unknown
 from duckflow_tui.engine import Engine
 from duckflow_tui.output import PATIENCE_S, set_patience
 from duckflow_tui.safety.allow_rules import as_flags, rules_for
-from duckflow_tui.safety.safe_text import visible
+from duckflow_tui.safety.safe_text import make_visible
 from duckflow_tui.session.decisions import decisions_markdown
 from duckflow_tui.session.faults import log_fault
 from duckflow_tui.session.network import network_markdown
@@ -371,7 +371,7 @@ async def _command_text(typed: Invocation, engine: Engine, words: Catalogue) -> 
     if typed.name == "decisions":
         return decisions_markdown(state, words, redact)
     files, command = await engine.session_diff()
-    blocks: list[str] = [visible(redact(diff_text(preview))) for preview in files]
+    blocks: list[str] = [make_visible(redact(diff_text(preview))) for preview in files]
     if not files:
         blocks.append(f"{words('diff.session_none')}\n")
     if command:
@@ -450,15 +450,15 @@ class _Words:
                 result = message.result
                 if result.outcome is Outcome.DENIED:
                     self._flags |= dict.fromkeys(_flags_for(message))
-                target = visible(one_line(_describe_target(message), 100))
+                target = make_visible(one_line(_describe_target(message), 100))
                 how = "error" if result.exit_code else result.outcome
                 self._tell(
                     self._say(
                         "headless.operation",
-                        operation=visible(self._say.name_operations(message.operation)),
+                        operation=make_visible(self._say.name_operations(message.operation)),
                         target=target,
                         outcome=self._say(f"transcript.outcome.{how}"),
-                        summary=visible(
+                        summary=make_visible(
                             figures_words(message.operation, _describe_figures(message), self._say)
                         ),
                     )
@@ -469,14 +469,14 @@ class _Words:
             case ContextCompacted(compaction=made):
                 self._tell(self._describe_compaction(made))
             case StepChanged(status=WorkStatus.IN_PROGRESS):
-                self._tell(f"▶ {visible(_step_name(state, event))}")
+                self._tell(f"▶ {make_visible(_step_name(state, event))}")
             case ReportAdded(message=message):
                 report = message.report
                 sign = "✓" if report.status == "completed" else "✗"
-                words = visible(" ".join((report.cause or report.summary).split()))
+                words = make_visible(" ".join((report.cause or report.summary).split()))
                 if report.told is not None:
                     words = self._say(report.told.key, **report.told.params)
-                self._tell(f"{sign} {visible(report.step_name)}: {words}")
+                self._tell(f"{sign} {make_visible(report.step_name)}: {words}")
             case ObjectiveReviewed(message=message):
                 review = message.review
                 if review.follows:
@@ -490,13 +490,13 @@ class _Words:
                 if self._held != reply:
                     self._print_narration()
                 if reply and not (self._one_place and reply == self._narrated):
-                    self._outlet.write_text(self._out, f"{visible(reply)}\n")
+                    self._outlet.write_text(self._out, f"{make_visible(reply)}\n")
                 asked = question is not None and question.text not in reply
                 rows = [question.text] if question is not None and asked else []
                 for number, option in enumerate(question.options if question else (), start=1):
                     rows.append(f"  {number}  {option}")
                 if rows:
-                    self._outlet.write_text(self._out, visible("\n".join(rows)) + "\n")
+                    self._outlet.write_text(self._out, make_visible("\n".join(rows)) + "\n")
                 if (outcome := event.outcome) != "done":
                     waits = question is not None and outcome == "partial"
                     code = event.reason.code if event.reason is not None else ""
@@ -507,7 +507,7 @@ class _Words:
                     key = "question" if waits else "for_user" if code == "for_user" else key
                     if key == "denied" and self._flags:
                         key = "denied_by"
-                    flags = visible(" ".join(self._flags))
+                    flags = make_visible(" ".join(self._flags))
                     self._tell(self._say(f"headless.outcome.{key}", flags=flags))
                 calls, tokens = event.llm_calls, f"{event.tokens:,}"
                 self._tell(self._say("headless.calls", calls=calls, tokens=tokens))
@@ -518,13 +518,13 @@ class _Words:
         text, self._held = self._held, ""
         if text:
             self._narrated = text
-            self._tell(f"{visible(text)}\n")
+            self._tell(f"{make_visible(text)}\n")
 
     def _describe_review(self, review: Review) -> str:
         """How far the request is met, and what of it is missing."""
-        said = [f"{'✓' if review.done else '✗'} {visible(verdict_words(review, self._say))}"]
+        said = [f"{'✓' if review.done else '✗'} {make_visible(verdict_words(review, self._say))}"]
         for lack in review.missing:
-            what = visible(one_line(lack_words(lack.what, self._say), 200))
+            what = make_visible(one_line(lack_words(lack.what, self._say), 200))
             said.append(f"  {self._say('review.missing', what=what)}")
         return "\n".join(said)
 
@@ -533,14 +533,14 @@ class _Words:
         said: list[str] = []
         if event.reason is not None and self._say.has(f"consult.cause.{event.reason.code}"):
             said.append(reason_words("consult.cause", event.reason, self._say))
-        paths = visible(one_line(", ".join(event.files_changed), 400))
+        paths = make_visible(one_line(", ".join(event.files_changed), 400))
         said.append(self._say("headless.changed" if paths else "headless.unchanged", paths=paths))
         items = state.objective.extracted_requirements if state.objective is not None else ()
         unmet = [
             i.requirement for i in items if i.is_counted and i.state is not RequirementState.MET
         ]
         if unmet:
-            what = visible(one_line("; ".join(unmet), 400))
+            what = make_visible(one_line("; ".join(unmet), 400))
             said.append(self._say("headless.unmet", what=what))
         return "\n".join(said)
 

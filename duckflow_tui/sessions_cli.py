@@ -18,7 +18,7 @@ from duckflow_tui.command_line import CommandParser, folder_named
 from duckflow_tui.flags import Unusable
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import Places
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.export import (
     FORMATS,
@@ -171,7 +171,7 @@ class _Sessions:
         for name, text in described(facts, self._say):
             print(f"{set_cell_size(names[name], wide)}  {text}")
         for piece in self._catalog.list_pieces(facts, _ENDING):
-            print(f"\n{self._say(f'sessions.who.{piece.who}')}\n{visible(piece.text)}")
+            print(f"\n{self._say(f'sessions.who.{piece.who}')}\n{make_visible(piece.text)}")
         return FAILED if facts.problem else 0
 
     def _export_session(self, place: SessionPlace) -> int:
@@ -276,7 +276,7 @@ def _format_table(
 
 def print_refusal(message: str, status: int = USAGE_ERROR) -> int:
     """Say why nothing was done; returns the exit status."""
-    print(f"duckflow-tui: {visible(message)}", file=sys.stderr)
+    print(f"duckflow-tui: {make_visible(message)}", file=sys.stderr)
     return status
 
 
@@ -294,17 +294,17 @@ def find_session_id(given: str, workspace: Path, state_dir: Path, say: Catalogue
     if not given:
         newest = next((p for p in list_places(state_dir, root) if _holds_words(p.path)), None)
         if newest is None:
-            raise Unusable(say("resume.none", path=visible(str(root))))
+            raise Unusable(say("resume.none", path=make_visible(str(root))))
         return newest.session_id
     found = find_places(state_dir, given, root)
     if len(found) == 1:
         return found[0].session_id
-    named = visible(one_line(given, 80))
+    named = make_visible(one_line(given, 80))
     if found:
         raise Unusable(_append_list(say("resume.several", given=named), found))
     elsewhere = find_places(state_dir, given)
     if elsewhere:
-        path, session = visible(_workspace_of(elsewhere[0].path)), elsewhere[0].session_id
+        path, session = make_visible(_workspace_of(elsewhere[0].path)), elsewhere[0].session_id
         key = "resume.elsewhere" if os.path.isdir(path) else "resume.elsewhere_gone"
         raise Unusable(say(key, given=named, path=path, session=session))
     here = [place for place in list_places(state_dir, root) if _holds_words(place.path)]

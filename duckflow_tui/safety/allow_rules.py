@@ -72,7 +72,7 @@ class AllowRules:
     prefixes: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
-    def of(cls, rules: Iterable[str]) -> AllowRules:
+    def parse_rules(cls, rules: Iterable[str]) -> AllowRules:
         """The rules as typed: a plain command each, with ``:*`` behind it the words it begins
         with, or ``mcp.<server>.<tool>``, also as a glob.
 
@@ -105,14 +105,14 @@ class AllowRules:
 
     def has_part(self, line: CommandLine) -> bool:
         """Whether a command of the line was named."""
-        return any(self._names(part.argv) for part in line.parts)
+        return any(self._names_words(part.argv) for part in line.parts)
 
-    def _names(self, argv: tuple[str, ...]) -> bool:
+    def _names_words(self, argv: tuple[str, ...]) -> bool:
         """Whether these words were named; ``python -m pytest`` is ``pytest`` too."""
         if argv in self.argvs:
             return True
         return any(
-            form[: len(p)] == p and not _escapes(form, len(p))  # R05b
+            form[: len(p)] == p and not _has_escaping_option(form, len(p))  # R05b
             for form in (argv, without_python(argv))
             for p in self.prefixes
         )
@@ -133,7 +133,7 @@ class AllowRules:
             return "not_named"
         moves = 0
         for number, part in enumerate(line.parts):
-            if self._names(part.argv) or only_shows(part):
+            if self._names_words(part.argv) or only_shows(part):
                 continue
             if part.argv[0] != "cd":
                 return "not_named"
@@ -150,7 +150,7 @@ def rules_for(command: str) -> tuple[str, ...]:
     named = [part.argv for part in line.parts if not only_shows(part)]
     rules = tuple(dict.fromkeys(shlex.join(argv) for argv in named))
     try:
-        covers = not AllowRules.of(rules).why_not(line, lambda _: False)
+        covers = not AllowRules.parse_rules(rules).why_not(line, lambda _: False)
     except RuleRefused:
         return ()
     return rules if covers else ()
@@ -235,13 +235,13 @@ def _runs_anything(argv: tuple[str, ...]) -> bool:
     return not is_script and (len(argv) < 3 or argv[1] != "-m")
 
 
-def _escapes(argv: tuple[str, ...], named: int) -> bool:
+def _has_escaping_option(argv: tuple[str, ...], named: int) -> bool:
     """Whether a word behind the first ``named`` ones is an option that writes or runs something
     else (R05), also shortened or among other letters, or is what leads to one.
     """
     programs = [program_of((word,)) for word in argv[:named]]
     program = next((name for name in reversed(programs) if name in ESCAPES), "")
-    letters, options = _split(program)
+    letters, options = _split_options(program)
     for place, word in enumerate(argv[named:], start=named + 1):
         name = word.lstrip("-").partition("=")[0]
         if word == "--" and program in _SCRIPTS:
@@ -264,7 +264,7 @@ def _escapes(argv: tuple[str, ...], named: int) -> bool:
 
 
 @cache
-def _split(program: str) -> tuple[frozenset[str], frozenset[str]]:
+def _split_options(program: str) -> tuple[frozenset[str], frozenset[str]]:
     """The letters and the names among the options of ``ESCAPES``."""
     words = words_of(ESCAPES.get(program, ""))
     letters = frozenset(word for word in words if len(word) == 1)

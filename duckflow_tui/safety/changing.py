@@ -24,8 +24,8 @@ from duckflow_tui.safety.paths import (
     Opener,
     PathRefused,
     Place,
-    failure,
-    libc,
+    load_libc,
+    translate_os_error,
 )
 from duckflow_tui.safety.risk import TEMP_PREFIX, TEMP_SUFFIX
 
@@ -49,12 +49,12 @@ class Ticket:
         if self._abandoned:
             raise _Abandoned
 
-    def abandon(self) -> None:
+    def abandon_change(self) -> None:
         """Keep the change from happening, unless it happens already."""
         self._abandoned = True
 
 
-async def settled(work: asyncio.Future[Any], on_cancel: Callable[[], object]) -> bool:
+async def wait_until_done(work: asyncio.Future[Any], on_cancel: Callable[[], object]) -> bool:
     """Wait until ``work`` is done, whatever comes of it; a cancellation calls ``on_cancel`` and
     does not end the wait. Whether there was one, which the caller has to raise.
     """
@@ -68,14 +68,14 @@ async def settled(work: asyncio.Future[Any], on_cancel: Callable[[], object]) ->
     return cancelled
 
 
-async def finish(work: Callable[[Ticket], T]) -> T:
+async def run_change(work: Callable[[Ticket], T]) -> T:
     """Run a change in a thread and return what came of it. Cancelled before its commit, nothing
     changes and CancelledError is raised; after it the change counts as done and the cancellation
     is raised at the caller's next await, so that no change goes unreported.
     """
     ticket = Ticket()
     running = asyncio.ensure_future(asyncio.to_thread(work, ticket))
-    cancelled = await settled(running, ticket.abandon)
+    cancelled = await wait_until_done(running, ticket.abandon_change)
     error = running.exception()
     if cancelled and error is not None:
         raise asyncio.CancelledError from error
@@ -95,10 +95,10 @@ class Changer:
 
     def open_regular(self, anchor: int, path: str, place: Place, flags: int) -> int:
         """A descriptor of a file that is regular and behind no link; raises OSError."""
-        with self._parent(anchor, path) as (directory, name):
+        with self._open_parent(anchor, path) as (directory, name):
             return _open_regular(directory, name, place, flags)
 
-    def replace(
+    def replace_file(
         self,
         anchor: int,
         path: str,
@@ -109,25 +109,31 @@ class Changer:
         ticket: Ticket,
     ) -> list[str]:
         """Swap in new content for a file whose hash is ``expect``; no directory is made for it."""
-        with _failing("write", place), self._present(anchor, path, place, expect) as old:
+        with (
+            _translate_os_errors("write", place),
+            self._open_expected_file(anchor, path, place, expect) as old,
+        ):
             directory, name, file = old
             if mode is None and not os.access(name, os.W_OK, dir_fd=directory):
                 raise PermissionError(13, "", name)
-            with self._temp(directory, data, 0o600) as (temp, new):
-                _dress(new, file, mode)
+            with self._create_temp_file(directory, data, 0o600) as (temp, new):
+                _copy_metadata(new, file, mode)
                 self._disk.sync(new)
                 ticket.commit()
-                self._swap(directory, temp, name, file, expect, place)
+                self._swap_in(directory, temp, name, file, expect, place)
         return []
 
-    def create(
+    def create_file(
         self, anchor: int, path: str, place: Place, data: bytes, mode: int | None, ticket: Ticket
     ) -> list[str]:
         """A new file, with the directories it needs; nothing is left of them on a fault. Returns
         those it made, below the anchor, the outermost first.
         """
-        with _failing("create", place), self._made_parents(anchor, path) as (directory, name, made):
-            with self._temp(directory, data, 0o666) as (temp, new):
+        with (
+            _translate_os_errors("create", place),
+            self._made_parents(anchor, path) as (directory, name, made),
+        ):
+            with self._create_temp_file(directory, data, 0o666) as (temp, new):
                 if mode is not None:
                     os.fchmod(new, mode & 0o777)
                 self._disk.sync(new)
@@ -138,19 +144,24 @@ class Changer:
                 except FileExistsError as error:
                     raise ContentChanged(place, _hash_at(directory, name)) from error
                 except BaseException:  # whatever it was, nothing half done may stay
-                    self._discard(directory, name, _identity(new))
+                    self._discard_name(directory, name, _get_identity(new))
                     raise
             return made
 
-    def remove(self, anchor: int, path: str, place: Place, expect: str, ticket: Ticket) -> None:
+    def remove_file(
+        self, anchor: int, path: str, place: Place, expect: str, ticket: Ticket
+    ) -> None:
         """Delete a file whose hash is ``expect``."""
-        with _failing("delete", place), self._present(anchor, path, place, expect) as old:
+        with (
+            _translate_os_errors("delete", place),
+            self._open_expected_file(anchor, path, place, expect) as old,
+        ):
             directory, name, file = old
             ticket.commit()
-            with self._aside(directory, name, file, place, expect):
+            with self._set_aside(directory, name, file, place, expect):
                 self._disk.sync_directory(directory)
 
-    def move(
+    def move_file(
         self,
         from_: tuple[int, str],
         source: Place,
@@ -163,8 +174,8 @@ class Changer:
         made, below the target's anchor, the outermost first.
         """
         with (
-            _failing("move", source),
-            self._present(*from_, source, expect) as (old_dir, old_name, file),
+            _translate_os_errors("move", source),
+            self._open_expected_file(*from_, source, expect) as (old_dir, old_name, file),
             self._made_parents(*to) as (new_dir, new_name, made),
         ):
             ticket.commit()
@@ -183,7 +194,10 @@ class Changer:
 
     def remove_directory(self, anchor: int, path: str, place: Place, ticket: Ticket) -> None:
         """Delete a directory, which the system does only while it is empty."""
-        with _failing("remove", place), self._parent(anchor, path) as (directory, name):
+        with (
+            _translate_os_errors("remove", place),
+            self._open_parent(anchor, path) as (directory, name),
+        ):
             ticket.commit()
             os.rmdir(name, dir_fd=directory)
             self._disk.sync_directory(directory)
@@ -191,7 +205,7 @@ class Changer:
     # --- parts -------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _parent(self, anchor: int, path: str) -> Generator[tuple[int, str]]:
+    def _open_parent(self, anchor: int, path: str) -> Generator[tuple[int, str]]:
         parents, _, name = path.rpartition("/")
         directory = self._opener(anchor, parents, WALK, 0)
         try:
@@ -207,18 +221,18 @@ class Changer:
             os.close(full)
 
     @contextlib.contextmanager
-    def _present(
+    def _open_expected_file(
         self, anchor: int, path: str, place: Place, expect: str
     ) -> Generator[tuple[int, str, int]]:
         """Directory, name and descriptor of a file whose hash is ``expect``."""
         with contextlib.ExitStack() as stack:
             try:
-                directory, name = stack.enter_context(self._parent(anchor, path))
+                directory, name = stack.enter_context(self._open_parent(anchor, path))
                 file = _open_regular(directory, name, place, os.O_RDONLY)
             except FileNotFoundError as error:
                 raise ContentChanged(place, "") from error
             stack.callback(os.close, file)
-            _verify(file, expect, place)
+            _verify_digest(file, expect, place)
             yield directory, name, file
 
     @contextlib.contextmanager
@@ -228,35 +242,40 @@ class Changer:
         made: list[str] = []
         try:
             for at in range(1, len(parents) + 1):
-                with self._parent(anchor, "/".join(parents[:at])) as (directory, name):
+                with self._open_parent(anchor, "/".join(parents[:at])) as (directory, name):
                     try:
                         os.mkdir(name, dir_fd=directory)
                     except FileExistsError:
                         continue
                     made.append("/".join(parents[:at]))
                     self._disk.sync_directory(directory)
-            with self._parent(anchor, path) as (directory, name):
+            with self._open_parent(anchor, path) as (directory, name):
                 yield directory, name, made
         except BaseException:  # whatever it was, nothing half done may stay
             for below in reversed(made):
-                with contextlib.suppress(OSError), self._parent(anchor, below) as (directory, name):
+                with (
+                    contextlib.suppress(OSError),
+                    self._open_parent(anchor, below) as (directory, name),
+                ):
                     os.rmdir(name, dir_fd=directory)
             raise
 
     @contextlib.contextmanager
-    def _temp(self, directory: int, data: bytes, mode: int) -> Generator[tuple[str, int]]:
+    def _create_temp_file(
+        self, directory: int, data: bytes, mode: int
+    ) -> Generator[tuple[str, int]]:
         """Name and descriptor of a new file with this data; taken away unless it was renamed."""
         name = f"{TEMP_PREFIX}{secrets.token_hex()}{TEMP_SUFFIX}"
         file = self._disk.create(directory, name, mode)
-        identity = _identity(file)
+        identity = _get_identity(file)
         try:
             self._disk.write_all(file, data)
             yield name, file
         finally:
             os.close(file)
-            self._discard(directory, name, identity)
+            self._discard_name(directory, name, identity)
 
-    def _swap(
+    def _swap_in(
         self, directory: int, temp: str, name: str, file: int, expect: str, place: Place
     ) -> None:
         """Let the new file take the name. What it took the name from is looked at once more,
@@ -276,10 +295,10 @@ class Changer:
         except BaseException:  # whatever it was, nothing half done may stay
             self._disk.exchange(directory, temp, name)
             raise
-        self._discard(directory, temp, _identity(file))
+        self._discard_name(directory, temp, _get_identity(file))
 
     @contextlib.contextmanager
-    def _aside(
+    def _set_aside(
         self, directory: int, name: str, file: int, place: Place, expect: str
     ) -> Generator[None]:
         """Take a file out of the way, put it back on a fault, delete it at the end."""
@@ -295,13 +314,13 @@ class Changer:
             self._disk.rename_new(directory, temp, directory, name)
             raise
         # What is left to do cannot be taken back any more; at worst a file of ours stays.
-        self._discard(directory, temp, _identity(file))
+        self._discard_name(directory, temp, _get_identity(file))
         try:
             self._disk.sync_directory(directory)
         except OSError as error:
             log.warning("the directory of %s is not synced: %s", place.shown, error)
 
-    def _discard(self, directory: int, name: str, identity: tuple[int, int]) -> None:
+    def _discard_name(self, directory: int, name: str, identity: tuple[int, int]) -> None:
         """Unlink a name if it still is that file; what is somebody else's stays."""
         if _identity_at(directory, name) != identity:
             return
@@ -312,11 +331,11 @@ class Changer:
 
 
 @contextlib.contextmanager
-def _failing(doing: str, place: Place) -> Generator[None]:
+def _translate_os_errors(doing: str, place: Place) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise failure(doing, place, error) from error
+        raise translate_os_error(doing, place, error) from error
 
 
 def _open_regular(directory: int, name: str, place: Place, flags: int) -> int:
@@ -334,21 +353,21 @@ def _open_regular(directory: int, name: str, place: Place, flags: int) -> int:
     raise PathRefused("moved", place.shown)
 
 
-def _verify(file: int, expect: str, place: Place) -> None:
+def _verify_digest(file: int, expect: str, place: Place) -> None:
     """Raise ContentChanged where the open file holds something else."""
-    now = _hash(file)
+    now = _hash_file(file)
     if now != expect:  # R15a
         raise ContentChanged(place, now)
 
 
 def _verify_at(directory: int, name: str, file: int, expect: str, place: Place) -> None:
     """The same, and where the name is another file's by now."""
-    if _identity_at(directory, name) != _identity(file):
+    if _identity_at(directory, name) != _get_identity(file):
         raise ContentChanged(place, _hash_at(directory, name))
-    _verify(file, expect, place)
+    _verify_digest(file, expect, place)
 
 
-def _hash(file: int) -> str:
+def _hash_file(file: int) -> str:
     total = hashlib.sha256()
     at = 0
     while block := os.pread(file, _BLOCK, at):
@@ -364,12 +383,12 @@ def _hash_at(directory: int, name: str) -> str:
     except OSError:
         return ""
     try:
-        return _hash(file) if stat.S_ISREG(os.fstat(file).st_mode) else ""
+        return _hash_file(file) if stat.S_ISREG(os.fstat(file).st_mode) else ""
     finally:
         os.close(file)
 
 
-def _identity(file: int) -> tuple[int, int]:
+def _get_identity(file: int) -> tuple[int, int]:
     info = os.fstat(file)
     return info.st_dev, info.st_ino
 
@@ -382,7 +401,7 @@ def _identity_at(directory: int, name: str) -> tuple[int, int] | None:
     return info.st_dev, info.st_ino
 
 
-def _dress(new: int, old: int, mode: int | None) -> None:
+def _copy_metadata(new: int, old: int, mode: int | None) -> None:
     """Give the new file the owner, the attributes and the permission bits of the old one."""
     was, is_ = os.fstat(old), os.fstat(new)
     if (was.st_uid, was.st_gid) != (is_.st_uid, is_.st_gid):
@@ -455,7 +474,7 @@ class Disk:
 
     def rename_new(self, source_dir: int, source: str, target_dir: int, target: str) -> None:
         """Move to a name that must be free; FileExistsError when it is not."""
-        if _rename(source_dir, source, target_dir, target, exchange=False):
+        if _rename_exclusively(source_dir, source, target_dir, target, exchange=False):
             return
         os.link(source, target, src_dir_fd=source_dir, dst_dir_fd=target_dir, follow_symlinks=False)
         try:
@@ -466,12 +485,14 @@ class Disk:
 
     def exchange(self, directory: int, one: str, other: str) -> bool:
         """Let two names change places at once; False where the file system cannot."""
-        return _rename(directory, one, directory, other, exchange=True)
+        return _rename_exclusively(directory, one, directory, other, exchange=True)
 
 
-def _rename(source_dir: int, source: str, target_dir: int, target: str, *, exchange: bool) -> bool:
+def _rename_exclusively(
+    source_dir: int, source: str, target_dir: int, target: str, *, exchange: bool
+) -> bool:
     """Rename without replacing, or exchanging; False where there is no such call."""
-    call = _renamer()
+    call = _find_rename_call()
     if call is None:
         return False
     new_only, swap = (4, 2) if sys.platform == "darwin" else (1, 2)
@@ -491,14 +512,14 @@ def _rename(source_dir: int, source: str, target_dir: int, target: str, *, excha
 
 
 @functools.cache
-def _renamer() -> Callable[..., int] | None:
+def _find_rename_call() -> Callable[..., int] | None:
     """``renameat2`` of Linux or ``renameatx_np`` of macOS; None where there is neither."""
     if sys.platform == "darwin":
-        return libc().renameatx_np
+        return load_libc().renameatx_np
     number = _RENAMEAT2.get(os.uname().machine) if sys.platform.startswith("linux") else None
     if number is None:
         return None
-    return functools.partial(libc().syscall, ctypes.c_long(number))
+    return functools.partial(load_libc().syscall, ctypes.c_long(number))
 
 
 def remove_tree(folder: Path) -> None:

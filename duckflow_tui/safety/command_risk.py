@@ -246,7 +246,7 @@ class Assessment:
     #: Where a command's words for secret files lead, links not followed; a pattern stays one.
     secrets: set[str] = field(default_factory=set[str])
 
-    def note(self, reason: str, risk: Risk) -> None:
+    def add_reason(self, reason: str, risk: Risk) -> None:
         """Add a reason; it raises the risk to ``risk`` where that is higher."""
         if reason not in self.reasons:
             self.reasons.append(reason)
@@ -256,10 +256,10 @@ class Assessment:
 def assess_command(line: CommandLine, cwd: Path, root: Path) -> Assessment:
     """The risk of a line that would run in ``cwd`` of the workspace ``root``."""
     found = _Command(cwd, root)
-    found.line(line)
+    found.assess_line(line)
     plain = not line.reason and not found.reasons
-    if plain and all(only_reads(command.words) for command in _all(line.found)):
-        inside = any(program_inside(command.words, root) for command in _all(line.found))
+    if plain and all(only_reads(command.words) for command in _iter_commands(line.found)):
+        inside = any(program_inside(command.words, root) for command in _iter_commands(line.found))
         found.risk = found.risk if inside else Risk.LOW
     return found
 
@@ -285,7 +285,7 @@ def known_use(words: tuple[str, ...]) -> str:
     words = without_python(words)
     if words[:2] == ("git", "--no-pager"):
         words = ("git", *words[2:])
-    name, size = _use(words)
+    name, size = _find_use(words)
     if name not in _USES:
         return name
     options, value, ended = _USES[name], False, False
@@ -302,14 +302,14 @@ def known_use(words: tuple[str, ...]) -> str:
             ended = True
             if word not in options:
                 return ""
-        elif (needs := _option(word, options)) is None:  # R05c
+        elif (needs := _takes_next_word(word, options)) is None:  # R05c
             return ""
         else:
             value = needs
     return name
 
 
-def _use(words: tuple[str, ...]) -> tuple[str, int]:
+def _find_use(words: tuple[str, ...]) -> tuple[str, int]:
     """What ``_KNOWN`` and ``_READERS`` call a command, whatever its options, and of how many words
     that is; empty for any other.
     """
@@ -319,7 +319,7 @@ def _use(words: tuple[str, ...]) -> tuple[str, int]:
     return " ".join(words[:size]), size
 
 
-def unwrapped(words: tuple[str, ...]) -> tuple[str, ...]:
+def unwrap_command(words: tuple[str, ...]) -> tuple[str, ...]:
     """The words of the command that is run in the end, as far as wrappers name it."""
     while program_of(words) in WRAPPERS:
         rest = list(words[1:])
@@ -333,9 +333,9 @@ def shows_files(words: tuple[str, ...]) -> tuple[str, ...]:
     """The words of a command whose program shows what files hold, behind any wrappers and whatever
     its options are, the program without its folder; none for any other.
     """
-    words = unwrapped(words)
+    words = unwrap_command(words)
     words = (program_of(words), *words[1:])
-    name, _ = _use(words)
+    name, _ = _find_use(words)
     shows = name not in {"", *RUNS_TESTS} or words[0] in _SHOW_MORE
     return words if shows or (words[0] == "git" and not _CONTENT.isdisjoint(words)) else ()
 
@@ -372,7 +372,7 @@ def shows_tracked(words: tuple[str, ...]) -> bool:
     """Whether a command of git shows the content of tracked files, whether its words name them or
     not.
     """
-    words = unwrapped(words)
+    words = unwrap_command(words)
     if program_of(words) != "git":
         return False
     options = [word.partition("=")[0] for word in words if word.startswith("-")]
@@ -385,7 +385,7 @@ def shows_tracked(words: tuple[str, ...]) -> bool:
     return verbose and not {"status", "commit"}.isdisjoint(words)
 
 
-def _option(word: str, options: frozenset[str]) -> bool | None:
+def _takes_next_word(word: str, options: frozenset[str]) -> bool | None:
     """Whether the value of this option is the next word; None for an option that is not known."""
     name, given, _ = word.partition("=")
     if f"{name}=" in options:
@@ -405,7 +405,7 @@ def _option(word: str, options: frozenset[str]) -> bool | None:
     return False if single and last in options else None
 
 
-def _all(found: Iterable[FoundCommand]) -> Iterator[FoundCommand]:
+def _iter_commands(found: Iterable[FoundCommand]) -> Iterator[FoundCommand]:
     """Each command and those inside of it, at most ``_MAX_COMMANDS``."""
     stack = list(reversed(list(found)))
     for _ in range(_MAX_COMMANDS):
@@ -423,116 +423,116 @@ class _Command(Assessment):
         self._root = root
         self._folders = [cwd]  # that it may be in
 
-    def line(self, line: CommandLine, depth: int = 0) -> None:
+    def assess_line(self, line: CommandLine, depth: int = 0) -> None:
         if line.reason == "hidden":
-            self.note("hidden_characters", Risk.HIGH)
+            self.add_reason("hidden_characters", Risk.HIGH)
         if not line.readable:
-            self.note("not_readable", Risk.HIGH)
+            self.add_reason("not_readable", Risk.HIGH)
         if _FUNCTION.search(line.text):
-            self.note("runs_code", Risk.HIGH)
+            self.add_reason("runs_code", Risk.HIGH)
         if line.reason == "background":
-            self.note("background", Risk.MEDIUM)
+            self.add_reason("background", Risk.MEDIUM)
         loads = False
-        commands = list(_all(line.found))
+        commands = list(_iter_commands(line.found))
         if len(commands) == _MAX_COMMANDS:
-            self.note("not_readable", Risk.HIGH)
+            self.add_reason("not_readable", Risk.HIGH)
         for command in commands:
-            words = self._unwrapped(command.words)
+            words = self._unwrap_words(command.words)
             program = program_of(words)
             loads = program in _LOADERS or (loads and command.piped)
             fed = loads and command.piped and program not in _LOADERS
             inside = any(
-                program_of(self._unwrapped(inner.words)) in _LOADERS for inner in command.inner
+                program_of(self._unwrap_words(inner.words)) in _LOADERS for inner in command.inner
             )
             if program in _INTERPRETERS and (fed or inside):
-                self.note("runs_download", Risk.CRITICAL)
-            self._command(program, words[1:], depth)
+                self.add_reason("runs_download", Risk.CRITICAL)
+            self._assess_command(program, words[1:], depth)
         for target in line.targets:
             if target != "/dev/null":
-                self.note("writes_file", Risk.MEDIUM)
-                self._path(target, writes=True)
+                self.add_reason("writes_file", Risk.MEDIUM)
+                self._assess_path(target, writes=True)
 
-    def _unwrapped(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        found = unwrapped(words)
+    def _unwrap_words(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        found = unwrap_command(words)
         before = words[: len(words) - len(found)]
         if not _PRIVILEGES.isdisjoint(program_of((word,)) for word in before):
-            self.note("privileges", Risk.CRITICAL)
+            self.add_reason("privileges", Risk.CRITICAL)
         return found
 
-    def _command(self, program: str, args: tuple[str, ...], depth: int) -> None:
+    def _assess_command(self, program: str, args: tuple[str, ...], depth: int) -> None:
         flags = {char for arg in args if re.fullmatch(r"-[A-Za-z]+", arg) for char in arg[1:]}
         long = {arg.partition("=")[0] for arg in args if arg.startswith("--")}
         plain = [arg for arg in args if not arg.startswith("-")]
         if program in _DELETES:
-            self._deletes(program, flags | {"r"} if "--recursive" in long else flags, plain)
+            self._assess_deletion(program, flags | {"r"} if "--recursive" in long else flags, plain)
         elif program == "find":
             if {"-delete", "-exec", "-execdir", "-ok"} & set(args):
-                self.note(
+                self.add_reason(
                     "deletes" if "-delete" in args or "rm" in args else "runs_code", Risk.HIGH
                 )
         elif program in _DISK or program.startswith("mkfs"):
-            self.note("disk", Risk.CRITICAL)
+            self.add_reason("disk", Risk.CRITICAL)
         elif program == "dd":
             target = next((arg[3:] for arg in args if arg.startswith("of=")), "")
-            self.note("disk" if target.startswith("/dev/") else "writes_file", Risk.HIGH)
+            self.add_reason("disk" if target.startswith("/dev/") else "writes_file", Risk.HIGH)
             if target.startswith("/dev/"):
-                self.note("disk", Risk.CRITICAL)
+                self.add_reason("disk", Risk.CRITICAL)
         elif program in _SYSTEM:
-            self.note("system", Risk.HIGH)
+            self.add_reason("system", Risk.HIGH)
         elif program in _PERMISSIONS:
             wide = "R" in flags or "--recursive" in long or any("777" in arg for arg in plain)
-            self.note("permissions", Risk.HIGH if wide else Risk.MEDIUM)
+            self.add_reason("permissions", Risk.HIGH if wide else Risk.MEDIUM)
         elif program in _ENDS:
-            self.note("ends_processes", Risk.HIGH)
+            self.add_reason("ends_processes", Risk.HIGH)
         elif program in _REMOTE:
-            self.note("network", Risk.HIGH)
+            self.add_reason("network", Risk.HIGH)
         elif program in _LOADERS:
-            self.note("network", Risk.MEDIUM)
+            self.add_reason("network", Risk.MEDIUM)
         elif program in _INSTALLERS and _INSTALL_WORDS & set(plain):
-            self.note("installs", Risk.MEDIUM)
+            self.add_reason("installs", Risk.MEDIUM)
         elif program in EVALUATES:
-            self.note("runs_code", Risk.HIGH)
-        self._code(program, args, depth)
-        self._pair(program, plain, flags, long)
+            self.add_reason("runs_code", Risk.HIGH)
+        self._assess_code(program, args, depth)
+        self._assess_pair(program, plain, flags, long)
         if program == "cd":
             self._folders += [self._cwd / arg for arg in plain]
         for arg in plain:
-            self._path(arg, writes=program in _WRITES)
+            self._assess_path(arg, writes=program in _WRITES)
 
-    def _deletes(self, program: str, flags: set[str], plain: list[str]) -> None:
+    def _assess_deletion(self, program: str, flags: set[str], plain: list[str]) -> None:
         recursive = bool({"r", "R"} & flags) or program == "shred"
-        self.note("deletes", Risk.HIGH if recursive else Risk.MEDIUM)
+        self.add_reason("deletes", Risk.HIGH if recursive else Risk.MEDIUM)
         unsure = any("$" in arg or "`" in arg for arg in plain)
         if recursive and (unsure or any(self._is_large(arg) for arg in plain)):
-            self.note("deletes_widely", Risk.CRITICAL)
+            self.add_reason("deletes_widely", Risk.CRITICAL)
 
     def _is_large(self, word: str) -> bool:
         if word in _LARGE:
             return True
-        path = self._lexically(word)
+        path = self._resolve_lexically(word)
         return path is not None and (path == self._root or not path.is_relative_to(self._root))
 
-    def _code(self, program: str, args: tuple[str, ...], depth: int) -> None:
+    def _assess_code(self, program: str, args: tuple[str, ...], depth: int) -> None:
         """Code among the arguments; a shell's is read as a line of its own."""
         name = re.sub(r"(?<=python3)\.\d+$", "", program)
         if program == "eval":
-            self._inner(" ".join(args), depth)
+            self._assess_inner_line(" ".join(args), depth)
         for option in CODE_OPTIONS.get(name, ()):
             if option not in args:
                 continue
-            self.note("runs_code", Risk.MEDIUM)
+            self.add_reason("runs_code", Risk.MEDIUM)
             at = args.index(option) + 1
             if name in SHELLS and at < len(args):
-                self._inner(args[at], depth)
+                self._assess_inner_line(args[at], depth)
 
-    def _inner(self, text: str, depth: int) -> None:
+    def _assess_inner_line(self, text: str, depth: int) -> None:
         """A line that a shell reads among the words of another one."""
         if depth >= _MAX_DEPTH:
-            self.note("not_readable", Risk.HIGH)
+            self.add_reason("not_readable", Risk.HIGH)
         else:
-            self.line(read_command(text), depth + 1)
+            self.assess_line(read_command(text), depth + 1)
 
-    def _pair(self, program: str, plain: list[str], flags: set[str], long: set[str]) -> None:
+    def _assess_pair(self, program: str, plain: list[str], flags: set[str], long: set[str]) -> None:
         pair = next((_PAIRS[key] for word in plain[:3] if (key := (program, word)) in _PAIRS), None)
         if pair is None:
             return
@@ -541,22 +541,22 @@ class _Command(Assessment):
             risk = Risk.CRITICAL
         if program == "git" and "reset" in plain and "--hard" in long:
             reason, risk = "overwrites", Risk.HIGH
-        self.note(reason, risk)
+        self.add_reason(reason, risk)
 
-    def _path(self, word: str, *, writes: bool) -> None:
+    def _assess_path(self, word: str, *, writes: bool) -> None:
         """What a word tells if it is a path."""
         value = word.rpartition("=")[2]
         names = [name for name in value.split("/") if name not in ("", ".")]
         if any(is_protected(name) for name in names):
-            self.note("protected", Risk.CRITICAL if writes else Risk.HIGH)
+            self.add_reason("protected", Risk.CRITICAL if writes else Risk.HIGH)
         if names and is_secret(names):
-            self.note("secret", Risk.HIGH)
+            self.add_reason("secret", Risk.HIGH)
             self.secrets |= {os.path.normpath(folder / value) for folder in self._folders}
-        path = self._lexically(value)
+        path = self._resolve_lexically(value)
         if path is not None and not lies_inside(str(path), self._root):
-            self.note("outside", Risk.HIGH if writes else Risk.MEDIUM)
+            self.add_reason("outside", Risk.HIGH if writes else Risk.MEDIUM)
 
-    def _lexically(self, word: str) -> Path | None:
+    def _resolve_lexically(self, word: str) -> Path | None:
         """The absolute path that a word spells, links not followed; None for no path. It only
         tells how risky the line looks; it decides nothing (R01).
         """

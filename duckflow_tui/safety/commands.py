@@ -128,13 +128,13 @@ def read_command(text: str) -> CommandLine:
     # The grammar's scanner has been seen to crash the process on other characters, so it is given
     # letters in their place. A name that they then seem to assign to is refused, as is any.
     letters = _Letters(text)
-    line = _read(letters.written)
+    line = _parse_line(letters.written)
     return CommandLine(
         text,
-        tuple(SimpleCommand(letters.back(part.argv), part.joiner) for part in line.parts),
+        tuple(SimpleCommand(letters.restore_words(part.argv), part.joiner) for part in line.parts),
         line.reason,
-        tuple(letters.found(found) for found in line.found),
-        letters.back(line.targets),
+        tuple(letters.restore_command(found) for found in line.found),
+        letters.restore_words(line.targets),
         line.readable,
     )
 
@@ -150,39 +150,39 @@ class _Letters:
         self._coded = re.compile(f"{mark}([0-9a-f]{{6}})")
         self.written = "".join(c if c.isascii() else f"{mark}{ord(c):06x}" for c in text)
 
-    def back(self, words: tuple[str, ...]) -> tuple[str, ...]:
+    def restore_words(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """The words as they were."""
         return tuple(self._coded.sub(lambda found: chr(int(found[1], 16)), w) for w in words)
 
-    def found(self, found: FoundCommand) -> FoundCommand:
+    def restore_command(self, found: FoundCommand) -> FoundCommand:
         """A command with its words as they were."""
-        inner = tuple(self.found(one) for one in found.inner)
-        return FoundCommand(self.back(found.words), found.piped, inner)
+        inner = tuple(self.restore_command(one) for one in found.inner)
+        return FoundCommand(self.restore_words(found.words), found.piped, inner)
 
 
-def _read(text: str) -> CommandLine:
-    parser = _parser()
+def _parse_line(text: str) -> CommandLine:
+    parser = _load_parser()
     if parser is None:
         return CommandLine(text, reason="no_parser")
     root = parser.parse(text.encode()).root_node
-    nodes = list(islice(_nodes(root), MAX_NODES))
+    nodes = list(islice(_iter_nodes(root), MAX_NODES))
     if root.has_error or len(nodes) >= MAX_NODES:
         return CommandLine(text, reason="too_many" if len(nodes) >= MAX_NODES else "unparsed")
     try:
-        found = tuple(_found(node) for node in _outermost_commands(root))
+        found = tuple(_find_command(node) for node in _outermost_commands(root))
     except _NotPlain as reason:
         return CommandLine(text, reason=str(reason))
-    targets = tuple(_target(node) for node in nodes if node.type == "file_redirect")
+    targets = tuple(_redirect_target(node) for node in nodes if node.type == "file_redirect")
     kept = tuple(target for target in targets if target)
     try:
-        parts = _Plain(text).read(root)
+        parts = _Plain(text).read_commands(root)
     except _NotPlain as reason:
         return CommandLine(text, (), str(reason), found, kept, readable=True)
     return CommandLine(text, parts, "", found, kept, readable=True)
 
 
 @cache
-def _parser() -> Parser | None:
+def _load_parser() -> Parser | None:
     """The grammar, loaded with the first command; None where it cannot be had."""
     try:
         import tree_sitter
@@ -199,7 +199,7 @@ def _is_hidden(char: str) -> bool:
     return unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp", "Cs", "Co")
 
 
-def _nodes(root: Node) -> Iterator[Node]:
+def _iter_nodes(root: Node) -> Iterator[Node]:
     stack = [root]
     while stack:
         node = stack.pop()
@@ -207,7 +207,7 @@ def _nodes(root: Node) -> Iterator[Node]:
         stack.extend(reversed(node.children))
 
 
-def _text(node: Node) -> str:
+def _node_text(node: Node) -> str:
     return (node.text or b"").decode()
 
 
@@ -221,18 +221,18 @@ class _Plain:
         self._joiner = ""
         self._argv: list[str] = []
 
-    def read(self, root: Node) -> tuple[SimpleCommand, ...]:
+    def read_commands(self, root: Node) -> tuple[SimpleCommand, ...]:
         if "\n" in self._text:  # R04c
             raise _NotPlain("newline")
-        self._walk(root)
-        self._close()
+        self._walk_node(root)
+        self._end_command()
         if not self._parts:
             raise _NotPlain("unparsed")
-        if _lexed(self._text) != self._tokens:  # R04f
+        if _split_tokens(self._text) != self._tokens:  # R04f
             raise _NotPlain("unparsed")
         return tuple(self._parts)
 
-    def _walk(self, node: Node) -> None:
+    def _walk_node(self, node: Node) -> None:
         stack = [node]
         while stack:
             node = stack.pop()
@@ -240,40 +240,40 @@ class _Plain:
                 stack.extend(reversed(node.children))
             elif node.type == "command":
                 stack.extend(reversed(node.children))
-                self._close()
+                self._end_command()
             elif node.type == "command_name":
                 stack.extend(reversed(node.children))
             elif node.type == "file_redirect":
-                self._redirect(node)
+                self._check_redirect(node)
             elif node.type in _JOINERS:
-                self._join(node)
+                self._add_operator(node)
             elif node.type in _WORDS:
-                self._argument(node)
+                self._add_argument(node)
             else:
                 raise _NotPlain(_NOT_PLAIN.get(node.type, "compound"))
 
-    def _argument(self, node: Node) -> None:
-        value = _value(node)
+    def _add_argument(self, node: Node) -> None:
+        value = _word_value(node)
         if not self._argv and "=" in value:  # R04b
             raise _NotPlain("assignment")
         self._argv.append(value)
         self._tokens.append(value)
 
-    def _join(self, node: Node) -> None:
-        self._close()
+    def _add_operator(self, node: Node) -> None:
+        self._end_command()
         if not self._parts or self._joiner:
             raise _NotPlain("unparsed")
         self._joiner = node.type
         self._tokens.append(node.type)
 
-    def _redirect(self, node: Node) -> None:
+    def _check_redirect(self, node: Node) -> None:
         """``2>&1``, and ``>/dev/null`` of either stream; nothing else (R04)."""
-        words = [_text(child) for child in node.children]
+        words = [_node_text(child) for child in node.children]
         self._tokens += words
         if words not in _HARMLESS:
             raise _NotPlain("redirect")  # R04a
 
-    def _close(self) -> None:
+    def _end_command(self) -> None:
         """The end of a command."""
         if not self._argv:
             return
@@ -281,7 +281,7 @@ class _Plain:
             raise _NotPlain("compound")
         if not self._argv[0] or (self._parts and not self._joiner):
             raise _NotPlain("unparsed")
-        if self._argv[0] in _SETS and _sets(self._argv):  # R04e
+        if self._argv[0] in _SETS and _sets_variable(self._argv):  # R04e
             raise _NotPlain("assignment")
         self._parts.append(SimpleCommand(tuple(self._argv), self._joiner))
         self._argv, self._joiner = [], ""
@@ -289,7 +289,7 @@ class _Plain:
             raise _NotPlain("too_many")
 
 
-def _sets(argv: list[str]) -> bool:
+def _sets_variable(argv: list[str]) -> bool:
     """Whether a command of bash sets a variable, or looks one up by a name that may hold code:
     ``test -v 'a[$(x)]'`` runs ``x``.
     """
@@ -303,7 +303,7 @@ def _sets(argv: list[str]) -> bool:
             return True
 
 
-def _lexed(text: str) -> list[str]:
+def _split_tokens(text: str) -> list[str]:
     """Its tokens, whatever the grammar skipped among them; none where it cannot be split."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
@@ -314,31 +314,31 @@ def _lexed(text: str) -> list[str]:
         return []
 
 
-def _value(node: Node) -> str:
+def _word_value(node: Node) -> str:
     """The word that bash would pass on; raises _NotPlain where bash would make it another one."""
-    text = _text(node)
+    text = _node_text(node)
     match node.type:
         case "raw_string":
             return text[1:-1]
         case "string":
-            return _quoted(text[1:-1])
+            return _quoted_value(text[1:-1])
         case "concatenation":
             if "~" in text:  # what stands before it may be in another piece
                 raise _NotPlain("expansion")
-            return "".join(_value(child) for child in node.children)
+            return "".join(_word_value(child) for child in node.children)
         case "word" | "number":
-            return _bare(text)
+            return _bare_value(text)
         case kind:
             raise _NotPlain(_NOT_PLAIN.get(kind, "unparsed"))
 
 
-def _quoted(text: str) -> str:
+def _quoted_value(text: str) -> str:
     if "$" in text or "`" in text:
         raise _NotPlain("expansion")
     return re.sub(r'\\(["\\])', r"\1", text)
 
 
-def _bare(text: str) -> str:
+def _bare_value(text: str) -> str:
     if text.startswith("~") or "=~" in text or ":~" in text:
         raise _NotPlain("expansion")
     made: list[str] = []
@@ -369,7 +369,7 @@ def _outermost_commands(root: Node) -> Iterator[Node]:
             stack.extend(reversed(node.children))
 
 
-def _found(node: Node, depth: int = 0) -> FoundCommand:
+def _find_command(node: Node, depth: int = 0) -> FoundCommand:
     """The command with those inside of its words; raises _NotPlain where there are too many levels
     of them: what is not seen could be what a rule denies (R06).
     """
@@ -380,9 +380,9 @@ def _found(node: Node, depth: int = 0) -> FoundCommand:
     for child in node.children:
         if child.type in ("variable_assignment", "file_redirect"):
             continue
-        words.append(_roughly(child))
+        words.append(_approximate_word(child))
     for child in node.children:
-        inner += [_found(command, depth + 1) for command in _outermost_commands(child)]
+        inner += [_find_command(command, depth + 1) for command in _outermost_commands(child)]
     return FoundCommand(tuple(words), _is_piped(node), tuple(inner))
 
 
@@ -394,20 +394,20 @@ def _is_piped(node: Node) -> bool:
     return before is not None and before.type in ("|", "|&")
 
 
-def _roughly(node: Node) -> str:
+def _approximate_word(node: Node) -> str:
     """A word as far as it can be told: quotes gone, expansions as they stand."""
     if node.type == "command_name" and node.children:
-        return _roughly(node.children[0])
+        return _approximate_word(node.children[0])
     try:
-        return _value(node)
+        return _word_value(node)
     except _NotPlain:
-        return _text(node).replace('"', "").replace("'", "").replace("\\", "")
+        return _node_text(node).replace('"', "").replace("'", "").replace("\\", "")
 
 
-def _target(node: Node) -> str:
+def _redirect_target(node: Node) -> str:
     """The file that a redirect writes to; empty for one that reads or leads to a stream."""
     operator = next((child.type for child in node.children if not child.is_named), "")
     if operator not in (">", ">>", ">|", "&>", "&>>", "<>", ">&"):
         return ""
-    target = _roughly(node.children[-1])
+    target = _approximate_word(node.children[-1])
     return "" if operator == ">&" and target.lstrip("-").isdigit() else target

@@ -60,9 +60,9 @@ class Desk:
         self._store = store
         self._ids = ids
         self._waiting: dict[str, asyncio.Future[Any]] = {}  # by the id of the gate or card
-        store.subscribe(self._hear)
+        store.subscribe(self._resolve_answer)
 
-    def card(
+    def make_card(
         self, kind: CardKind, options: tuple[CardOption, ...], subject: str = "", **fields: Any
     ) -> Card:
         """A new question to the user; without a ``subject`` it is bound to itself."""
@@ -90,12 +90,12 @@ class Desk:
             return await answer
         except asyncio.CancelledError:
             answer.cancel()  # nobody is left to hear that it was withdrawn
-            self.withdraw(key, "stopped")
+            self.withdraw_question(key, "stopped")
             raise
         finally:
             del self._waiting[key]
 
-    async def answer(self, answer: GateAnswer | CardAnswer) -> None:
+    async def record_answer(self, answer: GateAnswer | CardAnswer) -> None:
         """Record the user's key. Raises StateError when it does not fit what was shown."""
         now = self._store.clock.now()
         if isinstance(answer, CardAnswer):
@@ -108,7 +108,7 @@ class Desk:
         gates = self._store.state.gates
         gate = next((gate for gate in gates if gate.gate_id == answer.gate_id), None)
         if gate is not None:
-            _check(gate, answer)
+            _check_answer(gate, answer)
         if gate is None or answer.choice not in WIDENS:
             await self._store.commit(GateAnswered(answer=answer, at=now))
             return
@@ -117,7 +117,7 @@ class Desk:
         grant = grant_for(gate, self._ids("grant"), answer.choice, now)
         await self._store.commit(GrantAdded(grant=grant))
 
-    def withdraw(self, key: str, reason: Literal["stopped", "renewed"]) -> None:
+    def withdraw_question(self, key: str, reason: Literal["stopped", "renewed"]) -> None:
         """Close an open gate or card, if it is: who asks gets ``Unanswered``."""
         state, now = self._store.state, self._store.clock.now()
         if any(gate.gate_id == key for gate in state.gates):
@@ -125,7 +125,7 @@ class Desk:
         if any(card.card_id == key for card in state.cards):
             self._store.dispatch(CardWithdrawn(card_id=key, reason=reason, at=now))
 
-    def _hear(self, state: AgentState, record: Record) -> None:
+    def _resolve_answer(self, state: AgentState, record: Record) -> None:
         match record.event:
             case (
                 GateAnswered(answer=GateAnswer(gate_id=key) as answer)
@@ -169,10 +169,12 @@ class UnattendedDesk(Desk):
                 "Do what can be done without it and say what was left out.",
             )
         return CardAnswer(
-            card_id=question.card_id, subject=question.subject, action=self._choice(question).action
+            card_id=question.card_id,
+            subject=question.subject,
+            action=self._choose_option(question).action,
         )
 
-    def _choice(self, card: Card) -> CardOption:
+    def _choose_option(self, card: Card) -> CardOption:
         match card.kind:
             case CardKind.REPORT | CardKind.BREAKPOINT:
                 return GO_ON if GO_ON in card.options else STOP
@@ -196,7 +198,7 @@ class UnattendedDesk(Desk):
                 return next(o for o in card.options if o.action == "accept_partial")
 
 
-def _check(gate: Gate, answer: GateAnswer) -> None:
+def _check_answer(gate: Gate, answer: GateAnswer) -> None:
     if answer.choice is GateChoice.EDIT and (not gate.can_edit or answer.edited is None):
         raise StateError("this proposal cannot be edited")
     if answer.choice in WIDENS:

@@ -84,7 +84,7 @@ class KnownSecrets:
     def __contains__(self, identity: object) -> bool:
         return identity in self._open
 
-    def add(self, paths: Iterable[str]) -> tuple[bool, bool]:
+    def add_paths(self, paths: Iterable[str]) -> tuple[bool, bool]:
         """Keep them, and forget what was deleted; raises nothing. Whether there was room for all,
         and whether a new one has more than one name.
         """
@@ -111,7 +111,7 @@ class KnownSecrets:
                 linked |= stat.S_ISREG(info.st_mode) and info.st_nlink > 1
         return True, linked
 
-    def outside(self, root: Path) -> list[str]:
+    def list_outside(self, root: Path) -> list[str]:
         """Those to which a link of the workspace led, as far as they are still there."""
         found: list[str] = []
         for identity, (_, path) in self._open.items():
@@ -121,13 +121,13 @@ class KnownSecrets:
                     found.append(path)
         return found
 
-    def close(self) -> None:
+    def forget_all(self) -> None:
         """Forget all."""
         while self._open:
             os.close(self._open.popitem()[1][0])
 
 
-def guarded(workspace: Workspace, known: KnownSecrets | None = None) -> Guarded:
+def find_guarded_places(workspace: Workspace, known: KnownSecrets | None = None) -> Guarded:
     """Look through the workspace by descriptors, following no link. Blocking; raises nothing.
 
     Found are: each ``.git`` below the root with the places that it leads to, folders that are
@@ -140,17 +140,19 @@ def guarded(workspace: Workspace, known: KnownSecrets | None = None) -> Guarded:
     remove the link that led to it. What is found comes to it.
     """
     if known is None:
-        return _looked(workspace, ())
-    found = _looked(workspace, known)
-    room, linked = known.add(found.secret)
-    found = _looked(workspace, known) if linked else found  # its other name may have come first
-    beside = (path for path in known.outside(workspace.root) if path not in found.secret)
+        return _scan_workspace(workspace, ())
+    found = _scan_workspace(workspace, known)
+    room, linked = known.add_paths(found.secret)
+    found = (
+        _scan_workspace(workspace, known) if linked else found
+    )  # its other name may have come first
+    beside = (path for path in known.list_outside(workspace.root) if path not in found.secret)
     return found._replace(secret=(*found.secret, *beside), whole=found.whole and room)
 
 
-def _looked(workspace: Workspace, known: Container[Identity]) -> Guarded:
+def _scan_workspace(workspace: Workspace, known: Container[Identity]) -> Guarded:
     root = str(workspace.root).rstrip("/")
-    own = {*map(str, workspace.closed)}
+    own = {*map(str, workspace.closed_places)}
     closed: dict[str, Identity] = {}
     secret: dict[str, None] = {}
     links = list[str]()
@@ -162,36 +164,40 @@ def _looked(workspace: Workspace, known: Container[Identity]) -> Guarded:
         folder = f"{above}/{own_name}" if above else own_name
         here = f"{root}/{folder}" if folder else root
         try:
-            names, folders, files, met = _listed(workspace, folder, known)
+            names, folders, files, met = _list_folder(workspace, folder, known)
         except OSError as error:
             if error.errno not in _GONE:
-                whole = error.errno == errno.EACCES and bool(folder) and _close(here, closed)
+                whole = (
+                    error.errno == errno.EACCES
+                    and bool(folder)
+                    and _note_closed_place(here, closed)
+                )
             continue
         seen += len(names)
         if folder and not shut and names >= _REPOSITORY:
-            whole, shut = _close(here, closed), True
+            whole, shut = _note_closed_place(here, closed), True
         parent = here.rpartition("/")[2]
-        places = [f"{here}/{name}" for name in names if _protected(name) and not shut]
+        places = [f"{here}/{name}" for name in names if _is_protected_name(name) and not shut]
         links += [path for path in places if os.path.islink(path)]
         for path in places if folder else links:
-            whole &= _close(path, closed)
+            whole &= _note_closed_place(path, closed)
         if folder and places:
             for led in map(str, git_dirs(workspace.root / folder)):
                 if led.startswith(f"{root}/") and not led.startswith(f"{root}/.git/"):
-                    whole &= _close(led, closed)
+                    whole &= _note_closed_place(led, closed)
         for name in folders:
             if f"{here}/{name}" in own:
                 continue
             if name in met or holds_secrets(name, parent):
                 secret[f"{here}/{name}"] = None
             else:
-                pending.append((folder, name, shut or _protected(name)))
+                pending.append((folder, name, shut or _is_protected_name(name)))
         for name in files:
             if len(secret) > MAX_PLACES:
                 break
             if name in met:
                 secret[f"{here}/{name}"] = None
-            elif _secret(name, parent):
+            elif _is_secret_name(name, parent):
                 path = os.path.realpath(f"{here}/{name}")
                 if _is_secret(path) and not (shut and _is_branch(path)):
                     secret[path] = None  # R07f
@@ -217,7 +223,7 @@ def secrets_near(
         with contextlib.suppress(OSError), os.scandir(folder) as names:
             for entry in islice(names, left):
                 left -= 1
-                if _secret(entry.name, os.path.basename(folder)):
+                if _is_secret_name(entry.name, os.path.basename(folder)):
                     path = os.path.realpath(entry.path)
                     if entry.is_dir() or _is_secret(path):
                         found[path] = None
@@ -239,14 +245,14 @@ def linked_elsewhere(workspace: Workspace) -> int:
         with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
             for entry in islice(entries, MAX_NAMES):
                 if entry.is_dir(follow_symlinks=False):
-                    pending += [] if _protected(entry.name) else [entry.path]
+                    pending += [] if _is_protected_name(entry.name) else [entry.path]
                 elif (info := entry.stat(follow_symlinks=False)).st_nlink > 1:
                     identity = info.st_dev, info.st_ino
                     unseen[identity] = unseen.get(identity, info.st_nlink) - 1
     return sum(left > 0 for left in unseen.values())
 
 
-def _listed(
+def _list_folder(
     workspace: Workspace, folder: str, known: Container[Identity]
 ) -> tuple[set[str], list[str], list[str], set[str]]:
     """The names in a folder, those of folders, the rest, and those of what is ``known``; of too
@@ -267,7 +273,7 @@ def _listed(
     return names, folders, files, met
 
 
-def _close(path: str, closed: dict[str, Identity]) -> bool:
+def _note_closed_place(path: str, closed: dict[str, Identity]) -> bool:
     """Note what is to be closed; whether that could be done. Of a link it is the link itself."""
     try:
         info = os.lstat(path)
@@ -282,16 +288,16 @@ def _is_secret(path: str) -> bool:
     says = next((shape for end, shape in _SAYS.items() if path.endswith(end)), None)
     if says is None or not os.path.isfile(path):
         return os.path.exists(path) and not os.path.isdir(path)
-    data = _read(path, _SAID)
+    data = _read_small_file(path, _SAID)
     return data is None or says.search(data) is not None
 
 
 def _is_branch(path: str) -> bool:
     """Whether it is what git notes of a branch, which may have any name."""
-    return _BRANCH.match(_read(path, _SAID) or b"") is not None
+    return _BRANCH.match(_read_small_file(path, _SAID) or b"") is not None
 
 
-def _read(path: str, most: int) -> bytes | None:
+def _read_small_file(path: str, most: int) -> bytes | None:
     """The bytes of a plain file; None for a larger one and for what cannot be read."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a FIFO: no wait
@@ -307,14 +313,14 @@ def _unknown_to_git(root: Path, secret: tuple[str, ...]) -> tuple[str, ...]:
     may have written the index, but has no hash of what it cannot read. Size and time tell nothing.
     """
     folder = next(git_dirs(root), None) if secret else None
-    index = folder and _read(str(folder / "index"), _MAX_INDEX)
+    index = folder and _read_small_file(str(folder / "index"), _MAX_INDEX)
     return tuple(path for path in secret if not (index and _is_in(index, root, path)))
 
 
 def _is_in(index: bytes, root: Path, path: str) -> bool:
     """Whether an index in the format of versions 2 and 3 names the file as it is, with no flag."""
     name = os.fsencode(os.path.relpath(path, root))
-    data = _read(path, _SAID)
+    data = _read_small_file(path, _SAID)
     if data is None:
         return False
     blob = hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False)
@@ -330,7 +336,7 @@ def _tracks_secrets(root: Path) -> bool:
     if not (top and os.path.lexists(index)):
         return False
     try:
-        names = _tracked(_read(index, _MAX_INDEX) or b"")
+        names = _parse_git_index(_read_small_file(index, _MAX_INDEX) or b"")
     except (struct.error, ValueError, IndexError):
         return True
     for name in names:
@@ -338,13 +344,13 @@ def _tracks_secrets(root: Path) -> bool:
         path = f"{top}/{os.fsdecode(name)}"
         gone = not os.path.lexists(path)
         if lies_in_secrets(above) or (
-            _secret(file, above[-1] if above else "") and (gone or _is_secret(path))
+            _is_secret_name(file, above[-1] if above else "") and (gone or _is_secret(path))
         ):
             return True
     return False
 
 
-def _tracked(index: bytes) -> list[bytes]:
+def _parse_git_index(index: bytes) -> list[bytes]:
     """The names in an index of git in the format of versions 2 to 4. Raises struct.error,
     ValueError and IndexError for any other.
     """
@@ -370,12 +376,12 @@ def _tracked(index: bytes) -> list[bytes]:
     return names
 
 
-def _protected(name: str) -> bool:
+def _is_protected_name(name: str) -> bool:
     return (name[0] in ".gG" or not name.isascii()) and is_protected(name)
 
 
 @lru_cache(maxsize=65_536)  # most names come again with the next command
-def _secret(name: str, parent: str) -> bool:
+def _is_secret_name(name: str, parent: str) -> bool:
     return is_secret_name(name, parent) and not name.lower().endswith(_SHARED)
 
 
@@ -401,9 +407,11 @@ def exposed_by(line: CommandLine, workspace: Workspace, cwd: str) -> frozenset[s
             )
             for value in filter(None, (word, word.partition("=")[2], *behind)):
                 try:
-                    bases = (workspace.root, workspace.locate(cwd).real)
+                    bases = (workspace.root, workspace.locate_path(cwd).real)
                     paths = {os.path.join(base, value) for base in bases} - _STREAMS
-                    places = [workspace.locate(path) for path in paths if os.path.lexists(path)]
+                    places = [
+                        workspace.locate_path(path) for path in paths if os.path.lexists(path)
+                    ]
                 except WorkspaceError:
                     found.add("outside")
                     continue
@@ -421,7 +429,7 @@ def _holds_secrets(workspace: Workspace, folder: Place, words: tuple[str, ...]) 
     """Whether there are secret files in a folder that is looked through; rg leaves out names with a
     dot before them until it is told otherwise, as by an option that is not known.
     """
-    found = guarded(workspace)
+    found = find_guarded_places(workspace)
     told = any(re.match("-[^-]*g|--(hid|glob)", word) for word in words)
     hidden = words[0] != "rg" or told or not known_use(words)
     below = (os.path.relpath(path, folder.real) for path in found.secret)

@@ -40,7 +40,7 @@ def read_host(text: str) -> str:
     except ValueError:
         address = None
     if address is not None:
-        return _joined(str(address), None)
+        return _join_host(str(address), None)
     try:
         url = urlsplit(given if "://" in given else f"//{given}")
         name, port = (url.hostname or "").removesuffix("."), url.port
@@ -48,36 +48,36 @@ def read_host(text: str) -> str:
         raise ValueError("is not a host, or its port is none") from None
     if url.username is not None or port == 0 or not _is_name(name):
         raise ValueError("is not one host: write its name, as in pypi.org, or pypi.org:8080")
-    return _joined(name, port)
+    return _join_host(name, port)
 
 
 def _is_name(name: str) -> bool:
-    if _literal(name) is not None:
+    if _parse_address(name) is not None:
         return True
     # The system would read the last two as addresses: ``127.1``, ``0x7f000001``.
     last = name.rpartition(".")[2]
     return bool(_NAME.fullmatch(name)) and not last.isdigit() and not last.startswith("0x")
 
 
-def _joined(name: str, port: int | None) -> str:
+def _join_host(name: str, port: int | None) -> str:
     if port is None:
         return name
     return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
 
 
-def reaches(hosts: Iterable[str], name: str, port: int) -> bool:
+def has_host(hosts: Iterable[str], name: str, port: int) -> bool:
     """Whether one of the hosts is this name at this port."""
-    return _joined(name, port) in hosts or (port in _PORTS and name in hosts)
+    return _join_host(name, port) in hosts or (port in _PORTS and name in hosts)
 
 
-def covered(hosts: Iterable[str], given: Iterable[str]) -> bool:
+def is_covered(hosts: Iterable[str], given: Iterable[str]) -> bool:
     """Whether a consent to the ``given`` ones is one to these hosts too."""
     allowed = frozenset(given)
     for host in hosts:
-        url = urlsplit(f"//{host}") if _literal(host) is None else None
+        url = urlsplit(f"//{host}") if _parse_address(host) is None else None
         port = None if url is None else url.port
         at_port = (
-            url is not None and port is not None and reaches(allowed, url.hostname or "", port)
+            url is not None and port is not None and has_host(allowed, url.hostname or "", port)
         )
         if host not in allowed and not at_port:
             return False
@@ -88,13 +88,13 @@ def named_here(name: str) -> bool:
     """Whether the name is an address, or says that it is this machine: then it was named for what
     it is, private or not.
     """
-    return _literal(name) is not None or name == "localhost" or name.endswith(".localhost")
+    return _parse_address(name) is not None or name == "localhost" or name.endswith(".localhost")
 
 
 def is_here(host: str) -> bool:
     """Whether a host is this machine, by its name."""
-    name = urlsplit(f"//{host}").hostname or "" if _literal(host) is None else host
-    address = _literal(name)
+    name = urlsplit(f"//{host}").hostname or "" if _parse_address(host) is None else host
+    address = _parse_address(name)
     return named_here(name) and (address is None or address.is_loopback)
 
 
@@ -102,7 +102,7 @@ def is_public(text: str) -> bool:
     """Whether an address is one that everybody reaches: not of this machine, its network or its
     provider, also not in another spelling. One with an IPv4 address inside is judged by that.
     """
-    address = _literal(text.partition("%")[0])
+    address = _parse_address(text.partition("%")[0])
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.sixtofour
         if any(address in network for network in _IPV4_INSIDE):
@@ -113,7 +113,7 @@ def is_public(text: str) -> bool:
     return address is not None and address.is_global and not address.is_multicast
 
 
-def _literal(name: str) -> Address | None:
+def _parse_address(name: str) -> Address | None:
     try:
         return ipaddress.ip_address(name)
     except ValueError:

@@ -100,7 +100,7 @@ _DEVICES: Final = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\
 _IGNORED: Final = re.compile("[\u200c-\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
 
 
-def fold(name: str) -> str:
+def fold_name(name: str) -> str:
     """One spelling for all names that some file system takes for the same one (R09)."""
     if not name.isascii():
         name = _IGNORED.sub("", unicodedata.normalize("NFC", name))
@@ -112,21 +112,21 @@ def is_protected(name: str) -> bool:
     """Whether one component of a path is protected, also while nothing is there. What follows a
     colon names a stream of the same file on NTFS.
     """
-    folded = fold(name)
+    folded = fold_name(name)
     return folded in PROTECTED or folded.partition(":")[0].rstrip(". ") in PROTECTED
 
 
 def holds_secrets(directory: str, parent: str = "") -> bool:
     """Whether everything in a directory of this name, in a directory ``parent``, is a secret."""
-    folded = fold(directory)
+    folded = fold_name(directory)
     return folded in SECRET_DIRS or (
-        folded in _SECRET_BELOW and _SECRET_BELOW[folded] == fold(parent)
+        folded in _SECRET_BELOW and _SECRET_BELOW[folded] == fold_name(parent)
     )
 
 
 def is_secret_name(name: str, parent: str = "") -> bool:
     """Whether a name, in a directory ``parent``, makes a path that of a secret."""
-    folded = fold(name)
+    folded = fold_name(name)
     return _SECRET.match(folded) is not None or holds_secrets(name, parent)
 
 
@@ -141,11 +141,11 @@ def lies_in_secrets(parts: Sequence[str]) -> bool:
     return any(map(holds_secrets, parts, ("", *parts[:-1])))
 
 
-def obeyed(parts: Sequence[str]) -> Literal["", "system_file", "runs_later"]:
+def obeyed_kind(parts: Sequence[str]) -> Literal["", "system_file", "runs_later"]:
     """Whether writing the path makes other programs run something without being asked to, or only
     once somebody builds, tests or asks an agent.
     """
-    *above, name = map(fold, parts or ("",))
+    *above, name = map(fold_name, parts or ("",))
     pairs = tuple(pairwise(above))
     if (
         name in _ACTING_FILES
@@ -161,22 +161,22 @@ def obeyed(parts: Sequence[str]) -> Literal["", "system_file", "runs_later"]:
     return "runs_later" if later else ""
 
 
-def suffix(name: str) -> str:
+def seen_suffix(name: str) -> str:
     """The extension as an opening program would see it: ``run.SH. `` gives ``.sh``."""
-    folded = fold(name)
+    folded = fold_name(name)
     dot = folded.rfind(".")
     return folded[dot:] if dot >= 0 else ""
 
 
 def is_device_name(name: str) -> bool:
     """Whether Windows would take the name for a device."""
-    return _DEVICES.fullmatch(fold(name)) is not None
+    return _DEVICES.fullmatch(fold_name(name)) is not None
 
 
 def is_odd(name: str) -> bool:
     """Whether a new file should not get this name: it would be taken for another one."""
-    return name != name.rstrip(". ") or any(_hidden(char) for char in name)
+    return name != name.rstrip(". ") or any(_is_hidden_char(char) for char in name)
 
 
-def _hidden(char: str) -> bool:
+def _is_hidden_char(char: str) -> bool:
     return unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") and char not in "\u200d"

@@ -52,7 +52,7 @@ class Walk:
     info: os.stat_result | None = None  # of the end, None while absent
 
 
-def walk(start: Location, path: str, shown: str) -> Walk:
+def walk_path(start: Location, path: str, shown: str) -> Walk:
     """Follow ``path`` from ``start`` as the system would. Raises PathRefused.
 
     A way that comes to the directory ``start`` itself, told by its identity, goes on from there as
@@ -91,7 +91,7 @@ def walk(start: Location, path: str, shown: str) -> Walk:
             missing += 1
             continue
         here = "/" + "/".join(names)
-        name, info = _look(here, name, shown)
+        name, info = _look_up_entry(here, name, shown)
         if info is None:
             names.append(name)
             missing = 1
@@ -114,7 +114,7 @@ def walk(start: Location, path: str, shown: str) -> Walk:
         info = None
     end = Location(tuple(names), tuple(ids))
     if info is None and not missing:
-        info = _stat(end.path, shown)
+        info = _stat_entry(end.path, shown)
         if info is None:
             raise PathRefused("moved", shown)
     return Walk(end=end, at=at or end, links=links, missing=missing, info=info)
@@ -125,9 +125,9 @@ def _is_name(part: str) -> bool:
     return part not in ("", ".")
 
 
-def _look(directory: str, name: str, shown: str) -> tuple[str, os.stat_result | None]:
+def _look_up_entry(directory: str, name: str, shown: str) -> tuple[str, os.stat_result | None]:
     """The entry, under the spelling that the directory has it in."""
-    info = _stat(f"{directory}/{name}" if directory != "/" else f"/{name}", shown)
+    info = _stat_entry(f"{directory}/{name}" if directory != "/" else f"/{name}", shown)
     if info is not None or name.isascii():
         return name, info
     wanted = unicodedata.normalize("NFC", name)
@@ -140,10 +140,10 @@ def _look(directory: str, name: str, shown: str) -> tuple[str, os.stat_result | 
         raise PathRefused("ambiguous", shown)
     if not twins:
         return name, None
-    return twins[0], _stat(f"{directory}/{twins[0]}", shown)
+    return twins[0], _stat_entry(f"{directory}/{twins[0]}", shown)
 
 
-def _stat(path: str, shown: str) -> os.stat_result | None:
+def _stat_entry(path: str, shown: str) -> os.stat_result | None:
     try:
         return os.lstat(path)
     except OSError as error:
@@ -198,12 +198,12 @@ class Place:
     reasons: tuple[str, ...] = ()  # codes: why the zone is what it is
 
     @property
-    def said(self) -> str:
+    def label(self) -> str:
         """``shown`` as a sentence names it: what cannot be printed spelled out, not too long."""
         return clip_value(self.shown)
 
     @property
-    def prefix(self) -> str:
+    def resolved_prefix(self) -> str:
         """What ``resolved`` begins with for everything in this directory."""
         return "" if self.resolved == "." else f"{self.resolved.rstrip('/')}/"
 
@@ -272,7 +272,9 @@ class ContentChanged(WorkspaceError):
 
     def __init__(self, place: Place, now_sha: str) -> None:
         what = "changed" if now_sha else "is gone"
-        super().__init__("content_changed", place.shown, f"{place.said} {what} since it was shown.")
+        super().__init__(
+            "content_changed", place.shown, f"{place.label} {what} since it was shown."
+        )
         self.place = place
         self.now_sha = now_sha
 
@@ -313,7 +315,7 @@ FAILURES: dict[int, str] = {
 }
 
 
-def failure(doing: str, place: Place, error: OSError) -> WorkspaceError:
+def translate_os_error(doing: str, place: Place, error: OSError) -> WorkspaceError:
     """What an OSError on a judged path means: a link where there was none, or a fault."""
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
         return PathRefused("moved", place.shown)
@@ -342,7 +344,7 @@ def open_in_kernel(directory: int, path: str, flags: int, mode: int = 0) -> int:
     how = _OpenHow(flags | os.O_CLOEXEC, mode, _BENEATH | _NO_MAGICLINKS | _NO_SYMLINKS)  # R01b
     name = os.fsencode(path or ".")
     for _ in range(_TRIES):
-        result = libc().syscall(
+        result = load_libc().syscall(
             ctypes.c_long(_OPENAT2),
             ctypes.c_int(directory),
             ctypes.c_char_p(name),
@@ -392,7 +394,7 @@ def best_opener() -> Opener:
 
 
 @functools.cache
-def libc() -> ctypes.CDLL:
+def load_libc() -> ctypes.CDLL:
     """The C library of this process; ``ctypes.get_errno`` tells of its errors."""
     return ctypes.CDLL(None, use_errno=True)
 

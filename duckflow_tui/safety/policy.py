@@ -13,10 +13,10 @@ from typing import Final
 
 from duckflow_tui.safety.allow_rules import granted_as
 from duckflow_tui.safety.commands import FoundCommand, program_of, read_command
-from duckflow_tui.safety.hosts import ON_NETWORK, covered
-from duckflow_tui.safety.names import fold
+from duckflow_tui.safety.hosts import ON_NETWORK, is_covered
+from duckflow_tui.safety.names import fold_name
 from duckflow_tui.safety.paths import Place
-from duckflow_tui.safety.risk import assess, is_binary_program, strictest
+from duckflow_tui.safety.risk import assess_call, is_binary_program, strictest_zone
 from duckflow_tui.state.base import clip_value
 from duckflow_tui.state.gates import IN_SANDBOX, ROUTINE, Gate, GateChoice, Grant
 from duckflow_tui.state.operations import FILE_CHANGES, ApprovalMode, Effect, Risk, Ruling, Zone
@@ -79,33 +79,37 @@ class DenyRule:
     path: str = "*"
     command: str = "*"
 
-    def fits(self, access: Access) -> bool:
+    def matches_access(self, access: Access) -> bool:
         """Whether the rule speaks about this call; one of its places is enough (R06)."""
         if not fnmatchcase(access.operation, self.operation):
             return False
-        if self.command != "*" and not self._runs(access.command):
+        if self.command != "*" and not self._matches_command(access.command):
             return False
         if self.path == "*":
             return True
         return any(
-            self._covers(path) for place in access.places for path in (place.shown, place.resolved)
+            self._matches_path(path)
+            for place in access.places
+            for path in (place.shown, place.resolved)
         )
 
-    def _runs(self, command: str | None) -> bool:
+    def _matches_command(self, command: str | None) -> bool:
         if command is None:
             return False
         line = read_command(command)
-        return not line.readable or any(self._is(found) for found in line.found)  # R06b R06c
+        return not line.readable or any(
+            self._matches_words(found) for found in line.found
+        )  # R06b R06c
 
-    def _is(self, found: FoundCommand) -> bool:
+    def _matches_words(self, found: FoundCommand) -> bool:
         spoken = " ".join((program_of(found.words), *found.words[1:]))
         wanted = self.command.lower()
         fits = any(fnmatchcase(text.lower(), wanted) for text in (spoken, " ".join(found.words)))
-        return fits or any(self._is(inner) for inner in found.inner)
+        return fits or any(self._matches_words(inner) for inner in found.inner)
 
-    def _covers(self, path: str) -> bool:
-        names = [fold(name) for name in path.split("/")]
-        wanted = "/".join(fold(name) for name in self.path.rstrip("/").split("/"))
+    def _matches_path(self, path: str) -> bool:
+        names = [fold_name(name) for name in path.split("/")]
+        wanted = "/".join(fold_name(name) for name in self.path.rstrip("/").split("/"))
         above = accumulate(names, "{}/{}".format)
         return any(fnmatchcase(part, wanted) for part in (*above, *names))
 
@@ -138,18 +142,18 @@ class Verdict:
     grant_only: str = ""  # of the gate: this command alone, as long as the sandbox holds it
     ruling: Ruling | None = None  # what decided, for the record
 
-    def joined(self, other: Verdict) -> Verdict:
+    def join_verdict(self, other: Verdict) -> Verdict:
         """Both as one question, which nothing but a key for it alone can answer."""
         return Verdict(
             Decision.GATE,
-            strictest((self.zone, other.zone)),
+            strictest_zone((self.zone, other.zone)),
             max(self.risk, other.risk, key=attrgetter("rank")),
             tuple(dict.fromkeys((*self.reasons, *other.reasons))),
             ruling=self.ruling,
         )
 
 
-def judge(
+def judge_access(
     access: Access,
     mode: ApprovalMode,
     grants: Iterable[Grant] = (),
@@ -169,14 +173,14 @@ def judge(
     rules = _for_hosts(access, grants, step_id) if access.hosts else ()
     if rules is None:
         access = replace(access, facts=access.facts | {CallFact.REACHES})
-    zone = strictest(map(_ZONE, access.places))
+    zone = strictest_zone(map(_ZONE, access.places))
     ruling = Ruling(said="deny", mode=mode)
     if access.effect is None:
-        return _denied(zone, Risk.CRITICAL, "unknown_operation", access, ruling)
+        return _deny_access(zone, Risk.CRITICAL, "unknown_operation", access, ruling)
     content = access.content
     if content is not None and len(content) > max_write:
         content = None  # refused below; not worth being searched
-    found = assess(
+    found = assess_call(
         access.effect,
         zone,
         access.places,
@@ -186,21 +190,21 @@ def judge(
         line=None if access.command is None else read_command(access.command),
         root=access.root,
     )
-    row = _row(access.operation, access.effect, zone, access.facts)
+    row = _find_row(access.operation, access.effect, zone, access.facts)
     if row is None:
-        return _denied(zone, Risk.CRITICAL, "unknown_operation", access, ruling)  # R17a
+        return _deny_access(zone, Risk.CRITICAL, "unknown_operation", access, ruling)  # R17a
     ruling = Ruling(said="deny", mode=mode, row=row.name)
-    denial = _denial(access, access.effect, zone, deny, max_write)
+    denial = _find_denial(access, access.effect, zone, deny, max_write)
     if denial:
-        return _denied(zone, found.risk, denial, access, ruling, found.reasons, max_write)
+        return _deny_access(zone, found.risk, denial, access, ruling, found.reasons, max_write)
     kind = row.decisions[_MODES.index(mode)]
     if kind is Decision.DENY:
-        return _denied(zone, found.risk, f"{mode}_mode", access, ruling, found.reasons)
+        return _deny_access(zone, found.risk, f"{mode}_mode", access, ruling, found.reasons)
     always = ALWAYS_ASK.intersection(found.reasons) if access.effect in FILE_CHANGES else ()
     if access.command is not None:
         for fact, risk in _RISKS.items():
             if fact in access.facts:
-                found.note(fact.value, risk)
+                found.add_reason(fact.value, risk)
         always = () if CallFact.NAMED in access.facts else _NOT_HELD.intersection(found.reasons)
     must_ask = bool(always)
     if CallFact.FOR_USER in access.facts and access.effect is not Effect.STATE:
@@ -216,7 +220,7 @@ def judge(
     verdict = Verdict(Decision.GATE, zone, found.risk, tuple(found.reasons), ruling=ruling)
     if must_ask:
         return verdict
-    verdict = _asked(access, row, mode, verdict, grants, step_id)
+    verdict = _apply_grants(access, row, mode, verdict, grants, step_id)
     if rules and verdict.ruling is not None and verdict.kind is Decision.ALLOW:
         ruling = verdict.ruling
         verdict = replace(verdict, ruling=ruling.replace(rules=(*ruling.rules, *rules)))
@@ -254,7 +258,7 @@ def grant_for(
     )
 
 
-def _asked(
+def _apply_grants(
     access: Access,
     row: Row,
     mode: ApprovalMode,
@@ -265,9 +269,9 @@ def _asked(
     """The question, or its answer where a grant gives one before."""
     if mode not in row.grantable:
         return verdict
-    subjects, only = _subjects(access, verdict.risk), tuple[str, ...]()
+    subjects, only = _grant_subjects(access, verdict.risk), tuple[str, ...]()
     if subjects == (IN_SANDBOX,):
-        only = tuple(f"{IN_SANDBOX} {text}" for text in _commands(access))
+        only = tuple(f"{IN_SANDBOX} {text}" for text in _grantable_commands(access))
     trusted = row.decisions[_MODES.index(ApprovalMode.TRUSTED)] is Decision.ALLOW
     routine = (ROUTINE,) if trusted and mode is ApprovalMode.STANDARD else ()
     given = {
@@ -296,7 +300,7 @@ def _asked(
     )
 
 
-def _subjects(access: Access, risk: Risk) -> tuple[str, ...]:
+def _grant_subjects(access: Access, risk: Risk) -> tuple[str, ...]:
     """What grants would be about: one file, a tool of a server, each command of a line, or all
     that the sandbox holds; empty where nothing can be granted for longer than once.
     """
@@ -308,7 +312,7 @@ def _subjects(access: Access, risk: Risk) -> tuple[str, ...]:
             return (IN_SANDBOX,)
         if risk.rank >= Risk.HIGH.rank or CallFact.AI_WROTE in access.facts:
             return ()
-        return _commands(access)
+        return _grantable_commands(access)
     if len(access.places) == 1:
         return (access.places[0].resolved,)
     if access.places or not access.operation.startswith("mcp."):
@@ -316,7 +320,7 @@ def _subjects(access: Access, risk: Risk) -> tuple[str, ...]:
     return (any_call(access.version),)
 
 
-def _commands(access: Access) -> tuple[str, ...]:
+def _grantable_commands(access: Access) -> tuple[str, ...]:
     """Each command of a line as a grant names it: with ``&`` where it runs in the background, and
     with its folder where that is another one.
     """
@@ -341,7 +345,7 @@ def _for_hosts(access: Access, grants: Iterable[Grant], step_id: str) -> tuple[s
         and grant.step_id in ("", step_id)
     }
     every = [host for hosts in given.values() for host in hosts]
-    if CallFact.HELD not in access.facts or not covered(access.hosts, every):
+    if CallFact.HELD not in access.facts or not is_covered(access.hosts, every):
         return None
     return tuple(rule for rule, hosts in given.items() if not set(hosts).isdisjoint(access.hosts))
 
@@ -353,14 +357,14 @@ def any_call(version: str) -> str:
     return f"*#{version}"
 
 
-def _denial(
+def _find_denial(
     access: Access, effect: Effect, zone: Zone, deny: Iterable[DenyRule], max_write: int
 ) -> str:
     """The code of what is refused whatever the mode, empty for nothing."""
     if zone is Zone.PROTECTED:
         return "protected"
     for rule in deny:
-        if rule.fits(access):
+        if rule.matches_access(access):
             return "denied_by_rule"
     if effect in FILE_CHANGES and True in map(_LEADS_OUT, access.places):
         return "link_out"
@@ -385,7 +389,7 @@ _SENTENCES: Final = {
 }
 
 
-def _denied(
+def _deny_access(
     zone: Zone,
     risk: Risk,
     code: str,
@@ -396,7 +400,7 @@ def _denied(
 ) -> Verdict:
     sentence = _SENTENCES[code].format(
         operation=clip_value(access.operation),
-        paths=" and ".join(place.said for place in access.places) or "This",
+        paths=" and ".join(place.label for place in access.places) or "This",
         size=len(access.content or b""),
         limit=max_write,
     )
@@ -467,7 +471,7 @@ class Row:
     in_step: bool = False
 
 
-def _row(operation: str, effect: Effect, zone: Zone, facts: frozenset[CallFact]) -> Row | None:
+def _find_row(operation: str, effect: Effect, zone: Zone, facts: frozenset[CallFact]) -> Row | None:
     """The first row that speaks about this call."""
     for row in TABLE:
         if effect in row.effects and zone in row.zones and row.facts <= facts:

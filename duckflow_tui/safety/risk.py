@@ -18,15 +18,15 @@ from duckflow_tui.safety.commands import CommandLine
 from duckflow_tui.safety.names import (
     BINARY_SUFFIXES,
     EXECUTABLE_SUFFIXES,
-    fold,
+    fold_name,
     holds_secrets,
     is_device_name,
     is_protected,
     is_secret,
     is_secret_name,
     lies_in_secrets,
-    obeyed,
-    suffix,
+    obeyed_kind,
+    seen_suffix,
 )
 from duckflow_tui.safety.paths import MAX_PATH, DirectoryEntry, FileKind, Identity, Location, Place
 from duckflow_tui.safety.secrets import holds_secret
@@ -57,7 +57,7 @@ _LOOKALIKE: Final = re.compile(
 )
 
 
-def assess(
+def assess_call(
     effect: Effect,
     zone: Zone,
     places: tuple[Place, ...],
@@ -76,41 +76,41 @@ def assess(
     if line is not None and root is not None:
         cwd = places[0].real if places else root
         found = assess_command(line, cwd, root)
-    marks = frozenset[str]().union(*map(_marks, places))
+    marks = frozenset[str]().union(*map(_place_marks, places))
     changes = effect in FILE_CHANGES
     if zone is Zone.OUTSIDE:
-        found.note("outside", Risk.HIGH if changes else Risk.MEDIUM)
+        found.add_reason("outside", Risk.HIGH if changes else Risk.MEDIUM)
     elif zone is Zone.PROTECTED:
-        found.note("protected", Risk.CRITICAL)
+        found.add_reason("protected", Risk.CRITICAL)
     if "link_out" in marks:
-        found.note("link_out", Risk.HIGH)
+        found.add_reason("link_out", Risk.HIGH)
     if "secret" in marks:
-        found.note("secret", Risk.CRITICAL if "outside" in marks else Risk.HIGH)
+        found.add_reason("secret", Risk.CRITICAL if "outside" in marks else Risk.HIGH)
     if effect is Effect.DELETE:
-        found.note("deletes", Risk.MEDIUM)
+        found.add_reason("deletes", Risk.MEDIUM)
     if changes:
         if "system_file" in marks:
-            found.note("system_file", Risk.HIGH)
+            found.add_reason("system_file", Risk.HIGH)
         if "runs_later" in marks:
-            found.note("runs_later", Risk.MEDIUM)
+            found.add_reason("runs_later", Risk.MEDIUM)
         if wide or len(places) >= WIDE_FILES:
-            found.note("wide_impact", Risk.HIGH)
+            found.add_reason("wide_impact", Risk.HIGH)
         if removed_lines >= BULK_LINES:
-            found.note("bulk_data", Risk.HIGH)
+            found.add_reason("bulk_data", Risk.HIGH)
         if "hard_link" in marks and effect is not Effect.MOVE:  # a rename parts no names
-            found.note("hard_link", Risk.MEDIUM)
+            found.add_reason("hard_link", Risk.MEDIUM)
         for mark in ("through_link", "device_name"):
             if mark in marks:
-                found.note(mark, Risk.MEDIUM)
+                found.add_reason(mark, Risk.MEDIUM)
     text = "" if line is None else line.text
     if content is not None:
         text = content.decode("utf-8", "replace")
         if holds_secret(text):
-            found.note("secret_content", Risk.HIGH)
+            found.add_reason("secret_content", Risk.HIGH)
     if _HIDING.search(text):
-        found.note("hidden_characters", Risk.HIGH)
+        found.add_reason("hidden_characters", Risk.HIGH)
     if _LOOKALIKE.search(text):
-        found.note("lookalike_letters", Risk.HIGH)
+        found.add_reason("lookalike_letters", Risk.HIGH)
     script = effect in (Effect.WRITE, Effect.MOVE) and "script" in marks
     if script or (content is not None and content.startswith(b"#!")):
         found.risk = found.risk.raise_level()
@@ -118,9 +118,9 @@ def assess(
     return found
 
 
-def _marks(place: Place) -> set[str]:
+def _place_marks(place: Place) -> set[str]:
     """What is notable of one place, as codes."""
-    name, effects = place.real.name, obeyed(place.real.parts)
+    name, effects = place.real.name, obeyed_kind(place.real.parts)
     marks = {
         "link_out": place.leads_out,
         "secret": place.secret,
@@ -130,14 +130,14 @@ def _marks(place: Place) -> set[str]:
         "through_link": place.is_link,
         "hard_link": "hard_link" in place.reasons,
         "device_name": is_device_name(name),
-        "script": suffix(name) in EXECUTABLE_SUFFIXES,
+        "script": seen_suffix(name) in EXECUTABLE_SUFFIXES,
     }
     return set(compress(marks, marks.values()))
 
 
 def is_binary_program(place: Place | None, content: bytes | None) -> bool:
     """Whether a write would put a program for a machine there: by its name or by its bytes."""
-    if place is not None and suffix(place.real.name) in BINARY_SUFFIXES:
+    if place is not None and seen_suffix(place.real.name) in BINARY_SUFFIXES:
         return True
     if content is None:
         return False
@@ -169,7 +169,7 @@ _OF_GIT: Final = frozenset({
 _LEFT_OUT: Final = frozenset({"objects", "lfs"})
 
 
-def strictest(zones: Iterable[Zone]) -> Zone:
+def strictest_zone(zones: Iterable[Zone]) -> Zone:
     """The zone that decides when several places are touched; NOWHERE for none."""
     return max(zones, key=STRICTNESS.index, default=Zone.NOWHERE)
 
@@ -193,15 +193,15 @@ class ZoneMap:
         closed = (*own_dirs, *git_dirs(root))
         self.own = tuple(Path(os.path.realpath(path)) for path in closed)
         #: Of the directories of the app, and of those where ``.git`` leads to.
-        self.own_names = [tuple(map(fold, path.parts[1:])) for path in self.own]
+        self.own_names = [tuple(map(fold_name, path.parts[1:])) for path in self.own]
         #: What the settings of the repository make git run or obey, by names below the root.
-        self.of_git = [tuple(map(fold, names)) for names in _obeyed_by_git(root)]
+        self.of_git = [tuple(map(fold_name, names)) for names in _obeyed_by_git(root)]
 
-    def judge(self, spot: Location) -> ZoneJudgement:
+    def judge_location(self, spot: Location) -> ZoneJudgement:
         """The zone of a location whose path holds no link."""
         inside = self.below_root(spot)
         secret = is_secret(spot.names if inside is None else inside)
-        reason = self._protection(spot, inside)
+        reason = self._find_protection(spot, inside)
         if reason:
             return ZoneJudgement(Zone.PROTECTED, inside, secret, reason)
         if inside is None:
@@ -229,7 +229,7 @@ class ZoneMap:
             for seen, entry in enumerate(_files_below(trees))
         )
 
-    def _protection(self, spot: Location, inside: tuple[str, ...] | None) -> str:
+    def _find_protection(self, spot: Location, inside: tuple[str, ...] | None) -> str:
         """The code of why a location is protected, empty where it is not."""
         if any(map(is_protected, spot.names if inside is None else inside)):
             return "protected_name"
@@ -250,9 +250,9 @@ class ZoneMap:
         for name in inside or ():
             found = 0
             for part, worth in _REPOSITORY.items():
-                if fold(name) == fold(part) or os.path.lexists(f"{folder}/{part}"):
+                if fold_name(name) == fold_name(part) or os.path.lexists(f"{folder}/{part}"):
                     found += worth
-            if found >= _WHOLE and (folder != str(self.root) or fold(name) in _OF_GIT):
+            if found >= _WHOLE and (folder != str(self.root) or fold_name(name) in _OF_GIT):
                 return "protected_repository"
             folder = f"{folder}/{name}"
         return ""
@@ -260,7 +260,7 @@ class ZoneMap:
 
 def lies_in(names: Iterable[str], places: Collection[tuple[str, ...]]) -> bool:
     """Whether a path, given as its components, is one of these places, folded, or lies in one."""
-    folded = tuple(map(fold, names)) if places else ()
+    folded = tuple(map(fold_name, names)) if places else ()
     return any(folded[: len(place)] == place for place in places)
 
 
@@ -385,7 +385,7 @@ def scan_below(
     """
     outside = place.zone is Zone.OUTSIDE
     secret = lies_in_secrets(place.resolved.split("/"))
-    levels = [_level(directory, place.real.name, place.prefix, secret)]
+    levels = [_scan_level(directory, place.real.name, place.resolved_prefix, secret)]
     try:
         while levels:
             here = levels[-1]
@@ -393,7 +393,7 @@ def scan_below(
             if found is None:
                 os.close(levels.pop().fd)
                 continue
-            entry = _entry(found, here, len(levels), outside, sizes, zones)
+            entry = _make_entry(found, here, len(levels), outside, sizes, zones)
             if entry is None:
                 continue
             yield entry
@@ -404,13 +404,13 @@ def scan_below(
             below = _open_below(here.fd, entry)
             if below is not None:
                 secret = here.secret or holds_secrets(entry.name, here.name)
-                levels.append(_level(below, entry.name, entry.path + "/", secret))
+                levels.append(_scan_level(below, entry.name, entry.path + "/", secret))
     finally:
         for level in levels:
             os.close(level.fd)
 
 
-def _level(fd: int, name: str, prefix: str, secret: bool) -> _Level:
+def _scan_level(fd: int, name: str, prefix: str, secret: bool) -> _Level:
     try:
         with os.scandir(fd) as found:
             names = sorted(found, key=lambda entry: entry.name)
@@ -429,7 +429,7 @@ def _open_below(fd: int, entry: DirectoryEntry) -> int | None:
         return None
 
 
-def _entry(
+def _make_entry(
     found: os.DirEntry[str], here: _Level, depth: int, outside: bool, sizes: bool, zones: ZoneMap
 ) -> DirectoryEntry | None:
     name = found.name

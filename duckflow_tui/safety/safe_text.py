@@ -32,7 +32,7 @@ _EMOJI: Final = re.compile(
 _IDEOGRAPH: Final = re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
-def visible(text: str) -> SafeText:
+def make_visible(text: str) -> SafeText:
     r"""The text with everything that could act or hide shown as signs (``␛]52``, ``⟨U+202E⟩``).
 
     Newlines stay, ``\r\n`` becomes a newline and tabs become spaces up to the next stop of
@@ -44,22 +44,22 @@ def visible(text: str) -> SafeText:
         text = text.replace("\r\n", "\n")
     if "\t" in text:
         text = "\n".join(line.expandtabs(TAB) for line in text.split("\n"))
-    return SafeText(_SUSPECT.sub(_sign, text))
+    return SafeText(_SUSPECT.sub(_replace_unsafe_char, text))
 
 
 def visible_line(text: str) -> SafeText:
     """The same on one line: newlines are shown as ``␊``."""
-    return SafeText(visible(text).replace("\n", "␊"))
+    return SafeText(make_visible(text).replace("\n", "␊"))
 
 
 def is_safe(text: str) -> bool:
     """Whether ``visible`` would leave the text as it is."""
-    return visible(text) == text
+    return make_visible(text) == text
 
 
-def _sign(match: re.Match[str]) -> str:
+def _replace_unsafe_char(match: re.Match[str]) -> str:
     char = match.group()
-    if _belongs(char, match.string, match.start()):  # R13b
+    if _is_part_of_sign(char, match.string, match.start()):  # R13b
         return char
     code = ord(char)
     if code < 0x20:
@@ -69,7 +69,7 @@ def _sign(match: re.Match[str]) -> str:
     return f"⟨U+{code:04X}⟩"  # R13a
 
 
-def _belongs(char: str, text: str, at: int) -> bool:
+def _is_part_of_sign(char: str, text: str, at: int) -> bool:
     """Whether an invisible character is part of an emoji or an ideograph."""
     if at == 0:
         return False

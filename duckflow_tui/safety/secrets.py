@@ -79,7 +79,7 @@ _LONG_TOKEN: Final = 24  # characters from which on mixed case alone makes a tok
 
 def holds_secret(text: str) -> bool:
     """Whether something in the text has the shape of a key."""
-    return next(_keys(text), None) is not None
+    return next(_find_key_shapes(text), None) is not None
 
 
 class Redactor:
@@ -88,34 +88,34 @@ class Redactor:
     def __init__(self, known: Iterable[str] = ()) -> None:
         self._spelled: frozenset[str] = frozenset()
         self._pattern: re.Pattern[str] | None = None
-        self.know(known)
+        self.add_secrets(known)
 
-    def know(self, secrets: Iterable[str]) -> None:
+    def add_secrets(self, secrets: Iterable[str]) -> None:
         """Replace these too from now on, also as URLs and JSON spell them; shorter than 4 is no
         secret.
         """
         secrets = [secret for secret in secrets if len(secret) >= _SHORTEST]
-        spelled = self._spelled.union(form for secret in secrets for form in _spellings(secret))
+        spelled = self._spelled.union(form for secret in secrets for form in _spell_secret(secret))
         if spelled == self._spelled:
             return
         # The longest first, or the rest of a longer one would stay.
         ordered = sorted(spelled, key=lambda form: (-len(form), form))
         self._spelled, self._pattern = spelled, re.compile("|".join(map(_as_pattern, ordered)))
 
-    def redact(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """The text without secrets; what is no secret stays as it is."""
         if self._pattern is not None:
             text = self._pattern.sub(REDACTED, text)
         parts: list[str] = []
         at = 0
-        spans = [*_keys(text)]
-        spans += _given(text)
+        spans = [*_find_key_shapes(text)]
+        spans += _find_given_values(text)
         for start, end in sorted(spans):
             if start >= at:
                 parts += (text[at:start], REDACTED)
             at = max(at, end)
         text = "".join((*parts, text[at:]))
-        text = _AUTHORIZATION.sub(_authorization, text)
+        text = _AUTHORIZATION.sub(_redact_authorization, text)
         return _USERINFO.sub(REDACTED, text)
 
 
@@ -129,19 +129,19 @@ class RedactingFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Rewrites the record; always lets it through."""
-        record.msg = self.redactor.redact(record.getMessage())
+        record.msg = self.redactor.redact_text(record.getMessage())
         record.args = None
         if record.exc_info and not record.exc_text:
             record.exc_text = self._formatter.formatException(record.exc_info)
         if record.exc_text:
-            record.exc_text = self.redactor.redact(record.exc_text)
+            record.exc_text = self.redactor.redact_text(record.exc_text)
             record.exc_info = None
         if record.stack_info:
-            record.stack_info = self.redactor.redact(record.stack_info)
+            record.stack_info = self.redactor.redact_text(record.stack_info)
         return True
 
 
-def _keys(text: str) -> Iterator[tuple[int, int]]:
+def _find_key_shapes(text: str) -> Iterator[tuple[int, int]]:
     """Where something has the shape of a key and is no part of a longer word."""
     for start, shape in _SHAPES:
         at = text.find(start)
@@ -157,7 +157,7 @@ def _keys(text: str) -> Iterator[tuple[int, int]]:
             at = text.find(start, after)
 
 
-def _given(text: str) -> Iterator[tuple[int, int]]:
+def _find_given_values(text: str) -> Iterator[tuple[int, int]]:
     """Where values are given to names of keys, in time that grows with the text alone: of a run of
     characters without a space, and of the whole text, so many values are looked at, and what comes
     after them is taken for keys.
@@ -183,7 +183,7 @@ def _given(text: str) -> Iterator[tuple[int, int]]:
             end = text.find(name, after)
 
 
-def _authorization(found: re.Match[str]) -> str:
+def _redact_authorization(found: re.Match[str]) -> str:
     """Without its credentials; ``basic authentication`` and ``bearer information`` are words."""
     head, scheme, value = found.groups()
     if scheme.lower() == "basic":
@@ -223,7 +223,7 @@ def _as_pattern(form: str) -> str:
     return plain if len(form) >= _UNMISTAKABLE else rf"(?<!\w){plain}(?!\w)"
 
 
-def _spellings(secret: str) -> set[str]:
+def _spell_secret(secret: str) -> set[str]:
     forms = {secret, quote(secret, safe=""), quote(secret), unquote(secret)}
     forms |= {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
     forms |= {repr(secret)[1:-1]}
@@ -240,7 +240,7 @@ def _spellings(secret: str) -> set[str]:
 _SET_DUMPABLE: Final = 4  # of prctl
 
 
-def shield() -> bool:
+def shield_process() -> bool:
     """Close this process to others of the same user; whether that was done. Linux only.
 
     A command runs as the same user, and ``/proc/<pid>/environ`` or a debugger would give it the

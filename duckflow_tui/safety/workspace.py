@@ -15,8 +15,8 @@ from typing import Final
 
 import aiofiles
 
-from duckflow_tui.safety.changing import Changer, Disk, finish
-from duckflow_tui.safety.names import is_odd, obeyed
+from duckflow_tui.safety.changing import Changer, Disk, run_change
+from duckflow_tui.safety.names import is_odd, obeyed_kind
 from duckflow_tui.safety.paths import (
     MAX_PATH,
     WALK,
@@ -29,10 +29,10 @@ from duckflow_tui.safety.paths import (
     Walk,
     WorkspaceGone,
     best_opener,
-    failure,
-    walk,
+    translate_os_error,
+    walk_path,
 )
-from duckflow_tui.safety.risk import ZoneMap, lies_in, scan_below, strictest
+from duckflow_tui.safety.risk import ZoneMap, lies_in, scan_below, strictest_zone
 from duckflow_tui.state.operations import Zone
 
 MAX_READ: Final = 32 * 1024 * 1024  # bytes of a file that is read whole; safety.md, R18
@@ -87,7 +87,7 @@ class Workspace:
             os.close(self._fd)
             self._fd = -1
 
-    def intact(self) -> bool:
+    def is_intact(self) -> bool:
         """Whether the root's path still leads to the pinned directory."""
         try:
             info = os.lstat(self.root)
@@ -96,33 +96,33 @@ class Workspace:
         return (info.st_dev, info.st_ino) == self._zones.identity  # R03a
 
     @property
-    def closed(self) -> tuple[Path, ...]:
+    def closed_places(self) -> tuple[Path, ...]:
         """Places that no command may change: of git, of the app; they need not be there."""
         return (self.root / ".git", self.root / ".duckflow", *self._zones.own)
 
-    def obeyed(self, path: str) -> bool:
+    def obeyed_kind(self, path: str) -> bool:
         """Whether writing the path below the root makes other programs run something, at once or
         once somebody builds, tests, asks an agent or uses git.
         """
         names = path.split("/")
-        return bool(obeyed(names)) or lies_in(names, self._zones.of_git)
+        return bool(obeyed_kind(names)) or lies_in(names, self._zones.of_git)
 
     # --- judging -----------------------------------------------------------------------------
 
-    def locate(self, given: str) -> Place:
+    def locate_path(self, given: str) -> Place:
         """Judge a path: relative to the root, absolute, or ``~/…``. Fast, touches no content.
         Raises ``PathRefused`` for a path that means nothing or more than one thing (R02), and
         ``WorkspaceGone``.
         """
         self._check_intact()
-        path = self._plain(given)
-        found = walk(self._start, path, given)
+        path = self._expand_path(given)
+        found = walk_path(self._start, path, given)
         if found.missing and any(map(is_odd, found.end.names[-found.missing :])):
             raise PathRefused("odd_name", given)
-        end = self._zones.judge(found.end)
+        end = self._zones.judge_location(found.end)
         zone, secret, reasons = end.zone, end.secret, {end.reason}
-        for link in map(self._zones.judge, found.links):
-            zone = strictest((zone, link.zone))  # R02a
+        for link in map(self._zones.judge_location, found.links):
+            zone = strictest_zone((zone, link.zone))  # R02a
             secret = secret or link.secret
             reasons.add(link.reason)
         at = self._zones.below_root(found.at)
@@ -135,7 +135,7 @@ class Workspace:
                 if at is not None:
                     raise PathRefused("special_file", given)
                 reasons.add("special_file")  # outside nothing is told before the user agreed
-            self._verify(found, end.inside, given)
+            self._verify_walk(found, end.inside, given)
         file = info if info is not None and stat.S_ISREG(info.st_mode) else None
         if file is not None and file.st_nlink > 1:
             reasons.add("hard_link")
@@ -174,11 +174,11 @@ class Workspace:
         except OSError as error:
             raise FileFailed("read", place.shown, error) from error
 
-    async def digest(self, place: Place) -> str:
+    async def hash_file(self, place: Place) -> str:
         """SHA-256 of the file as it is now, empty when there is none; raises WorkspaceError."""
-        return await asyncio.to_thread(self._digest, place)
+        return await asyncio.to_thread(self._read_digest, place)
 
-    def scan(
+    def scan_directory(
         self,
         place: Place,
         *,
@@ -197,7 +197,7 @@ class Workspace:
             directory, place, depth=depth, enter=enter, sizes=sizes, zones=self._zones
         )
 
-    def status(self, path: str) -> os.stat_result | None:
+    def stat_path(self, path: str) -> os.stat_result | None:
         """What the system says of a path that ``scan`` gave, a link being not followed."""
         try:
             return os.stat(path, dir_fd=self._fd, follow_symlinks=False)
@@ -231,7 +231,7 @@ class Workspace:
 
     # --- changing ----------------------------------------------------------------------------
 
-    async def replace(
+    async def replace_file(
         self, place: Place, data: bytes, expect: str, mode: int | None = None
     ) -> tuple[str, ...]:
         """Put ``data`` there at once or not at all (R15); returns the directories made for it,
@@ -244,22 +244,22 @@ class Workspace:
         and the cancellation comes at the caller's next await.
         """
         self._check_changeable(place)
-        anchor, path = self._anchored(place)
+        anchor, path = self._open_anchor(place)
         if expect:
-            work = partial(self._changer.replace, anchor, path, place, data, expect, mode)
+            work = partial(self._changer.replace_file, anchor, path, place, data, expect, mode)
         else:
-            work = partial(self._changer.create, anchor, path, place, data, mode)
-        return self._as_shown(anchor, await finish(work))
+            work = partial(self._changer.create_file, anchor, path, place, data, mode)
+        return self._as_shown(anchor, await run_change(work))
 
-    async def remove(self, place: Place, expect: str) -> None:
+    async def remove_file(self, place: Place, expect: str) -> None:
         """Delete a regular file whose SHA-256 is ``expect``; directories and links are refused."""
         self._check_changeable(place)
         if place.is_link:
             raise PathRefused("is_link", place.shown)
-        anchor, path = self._anchored(place)
-        await finish(partial(self._changer.remove, anchor, path, place, expect))
+        anchor, path = self._open_anchor(place)
+        await run_change(partial(self._changer.remove_file, anchor, path, place, expect))
 
-    async def move(self, source: Place, target: Place, expect: str) -> tuple[str, ...]:
+    async def move_file(self, source: Place, target: Place, expect: str) -> tuple[str, ...]:
         """Rename a file, never over another; returns the directories made, the outermost first."""
         for place in (source, target):
             self._check_changeable(place)
@@ -267,8 +267,8 @@ class Workspace:
                 raise PathRefused("is_link", place.shown)
         if source.real == target.real:
             raise PathRefused("same_file", target.shown)
-        from_, to = self._anchored(source), self._anchored(target)
-        made = await finish(partial(self._changer.move, from_, source, expect, to, target))
+        from_, to = self._open_anchor(source), self._open_anchor(target)
+        made = await run_change(partial(self._changer.move_file, from_, source, expect, to, target))
         return self._as_shown(to[0], made)
 
     async def remove_directory(self, place: Place) -> None:
@@ -276,12 +276,12 @@ class Workspace:
         self._check_intact()
         no_folder = not place.is_dir or place.real == self.root
         _refuse_protected(place, is_link=place.is_link, not_directory=no_folder)
-        anchor, path = self._anchored(place)
-        await finish(partial(self._changer.remove_directory, anchor, path, place))
+        anchor, path = self._open_anchor(place)
+        await run_change(partial(self._changer.remove_directory, anchor, path, place))
 
     # --- how ---------------------------------------------------------------------------------
 
-    def _plain(self, given: str) -> str:
+    def _expand_path(self, given: str) -> str:
         """The path to walk, ``~`` replaced; raises PathRefused for what is no path."""
         if not given.strip():
             raise PathRefused("empty", given)
@@ -297,10 +297,10 @@ class Workspace:
             given = str(self._home or Path.home()) + given[1:]
         return given
 
-    def _verify(self, found: Walk, inside: tuple[str, ...] | None, given: str) -> None:
+    def _verify_walk(self, found: Walk, inside: tuple[str, ...] | None, given: str) -> None:
         """The judged names must lead to the same file by descriptor, without a link (R01)."""
         names = found.end.names if inside is None else inside
-        anchor = self._fd if inside is not None else _slash()
+        anchor = self._fd if inside is not None else _open_slash()
         assert found.info is not None
         try:
             parent = self._opener(anchor, "/".join(names[:-1]), WALK, 0)
@@ -316,13 +316,13 @@ class Workspace:
         if (info.st_dev, info.st_ino) != (found.info.st_dev, found.info.st_ino):  # R01a
             raise PathRefused("moved", given)
 
-    def _anchored(self, place: Place) -> tuple[int, str]:
+    def _open_anchor(self, place: Place) -> tuple[int, str]:
         """A directory that cannot move, and the link-free path from there."""
         if place.real == self.root:
             return self._fd, ""
         if place.real.is_relative_to(self.root):
             return self._fd, str(place.real.relative_to(self.root))
-        return _slash(), str(place.real)[1:]
+        return _open_slash(), str(place.real)[1:]
 
     def _as_shown(self, anchor: int, paths: Iterable[str]) -> tuple[str, ...]:
         return tuple(paths) if anchor == self._fd else tuple(map("/{}".format, paths))
@@ -331,19 +331,19 @@ class Workspace:
         _refuse_protected(place, not_directory=not place.is_dir)
         self._check_intact()
         try:
-            return self._opener(*self._anchored(place), os.O_RDONLY | os.O_DIRECTORY, 0)
+            return self._opener(*self._open_anchor(place), os.O_RDONLY | os.O_DIRECTORY, 0)
         except OSError as error:
-            raise failure("list", place, error) from error
+            raise translate_os_error("list", place, error) from error
 
     def _open_file(self, place: Place, _: object, flags: int) -> int:
         _refuse_protected(place, is_directory=place.is_dir)
         self._check_intact()
         try:
-            return self._changer.open_regular(*self._anchored(place), place, flags)
+            return self._changer.open_regular(*self._open_anchor(place), place, flags)
         except OSError as error:
-            raise failure("read", place, error) from error
+            raise translate_os_error("read", place, error) from error
 
-    def _digest(self, place: Place) -> str:
+    def _read_digest(self, place: Place) -> str:
         try:
             file = self._open_file(place, None, os.O_RDONLY)
         except FileFailed as error:
@@ -354,10 +354,10 @@ class Workspace:
             with os.fdopen(file, "rb") as opened:
                 return hashlib.file_digest(opened, "sha256").hexdigest()
         except OSError as error:
-            raise failure("read", place, error) from error
+            raise translate_os_error("read", place, error) from error
 
     def _check_intact(self) -> None:
-        if self._fd == -1 or not self.intact():
+        if self._fd == -1 or not self.is_intact():
             raise WorkspaceGone(self.root)
 
     def _check_changeable(self, place: Place) -> None:
@@ -373,6 +373,6 @@ def _refuse_protected(place: Place, **others: bool) -> None:
 
 
 @cache
-def _slash() -> int:
+def _open_slash() -> int:
     """A descriptor of ``/``, for what lies outside the workspace."""
     return os.open("/", WALK)

@@ -9,7 +9,7 @@ from typing import Final
 from duckflow_tui.safety.allow_rules import AllowRules
 from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.hosts import ON_NETWORK
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.records import Redact
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.audit import (
@@ -157,7 +157,7 @@ def list_uses(state: AgentState, rule: Grant) -> list[OperationMessage]:
     ]
     if rule.source != "command_line":
         return [call for call, ruling in calls if rule.grant_id in ruling.rules]
-    rules = AllowRules.of((rule.path,))
+    rules = AllowRules.parse_rules((rule.path,))
     return [
         call
         for call, ruling in calls
@@ -219,7 +219,7 @@ def decisions_markdown(state: AgentState, words: Catalogue, redact: Redact) -> s
         if entries
         else words("decisions.none"),
     ]
-    return redact(visible("\n\n".join(filter(None, blocks)))) + "\n"
+    return redact(make_visible("\n\n".join(filter(None, blocks)))) + "\n"
 
 
 def _make_row(state: AgentState, entry: AuditEntry, words: Catalogue) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast, get_args
 
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.blobs import LARGEST
 from duckflow_tui.session.decisions import decisions_markdown
 from duckflow_tui.session.facts import MARKS, SessionFacts, make_facts, target_of
@@ -113,7 +113,7 @@ def render_markdown(
     paper.add_block(f"## {words('export.conversation')}")
     for message in state.messages:
         paper.add_message(message)
-    return redact(visible("\n\n".join(paper.blocks))) + "\n"
+    return redact(make_visible("\n\n".join(paper.blocks))) + "\n"
 
 
 class _Paper:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from time import localtime, strftime
 from typing import Final, Literal, NamedTuple
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.resume import Restored
 from duckflow_tui.state.agent import AgentState
@@ -231,39 +231,39 @@ def iter_pieces(state: AgentState) -> Iterator[Piece]:
         named += [item.requirement for item in state.objective.extracted_requirements]
     for request in state.earlier:
         named += [item.requirement for item in request.extracted_requirements]
-    yield Piece(who="title", text=visible("\n".join(filter(None, named))[:_SAID]))
+    yield Piece(who="title", text=make_visible("\n".join(filter(None, named))[:_SAID]))
     for message in state.messages:
         piece = _make_piece(message)
         if piece is not None and piece.text:
             yield piece
     for message in state.queue:
-        yield Piece(who="user", at=message.at, text=visible(message.text[:_SAID]))
+        yield Piece(who="user", at=message.at, text=make_visible(message.text[:_SAID]))
 
 
 def _make_piece(message: Message) -> Piece | None:
     match message:
         case UserMessage():
-            return Piece(who="user", at=message.at, text=visible(message.text[:_SAID]))
+            return Piece(who="user", at=message.at, text=make_visible(message.text[:_SAID]))
         case AssistantMessage():
-            return Piece(who="ai", at=message.at, text=visible(message.text[:_SAID]))
+            return Piece(who="ai", at=message.at, text=make_visible(message.text[:_SAID]))
         case OperationMessage():
             head = f"{message.operation} {target_of(message)} · {message.result.summary}".rstrip(
                 " ·"
             )
             text = f"{one_line(head, _TITLE)}\n{message.result.text[:_RESULT]}".rstrip()
-            return Piece(who="tool", at=message.at, text=visible(text))
+            return Piece(who="tool", at=message.at, text=make_visible(text))
         case ReportMessage():
             report = message.report
             said = f"{report.step_name}: {report.summary} {report.cause}".rstrip()
-            return Piece(who="report", at=message.at, text=visible(said[:_SAID]))
+            return Piece(who="report", at=message.at, text=make_visible(said[:_SAID]))
         case ReviewMessage():
             said = "\n".join(
                 f"{MARKS[item.state]} {item.requirement}" for item in message.review.items
             )
-            return Piece(who="report", at=message.at, text=visible(said[:_SAID]))
+            return Piece(who="report", at=message.at, text=make_visible(said[:_SAID]))
         case CardMessage():
             said = message.answer.full_text
-            return Piece(who="user", at=message.at, text=visible(said[:_SAID]))
+            return Piece(who="user", at=message.at, text=make_visible(said[:_SAID]))
         case _:  # notices are the app's own words, in whatever language it speaks
             return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from duckflow_tui.llm.endpoints import CLI_ENDPOINT
-from duckflow_tui.safety.safe_text import visible
+from duckflow_tui.safety.safe_text import make_visible
 from duckflow_tui.session.decisions import table_text
 from duckflow_tui.session.records import Redact
 from duckflow_tui.state.agent import AgentState
@@ -48,7 +48,7 @@ def host_facts(state: AgentState, host: HostContact, words: Catalogue) -> dict[s
         "first": f"{first:%Y-%m-%d %H:%M:%S}" if first else "",
         "last": f"{last:%Y-%m-%d %H:%M:%S}" if last else "",
     }
-    return {name: visible(found[name]) for name in _FACTS if found[name]}
+    return {name: make_visible(found[name]) for name in _FACTS if found[name]}
 
 
 def total_words(state: AgentState, words: Catalogue) -> str:
@@ -93,4 +93,4 @@ def network_markdown(state: AgentState, words: Catalogue, redact: Redact) -> str
     else:
         blocks.append(words("network.none"))
     blocks.append(beyond_words(state, words))
-    return redact(visible("\n\n".join(blocks))) + "\n"
+    return redact(make_visible("\n\n".join(blocks))) + "\n"

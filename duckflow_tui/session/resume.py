@@ -392,15 +392,15 @@ async def _remove_drafts(
 ) -> None:
     """Take away what the change had not finished writing; never what another process writes."""
     try:
-        folder = workspace.locate(change.path).real.parent
+        folder = workspace.locate_path(change.path).real.parent
         for name in os.listdir(folder):
             if not (name.startswith(TEMP_PREFIX) and name.endswith(TEMP_SUFFIX)):
                 continue
             if not since <= os.lstat(folder / name).st_mtime <= until:
                 continue
-            place = workspace.locate(str(folder / name))
+            place = workspace.locate_path(str(folder / name))
             if place.zone is Zone.INSIDE:
-                await workspace.remove(place, await workspace.digest(place))
+                await workspace.remove_file(place, await workspace.hash_file(place))
     except (WorkspaceError, OSError) as error:
         log.warning("an unfinished file was left: %s", error)
 
@@ -419,7 +419,7 @@ async def _compare_file(change: FileChange, workspace: Workspace) -> str:
 
 async def _hash_file(path: str, workspace: Workspace) -> str:
     try:
-        place = workspace.locate(path)
-        return await workspace.digest(place) if place.exists else ""
+        place = workspace.locate_path(path)
+        return await workspace.hash_file(place) if place.exists else ""
     except WorkspaceError:
         return "unreadable"

@@ -161,7 +161,7 @@ class ProjectTrust:
             _make_preview(n, known.get(n), t) for n, t in texts.items() if known.get(n) != t
         )
         options = (TRUST, LOOK, WITHOUT)
-        card = self._desk.card(CardKind.TRUST, options, subject=subject, files=files)
+        card = self._desk.make_card(CardKind.TRUST, options, subject=subject, files=files)
         self.asked = card
         self._spawn(self._on_answer(card, texts), "trust")
 
@@ -182,7 +182,7 @@ class ProjectTrust:
         """Take back a question that is open."""
         if self.asked is not None:
             card, self.asked = self.asked, None
-            self._desk.withdraw(card.card_id, "renewed")
+            self._desk.withdraw_question(card.card_id, "renewed")
 
 
 def _make_subject(texts: Texts) -> str:
@@ -196,7 +196,7 @@ def read_texts(workspace: Workspace) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in NAMES:
         try:
-            if not workspace.intact():
+            if not workspace.is_intact():
                 break
             data = _read_plain(workspace, name)
         except FileNotFoundError:
@@ -218,7 +218,7 @@ def _read_plain(workspace: Workspace, name: str) -> bytes:
     """
     path = name
     if name == NOTES:
-        place = workspace.locate(name)
+        place = workspace.locate_path(name)
         if place.zone is not Zone.INSIDE:
             raise OSError(f"it is {place.zone}")
         path = place.resolved

@@ -355,7 +355,7 @@ class GateKeeper:
             shown = {preview.path: preview.before_hash for preview in previews}
             shown |= {p.target: "" for p in previews if p.target}
             if shown.get(event.path, event.sha) != event.sha:
-                self.desk.withdraw(gate.gate_id, "renewed")
+                self.desk.withdraw_question(gate.gate_id, "renewed")
 
 
 def rejection(answer: GateAnswer, gate: Gate) -> ToolFault | None:

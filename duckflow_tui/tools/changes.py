@@ -83,11 +83,11 @@ class PlannedChange:
         if before is not None:
             await keep.put(before)
         if self.kind == "move" and self.target is not None:
-            made = await workspace.move(self.place, self.target, self.before_hash)
+            made = await workspace.move_file(self.place, self.target, self.before_hash)
         elif after is None:
-            await workspace.remove(self.place, self.before_hash)
+            await workspace.remove_file(self.place, self.before_hash)
         else:
-            made = await workspace.replace(self.place, after, self.before_hash)
+            made = await workspace.replace_file(self.place, after, self.before_hash)
             if before is None:
                 with contextlib.suppress(OSError):  # it may be gone already
                     change = change.replace(

@@ -26,7 +26,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple
 
 from duckflow_tui.safety.allow_rules import only_shows
-from duckflow_tui.safety.changing import remove_tree, settled
+from duckflow_tui.safety.changing import remove_tree, wait_until_done
 from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Place, lies_inside
@@ -81,11 +81,13 @@ def git_obeys(workspace: Workspace) -> dict[str, str]:
     folder. A file of more than ``_WINDOW`` bytes counts by its first ones and its size. Blocking;
     raises nothing.
     """
-    from duckflow_tui.safety.guarded import guarded
+    from duckflow_tui.safety.guarded import find_guarded_places
 
-    below = [Path(path) for path in guarded(workspace).closed if os.access(path, os.R_OK)]
+    below = [
+        Path(path) for path in find_guarded_places(workspace).closed if os.access(path, os.R_OK)
+    ]
     found = {os.path.relpath(place, workspace.root): "is there" for place in below}
-    for place in (*workspace.closed, *below):
+    for place in (*workspace.closed_places, *below):
         with contextlib.suppress(OSError):
             hooks = place / "hooks"
             names = os.listdir(hooks) if hooks.is_dir() else ()
@@ -239,7 +241,7 @@ class RunningCommand:
         """End it and all it started; cancelled, kill what is left and raise that once done."""
         self._told_to_end = True
         await self.group.end()
-        if await settled(self.over, lambda: None):
+        if await wait_until_done(self.over, lambda: None):
             raise asyncio.CancelledError
 
     async def _live(self) -> None:

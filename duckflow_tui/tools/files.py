@@ -62,13 +62,13 @@ async def _write(args: WriteFile, places: tuple[Place, ...], context: ToolContex
         was = before.decode("utf-8", "replace")
         if args.content.count(REDACTED) > was.count(REDACTED) and context.redact(was) != was:
             raise ToolFault(
-                f"{place.said} was not changed: {REDACTED} stands where the file has a key, which "
+                f"{place.label} was not changed: {REDACTED} stands where the file has a key, which "
                 "this would destroy. Change the other lines with file_ops.edit_file."
             )
     if not place.exists:
         return Edits((change,))
     if change.after_hash == change.before_hash:
-        raise ToolFault(f"{place.said} has exactly this content already; nothing to do.")
+        raise ToolFault(f"{place.label} has exactly this content already; nothing to do.")
     return Edits((change,), context.state_of(place, change.before_hash), _link_note(place))
 
 
@@ -90,13 +90,13 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
     if places[0].zone is not Zone.INSIDE and await _unknown(places[0], context):
         # What an edit finds or does not find would tell of content that needs a gate to be read.
         raise ToolFault(
-            f"{places[0].said} is a {places[0].zone} file: read it first as a whole, which the "
+            f"{places[0].label} is a {places[0].zone} file: read it first as a whole, which the "
             "user must allow, then edit it."
         )
     place = _small(places[0])
     if not place.exists:
         raise ToolFault(
-            f"{place.said} does not exist; file_ops.write_file creates files, "
+            f"{place.label} does not exist; file_ops.write_file creates files, "
             "file_ops.find_files finds them."
         )
     before = await context.workspace.read_bytes(place)
@@ -106,7 +106,7 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
         shape = decode(before)
     except NotText as error:
         raise ToolFault(
-            f"{place.said} cannot be edited as text: {error} ({size_words(len(before))})."
+            f"{place.label} cannot be edited as text: {error} ({size_words(len(before))})."
         ) from error
     sha = hash_data(before)
     known = context.state_of(place, sha)
@@ -160,7 +160,7 @@ async def _move(args: MoveFile, places: tuple[Place, ...], context: ToolContext)
         _free(target, source)
     if unseen:
         return Edits((_unseen("move", source, None, target),), _NOT_SHOWN)
-    sha = await context.workspace.digest(source)
+    sha = await context.workspace.hash_file(source)
     moved = PlannedChange("move", source, compare(None, None), sha, sha, target)
     return Edits((moved,))
 
@@ -187,7 +187,7 @@ async def _unknown(place: Place, context: ToolContext) -> bool:
     """
     last = context.seen.get(place.shown)
     if last and place.exists:
-        return await context.workspace.digest(place) != last
+        return await context.workspace.hash_file(place) != last
     return place.zone is Zone.OUTSIDE or place.exists
 
 
@@ -210,7 +210,7 @@ async def looked_at(change: PlannedChange, workspace: Workspace) -> PlannedChang
     place, target = change.place, change.target
     if target is not None:
         _free(target, _there(place))
-        sha = await workspace.digest(place)
+        sha = await workspace.hash_file(place)
         return replace(change, before_hash=sha, after_hash=sha)
     _small(place if change.kind == "modify" else _there(place))
     before = await workspace.read_bytes(place) if place.exists else None
@@ -224,7 +224,7 @@ async def looked_at(change: PlannedChange, workspace: Workspace) -> PlannedChang
 
 def _there(place: Place) -> Place:
     if not _file(place).exists:
-        raise ToolFault(f"{place.said} does not exist.")
+        raise ToolFault(f"{place.label} does not exist.")
     return place
 
 
@@ -232,21 +232,21 @@ def _free(target: Place, source: Place) -> None:
     """Raise ToolFault where nothing can be moved."""
     if target.is_dir:
         raise ToolFault(
-            f"{target.said} is a directory; name the file in it, "
-            f"such as {target.said.rstrip('/')}/{source.real.name}."
+            f"{target.label} is a directory; name the file in it, "
+            f"such as {target.label.rstrip('/')}/{source.real.name}."
         )
     if target.names_directory:
         raise ToolFault(
             f"{clip_value(target.given)} ends like the path of a directory; name the file in it, "
-            f"such as {target.said}/{source.real.name}."
+            f"such as {target.label}/{source.real.name}."
         )
     if target.exists:
-        raise ToolFault(f"{target.said} exists already; nothing is moved over another file.")
+        raise ToolFault(f"{target.label} exists already; nothing is moved over another file.")
 
 
 def _file(place: Place) -> Place:
     if place.is_dir:
-        raise ToolFault(f"{place.said} is a directory, not a file.")
+        raise ToolFault(f"{place.label} is a directory, not a file.")
     if place.names_directory:
         raise ToolFault(
             f"{clip_value(place.given)} ends like the path of a directory, and this is about "
@@ -259,7 +259,7 @@ def _small(place: Place) -> Place:
     """A file whose bytes can be kept, so that its change can be undone."""
     if _file(place).size > MAX_READ:
         raise ToolFault(
-            f"{place.said} holds {size_words(place.size)}; a file of more than "
+            f"{place.label} holds {size_words(place.size)}; a file of more than "
             f"{size_words(MAX_READ)} is not changed, because that could not be undone."
         )
     return place
@@ -269,7 +269,7 @@ def _encoded(shape: TextFile, text: str, place: Place) -> bytes:
     try:
         content = shape.encode(text)
     except NotText as error:
-        raise ToolFault(f"{place.said}: {error}; nothing was changed.") from error
+        raise ToolFault(f"{place.label}: {error}; nothing was changed.") from error
     if content.count(b"\n") > _MAX_LINES:
         raise _not_shown(place, content)
     return content
@@ -279,13 +279,13 @@ def _not_shown(place: Place, content: bytes) -> ToolFault:
     """Why a file is not changed that holds, or would hold, more lines than can be compared."""
     lines = content.count(b"\n")
     return ToolFault(
-        f"{place.said}: {lines:,} lines; a change of a file of more than {_MAX_LINES:,} lines "
+        f"{place.label}: {lines:,} lines; a change of a file of more than {_MAX_LINES:,} lines "
         "cannot be shown to the user, so it is not made."
     )
 
 
 def _mismatch(place: Place, error: EditRefused, known: tuple[str, ...]) -> str:
-    words = [f"{place.said} was not changed: {error.text}."]
+    words = [f"{place.label} was not changed: {error.text}."]
     if "changed_since_read" in known:
         words.append("The file has changed since you last read it: read it again.")
     elif "not_read_before" in known:

@@ -120,10 +120,10 @@ async def walk_parts(
         entries: list[DirectoryEntry] = []
         ignored = count = text = deep = 0
         shut: set[str] = set()  # ignored directories, which the scan asks about next
-        for entry in workspace.scan(
+        for entry in workspace.scan_directory(
             place, depth=depth, enter=lambda entry: entry.path not in shut, sizes=sizes
         ):
-            path = entry.path.removeprefix(place.prefix) if outside else entry.path
+            path = entry.path.removeprefix(place.resolved_prefix) if outside else entry.path
             if rules.ignores(path, is_dir=entry.kind is FileKind.DIR):
                 ignored += 1
                 shut.add(entry.path)
@@ -156,7 +156,7 @@ async def overview(workspace: Workspace) -> tuple[str, ...]:
     """What lies at the top of the workspace and one level down: a line for each directory, names
     of the rest counted. At most 30 lines of 20 names.
     """
-    found = await walk(workspace, workspace.locate("."), depth=2)
+    found = await walk(workspace, workspace.locate_path("."), depth=2)
     below: dict[str, list[str]] = {"": []}
     for entry in found.entries:
         folder = entry.path.rpartition("/")[0]
@@ -189,7 +189,7 @@ def _rules_reader(
 
     async def read(path: str) -> bytes | None:
         try:
-            return await workspace.read_bytes(workspace.locate(path), 0, MAX_RULES_BYTES + 1)
+            return await workspace.read_bytes(workspace.locate_path(path), 0, MAX_RULES_BYTES + 1)
         except WorkspaceError:
             return None
 
@@ -216,7 +216,7 @@ async def _prepare_list(args: ListDir, places: tuple[Place, ...], context: ToolC
         require_directory(place)
         found = await walk(context.workspace, place, depth=args.depth, sizes=True)
         shown = found.entries[:MAX_LISTED]
-        lines = [_listed(entry, entry.path.removeprefix(place.prefix)) for entry in shown]
+        lines = [_listed(entry, entry.path.removeprefix(place.resolved_prefix)) for entry in shown]
         folders = sum(entry.kind is FileKind.DIR for entry in found.entries)
         files = len(found.entries) - folders
         facts = [
@@ -243,7 +243,7 @@ async def _prepare_find(args: FindFiles, places: tuple[Place, ...], context: Too
         require_directory(place)
         found = await walk(context.workspace, place, depth=None)
         files = [entry.path for entry in found.entries if entry.kind is not FileKind.DIR]
-        paths = [path for path in files if glob.fits(path.removeprefix(place.prefix))]
+        paths = [path for path in files if glob.fits(path.removeprefix(place.resolved_prefix))]
         count = f"{len(paths)} file{'s' * (len(paths) != 1)}"
         given = json.dumps(args.glob, ensure_ascii=False)
         lines = [f"[{count} for {given}, of {len(files):,} in {place.shown}{_ignored(found)}]"]
@@ -279,9 +279,9 @@ async def iter_files(
     ones not. The order is not fixed. A program does the walking where there is one; else a thread.
     """
     program = find_program("rg", workspace.root)
-    if program is None or not workspace.intact():
+    if program is None or not workspace.is_intact():
         left = limit
-        async for part in walk_parts(workspace, workspace.locate("."), depth=None):
+        async for part in walk_parts(workspace, workspace.locate_path("."), depth=None):
             files = [entry.path for entry in part.entries if entry.kind is not FileKind.DIR][:left]
             left -= len(files)
             yield files
@@ -303,9 +303,9 @@ async def iter_files(
 def require_directory(place: Place) -> None:
     """Raise ToolFault for a place that is no directory, saying what it is."""
     if not place.exists:
-        raise ToolFault(f"{place.said} does not exist.")
+        raise ToolFault(f"{place.label} does not exist.")
     if not place.is_dir:
-        raise ToolFault(f"{place.said} is a file, not a directory; file_ops.read_file reads it.")
+        raise ToolFault(f"{place.label} is a file, not a directory; file_ops.read_file reads it.")
 
 
 def _listed(entry: DirectoryEntry, path: str) -> str:

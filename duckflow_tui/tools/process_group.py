@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.safety.changing import settled
+from duckflow_tui.safety.changing import wait_until_done
 from duckflow_tui.tools.process_table import GRACE, LOOK, MARK, Offspring, kill_all, send
 from duckflow_tui.tools.watchdog import Watchdog
 
@@ -162,7 +162,7 @@ class ProcessGroup:
         """
         if self._ending is None:
             self._ending = asyncio.create_task(self._end(grace))
-        await settled(self._ending, self._hurried.set)
+        await wait_until_done(self._ending, self._hurried.set)
 
     async def _end(self, grace: float) -> None:
         """The process table is read, and slept over, in a thread: that may take long."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from duckflow_tui.safety.hosts import is_here, is_public, named_here, reaches
+from duckflow_tui.safety.hosts import has_host, is_here, is_public, named_here
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.usage import HostContacted
 from duckflow_tui.tools.sandbox_worker import PROXY
@@ -163,8 +163,8 @@ class HostProxy:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to where a request goes; raises NotPassedOn where it may not, or cannot."""
         name, port = request.name, request.port
-        shown = name if reaches((name,), name, port) else f"{name}:{port}"
-        if not reaches(self._hosts, name, port):
+        shown = name if has_host((name,), name, port) else f"{name}:{port}"
+        if not has_host(self._hosts, name, port):
             raise self._refuse(shown, f"{shown} was refused; ask for it with hosts")
         loop = asyncio.get_running_loop()
         try:

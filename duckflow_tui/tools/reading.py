@@ -98,11 +98,11 @@ async def _diff(place: Place, context: ToolContext) -> Output:
     parts: list[str] = []
     added = removed = 0
     for path, was in (await context.before()).items():
-        there = context.workspace.locate(path)
+        there = context.workspace.locate_path(path)
         below = there.real.is_relative_to(place.real) and there.zone is place.zone
         if there.real != place.real and (not below or there.secret):
             continue
-        if was.name != path and context.workspace.locate(was.name).zone is not place.zone:
+        if was.name != path and context.workspace.locate_path(was.name).zone is not place.zone:
             parts.append(f"[{there.shown}: it was {was.name}, which is not told here]")
             continue
         now = await context.workspace.read_bytes(there) if there.exists else None
@@ -119,7 +119,7 @@ async def _diff(place: Place, context: ToolContext) -> Output:
         rows = in_words(diff.hunks, DEFAULT_LINES)
         parts.append(f"[{head}: +{diff.added} −{diff.removed}{kind}]\n{rows}".rstrip())
     if not parts:
-        return Output(f"[nothing in {place.said} is changed on this request]", "0")
+        return Output(f"[nothing in {place.label} is changed on this request]", "0")
     return Output("\n".join(parts), f"+{added} −{removed}")
 
 
@@ -173,9 +173,9 @@ async def _read(args: ReadFile, place: Place | None, context: ToolContext) -> Ou
     if place is None:
         return await _from_result(args, context)
     if place.is_dir:
-        raise ToolFault(f"{place.said} is a directory; file_ops.list_dir lists it.")
+        raise ToolFault(f"{place.label} is a directory; file_ops.list_dir lists it.")
     if not place.exists:
-        raise ToolFault(f"{place.said} does not exist; file_ops.find_files finds files by name.")
+        raise ToolFault(f"{place.label} does not exist; file_ops.find_files finds files by name.")
     if place.size > WHOLE_BYTES:
         return _answer(args, place.shown, await _from_large(args, place, context))
     data = await context.workspace.read_bytes(place)
@@ -187,7 +187,7 @@ async def _read(args: ReadFile, place: Place | None, context: ToolContext) -> Ou
         file = decode(data)
     except NotText as error:
         return Output(_summary(place, data, len(data), str(error)), size_words(len(data)), read)
-    found = _range(args, place.said, split_lines(file.text), file.facts, sha)
+    found = _range(args, place.label, split_lines(file.text), file.facts, sha)
     return _answer(args, place.shown, found, partly=place.zone is Zone.INSIDE)
 
 
@@ -219,7 +219,7 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
         kept += piece[begin:start]
         context.progress(f"{place.shown} · {size_words(offset)}")
     if not kept:
-        raise ToolFault(f"{place.said} has fewer than {first} lines.")
+        raise ToolFault(f"{place.label} has fewer than {first} lines.")
     try:
         shown = decode(bytes(kept)).text
     except NotText:

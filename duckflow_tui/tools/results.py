@@ -153,7 +153,7 @@ async def net_change(before: Mapping[str, Original], workspace: Workspace) -> st
     tests: list[str] = []
     for path, (old_path, sha, old) in before.items():
         try:
-            place, was = workspace.locate(path), workspace.locate(old_path)
+            place, was = workspace.locate_path(path), workspace.locate_path(old_path)
             outside = place.zone is not Zone.INSIDE or place.secret or place.leads_out
             outside = outside or was.zone is not Zone.INSIDE or was.secret
             if outside or place.size > _LARGEST or (sha and old is None):

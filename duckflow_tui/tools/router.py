@@ -22,7 +22,7 @@ from duckflow_tui.safety.policy import (
     Decision,
     PolicyRules,
     Verdict,
-    judge,
+    judge_access,
 )
 from duckflow_tui.safety.risk import BULK_LINES, WIDE_FILES
 from duckflow_tui.safety.workspace import Workspace
@@ -306,7 +306,7 @@ class ToolRouter:
                 meant, places = Arguments(), ()
             else:
                 meant = operation.arguments.model_validate(args)
-                places = tuple(map(self.workspace.locate, operation.paths(meant)))
+                places = tuple(map(self.workspace.locate_path, operation.paths(meant)))
         except (ValidationError, WorkspaceError):
             return None
         access = Access(
@@ -347,7 +347,7 @@ class ToolRouter:
         """Look, judge, ask, do. Raises Renewed or ContentChanged when it must look again."""
         if operation.ready is not None and not call.by_user:
             await operation.ready()
-        places = tuple(map(self.workspace.locate, operation.paths(args)))
+        places = tuple(map(self.workspace.locate_path, operation.paths(args)))
         known_facts = own_result(args) | (
             {CallFact.FOR_USER} if call.action.for_user else _NO_FACTS
         )
@@ -470,7 +470,7 @@ class ToolRouter:
             return None
         try:
             operation, args = self._understood(call)
-            places = tuple(map(self.workspace.locate, operation.paths(args)))
+            places = tuple(map(self.workspace.locate_path, operation.paths(args)))
             access = Access(operation.name, operation.effect, places)
             if self._judge(access, step_id).kind is Decision.DENY:
                 return None
@@ -501,7 +501,7 @@ class ToolRouter:
         verdict = question.verdict
         for other in others:
             own = self._judge(together.seen_whole(other.access), call.step_id)
-            verdict = verdict.joined(own)
+            verdict = verdict.join_verdict(own)
         return await self._keeper.ask_all(together, question._replace(verdict=verdict), others)
 
     async def _others(
@@ -527,7 +527,7 @@ class ToolRouter:
 
     def _judge(self, access: Access, step_id: str = "") -> Verdict:
         state = self.store.state
-        verdict = judge(
+        verdict = judge_access(
             access,
             state.mode,
             state.grants,
@@ -599,8 +599,8 @@ class ToolRouter:
             if True in map(_UNSEEN, changes):
                 changes = tuple([await self._agreed(change) for change in changes])
             for change in changes:
-                if await self.workspace.digest(change.place) != change.before_hash:
-                    raise Renewed(f"{change.place.said} changed since it was shown.")
+                if await self.workspace.hash_file(change.place) != change.before_hash:
+                    raise Renewed(f"{change.place.label} changed since it was shown.")
             expected = tuple(map(PlannedChange.expected, changes))
             await self._start(call, expected)
             for change, becomes in zip(changes, expected, strict=True):
@@ -626,8 +626,8 @@ class ToolRouter:
         place = change.place
         if not change.unseen:
             return change
-        if self.workspace.locate(place.given) != place:
-            raise Renewed(f"{place.said} changed since it was shown.")
+        if self.workspace.locate_path(place.given) != place:
+            raise Renewed(f"{place.label} changed since it was shown.")
         return await looked_at(change, self.workspace)
 
     async def _finish(self, call: Call, outcome: Outcome, output: Output) -> OperationMessage:

@@ -26,7 +26,7 @@ from duckflow_tui.safety.changing import remove_tree
 from duckflow_tui.safety.guarded import (
     Guarded,
     KnownSecrets,
-    guarded,
+    find_guarded_places,
     linked_elsewhere,
     secrets_near,
 )
@@ -167,7 +167,7 @@ class Sandbox:
 
     def close(self) -> None:
         """Remove what the commands kept for themselves, and forget their secrets; blocking."""
-        self._known.close()
+        self._known.forget_all()
         self._leave_folder()
 
     def _leave_folder(self) -> None:
@@ -204,7 +204,7 @@ class Sandbox:
             why = "" if whole else NEAR
         below = _NOTHING
         if rung != "landlock":
-            below = guarded(self._workspace, self._known)
+            below = find_guarded_places(self._workspace, self._known)
             links = below.links if rung == "bwrap" else ()
             if not below.whole:  # too much to be passed on to a command
                 below, why = _NOTHING, CROWDED
@@ -215,7 +215,7 @@ class Sandbox:
         return below._replace(near=tuple(near)), why
 
     def _came_later(self, met: dict[str, Identity], shown: tuple[str, ...]) -> tuple[str, ...]:
-        now = _identities(guarded(self._workspace, self._known).secret)
+        now = _identities(find_guarded_places(self._workspace, self._known).secret)
         later = (path for path in now if met.get(path) != now[path])
         seen = (path for path in later if not _is_one_of(path, shown))
         root = self._workspace.root
@@ -410,7 +410,7 @@ class Sandbox:
         return made if made.is_dir() else self._folder()
 
     def _closed(self) -> list[str]:
-        places = (*self._workspace.closed, self._choice.runs_from)
+        places = (*self._workspace.closed_places, self._choice.runs_from)
         return [str(path) for path in places if os.path.lexists(path)]
 
     def _hidden(self, near: tuple[str, ...]) -> list[str]:

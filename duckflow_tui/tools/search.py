@@ -103,7 +103,10 @@ class _Search(NamedTuple):
             for entry in walked.entries
             if entry.kind is FileKind.FILE
             and entry.zone in (Zone.INSIDE, self.place.zone)
-            and (self.glob is None or self.glob.fits(entry.path.removeprefix(self.place.prefix)))
+            and (
+                self.glob is None
+                or self.glob.fits(entry.path.removeprefix(self.place.resolved_prefix))
+            )
         ]
 
     @property
@@ -119,7 +122,7 @@ class _Search(NamedTuple):
     def admits(self, path: str) -> bool:
         """Whether matches in this file may be told: it is what the gate, if any, has named."""
         try:
-            found = self.workspace.locate(path)
+            found = self.workspace.locate_path(path)
         except WorkspaceError:
             return False
         if found.real == self.place.real:
@@ -132,7 +135,7 @@ class _Search(NamedTuple):
         """Whether the file is one of those that the glob and the ignore files leave, as
         ``find_files`` lists them. A program may have searched more.
         """
-        top = self.place.prefix
+        top = self.place.resolved_prefix
         if self.glob is not None and not self.glob.fits(path.removeprefix(top)):
             return False
         outside = not self.place.real.is_relative_to(self.workspace.root)
@@ -149,7 +152,7 @@ async def _prepare(args: SearchText, places: tuple[Place, ...], context: ToolCon
     async def run() -> Output:
         if not place.exists or (glob is not None and glob.folder_in("") != ""):
             require_directory(place)
-        if not context.workspace.intact():
+        if not context.workspace.is_intact():
             raise ToolFault("The workspace directory is gone.")
         if place.is_dir:
             await asyncio.to_thread(search.rules.begin_at, search.top)

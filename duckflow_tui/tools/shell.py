@@ -26,7 +26,7 @@ from duckflow_tui.safety.command_risk import (
 )
 from duckflow_tui.safety.commands import program_of, read_command
 from duckflow_tui.safety.hosts import MOST, read_host
-from duckflow_tui.safety.names import obeyed
+from duckflow_tui.safety.names import obeyed_kind
 from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.safety.policy import CallFact
 from duckflow_tui.safety.workspace import Workspace
@@ -111,7 +111,7 @@ class NamedCommands:
     def __init__(self, rules: Iterable[str], workspace: Workspace, store: Store) -> None:
         """Raises RuleRefused."""
         self.given = tuple(dict.fromkeys(rules))
-        self._rules = AllowRules.of(self.given)
+        self._rules = AllowRules.parse_rules(self.given)
         self._workspace = workspace
         self._store = store
         self._shows = set[str]()  # commands whose rule does not count, for what they would show
@@ -119,7 +119,7 @@ class NamedCommands:
     def revoke(self, rule: str) -> None:
         """That rule names nothing any more."""
         self.given = tuple(given for given in self.given if given != rule)
-        self._rules = AllowRules.of(self.given)
+        self._rules = AllowRules.parse_rules(self.given)
 
     async def facts(self, operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:
         """``CallFact.NAMED`` where every part of a command, or the operation, was named; of a
@@ -203,7 +203,7 @@ class NamedCommands:
             for path in sorted(written | touched):
                 names = path.split("/")
                 words = argv if path in written else argv[:1]
-                later = path in written and obeyed(names) == "runs_later"
+                later = path in written and obeyed_kind(names) == "runs_later"
                 builds = later and not path.lower().endswith(".md")
                 if builds or names_file(words, names, self._workspace.root, args.cwd):
                     return path
@@ -212,7 +212,7 @@ class NamedCommands:
     def _is_root(self, cwd: str, target: str) -> bool:
         path = target if target.startswith("/") else f"{cwd.rstrip('/') or '/'}/{target}"
         try:
-            place = self._workspace.locate(path)
+            place = self._workspace.locate_path(path)
         except WorkspaceError:
             return False
         return place.real == self._workspace.root and not place.leads_out
@@ -397,8 +397,10 @@ class Shell:
             elif before is not None and started and not _hurried():
                 seen.append(await self._copies.touched(before))
                 wrote = {*seen[0].uncovered, *(c.path for c in seen[0].changes)}
-                there = (path for path in sorted(wrote) if context.workspace.status(path))
-                self._warn("obeyed_written", args, list(filter(context.workspace.obeyed, there)))
+                there = (path for path in sorted(wrote) if context.workspace.stat_path(path))
+                self._warn(
+                    "obeyed_written", args, list(filter(context.workspace.obeyed_kind, there))
+                )
             if git is not None and started and not _hurried():
                 obeyed_now = await self._tell_git(args, context.workspace, git)
             if started and started[0].unread and not _hurried():
@@ -459,7 +461,7 @@ class Shell:
         for path in sorted(now):
             if now[path] != before.get(path):
                 with contextlib.suppress(OSError, WorkspaceError):
-                    if left.get(path) != await workspace.digest(workspace.locate(path)):
+                    if left.get(path) != await workspace.hash_file(workspace.locate_path(path)):
                         changed.append(path)
         self._warn("obeyed_written", args, changed)
 
@@ -582,9 +584,9 @@ def _check(args: Run, place: Place, *, by_user: bool) -> None:
     except UnicodeEncodeError:
         raise ToolFault("The command is not valid text.", Outcome.INVALID) from None
     if not place.exists:
-        raise ToolFault(f"The folder {place.said} does not exist.")
+        raise ToolFault(f"The folder {place.label} does not exist.")
     if not place.is_dir:
-        raise ToolFault(f"{place.said} is not a folder; cwd names the folder to run in.")
+        raise ToolFault(f"{place.label} is not a folder; cwd names the folder to run in.")
 
 
 def _told(started: list[RunningCommand], stopped: str = "", head: str = "") -> Output:

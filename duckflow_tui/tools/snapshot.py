@@ -178,7 +178,7 @@ class FileCopies:
         """
         try:
             entries, _ = await self._entries()
-            kept = [entry for entry in entries if self._workspace.obeyed(entry.path)]
+            kept = [entry for entry in entries if self._workspace.obeyed_kind(entry.path)]
             return {path: stamp for path, _, stamp in await asyncio.to_thread(self._looked, kept)}
         except (OSError, WorkspaceError):
             return {}
@@ -225,7 +225,7 @@ class FileCopies:
         entries: list[DirectoryEntry] = []
         deep = False
         until = time.monotonic() + MAX_SECONDS
-        root = self._workspace.locate(".")
+        root = self._workspace.locate_path(".")
         walked = walk_parts(self._workspace, root, depth=None, instead=rules)
         async with contextlib.aclosing(walked):
             async for part in walked:
@@ -235,7 +235,7 @@ class FileCopies:
                     return entries[:MAX_FILES], False
         if self._seen:
             found = {entry.path for entry in entries}
-            there = self._workspace.status
+            there = self._workspace.stat_path
             entries += [e for path, e in self._seen.items() if path not in found and there(path)]
         return entries[:MAX_FILES], len(entries) <= MAX_FILES and not deep
 
@@ -259,7 +259,7 @@ class FileCopies:
                 continue
             self._copy(file, path, stamp)
         file.flush()
-        found = {e.path: self._workspace.status(e.path) for e in entries if _is_folder(e)}
+        found = {e.path: self._workspace.stat_path(e.path) for e in entries if _is_folder(e)}
         folders = {path: stat.S_IMODE(info.st_mode) for path, info in found.items() if info}
         copies = {path: copy for path, copy in self._copies.items() if path in files}
         return Before(files, copies, others, folders, whole)
@@ -269,7 +269,7 @@ class FileCopies:
         for entry in entries:
             if _is_folder(entry):
                 continue
-            info = self._workspace.status(entry.path)
+            info = self._workspace.stat_path(entry.path)
             if info is None:
                 continue
             readable = entry.zone is Zone.INSIDE and stat.S_ISREG(info.st_mode)
@@ -318,7 +318,7 @@ class FileCopies:
         uncovered: list[str] = []
         now = {path: (readable, stamp) for path, readable, stamp in self._stamped(entries)}
         for path, was in before.files.items():
-            info = self._workspace.status(path)  # it may be ignored by now
+            info = self._workspace.stat_path(path)  # it may be ignored by now
             stamp = None if info is None else _Stamp.of(info)
             copy = before.copies.get(path)
             if stamp == was and (copy is None or not copy.just_now):
@@ -344,7 +344,7 @@ class FileCopies:
         rules = any(path.rpartition("/")[2] == _IGNORE_FILE for path in uncovered)
         rules = rules or any(f.change.path.rpartition("/")[2] == _IGNORE_FILE for f in found)
         for path, was in before.others.items():
-            info = self._workspace.status(path)
+            info = self._workspace.stat_path(path)
             if info is None or _Stamp.of(info) != was:
                 uncovered.append(path)
         for path in now.keys() - before.files.keys() - before.others.keys():
@@ -390,7 +390,7 @@ class FileCopies:
         """Those that an undo does not bring back, as they were, with the files in them."""
         made = {folder for change in changes for folder in change.directories}
         for path, mode in before.items():
-            info = self._workspace.status(path)
+            info = self._workspace.stat_path(path)
             if info is None or not stat.S_ISDIR(info.st_mode):
                 if path not in made or mode != self._usual:
                     yield path
@@ -410,7 +410,7 @@ class FileCopies:
 
     def _gone(self, path: str) -> tuple[str, ...]:
         """The folders of a file that went with it, the outermost first."""
-        return tuple(f for f in _parents(path) if self._workspace.status(f) is None)
+        return tuple(f for f in _parents(path) if self._workspace.stat_path(f) is None)
 
 
 def _change(

@@ -109,7 +109,7 @@ def place_of(workspace: Workspace, path: str) -> Place | None:
     folder, makes it lie somewhere else than it did. Raises WorkspaceError.
     """
     # A name may begin with ``~``, or be a space: what is recorded has no other meaning.
-    place = workspace.locate(path if path.startswith("/") else f"./{path}")
+    place = workspace.locate_path(path if path.startswith("/") else f"./{path}")
     return None if place.leads_out or place.shown != path else place
 
 
@@ -248,7 +248,7 @@ class Undoing:
             if path not in found:
                 try:
                     place = self._place(path)
-                    found[path] = await self.workspace.digest(place) if place.exists else ""
+                    found[path] = await self.workspace.hash_file(place) if place.exists else ""
                 except (_Refused, WorkspaceError):
                     found[path] = _UNKNOWN
             return found[path]
@@ -307,10 +307,10 @@ class Undoing:
         place = self._place(change.path)
         if place.is_link and anyway:
             raise _Refused("taken", change.path)  # nothing behind a link is looked at
-        now = await self.workspace.digest(place) if place.exists else ""
+        now = await self.workspace.hash_file(place) if place.exists else ""
         if change.kind == "move":
             to = self._place(change.target)
-            if not now and to.exists and await self.workspace.digest(to) == change.after:
+            if not now and to.exists and await self.workspace.hash_file(to) == change.after:
                 return _Step(change, place, to, None, done=True)
             if now != change.before and not (anyway and now):
                 raise _Refused("changed", change.path, added="0", removed="0")
@@ -362,17 +362,17 @@ class Undoing:
         change, workspace = step.change, self.workspace
         if change.kind == "move":
             with self.own.writing({change.path: "", change.target: change.after}):
-                await workspace.move(step.place, step.to, change.before)
+                await workspace.move_file(step.place, step.to, change.before)
             return
         with self.own.writing({change.path: change.after}):
             if change.before:
                 # An undo is a change too: what it overwrites stays in the store.
                 await self.blobs.put(await workspace.read_bytes(step.place))
             if step.data is None:
-                await workspace.remove(step.place, change.before)
+                await workspace.remove_file(step.place, change.before)
             else:
                 mode = change.after_mode
-                await workspace.replace(step.place, step.data, change.before, mode=mode)
+                await workspace.replace_file(step.place, step.data, change.before, mode=mode)
 
     async def _clear(self, directories: tuple[str, ...]) -> None:
         """Remove directories that came or went with a file, as far as nothing lies in them."""

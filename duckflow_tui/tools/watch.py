@@ -120,7 +120,7 @@ class FileWatcher:
             self._void.discard(path)
         for path in wanted - set(self._places):
             with contextlib.suppress(WorkspaceError):
-                self._places[path] = self._workspace.locate(path)
+                self._places[path] = self._workspace.locate_path(path)
 
     async def _watch(self, folders: frozenset[Path]) -> None:
         """Until the set of folders is another one."""
@@ -181,8 +181,8 @@ class FileWatcher:
             if path in self._void and before and stamp and not self._shown(path):
                 continue
             try:
-                place = self._workspace.locate(path)
-                sha = await self._workspace.digest(place) if place.exists else ""
+                place = self._workspace.locate_path(path)
+                sha = await self._workspace.hash_file(place) if place.exists else ""
             except WorkspaceError as error:
                 log.info("%s cannot be compared: %s", path, error)
                 continue

@@ -24,7 +24,7 @@ from textual.worker import Worker, WorkerState
 from duckflow_tui.commands import CHOICES, COMMANDS, Command, parse, rename
 from duckflow_tui.manual import INDEX
 from duckflow_tui.places import asset_folder
-from duckflow_tui.safety.safe_text import visible
+from duckflow_tui.safety.safe_text import make_visible
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, SystemClock
 from duckflow_tui.state.operations import ApprovalMode
@@ -635,4 +635,4 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     def error_report(self) -> str:
         self.session.freeze()
-        return visible(traceback.format_exc())
+        return make_visible(traceback.format_exc())

@@ -18,7 +18,7 @@ from textual.app import SuspendNotSupported
 
 import duckflow_tui
 from duckflow_tui.safety.paths import lies_inside
-from duckflow_tui.safety.safe_text import visible
+from duckflow_tui.safety.safe_text import make_visible
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.app import DuckflowApp
@@ -87,7 +87,7 @@ async def run_on_terminal(
     code = 0
     async with app.editor.one_at_a_time:
         with _no_terminal_as_os_error(), lent_terminal(app) as problems:
-            print(f"$ {visible(line)}", flush=True)
+            print(f"$ {make_visible(line)}", flush=True)
             program = await asyncio.create_subprocess_exec(*argv, cwd=folder, env=environ)
             try:
                 code = await program.wait()

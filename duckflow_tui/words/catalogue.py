@@ -112,11 +112,11 @@ class Catalogue:
         text = load_entries(self.language).get(key, load_entries("en").get(key, key))
         if not params:
             return cast("SafeText", text)  # our own
-        from duckflow_tui.safety.safe_text import SafeText, visible
+        from duckflow_tui.safety.safe_text import SafeText, make_visible
 
         if because := params.pop("because", ""):
             params["reason"] = self(str(because), **params).rstrip(".。")
-        safe = _Known({name: _Param(visible(str(value))) for name, value in params.items()})
+        safe = _Known({name: _Param(make_visible(str(value))) for name, value in params.items()})
         if self.language != "en":
             for name in _OF_SYSTEM & safe.keys():
                 safe[name] = _Param(self.translate_error(safe[name]))
@@ -128,12 +128,12 @@ class Catalogue:
         """
         import re
 
-        from duckflow_tui.safety.safe_text import visible
+        from duckflow_tui.safety.safe_text import make_visible
 
         known = _load_system_words(self.language)
         either = "|".join(map(re.escape, known))
         pattern = rf"(^|: )(?:\[Errno -?\d+\] )?({either})(?=$|: )"
-        said = re.sub(pattern, lambda found: f"{found[1]}{known[found[2]]}", visible(text))
+        said = re.sub(pattern, lambda found: f"{found[1]}{known[found[2]]}", make_visible(text))
         return cast("SafeText", said)
 
     def name_operations(self, text: str) -> str:

@@ -276,7 +276,7 @@ class Attempts:
             for option in ESCALATION_OPTIONS
             if report.analysis is None or option.action != "assistance"
         )
-        return self._parts.desk.card(CardKind.ESCALATION, options, escalation=report)
+        return self._parts.desk.make_card(CardKind.ESCALATION, options, escalation=report)
 
 
 def current_work(state: AgentState) -> tuple[TurnInfo, TaskObjective]:

@@ -167,7 +167,7 @@ class CallBudget:
 
     async def _ask(self, over: _Over, purpose: Purpose, step_id: str, aside: bool) -> None:
         coming = {"next": _figure(over.coming)} if over.coming else {}
-        card = self._cards.card(
+        card = self._cards.make_card(
             CardKind.BUDGET,
             BUDGET_OPTIONS,
             step_id=step_id,

@@ -239,7 +239,7 @@ class RequirementChecks:
         """
         for path, sha in self._store.state.files_read.items():
             try:
-                place = self._workspace.locate(path)
+                place = self._workspace.locate_path(path)
                 if place.zone is Zone.INSIDE and place.size <= MAX_FILE:
                     data = await self._workspace.read_bytes(place)
                     if hashlib.sha256(data).hexdigest() != sha:
@@ -257,17 +257,17 @@ class RequirementChecks:
             if not text:
                 return Finding("unchecked", "the check names no text to look for")
         try:
-            place = self._workspace.locate(path)
+            place = self._workspace.locate_path(path)
             if place.zone is not Zone.INSIDE or place.leads_out or place.secret:
-                return Finding("unchecked", f"a check may not look at {place.said}")
+                return Finding("unchecked", f"a check may not look at {place.label}")
             if not place.exists:
-                return self._make_finding("refuted", place, f"there is no {place.said}")
+                return self._make_finding("refuted", place, f"there is no {place.label}")
             if await self._was_so(place, text):
                 return None
             if item.check.kind == "file_exists":
                 size = "" if place.is_dir else f"{place.size:,} B"
                 return self._make_finding(
-                    "met", place, f"{place.said} is there {size}".strip(), size
+                    "met", place, f"{place.label} is there {size}".strip(), size
                 )
             return await self._search_file(place, text)
         except WorkspaceError as error:
@@ -298,18 +298,18 @@ class RequirementChecks:
 
     async def _search_file(self, place: Place, text: str) -> Finding:
         if place.is_dir:
-            return self._make_finding("refuted", place, f"{place.said} is a folder")
+            return self._make_finding("refuted", place, f"{place.label} is a folder")
         if place.size > MAX_FILE:
-            return Finding("unchecked", f"{place.said} is too large to be searched")
+            return Finding("unchecked", f"{place.label} is too large to be searched")
         content = (await self._workspace.read_bytes(place)).decode("utf-8", "replace")
         at = content.find(text)
         if at < 0:
             return self._make_finding(
-                "refuted", place, f"{place.said} does not hold {clip_value(text, 100)}"
+                "refuted", place, f"{place.label} does not hold {clip_value(text, 100)}"
             )
         number, text = line_at(content, at)
         line = f"{number}: {text.strip()[:_EXCERPT]}"
-        return self._make_finding("met", place, f"{place.said} has in line {line}", line)
+        return self._make_finding("met", place, f"{place.label} has in line {line}", line)
 
     def _make_finding(
         self, outcome: Literal["met", "refuted"], place: Place, words: str, excerpt: str = ""

@@ -209,7 +209,7 @@ async def code_in_hand(parts: TurnParts, step_id: str, sent: Prompt) -> tuple[Fi
     files: list[FileRead] = []
     for path in [*(changed | read)][:_FILES]:
         with suppress(WorkspaceError, OSError, NotText):
-            place = workspace.locate(path)
+            place = workspace.locate_path(path)
             if place.zone is not Zone.INSIDE or place.is_dir or not 0 < place.size <= MOST_CODE:
                 continue
             text = decode(await workspace.read_bytes(place)).text

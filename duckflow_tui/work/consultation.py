@@ -179,7 +179,7 @@ class Consultation:
         none asks again (S0-43).
         """
         while True:
-            card = self._parts.desk.card(
+            card = self._parts.desk.make_card(
                 CardKind.CONSULTATION,
                 CONSULTATION_OPTIONS[situation.pattern],
                 plan_id=self._plan_id,

@@ -282,7 +282,7 @@ class PlanDesk:
         parts, plan_id = self._parts, report.plan_id
         if not list_ready_steps(self._plan(plan_id)):
             return ""
-        card = parts.desk.card(
+        card = parts.desk.make_card(
             CardKind.REPORT,
             (GO_ON, STOP, TELL),
             subject=report.report_id,
@@ -441,7 +441,7 @@ class PlanDesk:
         if plan.halted == "stopped":
             raise ToolFault(_STOPPED_HERE, Outcome.REJECTED)
         began = next((s for s in plan.steps if not s.status.lets_others_start), plan.steps[-1])
-        card = self._parts.desk.card(
+        card = self._parts.desk.make_card(
             CardKind.BREAKPOINT,
             (GO_ON, STOP),
             began.step_id,

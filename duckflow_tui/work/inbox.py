@@ -132,7 +132,7 @@ class Inbox:
                     action=option.action,
                     text=text if option is TELL else "",
                 )
-                await self._parts.desk.answer(answer)
+                await self._parts.desk.record_answer(answer)
                 return True
         return False
 

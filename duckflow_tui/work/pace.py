@@ -538,4 +538,4 @@ class PaceActions:
         keeper.extend_limit(MORE_LOOPS)
         for card in self._store.state.cards:
             if card.situation is not None and card.situation.pattern is Pattern.LIMIT:
-                self._cards.withdraw(card.card_id, "renewed")
+                self._cards.withdraw_question(card.card_id, "renewed")

@@ -148,7 +148,7 @@ class PlanApprovals:
         card_id = self._asking.get(plan_id)
         if card_id is None:
             return False
-        self._parts.desk.withdraw(card_id, "renewed")
+        self._parts.desk.withdraw_question(card_id, "renewed")
         return True
 
     def _who(self) -> str:
@@ -161,7 +161,7 @@ class PlanApprovals:
         while True:
             plan = self._parts.store.state.get_plan(plan_id)
             options = (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT)
-            card = self._parts.desk.card(
+            card = self._parts.desk.make_card(
                 CardKind.PLAN, options, plan.fingerprint, plan_id=plan_id, before=since
             )
             self._asking[plan_id] = card.card_id
@@ -203,7 +203,7 @@ class PlanApprovals:
                 self._task_loop.stop()
             for card in parts.store.state.cards:
                 if card.plan_id == other.plan_id:
-                    parts.desk.withdraw(card.card_id, "stopped")
+                    parts.desk.withdraw_question(card.card_id, "stopped")
             end_steps(parts.store, other, "another plan took its place")
             parts.store.dispatch(
                 PlanStatusChanged(plan_id=other.plan_id, status=PlanStatus.CANCELLED)
@@ -218,7 +218,7 @@ class PlanApprovals:
         parts = self._parts
         while True:
             options = (ACCEPT, REJECT)
-            card = parts.desk.card(
+            card = parts.desk.make_card(
                 CardKind.PLAN_CHANGE, options, change.change_id, plan_id=plan.plan_id, change=change
             )
             try:
@@ -249,7 +249,9 @@ class PlanApprovals:
 
     async def end(self, plan: Plan, how: Literal["close", "delete"]) -> Output:
         """Have the user close or delete a plan; without their yes nothing becomes of it (S2-26)."""
-        card = self._parts.desk.card(CardKind.PLAN_END, (ACCEPT, REJECT), how, plan_id=plan.plan_id)
+        card = self._parts.desk.make_card(
+            CardKind.PLAN_END, (ACCEPT, REJECT), how, plan_id=plan.plan_id
+        )
         try:
             answer = await self._parts.desk.ask(card)
         except Unanswered as none:

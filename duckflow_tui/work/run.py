@@ -216,7 +216,7 @@ class PlanRun:
         return "tasklist" if self._plan.run is RunMode.STEP else "adaptive"
 
     async def _ask_at_breakpoint(self, step: Step) -> bool:
-        card = self._parts.desk.card(
+        card = self._parts.desk.make_card(
             CardKind.BREAKPOINT,
             (GO_ON, STOP),
             step.step_id,
@@ -250,7 +250,7 @@ class PlanRun:
             label = one_line(report.next_action, 200)
             options.append(SUGGESTED.model_copy(update={"label": label}))
         options.append(TELL)
-        card = self._parts.desk.card(
+        card = self._parts.desk.make_card(
             CardKind.REPORT,
             tuple(options),
             subject=report.report_id,

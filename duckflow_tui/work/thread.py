@@ -128,7 +128,9 @@ class Thread(ABC):
         question = decision.question
         options = make_question_options(question.options if question else (), approval=approval)
         said = question.text if question else decision.reply or decision.rationale
-        card = self.parts.desk.card(CardKind.QUESTION, options, step_id=self.step_id, question=said)
+        card = self.parts.desk.make_card(
+            CardKind.QUESTION, options, step_id=self.step_id, question=said
+        )
         try:
             await self.parts.desk.ask(card)
         except Unanswered:

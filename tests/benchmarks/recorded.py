@@ -169,7 +169,7 @@ async def _recorded(first: Turn, later: Turn, turns: int, home: Path, workspace:
     state_dir = Places.find({"DUCKFLOW_HOME": str(home)}).state
     clock, disk = SystemClock(), TimedDisk()
     journal = start_journal(
-        state_dir, SESSION, workspace, clock.now(), redact=Redactor([]).redact, disk=disk
+        state_dir, SESSION, workspace, clock.now(), redact=Redactor([]).redact_text, disk=disk
     )
     recorder = TimedJournal(journal)
     store = Store(AgentState(), clock, recorder)

@@ -299,7 +299,7 @@ class Two:
         async with asyncio.timeout(30):
             await self._open.wait()
             first = self.opened[0]
-            await self.desk.answer(
+            await self.desk.record_answer(
                 CardAnswer(card_id=first.card_id, subject=first.subject, action=choice)
             )
             return await asyncio.gather(*calls, return_exceptions=True)

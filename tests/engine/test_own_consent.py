@@ -87,14 +87,14 @@ async def test_of_two_gates_the_one_that_was_answered_lets_its_call_run(
         yes(b).replace(before_hashes=()),
     ):
         with pytest.raises(StateError):
-            await bench.desk.answer(mixed)
+            await bench.desk.record_answer(mixed)
     assert not (tmp_path / "a.txt").exists()
     assert not (tmp_path / "b.txt").exists()
-    await bench.desk.answer(yes(b, choice))
+    await bench.desk.record_answer(yes(b, choice))
     assert (await ended(second)).result.outcome is Outcome.OK
     assert not (tmp_path / "a.txt").exists()
     assert [gate.gate_id for gate in bench.store.state.gates] == [a.gate_id]
-    await bench.desk.answer(yes(a, GateChoice.REJECT))
+    await bench.desk.record_answer(yes(a, GateChoice.REJECT))
     assert (await ended(first)).result.outcome is Outcome.REJECTED
     assert not (tmp_path / "a.txt").exists()
 

@@ -61,21 +61,21 @@ def replace_root(root: Path, away: Path) -> None:
 
 
 async def test_reading_whole_and_in_ranges(workspace: Workspace) -> None:
-    place = workspace.locate("src/a.py")
+    place = workspace.locate_path("src/a.py")
     assert await workspace.read_bytes(place) == b"a = 1\r\n"
     assert await workspace.read_bytes(place, 4) == b"1\r\n"
     assert await workspace.read_bytes(place, 2, 3) == b"= 1"
     assert await workspace.read_bytes(place, 100) == b""
-    assert await workspace.digest(place) == hash_data(b"a = 1\r\n")
+    assert await workspace.hash_file(place) == hash_data(b"a = 1\r\n")
 
 
 async def test_reading_what_is_not_there(workspace: Workspace) -> None:
-    place = workspace.locate("src/none.py")
+    place = workspace.locate_path("src/none.py")
     with pytest.raises(FileFailed) as failed:
         await workspace.read_bytes(place)
     assert failed.value.code == "not_found"
     assert "src/none.py" in str(failed.value)
-    assert await workspace.digest(place) == ""
+    assert await workspace.hash_file(place) == ""
 
 
 async def test_a_file_that_may_not_be_read_is_not_taken_for_none(root: Path) -> None:
@@ -88,14 +88,14 @@ async def test_a_file_that_may_not_be_read_is_not_taken_for_none(root: Path) -> 
 
     workspace = Workspace(root, opener=refuse)
     with pytest.raises(FileFailed) as failed:
-        await workspace.digest(workspace.locate("src/a.py"))
+        await workspace.hash_file(workspace.locate_path("src/a.py"))
     assert failed.value.code == "no_permission"
 
 
 async def test_a_huge_file_is_not_read_whole(workspace: Workspace, root: Path) -> None:
     with (root / "huge").open("wb") as file:
         file.truncate(10**12)
-    place = workspace.locate("huge")
+    place = workspace.locate_path("huge")
     with pytest.raises(PathRefused) as refused:
         await workspace.read_bytes(place)
     assert refused.value.code == "too_large"
@@ -108,15 +108,15 @@ async def test_protected_files_are_not_even_read(workspace: Workspace, root: Pat
     """safety.md, zones: protected paths are refused always; the file layer says so by itself."""
     (root / ".git").mkdir()
     (root / ".git" / "config").write_text("[core]")
-    place = workspace.locate(".git/config")
+    place = workspace.locate_path(".git/config")
     with pytest.raises(PathRefused, match="protected"):
         await workspace.read_bytes(place)
     with pytest.raises(PathRefused, match="protected"):
-        await workspace.replace(place, b"x", hash_data("[core]"))
+        await workspace.replace_file(place, b"x", hash_data("[core]"))
     with pytest.raises(PathRefused, match="protected"):
-        await workspace.remove(place, hash_data("[core]"))
+        await workspace.remove_file(place, hash_data("[core]"))
     with pytest.raises(PathRefused, match="protected"):
-        await workspace.move(workspace.locate("src/a.py"), place, hash_data("a = 1\r\n"))
+        await workspace.move_file(workspace.locate_path("src/a.py"), place, hash_data("a = 1\r\n"))
     assert (root / ".git" / "config").read_text() == "[core]"
 
 
@@ -127,24 +127,28 @@ async def test_no_descriptor_stays_open(workspace: Workspace, root: Path) -> Non
 
     async def everything(number: int) -> None:
         made, moved = f"new{number}/deep/b.py", f"new{number}/c.py"
-        await workspace.replace(workspace.locate(made), b"b", "")
-        await workspace.replace(workspace.locate(made), b"c", hash_data(b"b"))
-        await workspace.move(workspace.locate(made), workspace.locate(moved), hash_data(b"c"))
-        await workspace.read_bytes(workspace.locate(moved))
-        await workspace.digest(workspace.locate(moved))
-        await workspace.remove(workspace.locate(moved), hash_data(b"c"))
-        await workspace.remove_directory(workspace.locate(f"new{number}/deep"))
-        refused = (
-            workspace.replace(workspace.locate("src/a.py"), b"x", hash_data(b"other")),
-            workspace.replace(workspace.locate("src/a.py"), b"x", ""),
-            workspace.replace(workspace.locate("src/none.py"), b"x", hash_data(b"other")),
-            workspace.replace(workspace.locate("src"), b"x", ""),
-            workspace.remove(workspace.locate("src/a.py"), hash_data(b"other")),
-            workspace.move(workspace.locate("src/a.py"), workspace.locate("src"), hash_data(b"")),
-            workspace.read_bytes(workspace.locate("src")),
-            workspace.read_bytes(workspace.locate("link")),
+        await workspace.replace_file(workspace.locate_path(made), b"b", "")
+        await workspace.replace_file(workspace.locate_path(made), b"c", hash_data(b"b"))
+        await workspace.move_file(
+            workspace.locate_path(made), workspace.locate_path(moved), hash_data(b"c")
         )
-        with workspace.opened_folder(workspace.locate("src")) as folder:
+        await workspace.read_bytes(workspace.locate_path(moved))
+        await workspace.hash_file(workspace.locate_path(moved))
+        await workspace.remove_file(workspace.locate_path(moved), hash_data(b"c"))
+        await workspace.remove_directory(workspace.locate_path(f"new{number}/deep"))
+        refused = (
+            workspace.replace_file(workspace.locate_path("src/a.py"), b"x", hash_data(b"other")),
+            workspace.replace_file(workspace.locate_path("src/a.py"), b"x", ""),
+            workspace.replace_file(workspace.locate_path("src/none.py"), b"x", hash_data(b"other")),
+            workspace.replace_file(workspace.locate_path("src"), b"x", ""),
+            workspace.remove_file(workspace.locate_path("src/a.py"), hash_data(b"other")),
+            workspace.move_file(
+                workspace.locate_path("src/a.py"), workspace.locate_path("src"), hash_data(b"")
+            ),
+            workspace.read_bytes(workspace.locate_path("src")),
+            workspace.read_bytes(workspace.locate_path("link")),
+        )
+        with workspace.opened_folder(workspace.locate_path("src")) as folder:
             assert os.listdir(folder) == ["a.py"]
         with pytest.raises(OSError, match=os.strerror(errno.EINVAL)):
             workspace.open_below("pipe")
@@ -166,8 +170,8 @@ async def test_no_descriptor_stays_open(workspace: Workspace, root: Path) -> Non
 async def test_replacing_keeps_mode_and_leaves_no_trace(workspace: Workspace, root: Path) -> None:
     path = root / "src" / "a.py"
     path.chmod(0o754)
-    place = workspace.locate("src/a.py")
-    made = await workspace.replace(place, b"a = 2\n", hash_data(b"a = 1\r\n"))
+    place = workspace.locate_path("src/a.py")
+    made = await workspace.replace_file(place, b"a = 2\n", hash_data(b"a = 1\r\n"))
     assert path.read_bytes() == b"a = 2\n"
     assert made == ()
     assert stat.S_IMODE(path.stat().st_mode) == 0o754
@@ -175,8 +179,8 @@ async def test_replacing_keeps_mode_and_leaves_no_trace(workspace: Workspace, ro
 
 
 async def test_replacing_with_a_mode(workspace: Workspace, root: Path) -> None:
-    place = workspace.locate("src/a.py")
-    await workspace.replace(place, b"", hash_data(b"a = 1\r\n"), mode=0o700)
+    place = workspace.locate_path("src/a.py")
+    await workspace.replace_file(place, b"", hash_data(b"a = 1\r\n"), mode=0o700)
     assert stat.S_IMODE((root / "src" / "a.py").stat().st_mode) == 0o700
 
 
@@ -191,24 +195,24 @@ async def test_attributes_stay_but_for_what_lets_a_program_do_more(
         os.setxattr(path, "security.capability", capability)
     except OSError:
         pytest.skip("no such attributes here")
-    await workspace.replace(workspace.locate("src/a.py"), b"x", A)
+    await workspace.replace_file(workspace.locate_path("src/a.py"), b"x", A)
     assert os.listxattr(path) == ["user.note"]
     assert os.getxattr(path, "user.note") == b"kept"
 
 
 async def test_the_owner_stays(workspace: Workspace, root: Path) -> None:
     os.chown(root / "src" / "a.py", 1234, 4321)
-    await workspace.replace(workspace.locate("src/a.py"), b"x", hash_data(b"a = 1\r\n"))
+    await workspace.replace_file(workspace.locate_path("src/a.py"), b"x", hash_data(b"a = 1\r\n"))
     info = (root / "src" / "a.py").stat()
     assert (info.st_uid, info.st_gid) == (1234, 4321)
 
 
 async def test_a_changed_file_is_not_replaced(workspace: Workspace, root: Path) -> None:
     """R15: what is there is not what was shown, so nothing changes."""
-    place = workspace.locate("src/a.py")
+    place = workspace.locate_path("src/a.py")
     (root / "src" / "a.py").write_text("mine")
     with pytest.raises(ContentChanged) as changed:
-        await workspace.replace(place, b"x", hash_data(b"a = 1\r\n"))
+        await workspace.replace_file(place, b"x", hash_data(b"a = 1\r\n"))
     assert changed.value.now_sha == hash_data("mine")
     assert (root / "src" / "a.py").read_text() == "mine"
     assert names(root) == ["src", "src/a.py"]
@@ -243,16 +247,16 @@ async def test_a_file_that_is_gone_is_not_replaced(
     workspace: Workspace, root: Path, gone: str
 ) -> None:
     """R15."""
-    place = workspace.locate("src/a.py")
+    place = workspace.locate_path("src/a.py")
     (root / gone).rename(root / "elsewhere")
     with pytest.raises(ContentChanged) as changed:
-        await workspace.replace(place, b"x", hash_data(b"a = 1\r\n"))
+        await workspace.replace_file(place, b"x", hash_data(b"a = 1\r\n"))
     assert changed.value.now_sha == ""
 
 
 async def test_creating_with_directories(workspace: Workspace, root: Path) -> None:
-    place = workspace.locate("new/deep/b.py")
-    await workspace.replace(place, b"b", "")
+    place = workspace.locate_path("new/deep/b.py")
+    await workspace.replace_file(place, b"b", "")
     assert (root / "new" / "deep" / "b.py").read_bytes() == b"b"
     umask = os.umask(0)
     os.umask(umask)
@@ -265,21 +269,23 @@ async def test_new_content_never_runs_as_somebody_else(
 ) -> None:
     """Set-id bits and the sticky bit are not taken over, as where the system writes to a file."""
     (root / "src" / "a.py").chmod(bits)
-    place = workspace.locate("src/a.py")
-    await workspace.replace(place, b"new", hash_data(b"a = 1\r\n"))
+    place = workspace.locate_path("src/a.py")
+    await workspace.replace_file(place, b"new", hash_data(b"a = 1\r\n"))
     assert stat.S_IMODE((root / "src" / "a.py").stat().st_mode) == bits & 0o777
-    await workspace.replace(workspace.locate("src/a.py"), b"old", hash_data(b"new"), mode=bits)
+    await workspace.replace_file(
+        workspace.locate_path("src/a.py"), b"old", hash_data(b"new"), mode=bits
+    )
     assert stat.S_IMODE((root / "src" / "a.py").stat().st_mode) == bits & 0o777
-    await workspace.replace(workspace.locate("b.py"), b"b", "", mode=bits)
+    await workspace.replace_file(workspace.locate_path("b.py"), b"b", "", mode=bits)
     assert stat.S_IMODE((root / "b.py").stat().st_mode) == bits & 0o777
 
 
 async def test_creating_never_overwrites(workspace: Workspace, root: Path) -> None:
     """R15: a file that came meanwhile stays, and directories made for ours go again."""
-    place = workspace.locate("b.py")
+    place = workspace.locate_path("b.py")
     (root / "b.py").write_text("theirs")
     with pytest.raises(ContentChanged) as changed:
-        await workspace.replace(place, b"ours", "")
+        await workspace.replace_file(place, b"ours", "")
     assert changed.value.now_sha == hash_data("theirs")
     assert (root / "b.py").read_text() == "theirs"
     assert names(root) == ["b.py", "src", "src/a.py"]
@@ -287,8 +293,8 @@ async def test_creating_never_overwrites(workspace: Workspace, root: Path) -> No
 
 async def test_writing_through_a_link_keeps_the_link(workspace: Workspace, root: Path) -> None:
     (root / "link").symlink_to("src/a.py")
-    place = workspace.locate("link")
-    await workspace.replace(place, b"new", hash_data(b"a = 1\r\n"))
+    place = workspace.locate_path("link")
+    await workspace.replace_file(place, b"new", hash_data(b"a = 1\r\n"))
     assert (root / "link").is_symlink()
     assert (root / "src" / "a.py").read_bytes() == b"new"
 
@@ -302,7 +308,7 @@ async def test_a_link_that_leads_out_is_not_written_through(
     (root / "dangling").symlink_to(tmp_path / "new.txt")
     for name, expect in (("link", hash_data(b"a = 1\r\n")), ("dangling", "")):
         with pytest.raises(PathRefused) as refused:
-            await workspace.replace(workspace.locate(name), b"x", expect)
+            await workspace.replace_file(workspace.locate_path(name), b"x", expect)
         assert refused.value.code == "link_out"
     assert (tmp_path / "outside.txt").read_bytes() == b"a = 1\r\n"
     assert not (tmp_path / "new.txt").exists()
@@ -319,20 +325,20 @@ async def test_a_read_only_file_is_left_alone(
     if os.getuid() == 0:
         monkeypatch.setattr(os, "access", may)  # root may write everything
     (root / "src" / "a.py").chmod(0o444)
-    place = workspace.locate("src/a.py")
+    place = workspace.locate_path("src/a.py")
     with pytest.raises(FileFailed) as failed:
-        await workspace.replace(place, b"x", A)
+        await workspace.replace_file(place, b"x", A)
     assert failed.value.code == "no_permission"
     assert (root / "src" / "a.py").read_bytes() == b"a = 1\r\n"
-    await workspace.replace(place, b"x", A, mode=0o644)
+    await workspace.replace_file(place, b"x", A, mode=0o644)
     assert (root / "src" / "a.py").read_bytes() == b"x"
 
 
 async def test_a_directory_is_not_a_file(workspace: Workspace) -> None:
-    place = workspace.locate("src")
+    place = workspace.locate_path("src")
     for attempt in (
-        workspace.replace(place, b"x", ""),
-        workspace.remove(place, ""),
+        workspace.replace_file(place, b"x", ""),
+        workspace.remove_file(place, ""),
         workspace.read_bytes(place),
     ):
         with pytest.raises(PathRefused) as refused:
@@ -344,17 +350,19 @@ async def test_a_directory_is_not_a_file(workspace: Workspace) -> None:
 
 
 async def test_deleting(workspace: Workspace, root: Path) -> None:
-    place = workspace.locate("src/a.py")
+    place = workspace.locate_path("src/a.py")
     with pytest.raises(ContentChanged):
-        await workspace.remove(place, hash_data(b"other"))
+        await workspace.remove_file(place, hash_data(b"other"))
     assert (root / "src" / "a.py").exists()
-    await workspace.remove(place, hash_data(b"a = 1\r\n"))
+    await workspace.remove_file(place, hash_data(b"a = 1\r\n"))
     assert names(root) == ["src"]
 
 
 async def test_moving(workspace: Workspace, root: Path) -> None:
     sha = hash_data(b"a = 1\r\n")
-    made = await workspace.move(workspace.locate("src/a.py"), workspace.locate("lib/c.py"), sha)
+    made = await workspace.move_file(
+        workspace.locate_path("src/a.py"), workspace.locate_path("lib/c.py"), sha
+    )
     assert made == ("lib",)
     assert names(root) == ["lib", "lib/c.py", "src"]
     assert (root / "lib" / "c.py").read_bytes() == b"a = 1\r\n"
@@ -363,10 +371,10 @@ async def test_moving(workspace: Workspace, root: Path) -> None:
 async def test_moving_never_overwrites(workspace: Workspace, root: Path) -> None:
     """R15: whatever has the target's name stays."""
     sha = hash_data(b"a = 1\r\n")
-    source, target = workspace.locate("src/a.py"), workspace.locate("b.py")
+    source, target = workspace.locate_path("src/a.py"), workspace.locate_path("b.py")
     (root / "b.py").write_text("theirs")
     with pytest.raises(ContentChanged) as changed:
-        await workspace.move(source, target, sha)
+        await workspace.move_file(source, target, sha)
     assert changed.value.place is target
     assert (root / "b.py").read_text() == "theirs"
     assert names(root) == ["b.py", "src", "src/a.py"]
@@ -374,10 +382,12 @@ async def test_moving_never_overwrites(workspace: Workspace, root: Path) -> None
 
 async def test_a_changed_file_is_not_moved(workspace: Workspace, root: Path) -> None:
     """R15: neither moved, nor a directory left that was made for it."""
-    source = workspace.locate("src/a.py")
+    source = workspace.locate_path("src/a.py")
     (root / "src" / "a.py").write_text("mine")
     with pytest.raises(ContentChanged):
-        await workspace.move(source, workspace.locate("x/y/z.py"), hash_data(b"a = 1\r\n"))
+        await workspace.move_file(
+            source, workspace.locate_path("x/y/z.py"), hash_data(b"a = 1\r\n")
+        )
     assert names(root) == ["src", "src/a.py"]
 
 
@@ -392,28 +402,28 @@ async def test_only_an_empty_folder_of_the_users_own_is_deleted(
     }  # fmt: skip
     for given, code in codes.items():
         with pytest.raises(PathRefused) as refused:
-            await workspace.remove_directory(workspace.locate(given))
+            await workspace.remove_directory(workspace.locate_path(given))
         assert refused.value.code == code
     with pytest.raises(FileFailed):
-        await workspace.remove_directory(workspace.locate("src"))
-    await workspace.remove_directory(workspace.locate("empty"))
+        await workspace.remove_directory(workspace.locate_path("src"))
+    await workspace.remove_directory(workspace.locate_path("empty"))
     assert names(root) == [".git", "link", "src", "src/a.py"]
 
 
 async def test_a_file_is_not_moved_to_where_it_is(workspace: Workspace) -> None:
-    place = workspace.locate("src/a.py")
+    place = workspace.locate_path("src/a.py")
     with pytest.raises(PathRefused) as refused:
-        await workspace.move(place, workspace.locate("src/../src/a.py"), A)
+        await workspace.move_file(place, workspace.locate_path("src/../src/a.py"), A)
     assert refused.value.code == "same_file"
 
 
 async def test_links_are_neither_moved_nor_deleted(workspace: Workspace, root: Path) -> None:
     (root / "link").symlink_to("src/a.py")
-    link, sha = workspace.locate("link"), hash_data(b"a = 1\r\n")
+    link, sha = workspace.locate_path("link"), hash_data(b"a = 1\r\n")
     for attempt in (
-        workspace.remove(link, sha),
-        workspace.move(link, workspace.locate("b"), sha),
-        workspace.move(workspace.locate("src/a.py"), link, sha),
+        workspace.remove_file(link, sha),
+        workspace.move_file(link, workspace.locate_path("b"), sha),
+        workspace.move_file(workspace.locate_path("src/a.py"), link, sha),
     ):
         with pytest.raises(PathRefused):
             await attempt
@@ -424,17 +434,17 @@ async def test_nothing_is_written_once_the_workspace_is_gone(
     workspace: Workspace, root: Path, tmp_path: Path
 ) -> None:
     """R03, safety.md faults: workspace deleted or replaced, writes stop."""
-    place, new = workspace.locate("src/a.py"), workspace.locate("new.py")
-    folder = workspace.locate("src")
+    place, new = workspace.locate_path("src/a.py"), workspace.locate_path("new.py")
+    folder = workspace.locate_path("src")
     replace_root(root, tmp_path / "old")
     with pytest.raises(WorkspaceGone):
-        workspace.scan(folder)
+        workspace.scan_directory(folder)
     sha = hash_data(b"a = 1\r\n")
     for attempt in (
-        workspace.replace(place, b"x", sha),
-        workspace.replace(new, b"x", ""),
-        workspace.remove(place, sha),
-        workspace.move(place, new, sha),
+        workspace.replace_file(place, b"x", sha),
+        workspace.replace_file(new, b"x", ""),
+        workspace.remove_file(place, sha),
+        workspace.move_file(place, new, sha),
         workspace.remove_directory(folder),
         workspace.read_bytes(place),
     ):
@@ -471,8 +481,8 @@ class SlowDisk(Disk):
 async def test_cancelled_before_the_swap_changes_nothing(root: Path) -> None:
     disk = SlowDisk("write")
     workspace = Workspace(root, disk=disk)
-    place = workspace.locate("src/a.py")
-    task = asyncio.create_task(workspace.replace(place, b"x", hash_data(b"a = 1\r\n")))
+    place = workspace.locate_path("src/a.py")
+    task = asyncio.create_task(workspace.replace_file(place, b"x", hash_data(b"a = 1\r\n")))
     await asyncio.to_thread(disk.reached.wait, 10)
     (draft,) = set(os.listdir(root / "src")) - {"a.py"}
     assert stat.S_IMODE((root / "src" / draft).stat().st_mode) == 0o600
@@ -492,14 +502,14 @@ async def test_cancelled_after_the_swap_reports_the_change(root: Path, by: str) 
     """
     disk = SlowDisk("sync_directory")
     workspace = Workspace(root, disk=disk)
-    place = workspace.locate("src/a.py")
+    place = workspace.locate_path("src/a.py")
     told: list[str] = []
 
     limit = asyncio.timeout(None)
 
     async def caller() -> None:
         async with limit:
-            await workspace.replace(place, b"x", hash_data(b"a = 1\r\n"))
+            await workspace.replace_file(place, b"x", hash_data(b"a = 1\r\n"))
             told.append("done")
             await asyncio.sleep(0)
             told.append("went on")
@@ -520,11 +530,11 @@ async def test_cancelled_after_the_swap_reports_the_change(root: Path, by: str) 
 
 
 CHANGES: dict[str, Callable[[Workspace], Awaitable[object]]] = {
-    "replace": lambda w: w.replace(w.locate("src/a.py"), b"x", A),
-    "create": lambda w: w.replace(w.locate("new/deep/b.py"), b"x", ""),
-    "remove": lambda w: w.remove(w.locate("src/a.py"), A),
-    "move": lambda w: w.move(w.locate("src/a.py"), w.locate("new/b.py"), A),
-    "remove_directory": lambda w: w.remove_directory(w.locate("empty")),
+    "replace": lambda w: w.replace_file(w.locate_path("src/a.py"), b"x", A),
+    "create": lambda w: w.replace_file(w.locate_path("new/deep/b.py"), b"x", ""),
+    "remove": lambda w: w.remove_file(w.locate_path("src/a.py"), A),
+    "move": lambda w: w.move_file(w.locate_path("src/a.py"), w.locate_path("new/b.py"), A),
+    "remove_directory": lambda w: w.remove_directory(w.locate_path("empty")),
 }
 
 
@@ -614,7 +624,7 @@ async def test_what_is_done_survives_a_power_loss(
 def listed(
     workspace: Workspace, given: str = ".", depth: int | None = None
 ) -> dict[str, DirectoryEntry]:
-    return {e.path: e for e in workspace.scan(workspace.locate(given), depth=depth)}
+    return {e.path: e for e in workspace.scan_directory(workspace.locate_path(given), depth=depth)}
 
 
 def test_listing(workspace: Workspace, root: Path, tmp_path: Path) -> None:
@@ -641,10 +651,10 @@ def test_listing(workspace: Workspace, root: Path, tmp_path: Path) -> None:
     }
     assert list(found) == sorted(found)
     assert (found["src/a.py"].size, found["src"].size, found["pipe"].size) == (7, 0, 0)
-    link = workspace.status("out")
+    link = workspace.stat_path("out")
     assert link is not None
     assert stat.S_ISLNK(link.st_mode)
-    assert workspace.status("gone") is None
+    assert workspace.stat_path("gone") is None
 
 
 @pytest.mark.parametrize("what", ["gone", "fifo"])
@@ -653,7 +663,7 @@ def test_a_file_that_goes_while_its_folder_is_listed(
 ) -> None:
     (root / "src/b.py").write_text("b")
     (root / "src/c.py").write_text("c")
-    scan = workspace.scan(workspace.locate("src"))
+    scan = workspace.scan_directory(workspace.locate_path("src"))
     assert next(scan).name == "a.py"
     (root / "src/b.py").unlink()
     if what == "fifo":
@@ -667,7 +677,9 @@ def test_listing_in_part(workspace: Workspace, root: Path) -> None:
     assert list(listed(workspace, depth=1)) == ["src"]
     assert list(listed(workspace, depth=2)) == ["src", "src/a.py", "src/deep"]
     assert list(listed(workspace, "src", depth=1)) == ["src/a.py", "src/deep"]
-    kept = workspace.scan(workspace.locate("."), depth=None, enter=lambda e: e.name != "deep")
+    kept = workspace.scan_directory(
+        workspace.locate_path("."), depth=None, enter=lambda e: e.name != "deep"
+    )
     assert [e.path for e in kept] == ["src", "src/a.py", "src/deep"]
 
 
@@ -684,25 +696,27 @@ def test_the_apps_own_directories_are_closed(root: Path) -> None:
     """Promise 1: config, data and state of the app, also where they lie in the workspace."""
     (root / "state" / "journal").mkdir(parents=True)
     workspace = Workspace(root, own_dirs=[root / "state"])
-    found = {e.path: e.zone for e in workspace.scan(workspace.locate("."), depth=None)}
+    found = {
+        e.path: e.zone for e in workspace.scan_directory(workspace.locate_path("."), depth=None)
+    }
     assert found == {"src": Zone.INSIDE, "src/a.py": Zone.INSIDE, "state": Zone.PROTECTED}
-    assert workspace.locate("State/journal/new").zone is Zone.PROTECTED
+    assert workspace.locate_path("State/journal/new").zone is Zone.PROTECTED
     with pytest.raises(PathRefused):
-        workspace.scan(workspace.locate("state"))
+        workspace.scan_directory(workspace.locate_path("state"))
 
 
 def test_listing_a_file_is_refused(workspace: Workspace) -> None:
     with pytest.raises(PathRefused) as refused:
-        workspace.scan(workspace.locate("src/a.py"))
+        workspace.scan_directory(workspace.locate_path("src/a.py"))
     assert refused.value.code == "not_directory"
 
 
 def test_a_folder_that_is_gone_is_not_listed(workspace: Workspace, root: Path) -> None:
     (root / "empty").mkdir()
-    place = workspace.locate("empty")
+    place = workspace.locate_path("empty")
     (root / "empty").rmdir()
     with pytest.raises(FileFailed) as failed:
-        list(workspace.scan(place))
+        list(workspace.scan_directory(place))
     assert failed.value.code == "not_found"
 
 
@@ -710,7 +724,7 @@ def test_a_listing_given_up_closes_its_descriptors(workspace: Workspace, root: P
     (root / "a" / "b" / "c").mkdir(parents=True)
     before = descriptors()
     for _ in range(20):
-        scan = workspace.scan(workspace.locate("."), depth=None)
+        scan = workspace.scan_directory(workspace.locate_path("."), depth=None)
         for entry in scan:
             if entry.depth == 3:
                 break
@@ -724,7 +738,7 @@ def test_listing_and_locating_agree(workspace: Workspace, root: Path) -> None:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text("")
     listing = {path: entry.zone for path, entry in listed(workspace).items()}
-    assert listing == {path: workspace.locate(path).zone for path in listing}
+    assert listing == {path: workspace.locate_path(path).zone for path in listing}
     assert sorted(path for path, zone in listing.items() if zone is Zone.SECRET) == [
         ".config/gcloud",
         ".config/gcloud/x",
@@ -736,5 +750,5 @@ def test_listing_and_locating_agree(workspace: Workspace, root: Path) -> None:
         "k.pem",
     ]
     for directory in (".docker", ".env", "a/.ssh/b"):
-        for entry in workspace.scan(workspace.locate(directory)):
+        for entry in workspace.scan_directory(workspace.locate_path(directory)):
             assert entry.zone is listing[entry.path]

@@ -116,7 +116,7 @@ async def test_asking_waits_for_the_key(store: Store, desk: Desk, recorder: Memo
     await opened(store, "gate_1")
     assert not asking.done()
     given = answer_to(gate)
-    await desk.answer(given)
+    await desk.record_answer(given)
     assert await asking == given
     assert store.state.gates == ()
     assert kinds(recorder) == ["gate_opened", "gate_answered"]
@@ -126,10 +126,10 @@ async def test_several_gates_at_once(store: Store, desk: Desk) -> None:
     first, second = make_gate("gate_1"), make_gate("gate_2")
     one, two = asyncio.create_task(desk.ask(first)), asyncio.create_task(desk.ask(second))
     await opened(store, "gate_1", "gate_2")
-    await desk.answer(answer_to(second, GateChoice.REJECT, reason="no"))
+    await desk.record_answer(answer_to(second, GateChoice.REJECT, reason="no"))
     assert (await two).reason == "no"
     assert not one.done()
-    await desk.answer(answer_to(first))
+    await desk.record_answer(answer_to(first))
     assert (await one).is_approval
 
 
@@ -139,7 +139,7 @@ async def test_a_refusal_is_an_answer_not_an_error(store: Store, desk: Desk) -> 
     vitals, status = store.state.vitals, store.state.status
     asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
-    await desk.answer(answer_to(gate, GateChoice.REJECT))
+    await desk.record_answer(answer_to(gate, GateChoice.REJECT))
     assert not (await asking).is_approval
     assert (store.state.vitals, store.state.status) == (vitals, status)
     assert store.state.recoveries == 0
@@ -168,7 +168,7 @@ async def test_an_answer_for_something_else_is_none(
     asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
     with pytest.raises(StateError):
-        await desk.answer(answer_to(gate).model_copy(update=wrong))
+        await desk.record_answer(answer_to(gate).model_copy(update=wrong))
     assert not asking.done()
     assert store.state.gates == (gate,)
     asking.cancel()
@@ -179,8 +179,8 @@ async def test_editing_needs_an_editable_gate(store: Store, desk: Desk) -> None:
     asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
     with pytest.raises(StateError):
-        await desk.answer(answer_to(gate, GateChoice.EDIT))
-    await desk.answer(answer_to(gate, GateChoice.EDIT, edited="y = 1"))
+        await desk.record_answer(answer_to(gate, GateChoice.EDIT))
+    await desk.record_answer(answer_to(gate, GateChoice.EDIT, edited="y = 1"))
     assert (await asking).edited == "y = 1"
 
 
@@ -189,7 +189,7 @@ async def test_a_session_answer_gives_a_grant(store: Store, desk: Desk) -> None:
     gate = make_gate()
     asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
-    await desk.answer(answer_to(gate, GateChoice.SESSION))
+    await desk.record_answer(answer_to(gate, GateChoice.SESSION))
     await asking
     assert [(g.operation, g.path, g.gate_id) for g in store.state.grants] == [
         ("file_ops.edit_file", "a.py", "gate_1")
@@ -201,7 +201,7 @@ async def test_no_grant_where_none_was_offered(store: Store, desk: Desk) -> None
     asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
     with pytest.raises(StateError):
-        await desk.answer(answer_to(gate, GateChoice.SESSION))
+        await desk.record_answer(answer_to(gate, GateChoice.SESSION))
     assert store.state.grants == ()
     asking.cancel()
 
@@ -211,7 +211,7 @@ async def test_no_grant_for_a_pattern_that_is_not_this_operation(store: Store, d
     asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
     with pytest.raises(StateError):
-        await desk.answer(answer_to(gate, GateChoice.SESSION))
+        await desk.record_answer(answer_to(gate, GateChoice.SESSION))
     assert store.state.gates == (gate,)
     asking.cancel()
 
@@ -227,7 +227,7 @@ async def test_stopping_withdraws_the_gate(
     assert store.state.gates == ()
     assert kinds(recorder) == ["gate_opened", "gate_withdrawn"]
     with pytest.raises(StateError):
-        await desk.answer(answer_to(make_gate()))
+        await desk.record_answer(answer_to(make_gate()))
 
 
 async def test_stopped_while_the_gate_is_being_recorded(store: Store) -> None:
@@ -265,9 +265,9 @@ async def test_what_was_stopped_hears_nothing_more(store: Store, desk: Desk) -> 
 
 
 def test_a_card_is_bound_to_what_it_is_about_or_else_to_itself(desk: Desk) -> None:
-    card = desk.card(CardKind.QUESTION, ())
+    card = desk.make_card(CardKind.QUESTION, ())
     assert card.subject == card.card_id != ""
-    assert desk.card(CardKind.PLAN, (), "fingerprint").subject == "fingerprint"
+    assert desk.make_card(CardKind.PLAN, (), "fingerprint").subject == "fingerprint"
 
 
 async def test_a_question_is_asked_once_at_a_time(store: Store, desk: Desk) -> None:
@@ -277,7 +277,7 @@ async def test_a_question_is_asked_once_at_a_time(store: Store, desk: Desk) -> N
         await opened(store, "gate_1")
         with pytest.raises(StateError):
             await desk.ask(gate)
-        await desk.answer(answer_to(gate))
+        await desk.record_answer(answer_to(gate))
         assert (await asking).is_approval
 
 
@@ -289,7 +289,7 @@ async def test_a_plan_that_is_edited_is_not_answered_by_it(
     )
     store.dispatch(CardOpened(card=card))
     with pytest.raises(StateError, match="edited in its pane"):
-        await desk.answer(CardAnswer(card_id="card_1", subject="s", action=EDIT_PLAN.action))
+        await desk.record_answer(CardAnswer(card_id="card_1", subject="s", action=EDIT_PLAN.action))
     assert store.state.cards == (card,)
     assert kinds(recorder) == ["card_opened"]
 
@@ -299,14 +299,14 @@ async def test_a_withdrawn_gate_tells_who_asked(store: Store, desk: Desk) -> Non
     gate = make_gate()
     asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
-    desk.withdraw("gate_1", "renewed")
+    desk.withdraw_question("gate_1", "renewed")
     with pytest.raises(Unanswered) as closed:
         await asking
     assert closed.value.reason == "renewed"
     assert str(closed.value) == "The question was withdrawn; nothing ran."
     with pytest.raises(StateError):
-        await desk.answer(answer_to(gate))
-    desk.withdraw("gate_1", "renewed")
+        await desk.record_answer(answer_to(gate))
+    desk.withdraw_question("gate_1", "renewed")
 
 
 async def test_changing_the_mode_answers_nothing(store: Store, desk: Desk) -> None:
@@ -327,10 +327,10 @@ async def test_a_gate_of_an_earlier_run_is_pending_and_grants(
     store.dispatch(GateOpened(gate=gate))
     desk = Desk(store, CountingIds())
     assert store.state.gates == (gate,)
-    await desk.answer(answer_to(gate, GateChoice.SESSION))
+    await desk.record_answer(answer_to(gate, GateChoice.SESSION))
     assert [g.path for g in store.state.grants] == ["a.py"]
     store.dispatch(GateOpened(gate=make_gate("gate_2")))
-    desk.withdraw("gate_2", "stopped")
+    desk.withdraw_question("gate_2", "stopped")
     assert store.state.gates == ()
     assert caplog.records == []
 
@@ -346,7 +346,7 @@ async def test_what_comes_as_the_asker_is_stopped_is_heard_by_nobody(
     if by == "answer":
         store.dispatch(GateAnswered(answer=answer_to(make_gate())))
     else:
-        desk.withdraw("gate_1", "renewed")
+        desk.withdraw_question("gate_1", "renewed")
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert caplog.records == []
@@ -375,7 +375,7 @@ async def test_the_grant_is_recorded_before_the_asker_goes_on(store: Store, desk
 
     task = asyncio.create_task(work())
     await opened(store, "gate_1")
-    await desk.answer(answer_to(gate, GateChoice.SESSION))
+    await desk.record_answer(answer_to(gate, GateChoice.SESSION))
     await task
     assert seen == ["gate_opened", "gate_answered", "grant_added", "effect"]
 

@@ -25,9 +25,9 @@ from duckflow_tui.safety.paths import (
     best_opener,
     open_by_component,
     open_in_kernel,
-    walk,
+    walk_path,
 )
-from duckflow_tui.safety.policy import Access, Decision, judge
+from duckflow_tui.safety.policy import Access, Decision, judge_access
 from duckflow_tui.safety.risk import ZoneMap
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.operations import ApprovalMode, Effect, Zone
@@ -67,15 +67,15 @@ def workspace(root: Path, tmp_path: Path, opener: Opener) -> Iterator[Workspace]
     "given", ["src/a.py", "./src/a.py", "src//a.py", "src/../src/a.py", "../work/src/a.py"]
 )
 def test_ways_to_say_a_path_inside(workspace: Workspace, given: str) -> None:
-    place = workspace.locate(given)
+    place = workspace.locate_path(given)
     assert (place.zone, place.shown, place.exists, place.size) == (Zone.INSIDE, "src/a.py", True, 6)
 
 
 def test_an_absolute_path_inside_is_inside(workspace: Workspace, root: Path) -> None:
     """C20: an absolute path inside is not refused for how it is spelled."""
-    assert workspace.locate(str(root / "src" / "a.py")).shown == "src/a.py"
-    assert workspace.locate(str(root)).shown == "."
-    assert workspace.locate(str(root)).is_dir
+    assert workspace.locate_path(str(root / "src" / "a.py")).shown == "src/a.py"
+    assert workspace.locate_path(str(root)).shown == "."
+    assert workspace.locate_path(str(root)).is_dir
 
 
 @pytest.mark.parametrize(
@@ -84,21 +84,21 @@ def test_an_absolute_path_inside_is_inside(workspace: Workspace, root: Path) -> 
 )
 def test_what_lies_outside(workspace: Workspace, given: str) -> None:
     """R01, C20, S4-64: a common beginning of two names is no containment."""
-    place = workspace.locate(given)
+    place = workspace.locate_path(given)
     assert place.zone is Zone.OUTSIDE
     assert place.shown.startswith("/")
 
 
 def test_home_is_not_a_directory_of_that_name(workspace: Workspace, tmp_path: Path) -> None:
-    assert workspace.locate("~/x").shown == str(tmp_path / "home" / "x")
-    assert workspace.locate("./~/x").shown == "~/x"
+    assert workspace.locate_path("~/x").shown == str(tmp_path / "home" / "x")
+    assert workspace.locate_path("./~/x").shown == "~/x"
 
 
 def test_a_root_that_is_reached_through_a_link(root: Path, tmp_path: Path) -> None:
     """The way the user spells the workspace is not a link that leads out of it."""
     (tmp_path / "short").symlink_to(root)
     workspace = Workspace(tmp_path / "short")
-    place = workspace.locate(str(tmp_path / "short" / "src" / "a.py"))
+    place = workspace.locate_path(str(tmp_path / "short" / "src" / "a.py"))
     assert (place.zone, place.shown) == (Zone.INSIDE, "src/a.py")
 
 
@@ -115,7 +115,7 @@ def test_a_link_and_its_target_are_both_judged(
     (root / "b.pem").symlink_to("src/a.py")
     (root / "inner").symlink_to("src/a.py")
     zones = {
-        name: workspace.locate(name).zone
+        name: workspace.locate_path(name).zone
         for name in ("out", "up/outside.txt", "plain", "b.pem", "inner", str(tmp_path / "in"))
     }
     assert zones == {
@@ -126,15 +126,15 @@ def test_a_link_and_its_target_are_both_judged(
         "inner": Zone.INSIDE,
         str(tmp_path / "in"): Zone.OUTSIDE,
     }
-    inner = workspace.locate("inner")
+    inner = workspace.locate_path("inner")
     assert (inner.shown, inner.resolved, inner.is_link) == ("inner", "src/a.py", True)
-    assert (inner.size, workspace.locate("src").size) == (6, 0)
-    assert workspace.locate("b.pem").reasons == ("secret_name",)
-    assert workspace.locate("out").leads_out
-    assert "link_out" in workspace.locate("out").reasons
-    assert workspace.locate("out").resolved == str(tmp_path / "outside.txt")
-    assert not workspace.locate("up/outside.txt").leads_out  # says itself where it lies
-    assert workspace.locate("up/outside.txt").shown == str(tmp_path / "outside.txt")
+    assert (inner.size, workspace.locate_path("src").size) == (6, 0)
+    assert workspace.locate_path("b.pem").reasons == ("secret_name",)
+    assert workspace.locate_path("out").leads_out
+    assert "link_out" in workspace.locate_path("out").reasons
+    assert workspace.locate_path("out").resolved == str(tmp_path / "outside.txt")
+    assert not workspace.locate_path("up/outside.txt").leads_out  # says itself where it lies
+    assert workspace.locate_path("up/outside.txt").shown == str(tmp_path / "outside.txt")
 
 
 def test_only_what_was_asked_for_stays_open(opener: Opener, tmp_path: Path) -> None:
@@ -154,18 +154,18 @@ def test_as_many_links_are_followed_as_the_system_follows(workspace: Workspace, 
     for number in range(1, 41):
         (root / str(number)).symlink_to(str(number - 1))
     assert (root / "39").exists()
-    assert workspace.locate("39").resolved == "src/a.py"
+    assert workspace.locate_path("39").resolved == "src/a.py"
     with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
         (root / "40").stat()
     with pytest.raises(PathRefused) as refused:
-        workspace.locate("40")
+        workspace.locate_path("40")
     assert refused.value.code == "link_loop"
 
 
 def test_the_longest_path_is_4096_bytes(workspace: Workspace) -> None:
-    assert workspace.locate("./" * 2048).shown == "."
+    assert workspace.locate_path("./" * 2048).shown == "."
     with pytest.raises(PathRefused) as refused:
-        workspace.locate("./" * 2048 + ".")
+        workspace.locate_path("./" * 2048 + ".")
     assert refused.value.code == "too_long"
 
 
@@ -174,15 +174,15 @@ def test_a_folder_that_has_an_odd_name_already_may_get_new_files(
 ) -> None:
     (root / "a.").mkdir()
     for path in ("a./new", "a./new/deep/x"):
-        assert workspace.locate(path).shown == path
+        assert workspace.locate_path(path).shown == path
 
 
 def test_where_the_way_ends_that_begins_in_a_folder_that_is_gone(tmp_path: Path) -> None:
     gone = Location((*tmp_path.parts[1:], "gone"), ())
     with pytest.raises(PathRefused) as refused:
-        walk(gone, ".", ".")
+        walk_path(gone, ".", ".")
     assert refused.value.code == "moved"
-    assert walk(gone, "日本", "日本").missing == 1
+    assert walk_path(gone, "日本", "日本").missing == 1
 
 
 def test_a_link_that_goes_while_it_is_followed(
@@ -198,7 +198,7 @@ def test_a_link_that_goes_while_it_is_followed(
 
     monkeypatch.setattr(os, "readlink", late)
     with pytest.raises(PathRefused) as refused:
-        workspace.locate("link/a.py")
+        workspace.locate_path("link/a.py")
     assert refused.value.code == "moved"
 
 
@@ -206,12 +206,12 @@ def test_links_without_end_are_refused(workspace: Workspace, root: Path) -> None
     """R02: a resolution that fails is a denial."""
     (root / "zero").symlink_to(root / "zero")
     with pytest.raises(PathRefused) as refused:
-        workspace.locate("zero/x")
+        workspace.locate_path("zero/x")
     assert refused.value.code == "link_loop"
     (root / "one").symlink_to("two")
     (root / "two").symlink_to("one")
     with pytest.raises(PathRefused) as refused:
-        workspace.locate("one/x")
+        workspace.locate_path("one/x")
     assert refused.value.code == "link_loop"
 
 
@@ -236,7 +236,7 @@ def test_links_without_end_are_refused(workspace: Workspace, root: Path) -> None
 def test_what_means_nothing_is_refused(workspace: Workspace, given: str, code: str) -> None:
     """R02, C20: NUL, trailing dots and spaces, `..` behind nothing."""
     with pytest.raises(PathRefused) as refused:
-        workspace.locate(given)
+        workspace.locate_path(given)
     assert refused.value.code == code
 
 
@@ -265,7 +265,7 @@ def test_what_means_nothing_is_refused(workspace: Workspace, given: str, code: s
 def test_protected_while_absent(workspace: Workspace, given: str) -> None:
     """R09: names are protected although nothing of them exists, in every spelling."""
     try:
-        zone = workspace.locate(given).zone
+        zone = workspace.locate_path(given).zone
     except PathRefused as refused:
         # Refused even before it is judged: a disguise of the name, or a device.
         zone = Zone.PROTECTED if refused.code in ("odd_name", "special_file") else Zone.INSIDE
@@ -274,7 +274,7 @@ def test_protected_while_absent(workspace: Workspace, given: str) -> None:
 
 def test_only_whole_names_are_protected(workspace: Workspace) -> None:
     for name in (".gitignore", ".github/x.yml", "git/config", "x.git", ".gitlab", "..git"):
-        assert workspace.locate(name).zone is Zone.INSIDE, name
+        assert workspace.locate_path(name).zone is Zone.INSIDE, name
 
 
 def test_a_link_into_the_protected_is_protected(workspace: Workspace, root: Path) -> None:
@@ -283,8 +283,8 @@ def test_a_link_into_the_protected_is_protected(workspace: Workspace, root: Path
     (root / ".git" / "config").write_text("[core]")
     (root / "settings").symlink_to(".git/config")
     (root / "g").symlink_to(".git")
-    assert workspace.locate("settings").zone is Zone.PROTECTED
-    assert workspace.locate("g/hooks/new").zone is Zone.PROTECTED
+    assert workspace.locate_path("settings").zone is Zone.PROTECTED
+    assert workspace.locate_path("g/hooks/new").zone is Zone.PROTECTED
 
 
 def test_a_hard_link_to_the_protected_is_protected(
@@ -298,14 +298,14 @@ def test_a_hard_link_to_the_protected_is_protected(
     (tmp_path / "config" / "rules.toml").write_text("")
     os.link(tmp_path / "config" / "rules.toml", root / "rules.txt")
     os.link(root / "src" / "a.py", root / "src" / "b.py")
-    innocent = workspace.locate("innocent.txt")
+    innocent = workspace.locate_path("innocent.txt")
     assert innocent.zone is Zone.PROTECTED
     assert innocent.reasons == ("hard_link", "protected_inode")
-    assert workspace.locate("rules.txt").zone is Zone.PROTECTED
-    other = workspace.locate("src/b.py")
+    assert workspace.locate_path("rules.txt").zone is Zone.PROTECTED
+    other = workspace.locate_path("src/b.py")
     assert (other.zone, other.reasons) == (Zone.INSIDE, ("hard_link",))
     (root / ".git" / "link").symlink_to(root / "src" / "a.py")  # this is no name of it
-    assert workspace.locate("src/b.py").zone is Zone.INSIDE
+    assert workspace.locate_path("src/b.py").zone is Zone.INSIDE
 
 
 def test_a_second_name_is_protected_where_the_protected_files_are_too_many_to_compare(
@@ -318,9 +318,9 @@ def test_a_second_name_is_protected_where_the_protected_files_are_too_many_to_co
     os.link(root / "src" / "a.py", root / "src" / "b.py")
     for name in ("hooks/one", "hooks/two", "three", "objects/four"):
         (root / ".git" / name).write_text("")
-    assert workspace.locate("src/b.py").zone is Zone.INSIDE
+    assert workspace.locate_path("src/b.py").zone is Zone.INSIDE
     (root / ".git" / "five").write_text("")
-    assert workspace.locate("src/b.py").zone is Zone.PROTECTED
+    assert workspace.locate_path("src/b.py").zone is Zone.PROTECTED
 
 
 @pytest.mark.parametrize("linked", [False, True], ids=["bare", "worktree"])
@@ -336,9 +336,9 @@ def test_protected_where_git_leads_to(root: Path, *, linked: bool) -> None:
     workspace = Workspace(root)
     try:
         for path in (".bare/config", ".bare/hooks/pre-commit", ".bare/worktrees/main/config"):
-            assert workspace.locate(path).zone is Zone.PROTECTED, path
-        assert workspace.locate("src/a.py").zone is Zone.INSIDE
-        assert workspace.locate(".barely").zone is Zone.INSIDE
+            assert workspace.locate_path(path).zone is Zone.PROTECTED, path
+        assert workspace.locate_path("src/a.py").zone is Zone.INSIDE
+        assert workspace.locate_path(".barely").zone is Zone.INSIDE
     finally:
         workspace.close()
 
@@ -356,22 +356,22 @@ def test_what_the_settings_of_git_name_is_a_system_file(root: Path) -> None:
     workspace = Workspace(root)
     try:
         for path in ("tools/hooks/pre-push", "more.cfg", "bin/clean.py", "dep.sh", "watch"):
-            access = Access("file_ops.write_file", Effect.WRITE, (workspace.locate(path),))
-            verdict = judge(access, ApprovalMode.TRUSTED)
+            access = Access("file_ops.write_file", Effect.WRITE, (workspace.locate_path(path),))
+            verdict = judge_access(access, ApprovalMode.TRUSTED)
             assert verdict.kind is Decision.GATE, path
             assert "system_file" in verdict.reasons, path
-            assert workspace.obeyed(path), path
+            assert workspace.obeyed_kind(path), path
         below = Workspace(root / "src")
-        assert not below.obeyed("a.py")
+        assert not below.obeyed_kind("a.py")
         below.close()
         (root / ".git/config").write_text("[core]\n\thooksPath = src/hooks\n")
         below = Workspace(root / "src")  # a folder of the repository
-        assert "git_obeys" in below.locate("hooks/pre-push").reasons
+        assert "git_obeys" in below.locate_path("hooks/pre-push").reasons
         below.close()
         for path in ("src/a.py", "tools/a.py", "bin/a.py", "last.txt"):
-            access = Access("file_ops.write_file", Effect.WRITE, (workspace.locate(path),))
-            assert judge(access, ApprovalMode.TRUSTED).kind is Decision.ALLOW, path
-            assert not workspace.obeyed(path), path
+            access = Access("file_ops.write_file", Effect.WRITE, (workspace.locate_path(path),))
+            assert judge_access(access, ApprovalMode.TRUSTED).kind is Decision.ALLOW, path
+            assert not workspace.obeyed_kind(path), path
     finally:
         workspace.close()
 
@@ -385,8 +385,8 @@ def test_protected_where_a_link_or_a_folder_named_git_leads_to(root: Path) -> No
     workspace = Workspace(root)
     try:
         for path in (".bare/config", "shared/config", "shared/hooks/pre-commit"):
-            assert workspace.locate(path).zone is Zone.PROTECTED, path
-        assert workspace.locate("src/a.py").zone is Zone.INSIDE
+            assert workspace.locate_path(path).zone is Zone.PROTECTED, path
+        assert workspace.locate_path("src/a.py").zone is Zone.INSIDE
     finally:
         workspace.close()
 
@@ -398,8 +398,8 @@ def test_a_repository_inside_is_protected_wherever_it_lies(
     """R09: of submodules, too, whose ``.git`` names any folder; git obeys it without one."""
     subprocess.run(["git", "init", "-q", "--bare", str(root / where)], check=True)
     for path in ("config", "hooks/post-checkout", "HEAD", "info/attributes", "refs/heads/x", "any"):
-        assert workspace.locate(f"{where}/{path}").zone is Zone.PROTECTED, path
-    assert workspace.locate(f"{where}/../beside.txt").zone is Zone.INSIDE
+        assert workspace.locate_path(f"{where}/{path}").zone is Zone.PROTECTED, path
+    assert workspace.locate_path(f"{where}/../beside.txt").zone is Zone.INSIDE
 
 
 @pytest.mark.parametrize("last", ["HEAD", "head", "objects/a", "refs/heads/x", "commondir"])
@@ -419,8 +419,8 @@ def test_no_file_makes_a_repository_of_a_folder(
         (folder / part).rmdir()
     else:
         (folder / "HEAD").unlink()
-    assert workspace.locate("lib/config").zone is Zone.INSIDE
-    assert workspace.locate(f"lib/{last}").zone is Zone.PROTECTED
+    assert workspace.locate_path("lib/config").zone is Zone.INSIDE
+    assert workspace.locate_path(f"lib/{last}").zone is Zone.PROTECTED
 
 
 def test_a_workspace_that_is_a_repository_itself_stays_open(root: Path) -> None:
@@ -429,9 +429,9 @@ def test_a_workspace_that_is_a_repository_itself_stays_open(root: Path) -> None:
     workspace = Workspace(root)
     try:
         for path in ("config", "hooks/pre-commit", "HEAD", "packed-refs"):
-            assert workspace.locate(path).zone is Zone.PROTECTED, path
-        assert workspace.locate("src/a.py").zone is Zone.INSIDE
-        assert workspace.locate("main/new.py").zone is Zone.INSIDE
+            assert workspace.locate_path(path).zone is Zone.PROTECTED, path
+        assert workspace.locate_path("src/a.py").zone is Zone.INSIDE
+        assert workspace.locate_path("main/new.py").zone is Zone.INSIDE
     finally:
         workspace.close()
 
@@ -440,8 +440,8 @@ def test_protected_where_variables_of_git_lead_to(root: Path) -> None:
     (root / "elsewhere").mkdir()
     workspace = Workspace(root, repositories=(root / "elsewhere", root, root.parent))
     try:
-        assert workspace.locate("elsewhere/config").zone is Zone.PROTECTED
-        assert workspace.locate("src/a.py").zone is Zone.INSIDE
+        assert workspace.locate_path("elsewhere/config").zone is Zone.PROTECTED
+        assert workspace.locate_path("src/a.py").zone is Zone.INSIDE
     finally:
         workspace.close()
 
@@ -457,8 +457,8 @@ def test_a_git_file_that_names_no_repository_closes_nothing(root: Path, lead: st
         (root / ".git").write_text(f"gitdir: {lead}\n")
     workspace = Workspace(root)
     try:
-        assert workspace.locate("src/a.py").zone is Zone.INSIDE
-        assert workspace.locate(".git").zone is Zone.PROTECTED
+        assert workspace.locate_path("src/a.py").zone is Zone.INSIDE
+        assert workspace.locate_path(".git").zone is Zone.PROTECTED
     finally:
         workspace.close()
 
@@ -475,8 +475,8 @@ def test_protected_by_inode_under_another_name(workspace: Workspace, root: Path)
     zones = ZoneMap(root, ids[0], ())
     mounted = Location(("mnt", "work", "harmless", "config"), (None, ids[0], ids[1], None))
     plain = Location(("mnt", "work", "harmless", "config"), (None, ids[0], (0, 0), None))
-    assert zones.judge(mounted).zone is Zone.PROTECTED
-    assert zones.judge(plain).zone is Zone.INSIDE
+    assert zones.judge_location(mounted).zone is Zone.PROTECTED
+    assert zones.judge_location(plain).zone is Zone.INSIDE
 
 
 @pytest.mark.parametrize(
@@ -501,18 +501,18 @@ def test_protected_by_inode_under_another_name(workspace: Workspace, root: Path)
 )
 def test_secret_names(workspace: Workspace, name: str) -> None:
     """R09, S4-63: judged by name in any case, before the file exists."""
-    assert workspace.locate(name).zone is Zone.SECRET
+    assert workspace.locate_path(name).zone is Zone.SECRET
 
 
 @pytest.mark.parametrize(
     "name", ["environment.py", "keys.py", "credentials.py", "monkey", "src/keyboard.key.md", "env"]
 )
 def test_source_files_are_no_secrets(workspace: Workspace, name: str) -> None:
-    assert workspace.locate(name).zone is Zone.INSIDE
+    assert workspace.locate_path(name).zone is Zone.INSIDE
 
 
 def test_a_secret_outside_is_outside_and_secret(workspace: Workspace) -> None:
-    place = workspace.locate("~/.ssh/id_rsa")
+    place = workspace.locate_path("~/.ssh/id_rsa")
     assert (place.zone, place.secret) == (Zone.OUTSIDE, True)
 
 
@@ -520,7 +520,7 @@ def test_the_same_name_in_other_unicode(workspace: Workspace, root: Path) -> Non
     """A model writes NFC; a file that came as NFD is found, and never doubled."""
     nfd = unicodedata.normalize("NFD", "ガイド.md")
     (root / nfd).write_text("x")
-    place = workspace.locate(unicodedata.normalize("NFC", "ガイド.md"))
+    place = workspace.locate_path(unicodedata.normalize("NFC", "ガイド.md"))
     assert place.exists
     assert place.shown == nfd
 
@@ -529,9 +529,9 @@ def test_a_name_that_means_two_files_is_refused(workspace: Workspace, root: Path
     """The sign for Å is neither of the two ways to write the letter, and means both."""
     for name in ("\u00c5", "A\u030a"):
         (root / name).write_text("x")
-        assert workspace.locate(name).shown == name
+        assert workspace.locate_path(name).shown == name
     with pytest.raises(PathRefused) as refused:
-        workspace.locate("\u212b")
+        workspace.locate_path("\u212b")
     assert refused.value.code == "ambiguous"
 
 
@@ -544,22 +544,22 @@ def test_special_files_are_refused(workspace: Workspace, root: Path) -> None:
         os.close(here)
         for name in ("pipe", "socket"):
             with pytest.raises(PathRefused) as refused:
-                workspace.locate(name)
+                workspace.locate_path(name)
             assert refused.value.code == "special_file"
     (root / "null").symlink_to("/dev/null")
     with pytest.raises(PathRefused):
-        workspace.locate("null")
+        workspace.locate_path("null")
 
 
 def test_the_root_is_pinned(workspace: Workspace, root: Path, tmp_path: Path) -> None:
     """R03: another directory under the same name is not the workspace."""
-    assert workspace.intact()
+    assert workspace.is_intact()
     root.rename(tmp_path / "moved")
-    assert not workspace.intact()
+    assert not workspace.is_intact()
     root.mkdir()
-    assert not workspace.intact()
+    assert not workspace.is_intact()
     with pytest.raises(WorkspaceGone):
-        workspace.locate("src/a.py")
+        workspace.locate_path("src/a.py")
 
 
 def test_a_workspace_that_was_closed_is_of_no_use(root: Path) -> None:
@@ -569,7 +569,7 @@ def test_a_workspace_that_was_closed_is_of_no_use(root: Path) -> None:
     workspace.close()
     assert descriptors() == before
     with pytest.raises(WorkspaceGone):
-        workspace.locate("src/a.py")
+        workspace.locate_path("src/a.py")
 
 
 def test_no_workspace_there(tmp_path: Path) -> None:
@@ -581,8 +581,8 @@ def test_no_workspace_there(tmp_path: Path) -> None:
 
 def test_the_file_system_root_as_workspace() -> None:
     workspace = Workspace("/")
-    assert workspace.locate("etc").zone is Zone.INSIDE
-    assert workspace.locate("/etc/passwd").shown == "etc/passwd"
+    assert workspace.locate_path("etc").zone is Zone.INSIDE
+    assert workspace.locate_path("/etc/passwd").shown == "etc/passwd"
 
 
 def test_leaving_by_descriptor_is_impossible(opener: Opener, root: Path, tmp_path: Path) -> None:
@@ -636,7 +636,7 @@ def test_a_kernel_that_is_busy_is_asked_again_for_a_while(
     kernels = iter([BusyKernel(15, number), BusyKernel(16, number)])
     for given in (0, errno.EAGAIN):
         kernel = next(kernels)
-        monkeypatch.setattr(paths, "libc", lambda kernel=kernel: kernel)
+        monkeypatch.setattr(paths, "load_libc", lambda kernel=kernel: kernel)
         if not given:
             assert open_in_kernel(0, "a", os.O_RDONLY) == 0
             continue
@@ -698,12 +698,12 @@ def test_paths_that_are_the_same_place_are_the_same(
             ("leads_out/x", Zone.OUTSIDE),
             ("../work_evil", Zone.OUTSIDE),
         ):
-            place, plain = workspace.locate(f"{spelled}/{below}"), workspace.locate(below)
+            place, plain = workspace.locate_path(f"{spelled}/{below}"), workspace.locate_path(below)
             assert (place.shown, place.zone) == (plain.shown, zone), (kind, below)
             assert place.real == plain.real, (kind, below)
-    assert workspace.locate(f"{tmp_path}/short").shown == "."
+    assert workspace.locate_path(f"{tmp_path}/short").shown == "."
     (tmp_path / "in").symlink_to(root / "src")
-    assert workspace.locate(f"{tmp_path}/in/a.py").shown == "src/a.py"
+    assert workspace.locate_path(f"{tmp_path}/in/a.py").shown == "src/a.py"
 
 
 def test_another_folder_behind_the_same_link_is_outside(
@@ -711,8 +711,8 @@ def test_another_folder_behind_the_same_link_is_outside(
 ) -> None:
     """R03: the identity decides, not the spelling by which the root was opened."""
     (tmp_path / "short").symlink_to(root)
-    assert workspace.locate(f"{tmp_path}/short/src/a.py").zone is Zone.INSIDE
+    assert workspace.locate_path(f"{tmp_path}/short/src/a.py").zone is Zone.INSIDE
     (tmp_path / "other" / "src").mkdir(parents=True)
     (tmp_path / "short").unlink()
     (tmp_path / "short").symlink_to("other")
-    assert workspace.locate(f"{tmp_path}/short/src/a.py").zone is Zone.OUTSIDE
+    assert workspace.locate_path(f"{tmp_path}/short/src/a.py").zone is Zone.OUTSIDE

@@ -70,7 +70,7 @@ async def test_keys_in_a_file_reach_no_request_journal_or_export(tmp_path: Path)
     shown = "".join(
         line
         for kind in ("json", "markdown")
-        for line in export_lines(folder, kind, Catalogue("en"), Redactor().redact)
+        for line in export_lines(folder, kind, Catalogue("en"), Redactor().redact_text)
     )
     for hidden in HIDDEN:
         assert hidden not in text
@@ -100,7 +100,7 @@ async def test_the_configured_key_comes_back_in_no_spelling(tmp_path: Path, spel
     """Reversed, in base64 or in hex a program's output gives it as little as plain."""
     (tmp_path / "out.txt").write_text(f"before {spelled} after\n")
     bench = Bench(tmp_path)
-    bench.router.redact = Redactor([KEY]).redact
+    bench.router.redact = Redactor([KEY]).redact_text
     text = (await bench.call(READ, path="out.txt")).result.text
     assert spelled not in text
     assert REDACTED in text
@@ -111,14 +111,14 @@ def test_a_long_key_is_found_where_a_program_broke_its_line() -> None:
     key = "k" + "a1B2c3D4" * 12
     coded = base64.encodebytes(key.encode()).decode()
     assert coded.count("\n") > 1
-    shown = Redactor([key]).redact(coded)
+    shown = Redactor([key]).redact_text(coded)
     assert shown.startswith(REDACTED)
     assert len(shown) < 20
 
 
 async def test_a_server_that_gives_the_key_back_shows_it_masked(tmp_path: Path) -> None:
     async with served_tools(tmp_path, hostile()) as tools:
-        tools.bench.router.redact = Redactor([KEY]).redact
+        tools.bench.router.redact = Redactor([KEY]).redact_text
         message = await tools.run("mcp.hostile.echo", text=f"your key is {KEY}")
     assert KEY not in message.result.text
     assert REDACTED in message.result.text
@@ -129,7 +129,7 @@ async def test_the_mark_does_not_take_the_place_of_a_key_in_a_file(tmp_path: Pat
     held = f"a = 1\n{KEYS['env']}\n"
     (tmp_path / "conf.ini").write_text(held)
     bench = Bench(tmp_path, mode=ApprovalMode.TRUSTED)
-    bench.router.redact = Redactor().redact
+    bench.router.redact = Redactor().redact_text
     await bench.call(READ, path="conf.ini")
     written = f"a = 2\nSERVICE_TOKEN={REDACTED}\n"
     message = await bench.call(WRITE, path="conf.ini", content=written)

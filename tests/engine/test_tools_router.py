@@ -314,7 +314,7 @@ async def test_an_answer_to_the_gate_before_the_edit_is_refused(bench: Bench) ->
     await bench.answer(first, GateChoice.EDIT, edited="y\n")
     second = await bench.gate(after=first)
     with pytest.raises(StateError):
-        await bench.desk.answer(
+        await bench.desk.record_answer(
             reply(first, GateChoice.ONCE).model_copy(update={"gate_id": second.gate_id})
         )
     await bench.answer(second, GateChoice.REJECT)

@@ -18,7 +18,7 @@ import pytest
 from support.bench import done
 from support.shell import ShellBench, no_full_sandbox
 
-from duckflow_tui.safety.hosts import covered, is_here, is_public, reaches, read_host
+from duckflow_tui.safety.hosts import has_host, is_covered, is_here, is_public, read_host
 from duckflow_tui.session.network import host_facts
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import GateChoice
@@ -304,12 +304,14 @@ def test_a_host_is_this_machine_by_its_name(host: str, here: bool) -> None:
 
 
 def test_a_host_without_a_port_stands_for_those_of_the_web() -> None:
-    reached = [port for port in range(1, 9000) if reaches(["pypi.org", "a:8080"], "pypi.org", port)]
+    reached = [
+        port for port in range(1, 9000) if has_host(["pypi.org", "a:8080"], "pypi.org", port)
+    ]
     assert reached == [80, 443]
-    assert [port for port in range(1, 9000) if reaches(["a:8080"], "a", port)] == [8080]
-    assert covered(["pypi.org:443", "a:8080"], ["pypi.org", "a:8080"])
-    assert not covered(["pypi.org:8080"], ["pypi.org"])
-    assert not covered(["pypi.org"], ["pypi.org:443"])
+    assert [port for port in range(1, 9000) if has_host(["a:8080"], "a", port)] == [8080]
+    assert is_covered(["pypi.org:443", "a:8080"], ["pypi.org", "a:8080"])
+    assert not is_covered(["pypi.org:8080"], ["pypi.org"])
+    assert not is_covered(["pypi.org"], ["pypi.org:443"])
 
 
 def test_only_addresses_that_everybody_reaches_are_public() -> None:

@@ -15,7 +15,7 @@ from support.bench import Bench
 
 from duckflow_tui.safety.changing import remove_tree
 from duckflow_tui.safety.commands import read_command
-from duckflow_tui.safety.guarded import exposed_by, guarded
+from duckflow_tui.safety.guarded import exposed_by, find_guarded_places
 from duckflow_tui.safety.risk import ZoneMap
 from duckflow_tui.session.blobs import MemoryBlobs
 from duckflow_tui.state.operations import Outcome
@@ -95,7 +95,7 @@ async def _look_through(root: Path, tmp_path: Path) -> tuple[list[str], list[boo
     copies.close()
     assert before is not None
     assert "near.txt" in before.copies
-    return texts, [before.whole, guarded(bench.workspace).whole]
+    return texts, [before.whole, find_guarded_places(bench.workspace).whole]
 
 
 @pytest.mark.usefixtures("few_descriptors")
@@ -134,7 +134,7 @@ def test_of_many_folders_below_a_long_path_it_is_kept_once(made: Path) -> None:
     os.close(below)
     workspace = Bench(made).workspace
     tracemalloc.start()
-    guarded(workspace)
+    find_guarded_places(workspace)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2_000 * 3_000 / 2

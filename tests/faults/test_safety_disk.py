@@ -75,19 +75,21 @@ Change = Callable[[Workspace], Awaitable[object]]
 
 
 def replace(workspace: Workspace) -> Awaitable[object]:
-    return workspace.replace(workspace.locate("a.txt"), b"something new", hash_data(OLD))
+    return workspace.replace_file(workspace.locate_path("a.txt"), b"something new", hash_data(OLD))
 
 
 def create(workspace: Workspace) -> Awaitable[object]:
-    return workspace.replace(workspace.locate("x/y/b.txt"), b"something new", "")
+    return workspace.replace_file(workspace.locate_path("x/y/b.txt"), b"something new", "")
 
 
 def remove(workspace: Workspace) -> Awaitable[object]:
-    return workspace.remove(workspace.locate("a.txt"), hash_data(OLD))
+    return workspace.remove_file(workspace.locate_path("a.txt"), hash_data(OLD))
 
 
 def move(workspace: Workspace) -> Awaitable[object]:
-    return workspace.move(workspace.locate("a.txt"), workspace.locate("x/b.txt"), hash_data(OLD))
+    return workspace.move_file(
+        workspace.locate_path("a.txt"), workspace.locate_path("x/b.txt"), hash_data(OLD)
+    )
 
 
 #: What each of them leaves, of files.
@@ -180,7 +182,7 @@ async def test_bytes_are_on_disk_before_their_name_is(
 async def test_the_fault_is_named(tmp_path: Path, number: int, code: str) -> None:
     workspace = Workspace(tmp_path, disk=FailingDisk(1, number))
     with pytest.raises(FileFailed) as failed:
-        await workspace.replace(workspace.locate("new.txt"), b"x", "")
+        await workspace.replace_file(workspace.locate_path("new.txt"), b"x", "")
     assert failed.value.code == code
     assert "new.txt" in str(failed.value)
     assert os.strerror(number) in str(failed.value)
@@ -190,14 +192,14 @@ async def test_a_real_limit_in_the_middle_of_a_write(tmp_path: Path) -> None:
     """safety.md, faults: the system itself stops the write half-way."""
     (tmp_path / "a.txt").write_bytes(OLD)
     workspace = Workspace(tmp_path)
-    place, new = workspace.locate("a.txt"), workspace.locate("d/new.txt")
+    place, new = workspace.locate_path("a.txt"), workspace.locate_path("d/new.txt")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
         with pytest.raises(FileFailed) as failed:
-            await workspace.replace(place, b"x" * 300_000, hash_data(OLD))
+            await workspace.replace_file(place, b"x" * 300_000, hash_data(OLD))
         with pytest.raises(FileFailed):
-            await workspace.replace(new, b"x" * 300_000, "")
+            await workspace.replace_file(new, b"x" * 300_000, "")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert failed.value.code == "no_space"
@@ -218,11 +220,13 @@ async def test_where_there_is_no_call_for_it_nothing_is_overwritten_either(
     def renamer() -> Callable[..., int] | None:
         return call
 
-    monkeypatch.setattr(changing, "_renamer", renamer)
+    monkeypatch.setattr(changing, "_find_rename_call", renamer)
     workspace = Workspace(tmp_path)
-    await workspace.replace(workspace.locate("a.txt"), OLD, "")
-    await workspace.replace(workspace.locate("a.txt"), b"new", hash_data(OLD))
-    await workspace.move(workspace.locate("a.txt"), workspace.locate("b.txt"), hash_data(b"new"))
+    await workspace.replace_file(workspace.locate_path("a.txt"), OLD, "")
+    await workspace.replace_file(workspace.locate_path("a.txt"), b"new", hash_data(OLD))
+    await workspace.move_file(
+        workspace.locate_path("a.txt"), workspace.locate_path("b.txt"), hash_data(b"new")
+    )
     assert picture(tmp_path) == {"b.txt": b"new"}
     (tmp_path / "a.txt").write_bytes(OLD)
     directory = os.open(tmp_path, os.O_RDONLY)
@@ -268,8 +272,8 @@ def test_a_system_that_cannot_sync_names_need_not(monkeypatch: pytest.MonkeyPatc
 async def test_what_the_system_says_of_a_file_that_cannot_be_read_is_told() -> None:
     """A file of the kernel: it is there, and no byte of it can be read."""
     workspace = Workspace("/proc/self")
-    place = workspace.locate("mem")
-    for attempt in (workspace.read_bytes(place), workspace.digest(place)):
+    place = workspace.locate_path("mem")
+    for attempt in (workspace.read_bytes(place), workspace.hash_file(place)):
         with pytest.raises(FileFailed) as failed:
             await attempt
         assert (failed.value.code, failed.value.shown) == ("io_error", "mem")
@@ -321,9 +325,11 @@ def test_each_system_is_called_by_its_own_numbers(
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine))
     monkeypatch.setattr(
-        changing, "libc", lambda: SimpleNamespace(syscall=answer, renameatx_np=answer)
+        changing, "load_libc", lambda: SimpleNamespace(syscall=answer, renameatx_np=answer)
     )
-    monkeypatch.setattr(changing, "_renamer", inspect.unwrap(vars(changing)["_renamer"]))
+    monkeypatch.setattr(
+        changing, "_find_rename_call", inspect.unwrap(vars(changing)["_find_rename_call"])
+    )
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         Disk().rename_new(0, "a", 0, "b")
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):

@@ -49,19 +49,19 @@ async def test_a_directory_swapped_for_a_link(
 ) -> None:
     """R01: the same bytes lie outside, so only the descriptor can tell."""
     workspace = Workspace(root, opener=opener)
-    place, new = workspace.locate("dir/sub/a.txt"), workspace.locate("dir/sub/new.txt")
-    deep, target = workspace.locate("dir/sub/x/new.txt"), workspace.locate("moved.txt")
+    place, new = workspace.locate_path("dir/sub/a.txt"), workspace.locate_path("dir/sub/new.txt")
+    deep, target = workspace.locate_path("dir/sub/x/new.txt"), workspace.locate_path("moved.txt")
     (root / swapped).rename(root / "away")
     outside = tmp_path / "outside" / ("sub" if swapped.endswith("sub") else "")
     (root / swapped).symlink_to(outside)
     for attempt in (
         workspace.read_bytes(place),
-        workspace.digest(place),
-        workspace.replace(place, b"x", SHA),
-        workspace.replace(new, b"x", ""),
-        workspace.replace(deep, b"x", ""),
-        workspace.remove(place, SHA),
-        workspace.move(place, target, SHA),
+        workspace.hash_file(place),
+        workspace.replace_file(place, b"x", SHA),
+        workspace.replace_file(new, b"x", ""),
+        workspace.replace_file(deep, b"x", ""),
+        workspace.remove_file(place, SHA),
+        workspace.move_file(place, target, SHA),
     ):
         with pytest.raises(PathRefused) as refused:
             await attempt
@@ -87,7 +87,7 @@ async def test_a_directory_swapped_while_it_is_judged(root: Path, tmp_path: Path
 
     workspace = Workspace(root, opener=late)
     with pytest.raises(PathRefused) as refused:
-        workspace.locate("dir/sub/a.txt")
+        workspace.locate_path("dir/sub/a.txt")
     assert refused.value.code == "moved"
 
 
@@ -100,7 +100,7 @@ async def test_a_file_that_goes_while_it_is_judged(root: Path) -> None:
         return real(directory, path, flags, mode)
 
     with pytest.raises(PathRefused) as refused:
-        Workspace(root, opener=late).locate("dir/sub/a.txt")
+        Workspace(root, opener=late).locate_path("dir/sub/a.txt")
     assert refused.value.code == "moved"
 
 
@@ -110,7 +110,7 @@ async def test_a_file_swapped_for_something_else(
 ) -> None:
     """R01; and a FIFO in the place of a file must not make anybody wait."""
     workspace = Workspace(root, opener=opener)
-    place = workspace.locate("dir/sub/a.txt")
+    place = workspace.locate_path("dir/sub/a.txt")
     path = root / "dir" / "sub" / "a.txt"
     path.unlink()
     if what == "link":
@@ -122,8 +122,8 @@ async def test_a_file_swapped_for_something_else(
     codes = {"link": "moved", "fifo": "special_file", "dir": "is_directory"}
     for attempt in (
         workspace.read_bytes(place),
-        workspace.replace(place, b"x", SHA),
-        workspace.remove(place, SHA),
+        workspace.replace_file(place, b"x", SHA),
+        workspace.remove_file(place, SHA),
     ):
         with pytest.raises(PathRefused) as refused:
             await asyncio.wait_for(attempt, 10)
@@ -136,7 +136,7 @@ async def test_a_file_swapped_for_a_fifo_while_it_is_opened(
 ) -> None:
     """R01: what was looked at a moment before is not what was opened."""
     workspace = Workspace(root)
-    place, path = workspace.locate("dir/sub/a.txt"), root / "dir/sub/a.txt"
+    place, path = workspace.locate_path("dir/sub/a.txt"), root / "dir/sub/a.txt"
     look = os.lstat
 
     def late(name: str, *, dir_fd: int | None = None) -> os.stat_result:
@@ -150,7 +150,7 @@ async def test_a_file_swapped_for_a_fifo_while_it_is_opened(
     with monkeypatch.context() as patch:
         patch.setattr(os, "lstat", late)
         with pytest.raises(PathRefused) as refused:
-            await workspace.digest(place)
+            await workspace.hash_file(place)
     assert refused.value.code == "moved"
     assert descriptors() == before
 
@@ -165,7 +165,7 @@ async def test_a_file_that_goes_at_the_last_moment_is_not_deleted_twice(root: Pa
 
     workspace = Workspace(root, disk=Gone())
     with pytest.raises(ContentChanged) as changed:
-        await workspace.remove(workspace.locate("dir/sub/a.txt"), SHA)
+        await workspace.remove_file(workspace.locate_path("dir/sub/a.txt"), SHA)
     assert changed.value.now_sha == ""
 
 
@@ -186,9 +186,9 @@ async def test_after_a_fault_what_somebody_else_put_there_meanwhile_stays(
     workspace = Workspace(root, disk=Meddled())
     if change == "create":
         with pytest.raises(FileFailed):
-            await workspace.replace(workspace.locate("dir/sub/new.txt"), b"ours", "")
+            await workspace.replace_file(workspace.locate_path("dir/sub/new.txt"), b"ours", "")
     else:
-        await workspace.replace(workspace.locate("dir/sub/a.txt"), b"ours", SHA)
+        await workspace.replace_file(workspace.locate_path("dir/sub/a.txt"), b"ours", SHA)
     kept = {path.name: path.read_bytes() for path in (root / "dir/sub").iterdir()}
     assert b"theirs" in kept.values()
     assert kept.get("a.txt") == (b"mine" if change == "create" else b"ours")
@@ -253,12 +253,12 @@ async def test_a_save_at_the_last_moment_is_not_lost(
     name = "dir/sub/new.txt" if change == "create" else "dir/sub/a.txt"
     disk = BusyDisk(root / name, b"them", step, in_place=in_place, plain=plain)
     workspace = Workspace(root, disk=disk)
-    place = workspace.locate(name)
+    place = workspace.locate_path(name)
     changes: dict[str, Callable[[], Awaitable[object]]] = {
-        "replace": lambda: workspace.replace(place, b"ours", SHA),
-        "create": lambda: workspace.replace(place, b"ours", ""),
-        "remove": lambda: workspace.remove(place, SHA),
-        "move": lambda: workspace.move(place, workspace.locate("b.txt"), SHA),
+        "replace": lambda: workspace.replace_file(place, b"ours", SHA),
+        "create": lambda: workspace.replace_file(place, b"ours", ""),
+        "remove": lambda: workspace.remove_file(place, SHA),
+        "move": lambda: workspace.move_file(place, workspace.locate_path("b.txt"), SHA),
     }
     with pytest.raises(ContentChanged) as changed:
         await changes[change]()
@@ -289,10 +289,10 @@ async def test_a_link_that_comes_and_goes(root: Path, tmp_path: Path, opener: Op
     try:
         for turn in range(400):
             try:
-                place = workspace.locate(f"dir/sub/n{turn}/x.txt")
+                place = workspace.locate_path(f"dir/sub/n{turn}/x.txt")
                 if place.zone is Zone.INSIDE:
                     tried += 1
-                    await workspace.replace(place, b"x", "")
+                    await workspace.replace_file(place, b"x", "")
             except (PathRefused, FileFailed, ContentChanged):
                 pass
             if tried == 40:
@@ -308,9 +308,10 @@ async def test_a_link_that_comes_and_goes(root: Path, tmp_path: Path, opener: Op
 async def test_two_creators_one_winner(root: Path) -> None:
     """R15: of many that create the same file at once, exactly one does."""
     workspace = Workspace(root)
-    place = workspace.locate("shared/new.txt")
+    place = workspace.locate_path("shared/new.txt")
     results = await asyncio.gather(
-        *(workspace.replace(place, f"{n}".encode(), "") for n in range(8)), return_exceptions=True
+        *(workspace.replace_file(place, f"{n}".encode(), "") for n in range(8)),
+        return_exceptions=True,
     )
     losers = [result for result in results if isinstance(result, BaseException)]
     winners = [n for n, result in enumerate(results) if result not in losers]

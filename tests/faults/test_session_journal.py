@@ -386,7 +386,7 @@ async def test_no_secret_is_in_any_file_of_a_session(tmp_path: Path) -> None:
     """Promise 7. A key that is also a word of ours is a secret only where text is free."""
     redactor = Redactor(['k"ey\\with/odd', "done", "user"])
     path = session_path(tmp_path, Path("/w"), "session_1")
-    journal = start_journal(tmp_path, "session_1", Path("/w"), 1.0, redact=redactor.redact)
+    journal = start_journal(tmp_path, "session_1", Path("/w"), 1.0, redact=redactor.redact_text)
     store = Store(AgentState(), ManualClock(), journal)
     secret = 'k"ey\\with/odd'
     shaped = "sk-" + "a" * 30
@@ -419,7 +419,7 @@ async def test_a_secret_shorter_than_its_sign_leaves_a_text_that_is_as_long_as_m
     """Promise 7."""
     name = ("n" * (lead - 1) + " " * (lead > 0) + "hunter2x " + "n" * MAX_NAME)[:MAX_NAME]
     path = session_path(tmp_path, Path("/w"), "session_1")
-    redact = Redactor(["hunter2x", "session_titled"]).redact
+    redact = Redactor(["hunter2x", "session_titled"]).redact_text
     journal = start_journal(tmp_path, "session_1", Path("/w"), 1.0, redact=redact)
     store = Store(AgentState(), ManualClock(), journal)
     await store.commit(started())

@@ -470,7 +470,7 @@ class FakeSessions:
         self.confirmed += 1
 
     def redact(self, text: str) -> str:
-        return Redactor().redact(text)
+        return Redactor().redact_text(text)
 
     async def close(self) -> None:
         self.closed = True

@@ -146,7 +146,7 @@ class Bench:
 
     async def answer(self, gate: Gate, choice: GateChoice, **more: Any) -> None:
         """Press a key in the gate as it is shown."""
-        await self.desk.answer(reply(gate, choice, **more))
+        await self.desk.record_answer(reply(gate, choice, **more))
 
     async def approved(self, operation: str, /, **args: Any) -> OperationMessage:
         """Call, approve once what is shown, and wait for the end."""

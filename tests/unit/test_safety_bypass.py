@@ -9,7 +9,7 @@ from duckflow_tui.safety.command_risk import known_use
 from duckflow_tui.safety.commands import read_command
 
 #: What a user may have named, as generously as a rule can be.
-RULES = AllowRules.of(
+RULES = AllowRules.parse_rules(
     [
         *("pytest:*", "git log:*", "git diff:*", "git show:*", "git grep:*", "git status:*"),
         *("git fetch:*", "find:*", "rg:*", "sort:*", "make:*", "npm run test:*", "cargo test:*"),
@@ -354,7 +354,7 @@ sudo
 )
 def test_a_beginning_behind_which_a_word_is_code_is_no_rule(rule: str) -> None:
     with pytest.raises(RuleRefused):
-        AllowRules.of([f"{rule}:*"])
+        AllowRules.parse_rules([f"{rule}:*"])
 
 
 @pytest.mark.parametrize("line", [*OPTIONS, "cat a -o x; sort -o y", "./cat a", "pytest @x"])

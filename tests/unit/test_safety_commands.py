@@ -23,7 +23,7 @@ from duckflow_tui.safety.command_risk import (
 )
 from duckflow_tui.safety.commands import MAX_LINE, MAX_PARTS, read_command
 from duckflow_tui.safety.paths import Place
-from duckflow_tui.safety.policy import Access, CallFact, Decision, DenyRule, judge
+from duckflow_tui.safety.policy import Access, CallFact, Decision, DenyRule, judge_access
 from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone
 
 ROOT = Path("/work")
@@ -281,7 +281,7 @@ def test_bash_runs_exactly_what_was_read(teller: Path, tail: str) -> None:
 
 # --- rules -------------------------------------------------------------------------------------
 
-RULES = AllowRules.of(["pytest -q", "ruff check .", "mcp.shop.*", "mcp.clock.now"])
+RULES = AllowRules.parse_rules(["pytest -q", "ruff check .", "mcp.shop.*", "mcp.clock.now"])
 
 
 def why_not(text: str) -> str:
@@ -340,7 +340,7 @@ def test_one_part_that_is_not_named_is_enough_to_ask(text: str, code: str) -> No
 
 
 def test_a_cd_stays_below_where_the_line_begins_whatever_lies_there() -> None:
-    rules = AllowRules.of(["pytest"])
+    rules = AllowRules.parse_rules(["pytest"])
     assert rules.why_not(read_command("cd sub/x && pytest"), lambda _: True) == ""
     for target in ("..", "sub/..", "../x", "-", "''", "-P"):
         line = read_command(f"cd {target} && pytest")
@@ -370,7 +370,7 @@ def test_a_cd_stays_below_where_the_line_begins_whatever_lies_there() -> None:
     ],
 )
 def test_a_beginning_that_was_named_covers_whatever_words_follow(text: str, code: str) -> None:
-    rules = AllowRules.of(["pytest:*", "npm run test:*"])
+    rules = AllowRules.parse_rules(["pytest:*", "npm run test:*"])
     assert rules.why_not(read_command(text), lambda target: target == "sub") == code
 
 
@@ -388,10 +388,10 @@ def test_a_beginning_that_was_named_covers_whatever_words_follow(text: str, code
 )
 def test_a_beginning_after_which_anything_could_run_is_no_rule(rule: str, refused: bool) -> None:
     if not refused:
-        assert AllowRules.of([rule]).prefixes
+        assert AllowRules.parse_rules([rule]).prefixes
         return
     with pytest.raises(RuleRefused) as error:
-        AllowRules.of([rule])
+        AllowRules.parse_rules([rule])
     assert error.value.code == "any"
     assert str(error.value) == f"{rule}: any"
 
@@ -418,9 +418,9 @@ def test_no_line_is_named_that_holds_a_part_which_is_not(parts: list[str]) -> No
 )
 def test_a_rule_that_does_not_say_exactly_what_runs_is_refused(rule: str, code: str) -> None:
     with pytest.raises(RuleRefused) as refused:
-        AllowRules.of([rule])
+        AllowRules.parse_rules([rule])
     assert refused.value.code == code
-    assert AllowRules.of(rules_like(rule))
+    assert AllowRules.parse_rules(rules_like(rule))
 
 
 @pytest.mark.parametrize(
@@ -436,7 +436,7 @@ def test_a_rule_that_is_refused_is_told_with_some_that_are_not(
     rule: str, like: tuple[str, ...]
 ) -> None:
     assert rules_like(rule) == like
-    assert AllowRules.of(like)
+    assert AllowRules.parse_rules(like)
 
 
 @pytest.mark.parametrize(
@@ -457,7 +457,7 @@ def test_globs_speak_about_tools_of_servers(operation: str, named: bool) -> None
 @pytest.mark.parametrize("rule", ["shell.run", "file_ops.*", "git.commit"])
 def test_other_operations_cannot_be_named(rule: str) -> None:
     try:
-        rules = AllowRules.of([rule])
+        rules = AllowRules.parse_rules([rule])
     except RuleRefused:
         return
     assert not rules.names_operation(rule)
@@ -497,7 +497,7 @@ def test_the_rows_of_commands(
     cells: tuple[Decision, ...],
 ) -> None:
     access = Access(operation, effect, places, facts=frozenset(facts), command="ls", root=ROOT)
-    assert tuple(judge(access, mode).kind for mode in ApprovalMode) == cells
+    assert tuple(judge_access(access, mode).kind for mode in ApprovalMode) == cells
 
 
 @pytest.mark.parametrize(
@@ -535,19 +535,19 @@ def test_a_deny_rule_holds_for_every_part_and_for_what_cannot_be_read(command: s
         command=command,
         root=ROOT,
     )
-    assert judge(access, TRUSTED, deny=rules).kind is D
+    assert judge_access(access, TRUSTED, deny=rules).kind is D
 
 
 @pytest.mark.parametrize("command", ["git pull", "echo git push", "ls"])
 def test_a_deny_rule_lets_other_commands_be_asked_for(command: str) -> None:
     rules = (DenyRule(command="git push*"),)
     access = Access("shell.run", Effect.EXECUTE, at(), command=command, root=ROOT)
-    assert judge(access, TRUSTED, deny=rules).kind is G
+    assert judge_access(access, TRUSTED, deny=rules).kind is G
 
 
 def test_a_rule_about_commands_says_nothing_about_files() -> None:
     access = Access("file_ops.read_file", Effect.READ, at())
-    assert judge(access, STANDARD, deny=(DenyRule(command="*x*"),)).kind is A
+    assert judge_access(access, STANDARD, deny=(DenyRule(command="*x*"),)).kind is A
 
 
 # --- risk --------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.guarded import (
     KnownSecrets,
     exposed_by,
-    guarded,
+    find_guarded_places,
     linked_elsewhere,
     secrets_near,
 )
@@ -34,7 +34,7 @@ def test_what_cannot_be_looked_into_is_closed(tmp_path: Path) -> None:
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
         return best_opener()(directory, path, flags, mode)
 
-    found = guarded(Workspace(tmp_path, opener=opener))
+    found = find_guarded_places(Workspace(tmp_path, opener=opener))
     info = (tmp_path / "a/shut").stat()
     assert found.closed == {str(tmp_path / "a/shut"): (info.st_dev, info.st_ino)}
     assert found.whole
@@ -55,7 +55,7 @@ def test_links_are_not_followed_but_for_where_git_is_led(tmp_path: Path) -> None
     (beside / "key").write_text("a secret")
     (root / ".env").symlink_to(beside / "key")
     (root / "gone.env").symlink_to(beside / "nothing")
-    found = guarded(Workspace(root))
+    found = find_guarded_places(Workspace(root))
     assert found.secret == (f"{beside}/key",)
     assert sorted(found.closed) == [
         f"{root}/around/.git",
@@ -83,19 +83,19 @@ def test_a_secret_that_git_has_as_it_is_is_not_hidden(tmp_path: Path) -> None:
     git("add", "-f", ".env", "conf/.env.test", "conf/key.pem")
     git("commit", "-q", "-m", "begin")
     root = tmp_path.resolve()
-    assert guarded(Workspace(tmp_path)).secret == (f"{root}/conf/.env",)
+    assert find_guarded_places(Workspace(tmp_path)).secret == (f"{root}/conf/.env",)
     test, key = tmp_path / "conf/.env.test", tmp_path / "conf/key.pem"
     was = test.stat().st_mtime_ns
     test.write_text("A REAL KEY!\n")  # of the same size, and no younger by its time
     os.utime(test, ns=(was, was))
     os.utime(key, ns=(was, was + 1))  # with the same content
     hidden = (f"{root}/conf/.env", f"{root}/conf/.env.test")
-    assert sorted(guarded(Workspace(tmp_path)).secret) == [*hidden]
+    assert sorted(find_guarded_places(Workspace(tmp_path)).secret) == [*hidden]
     index = tmp_path / ".git/index"
     index.unlink()
     os.mkfifo(index)  # nobody waits for one who writes
     hidden = (f"{root}/.env", *hidden, f"{root}/conf/key.pem")
-    assert sorted(guarded(Workspace(tmp_path)).secret) == [*hidden]
+    assert sorted(find_guarded_places(Workspace(tmp_path)).secret) == [*hidden]
 
 
 @pytest.mark.parametrize("limit", ["MAX_NAMES", "MAX_PLACES", "MAX_TEXT", "MAX_SECONDS"])
@@ -105,12 +105,12 @@ def test_what_passes_a_limit_is_told(
     for name in "abc":
         (tmp_path / name / ".git").mkdir(parents=True)
     workspace = Workspace(tmp_path)
-    text = sum(len(json.dumps(path)) for path in guarded(workspace).closed)
+    text = sum(len(json.dumps(path)) for path in find_guarded_places(workspace).closed)
     needed = {"MAX_NAMES": 6, "MAX_PLACES": 3, "MAX_TEXT": text, "MAX_SECONDS": 10}[limit]
     monkeypatch.setattr(module, limit, needed)
-    assert guarded(workspace).whole
+    assert find_guarded_places(workspace).whole
     monkeypatch.setattr(module, limit, needed - (11 if limit == "MAX_SECONDS" else 1))
-    assert not guarded(workspace).whole
+    assert not find_guarded_places(workspace).whole
 
 
 @pytest.mark.parametrize(("limit", "length"), [(200, False), (198, True)])
@@ -121,13 +121,13 @@ def test_so_many_secrets_are_kept_from_commands(tmp_path: Path, limit: int, leng
     for number in range(limit):
         size = room // limit + (number < room % limit) if length else 0
         (tmp_path / f"{number}.env".rjust(size, "x")).touch()
-    found = guarded(workspace)
+    found = find_guarded_places(workspace)
     assert (len(found.secret), found.whole) == (limit, True)
     if length:
         assert sum(len(json.dumps(path)) for path in found.secret) == 60_000
     for more in "ab":
         (tmp_path / f"{more}.env").touch()
-    found = guarded(workspace)
+    found = find_guarded_places(workspace)
     assert (len(found.secret), found.whole) == (limit + (2 if length else 1), False)
 
 
@@ -150,7 +150,7 @@ def test_what_lies_in_a_repository_is_closed_with_it(tmp_path: Path) -> None:
         (tmp_path / path).write_text("KEY=1")
     before = descriptors()
     workspace = Workspace(tmp_path)
-    found, root = guarded(workspace), tmp_path.resolve()
+    found, root = find_guarded_places(workspace), tmp_path.resolve()
     workspace.close()
     assert descriptors() == before
     assert sorted(found.closed) == [f"{root}/bare", f"{root}/lib", f"{root}/sub/.git"]
@@ -162,7 +162,7 @@ def test_a_certificate_is_public_unless_it_is_too_large_to_tell(tmp_path: Path) 
     for name, size in (("a.pem", 2_000_000), ("b.pem", 2_000_001)):
         with (tmp_path / name).open("wb") as file:
             file.truncate(size)
-    assert guarded(Workspace(tmp_path)).secret == (f"{tmp_path.resolve()}/b.pem",)
+    assert find_guarded_places(Workspace(tmp_path)).secret == (f"{tmp_path.resolve()}/b.pem",)
 
 
 def test_a_folder_that_is_gone_needs_not_be_closed(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_folder_that_is_gone_needs_not_be_closed(tmp_path: Path) -> None:
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
         return best_opener()(directory, path, flags, mode)
 
-    assert guarded(Workspace(tmp_path, opener=opener)) == ({}, (), True, (), ())
+    assert find_guarded_places(Workspace(tmp_path, opener=opener)) == ({}, (), True, (), ())
 
 
 def test_files_that_are_written_under_another_name_elsewhere_are_counted(tmp_path: Path) -> None:
@@ -299,19 +299,19 @@ def test_a_known_secret_is_known_until_it_is_deleted_and_too_many_are_told(
     """Its number may then be that of another file."""
     secret, known, workspace = tmp_path / ".env", KnownSecrets(), Workspace(tmp_path)
     secret.write_text("KEY=1")
-    assert guarded(workspace, known).whole
+    assert find_guarded_places(workspace, known).whole
     info = secret.stat()
     assert (info.st_dev, info.st_ino) in known
     secret.unlink()
-    assert guarded(workspace, known).secret == ()
+    assert find_guarded_places(workspace, known).secret == ()
     assert (info.st_dev, info.st_ino) not in known
     monkeypatch.setattr(module, "MAX_PLACES", 2)
     for number in range(3):
         (tmp_path / f"{number}.env").touch()
-        found = guarded(workspace, known)
+        found = find_guarded_places(workspace, known)
         assert found.whole == (number < 2)
         (tmp_path / f"{number}.env").rename(tmp_path.parent / f"{number}.env")  # still somewhere
-    known.close()
+    known.forget_all()
 
 
 def test_what_was_found_once_is_known_by_any_name(tmp_path: Path) -> None:
@@ -320,12 +320,12 @@ def test_what_was_found_once_is_known_by_any_name(tmp_path: Path) -> None:
     (root / ".ssh/config").touch()
     (root / ".env").write_text("KEY=1")
     workspace = Workspace(root)
-    assert set(guarded(workspace, known).secret) == {f"{root}/.ssh", f"{root}/.env"}
+    assert set(find_guarded_places(workspace, known).secret) == {f"{root}/.ssh", f"{root}/.env"}
     (root / ".ssh").rename(root / "folder")
     (root / ".env").rename(root / "file")
-    assert set(guarded(workspace, known).secret) == {f"{root}/folder", f"{root}/file"}
-    known.close()
-    assert guarded(workspace, known).secret == ()
+    assert set(find_guarded_places(workspace, known).secret) == {f"{root}/folder", f"{root}/file"}
+    known.forget_all()
+    assert find_guarded_places(workspace, known).secret == ()
 
 
 def test_what_is_known_is_held_open_once_and_told_where_it_has_more_names(
@@ -337,20 +337,20 @@ def test_what_is_known_is_held_open_once_and_told_where_it_has_more_names(
     (tmp_path / "folder/in").mkdir(parents=True)
     known, before = KnownSecrets(), descriptors()
     path = {name: str(tmp_path / name) for name in ("a", "b", "c", "folder", "gone")}
-    assert known.add([]) == (True, False)
-    assert known.add([path["a"], path["gone"], path["folder"]]) == (True, False)
-    assert known.add([path["a"], path["b"]]) == (True, True)
-    assert known.add([path["a"], path["b"]]) == (True, False)  # told once
-    assert known.add([str(tmp_path / ("x" * 300))]) == (False, False)
+    assert known.add_paths([]) == (True, False)
+    assert known.add_paths([path["a"], path["gone"], path["folder"]]) == (True, False)
+    assert known.add_paths([path["a"], path["b"]]) == (True, True)
+    assert known.add_paths([path["a"], path["b"]]) == (True, False)  # told once
+    assert known.add_paths([str(tmp_path / ("x" * 300))]) == (False, False)
     assert descriptors() == before + 3
     monkeypatch.setattr(module, "MAX_PLACES", 3)
-    assert known.add([path["a"], path["c"]]) == (False, False)
+    assert known.add_paths([path["a"], path["c"]]) == (False, False)
     assert descriptors() == before + 3
-    assert sorted(known.outside(tmp_path / "folder")) == [path["a"], path["b"]]
+    assert sorted(known.list_outside(tmp_path / "folder")) == [path["a"], path["b"]]
     (tmp_path / "a").rename(tmp_path / "c")
     (tmp_path / "a").touch()
-    assert known.outside(tmp_path / "folder") == [path["b"]]
-    known.close()
+    assert known.list_outside(tmp_path / "folder") == [path["b"]]
+    known.forget_all()
     assert descriptors() == before
 
 
@@ -359,10 +359,10 @@ def test_a_secret_that_cannot_be_read_whole_is_not_the_one_that_git_has(tmp_path
     (tmp_path / ".env").write_text("KEY=1")
     (tmp_path / "b.env").write_text("KEY=1")
     subprocess.run(["git", "-C", str(tmp_path), "add", "-f", "."], check=True)
-    assert guarded(Workspace(tmp_path)).secret == ()
+    assert find_guarded_places(Workspace(tmp_path)).secret == ()
     with (tmp_path / ".env").open("wb") as file:
         file.truncate(2_000_001)
-    assert guarded(Workspace(tmp_path)).secret == (f"{tmp_path.resolve()}/.env",)
+    assert find_guarded_places(Workspace(tmp_path)).secret == (f"{tmp_path.resolve()}/.env",)
 
 
 def test_what_lies_below_a_folder_is_told_but_for_what_is_left_out(tmp_path: Path) -> None:

@@ -12,13 +12,13 @@ from duckflow_tui.safety.names import (
     BINARY_SUFFIXES,
     EXECUTABLE_SUFFIXES,
     PROTECTED,
-    fold,
+    fold_name,
     is_device_name,
     is_odd,
     is_protected,
     is_secret,
-    obeyed,
-    suffix,
+    obeyed_kind,
+    seen_suffix,
     words_of,
 )
 
@@ -42,8 +42,8 @@ def test_no_disguise_of_a_protected_name(name: str, data: st.DataObject, tail: s
 def test_twins_fold_to_the_same(name: str) -> None:
     """R09: NFC and NFD, upper and lower case are one name."""
     nfc, nfd = unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)
-    assert fold(nfc) == fold(nfd)
-    assert fold(fold(name)) == fold(name)
+    assert fold_name(nfc) == fold_name(nfd)
+    assert fold_name(fold_name(name)) == fold_name(name)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_twins_fold_to_the_same(name: str) -> None:
 )
 def test_the_extension_a_system_would_see(name: str, expected: str) -> None:
     """C20: `run.SH` and `x.exe ` are what they are."""
-    assert suffix(name) == expected
+    assert seen_suffix(name) == expected
 
 
 def test_the_scripts_of_the_requirements() -> None:
@@ -93,12 +93,12 @@ def test_the_scripts_of_the_requirements() -> None:
     ],
 )
 def test_what_other_programs_obey(path: str) -> None:
-    assert obeyed(path.split("/")) == "system_file"
+    assert obeyed_kind(path.split("/")) == "system_file"
 
 
 @pytest.mark.parametrize("path", ["workflows/ci.yml", "src/github.py", ".github/README.md", "a.py"])
 def test_what_they_do_not(path: str) -> None:
-    assert obeyed(path.split("/")) == ""
+    assert obeyed_kind(path.split("/")) == ""
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_what_only_sounds_like_a_secret(path: str) -> None:
     ),
 )
 def test_what_runs_or_steers_later(path: str) -> None:
-    assert obeyed(path.split("/")) == "runs_later"
+    assert obeyed_kind(path.split("/")) == "runs_later"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_what_runs_or_steers_later(path: str) -> None:
     ),
 )
 def test_what_does_not(path: str) -> None:
-    assert obeyed(path.split("/")) == ""
+    assert obeyed_kind(path.split("/")) == ""
 
 
 def test_secrets_by_directory() -> None:

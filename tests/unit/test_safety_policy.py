@@ -15,7 +15,7 @@ from duckflow_tui.safety.policy import (
     DenyRule,
     Verdict,
     grant_for,
-    judge,
+    judge_access,
 )
 from duckflow_tui.state.gates import ROUTINE, Gate, GateChoice, Grant, Impact
 from duckflow_tui.state.operations import ApprovalMode, Effect, Risk, Zone
@@ -103,7 +103,7 @@ def test_the_table(
 ) -> None:
     """Covers S4-64, S4-69, S4-83, S4-85, S4-86: the table of safety.md, cell by cell."""
     access = Access(operation, effect, places, facts=frozenset(facts))
-    assert tuple(judge(access, mode).kind for mode in ApprovalMode) == cells
+    assert tuple(judge_access(access, mode).kind for mode in ApprovalMode) == cells
 
 
 @pytest.mark.parametrize(
@@ -126,17 +126,17 @@ def test_what_no_row_speaks_about_is_denied(
 ) -> None:
     """R17: an unknown operation, or a known one doing something else, is a denial."""
     grants = [Grant(grant_id="g", operation=operation, path="src/a.py", gate_id="x")]
-    verdict = judge(Access(operation, effect, places), mode, grants)
+    verdict = judge_access(Access(operation, effect, places), mode, grants)
     assert (verdict.kind, verdict.reasons[0]) == (D, "unknown_operation")
     assert verdict.reason_text
 
 
 def test_a_denial_says_why() -> None:
     """R17, promise 8: a code for the screen and a sentence for the model."""
-    plan = judge(Access("file_ops.write_file", WRITE, INSIDE), PLAN)
+    plan = judge_access(Access("file_ops.write_file", WRITE, INSIDE), PLAN)
     assert plan.reasons[0] == "plan_mode"
     assert "Plan mode" in plan.reason_text
-    protected = judge(Access("file_ops.write_file", WRITE, PROTECTED), TRUSTED)
+    protected = judge_access(Access("file_ops.write_file", WRITE, PROTECTED), TRUSTED)
     assert protected.reasons[0] == "protected"
     assert ".git/config" in protected.reason_text
     assert protected.risk is Risk.CRITICAL
@@ -180,7 +180,7 @@ def test_what_always_needs_a_gate(access: Access, reason: str) -> None:
     """Covers S4-63: deletion, system files, bulk data, secrets and wide impact ask in trusted
     mode too, each time anew.
     """
-    verdict = judge(access, TRUSTED)
+    verdict = judge_access(access, TRUSTED)
     assert verdict.kind is G
     assert reason in verdict.reasons
     assert not verdict.can_grant_session
@@ -189,7 +189,7 @@ def test_what_always_needs_a_gate(access: Access, reason: str) -> None:
 
 @pytest.mark.parametrize("text", ["привет, SQL-запрос за 5с", "Δx = 1", "日本語 is fine 한국어"])
 def test_another_script_asks_nothing(text: str) -> None:
-    verdict = judge(Access("file_ops.write_file", WRITE, INSIDE, text.encode()), TRUSTED)
+    verdict = judge_access(Access("file_ops.write_file", WRITE, INSIDE, text.encode()), TRUSTED)
     assert (verdict.kind, verdict.reasons) == (A, ())
 
 
@@ -204,13 +204,13 @@ def test_another_script_asks_nothing(text: str) -> None:
     ],
 )
 def test_an_ordinary_write_in_trusted_mode_asks_nothing(access: Access) -> None:
-    verdict = judge(access, TRUSTED)
+    verdict = judge_access(access, TRUSTED)
     assert (verdict.kind, verdict.risk, verdict.reasons) == (A, Risk.LOW, ())
 
 
 def test_what_the_model_leaves_to_the_user_is_asked_for_that_reason() -> None:
     access = Access("file_ops.edit_file", WRITE, INSIDE, facts=frozenset({CallFact.FOR_USER}))
-    assert judge(access, TRUSTED).reasons == ("for_user",)
+    assert judge_access(access, TRUSTED).reasons == ("for_user",)
 
 
 # --- what is refused in every mode -----------------------------------------------------------
@@ -220,8 +220,8 @@ def test_what_the_model_leaves_to_the_user_is_asked_for_that_reason() -> None:
 @pytest.mark.parametrize("name", ["x.exe", "x.EXE ", "lib/y.dll", "z.so", "setup.msi"])
 def test_programs_are_not_written(name: str, mode: ApprovalMode) -> None:
     """C18, safety.md: a binary executable is refused, in any spelling, as target of a move too."""
-    write = judge(Access("file_ops.write_file", WRITE, (place(name),), b"text"), mode)
-    move = judge(Access("file_ops.move_file", MOVE, (place(), place(name))), mode)
+    write = judge_access(Access("file_ops.write_file", WRITE, (place(name),), b"text"), mode)
+    move = judge_access(Access("file_ops.move_file", MOVE, (place(), place(name))), mode)
     assert [v.reasons[0] for v in (write, move)] == ["binary_executable"] * 2
     assert {write.kind, move.kind} == {D}
 
@@ -238,7 +238,7 @@ def test_programs_are_not_written(name: str, mode: ApprovalMode) -> None:
 )
 def test_programs_are_known_by_their_bytes(content: bytes) -> None:
     """C18: whatever the name says."""
-    verdict = judge(Access("file_ops.write_file", WRITE, INSIDE, content), TRUSTED)
+    verdict = judge_access(Access("file_ops.write_file", WRITE, INSIDE, content), TRUSTED)
     assert (verdict.kind, verdict.reasons[0]) == (D, "binary_executable")
 
 
@@ -255,7 +255,7 @@ def test_programs_are_known_by_their_bytes(content: bytes) -> None:
 def test_only_one_file_or_one_tool_can_be_allowed_for_the_session(
     operation: str, effect: Effect, places: tuple[Place, ...], can: bool
 ) -> None:
-    assert judge(Access(operation, effect, places), STANDARD).can_grant_session is can
+    assert judge_access(Access(operation, effect, places), STANDARD).can_grant_session is can
 
 
 @pytest.mark.parametrize("mode", [STRICT, STANDARD, TRUSTED])
@@ -264,16 +264,16 @@ def test_a_link_that_leads_out_is_not_written_through(mode: ApprovalMode) -> Non
     link = Place(
         "l", "l", "/etc/hosts", Path("/etc/hosts"), Zone.OUTSIDE, True, is_link=True, leads_out=True
     )
-    write = judge(Access("file_ops.write_file", WRITE, (link,)), mode)
+    write = judge_access(Access("file_ops.write_file", WRITE, (link,)), mode)
     assert (write.kind, write.reasons[0]) == (D, "link_out")
-    read = judge(Access("file_ops.read_file", READ, (link,)), mode)
+    read = judge_access(Access("file_ops.read_file", READ, (link,)), mode)
     assert (read.kind, read.risk) == (G, Risk.HIGH)
 
 
 def test_a_program_may_be_read_and_deleted() -> None:
     exe = (place("x.exe"),)
-    assert judge(Access("file_ops.read_file", READ, exe), STANDARD).kind is A
-    assert judge(Access("file_ops.delete_file", DELETE, exe), STANDARD).kind is G
+    assert judge_access(Access("file_ops.read_file", READ, exe), STANDARD).kind is A
+    assert judge_access(Access("file_ops.delete_file", DELETE, exe), STANDARD).kind is G
 
 
 def test_the_size_limit() -> None:
@@ -281,14 +281,16 @@ def test_the_size_limit() -> None:
 
     def kind(size: int, limit: int = MAX_WRITE) -> Decision:
         access = Access("file_ops.write_file", WRITE, INSIDE, b"x" * size)
-        return judge(access, TRUSTED, max_write=limit).kind
+        return judge_access(access, TRUSTED, max_write=limit).kind
 
     assert kind(1_000_000) is A
     assert kind(1_000_001) is D
     assert kind(11, limit=10) is D
     assert kind(2_000_000, limit=3_000_000) is A
     key = b"sk-" + b"a1B2" * 8  # one of that size is searched for secrets as any other
-    asked = judge(Access("file_ops.write_file", WRITE, INSIDE, key), TRUSTED, max_write=len(key))
+    asked = judge_access(
+        Access("file_ops.write_file", WRITE, INSIDE, key), TRUSTED, max_write=len(key)
+    )
     assert asked.reasons == ("secret_content",)
 
 
@@ -310,7 +312,7 @@ def test_deny_rules(rule: DenyRule, path: str, fits: bool) -> None:
     """R06: a deny rule wins over modes and grants, in any spelling of the path."""
     access = Access("file_ops.write_file", WRITE, (place(path),))
     grants = [Grant(grant_id="g", operation="file_ops.write_file", path=path, gate_id="x")]
-    verdict = judge(access, TRUSTED, grants, deny=[rule])
+    verdict = judge_access(access, TRUSTED, grants, deny=[rule])
     assert (verdict.kind is D and verdict.reasons[0] == "denied_by_rule") is fits
 
 
@@ -319,8 +321,8 @@ def test_a_deny_rule_sees_both_ends() -> None:
     rule = DenyRule(path="keep")
     move = Access("file_ops.move_file", MOVE, (place(), place("keep/a.py")))
     link = Place("l", "l", "keep/a.py", Path("/work/keep/a.py"), Zone.INSIDE, is_link=True)
-    assert judge(move, TRUSTED, deny=[rule]).kind is D
-    assert judge(Access("file_ops.read_file", READ, (link,)), TRUSTED, deny=[rule]).kind is D
+    assert judge_access(move, TRUSTED, deny=[rule]).kind is D
+    assert judge_access(Access("file_ops.read_file", READ, (link,)), TRUSTED, deny=[rule]).kind is D
 
 
 # --- grants ----------------------------------------------------------------------------------
@@ -345,12 +347,12 @@ def gate(pattern: str, *, grantable: bool = True) -> Gate:
 
 def test_a_grant_allows_the_same_again_and_nothing_else() -> None:
     """Session grants: same operation and same real path."""
-    asked = judge(Access("file_ops.edit_file", WRITE, INSIDE), STANDARD)
+    asked = judge_access(Access("file_ops.edit_file", WRITE, INSIDE), STANDARD)
     assert (asked.kind, asked.can_grant_session) == (G, True)
     grant = grant_for(gate(asked.grant_pattern), "grant_1")
 
     def kind(operation: str, at: Place, mode: ApprovalMode = STANDARD) -> Decision:
-        return judge(Access(operation, WRITE, (at,)), mode, [grant]).kind
+        return judge_access(Access(operation, WRITE, (at,)), mode, [grant]).kind
 
     assert kind("file_ops.edit_file", place()) is A
     assert kind("file_ops.edit_file", place(), STRICT) is A
@@ -374,7 +376,7 @@ def test_a_grant_never_covers_what_always_asks() -> None:
         (DELETE, "file_ops.delete_file", INSIDE, None),
         (MOVE, "file_ops.move_file", INSIDE * 2, None),
     ):
-        verdict = judge(Access(operation, effect, places, content), STANDARD, grants)
+        verdict = judge_access(Access(operation, effect, places, content), STANDARD, grants)
         assert verdict.kind is G, operation
         assert not verdict.can_grant_session
 
@@ -384,7 +386,7 @@ EDIT = Access("file_ops.edit_file", WRITE, INSIDE)
 
 def routine() -> Grant:
     """What ``a`` gives, at the gate of an edit."""
-    shown = gate(judge(EDIT, STANDARD).grant_pattern).replace(can_grant_routine=True)
+    shown = gate(judge_access(EDIT, STANDARD).grant_pattern).replace(can_grant_routine=True)
     return grant_for(shown, "grant_1", GateChoice.ROUTINE)
 
 
@@ -420,27 +422,30 @@ def test_one_consent_covers_edits_and_held_commands_in_standard_mode(
     """The key ``a``: nothing that trusted mode would ask about, and in strict mode nothing."""
     grants = (routine(),)
     if access.hosts:  # that commands may reach these is a consent of its own
-        assert judge(access, STANDARD, grants).kind is G
+        assert judge_access(access, STANDARD, grants).kind is G
         grants = (
             *grants,
             Grant(grant_id="h", operation="shell.run", path="*network pypi.org", gate_id=""),
         )
-    assert (judge(access, STANDARD, grants).kind, judge(access, STRICT, grants).kind) == (
+    assert (
+        judge_access(access, STANDARD, grants).kind,
+        judge_access(access, STRICT, grants).kind,
+    ) == (
         standard,
         strict,
     )
-    asked = judge(access, STANDARD, grants[1:])
+    asked = judge_access(access, STANDARD, grants[1:])
     assert asked.can_grant_routine is (standard is A)
-    assert not judge(access, STRICT, grants[1:]).can_grant_routine
+    assert not judge_access(access, STRICT, grants[1:]).can_grant_routine
 
 
 def test_the_consent_to_edits_and_held_commands_is_a_key_of_this_session() -> None:
     """It is in no file of rules, only a gate that offers it gives it, and no path stands for it."""
     given = routine()
     assert (given.operation, given.path, given.source) == (ROUTINE, ROUTINE, "key")
-    assert judge(EDIT, STANDARD, (given.replace(source="project"),)).kind is G
+    assert judge_access(EDIT, STANDARD, (given.replace(source="project"),)).kind is G
     named = Grant(grant_id="g", operation="file_ops.edit_file", path=ROUTINE, gate_id="gate_1")
-    assert judge(EDIT, STANDARD, (named,)).kind is G
+    assert judge_access(EDIT, STANDARD, (named,)).kind is G
     with pytest.raises(ValueError, match="cannot be granted"):
         grant_for(gate("file_ops.edit_file src/a.py"), "grant_1", GateChoice.ROUTINE)
 
@@ -466,7 +471,7 @@ def test_what_a_key_may_allow_for_longer_than_once(
 ) -> None:
     """For the step only while one runs, for the project only where rules can be kept."""
     for step, keeps in (("s1", True), ("s1", False), ("", True), ("", False)):
-        asked = judge(access, STANDARD, step_id=step, keeps=keeps)
+        asked = judge_access(access, STANDARD, step_id=step, keeps=keeps)
         assert asked.kind is G
         can = (asked.can_grant_session, asked.can_grant_step, asked.can_grant_project)
         assert can == (session, in_step and bool(step), in_step and keeps)
@@ -474,7 +479,7 @@ def test_what_a_key_may_allow_for_longer_than_once(
 
 def test_what_the_sandbox_holds_may_be_allowed_for_the_step_and_never_for_the_project() -> None:
     held = Access("shell.run", RUN, INSIDE, command="make", facts=frozenset({HELD}))
-    asked = judge(held, STANDARD, step_id="s1", keeps=True)
+    asked = judge_access(held, STANDARD, step_id="s1", keeps=True)
     can = (asked.can_grant_session, asked.can_grant_step, asked.can_grant_project)
     assert can == (True, True, False)
 
@@ -493,7 +498,7 @@ def test_what_else_is_known_of_a_command_is_told_with_its_risk(
     fact: CallFact, reason: str, risk: Risk
 ) -> None:
     access = Access("shell.run", RUN, INSIDE, facts=frozenset({fact}), command="ls", root=ROOT)
-    found = judge(access, STANDARD)
+    found = judge_access(access, STANDARD)
     assert (found.kind, found.reasons, found.risk) == (G, (reason,), risk)
 
 
@@ -514,23 +519,23 @@ def test_the_record_names_the_rule_by_which_a_command_reaches_its_hosts() -> Non
         (TRUSTED, (network, other), ("h",)),
         (STANDARD, (network, other, routine()), ("grant_1", "h")),
     ):
-        ruling = judge(HOSTS, mode, grants).ruling
+        ruling = judge_access(HOSTS, mode, grants).ruling
         assert ruling is not None
         assert (ruling.said, ruling.code, ruling.rules) == ("allow", "granted", rules)
     held = Access("shell.run", RUN, INSIDE, command="make", facts=frozenset({HELD}))
-    ruling = judge(held, TRUSTED, (network,)).ruling
+    ruling = judge_access(held, TRUSTED, (network,)).ruling
     assert ruling is not None
     assert (ruling.said, ruling.code, ruling.rules) == ("allow", "", ())
     for foreign in (other, network.replace(operation="shell.other"), network.replace(step_id="s2")):
-        assert judge(HOSTS, TRUSTED, (foreign,), step_id="s1").kind is G
-    assert judge(HOSTS, TRUSTED, (network.replace(step_id="s1"),), step_id="s1").kind is A
+        assert judge_access(HOSTS, TRUSTED, (foreign,), step_id="s1").kind is G
+    assert judge_access(HOSTS, TRUSTED, (network.replace(step_id="s1"),), step_id="s1").kind is A
 
 
 def test_reading_a_secret_can_be_granted() -> None:
-    asked = judge(Access("file_ops.read_file", READ, SECRET), TRUSTED)
+    asked = judge_access(Access("file_ops.read_file", READ, SECRET), TRUSTED)
     assert asked.grant_pattern == "file_ops.read_file .env"
     grant = Grant(grant_id="g", operation="file_ops.read_file", path=".env", gate_id="x")
-    assert judge(Access("file_ops.read_file", READ, SECRET), TRUSTED, [grant]).kind is A
+    assert judge_access(Access("file_ops.read_file", READ, SECRET), TRUSTED, [grant]).kind is A
 
 
 @pytest.mark.parametrize("pattern", ["", "file_ops.edit_file", "file_ops.write_file a.py"])
@@ -554,7 +559,7 @@ def command(
 ) -> Verdict:  # fmt: skip
     given = [Grant(grant_id="g", operation="shell.run", path=p, gate_id="x") for p in grants]
     access = Access("shell.run", RUN, at, facts=frozenset(facts), command=line, root=ROOT)
-    return judge(access, mode, given, step_id=step)
+    return judge_access(access, mode, given, step_id=step)
 
 
 def test_one_consent_lets_all_run_that_the_sandbox_holds() -> None:
@@ -669,7 +674,7 @@ def test_a_rule_of_the_project_names_a_command_and_never_the_sandbox() -> None:
     for fact, keeps in ((HELD, False), (NAMED, False), (None, True)):
         facts = frozenset({fact} if fact else ())
         access = Access("shell.run", RUN, HERE, facts=facts, command="make", root=ROOT)
-        found = judge(access, STANDARD, [kept], keeps=True)
+        found = judge_access(access, STANDARD, [kept], keeps=True)
         assert (found.kind, found.can_grant_project) == (A if fact is NAMED else G, keeps)
 
 
@@ -730,5 +735,5 @@ def test_the_risk_is_the_highest_of_operation_path_and_content(
     access: Access, risk: Risk, reasons: tuple[str, ...]
 ) -> None:
     """Covers S4-66, S4-84; C18: a script is one level more, not forbidden."""
-    verdict = judge(access, STANDARD)
+    verdict = judge_access(access, STANDARD)
     assert (verdict.risk, verdict.reasons) == (risk, reasons)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckflow_tui.safety.safe_text import is_safe, visible, visible_line
+from duckflow_tui.safety.safe_text import is_safe, make_visible, visible_line
 
 ZWJ = "\u200d"
 SELECTORS = "\ufe0e\ufe0f"
@@ -50,7 +50,7 @@ def _allowed_here(text: str, at: int) -> bool:
 @given(NASTY)
 def test_nothing_that_acts_or_hides_is_left(text: str) -> None:
     """R13: no C0 but newline, no C1, bidi, tag or zero-width character outside an emoji."""
-    shown = visible(text)
+    shown = make_visible(text)
     for at, char in enumerate(shown):
         # A regional or other emoji newer than this Python's tables has no category.
         if _forbidden(char) and not (0x1F000 <= ord(shown[at - 1]) <= 0x1FAFF and at):
@@ -59,14 +59,16 @@ def test_nothing_that_acts_or_hides_is_left(text: str) -> None:
 
 def test_every_code_point_by_itself_is_shown() -> None:
     """R13: alone there is no emoji to join, so that nothing invisible may stay."""
-    left = [hex(c) for c in range(0x110000) if _forbidden(chr(c)) and chr(c) in visible(chr(c))]
+    left = [
+        hex(c) for c in range(0x110000) if _forbidden(chr(c)) and chr(c) in make_visible(chr(c))
+    ]
     assert left == []
 
 
 @given(NASTY)
 def test_showing_twice_changes_nothing_more(text: str) -> None:
-    shown = visible(text)
-    assert visible(shown) == shown
+    shown = make_visible(text)
+    assert make_visible(shown) == shown
     assert is_safe(shown)
 
 
@@ -76,7 +78,7 @@ def test_nothing_is_dropped(text: str) -> None:
     plain = text.replace("\r\n", "\n")
     if "\t" in plain:
         plain = "\n".join(line.expandtabs(4) for line in plain.split("\n"))
-    shown = visible(text)
+    shown = make_visible(text)
     at = 0
     for char in plain:
         code = ord(char)
@@ -108,7 +110,7 @@ def test_nothing_is_dropped(text: str) -> None:
     ],
 )
 def test_signs(text: str, shown: str) -> None:
-    assert visible(text) == shown
+    assert make_visible(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_signs(text: str, shown: str) -> None:
 )
 def test_what_people_write_stays(text: str) -> None:
     """R13: Japanese, Korean and emoji with ZWJ stay as they are."""
-    assert visible(text) == text
+    assert make_visible(text) == text
 
 
 def test_one_line() -> None:

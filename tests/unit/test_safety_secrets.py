@@ -21,7 +21,7 @@ from duckflow_tui.safety.secrets import (
     RedactingFilter,
     Redactor,
     holds_secret,
-    shield,
+    shield_process,
 )
 
 KEY = "k9+/Zq\"w'x\\y z=日本"
@@ -30,7 +30,7 @@ KEY = "k9+/Zq\"w'x\\y z=日本"
 @given(st.text(min_size=8), st.text(), st.text())
 def test_a_known_secret_never_gets_through(secret: str, before: str, after: str) -> None:
     redactor = Redactor([secret])
-    assert secret not in redactor.redact(before + secret + after).replace(REDACTED, "")
+    assert secret not in redactor.redact_text(before + secret + after).replace(REDACTED, "")
 
 
 def test_a_secret_in_other_spellings() -> None:
@@ -44,8 +44,8 @@ def test_a_secret_in_other_spellings() -> None:
         (json.dumps({"k": KEY}, ensure_ascii=False), '{"k": "', '"}'),
         (repr(KEY), "'", "'"),
     ):
-        assert redactor.redact(text) == f"{before}{REDACTED}{after}"
-    assert Redactor([quote(KEY)]).redact(KEY) == REDACTED
+        assert redactor.redact_text(text) == f"{before}{REDACTED}{after}"
+    assert Redactor([quote(KEY)]).redact_text(KEY) == REDACTED
 
 
 @pytest.mark.parametrize("secret", ["abcdefgh", "abcdefghi", "abcdefghij"])
@@ -58,7 +58,7 @@ def test_a_secret_among_other_bytes_in_base64(secret: str, before: int, after: i
     if not after:  # what fills up the last one belongs to nothing else
         end = -(-8 * (before + len(secret)) // 6)
         end -= (before + len(secret)) % 3 > 0
-    shown = Redactor([secret]).redact(coded)
+    shown = Redactor([secret]).redact_text(coded)
     assert shown == f"{coded[:begin]}{REDACTED}{coded[end:]}"
 
 
@@ -70,9 +70,9 @@ def test_a_secret_turned_round_or_in_hexadecimal() -> None:
         "61 62 63 64 65 66 67 68",
         "61:62:63:64:65:66:67:68",
     ):
-        assert redactor.redact(text) == REDACTED
-    assert Redactor(["k\xe4se{}|~"]).redact("6BC3A473657B7D7C7E") == REDACTED
-    assert redactor.redact("7654321") == "7654321"  # one that is shorter is not looked for so
+        assert redactor.redact_text(text) == REDACTED
+    assert Redactor(["k\xe4se{}|~"]).redact_text("6BC3A473657B7D7C7E") == REDACTED
+    assert redactor.redact_text("7654321") == "7654321"  # one that is shorter is not looked for so
 
 
 @pytest.mark.parametrize(("length", "shown"), [(57, REDACTED), (56, None)])
@@ -81,11 +81,11 @@ def test_a_long_secret_is_found_where_a_program_broke_its_line(
 ) -> None:
     secret = ("abcdefghij" * 6)[:length]
     text = f"{secret[:30]}\n{secret[30:]}"
-    assert Redactor([secret]).redact(text) == (shown or text)
+    assert Redactor([secret]).redact_text(text) == (shown or text)
 
 
 def test_the_longer_of_two_secrets_goes_whole() -> None:
-    assert Redactor(["abcdefgh", "abcdefgh-ijkl"]).redact("<abcdefgh-ijkl>") == f"<{REDACTED}>"
+    assert Redactor(["abcdefgh", "abcdefgh-ijkl"]).redact_text("<abcdefgh-ijkl>") == f"<{REDACTED}>"
 
 
 @pytest.mark.parametrize(
@@ -102,14 +102,14 @@ def test_the_longer_of_two_secrets_goes_whole() -> None:
 )
 def test_what_looks_like_a_key(text: str) -> None:
     assert holds_secret(text)
-    assert Redactor().redact(f"a {text} b").startswith(f"a {REDACTED}")
+    assert Redactor().redact_text(f"a {text} b").startswith(f"a {REDACTED}")
 
 
 def test_several_keys_in_one_text() -> None:
     """Overlapping shapes too: what is inside another one goes with it."""
     inner = "ghp_" + "a1B2" * 9
     text = f"1 sk-{'x' * 20} 2 -----BEGIN PRIVATE KEY-----\n{inner}\n-----END PRIVATE KEY----- 3"
-    shown = Redactor().redact(text)
+    shown = Redactor().redact_text(text)
     assert inner not in shown
     assert shown.startswith(f"1 {REDACTED} 2 {REDACTED}")
     assert shown.endswith(" 3")
@@ -145,7 +145,7 @@ def test_several_keys_in_one_text() -> None:
     ],
 )
 def test_keys_in_their_places(text: str, shown: str) -> None:
-    assert Redactor().redact(text) == shown
+    assert Redactor().redact_text(text) == shown
 
 
 @pytest.mark.parametrize(
@@ -157,28 +157,28 @@ def test_no_text_takes_longer_than_its_length_explains(unit: str) -> None:
     given = "q7Lr2Vx9Tb4Nw8Kd"
     text = f"{unit * (400_000 // len(unit))} {token}\nAPI_KEY={given} {token}-eyJ"
     began = time.process_time()
-    shown = Redactor().redact(text)
+    shown = Redactor().redact_text(text)
     assert time.process_time() - began < 1.0
     assert token not in shown
     assert given not in shown
 
 
 def test_a_value_among_many_that_are_given_at_once_is_taken_for_a_key() -> None:
-    assert Redactor().redact("A_KEY=" * 9 + "word") == "A_KEY=" * 9 + "word"
-    assert Redactor().redact("A_KEY=" * 10 + "word") == f"{'A_KEY=' * 9}A_KEY{REDACTED}"
+    assert Redactor().redact_text("A_KEY=" * 9 + "word") == "A_KEY=" * 9 + "word"
+    assert Redactor().redact_text("A_KEY=" * 10 + "word") == f"{'A_KEY=' * 9}A_KEY{REDACTED}"
 
 
 def test_of_twenty_thousand_values_in_a_text_each_is_looked_at() -> None:
     """What comes after so many is taken for a key."""
     text = 'token="aaaaaaaaaaaaaaaa" ' * 20_000
-    assert Redactor().redact(text) == text
+    assert Redactor().redact_text(text) == text
     more = 'token="bbbbbbbbbbbbbbbb"'
-    assert Redactor().redact(text + more) == f'{text}token="{REDACTED}"'
+    assert Redactor().redact_text(text + more) == f'{text}token="{REDACTED}"'
 
 
 def test_short_secrets_only_as_whole_words() -> None:
     redactor = Redactor(["test"])
-    assert redactor.redact("tests/test.py: test") == f"tests/{REDACTED}.py: {REDACTED}"
+    assert redactor.redact_text("tests/test.py: test") == f"tests/{REDACTED}.py: {REDACTED}"
 
 
 def test_the_log_gets_no_secret() -> None:
@@ -226,9 +226,9 @@ def test_every_part_of_a_record_of_the_log_is_cleaned() -> None:
 def test_a_shielded_process_is_not_dumpable() -> None:
     """The system's own answer, 0 for closed; 3 is PR_GET_DUMPABLE of linux/prctl.h."""
     program = (
-        "import ctypes; from duckflow_tui.safety.secrets import shield; "
+        "import ctypes; from duckflow_tui.safety.secrets import shield_process; "
         "get = lambda: ctypes.CDLL(None).prctl(3, 0, 0, 0, 0); "
-        "print(get(), shield(), get())"
+        "print(get(), shield_process(), get())"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, check=True, text=True
@@ -252,5 +252,5 @@ def test_a_process_counts_as_shielded_where_the_system_did_it(
             return said
 
     monkeypatch.setattr(ctypes, "CDLL", Library)
-    assert shield() is done
+    assert shield_process() is done
     assert asked == [[4, 0, 0, 0, 0]]

@@ -59,11 +59,11 @@ def redact() -> Redactor:
 
 def as_markdown(path: Path, language: str = "en") -> str:
     say = Catalogue(language)
-    return "\n".join(export_lines(path, "markdown", say, redact().redact))
+    return "\n".join(export_lines(path, "markdown", say, redact().redact_text))
 
 
 def as_json(path: Path) -> str:
-    return "\n".join(export_lines(path, "json", Catalogue("en"), redact().redact))
+    return "\n".join(export_lines(path, "json", Catalogue("en"), redact().redact_text))
 
 
 def test_the_transcript_says_what_was_asked_done_planned_and_paid(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_the_records_bring_back_the_same_state(tmp_path: Path) -> None:
     shelf(tmp_path, "ja")
     path = session_path(tmp_path, WORKSPACE, "session_00000001")
     target = tmp_path / "out.json"
-    write_file(target, export_lines(path, "json", Catalogue("en"), redact().redact))
+    write_file(target, export_lines(path, "json", Catalogue("en"), redact().redact_text))
     assert target.read_bytes().isascii()
     read = read_export(target)
     assert read.header is not None

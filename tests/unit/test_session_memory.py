@@ -49,7 +49,7 @@ KEY = "correct-horse-battery"
 
 def memory(tmp_path: Path, **more: Any) -> ProjectMemory:
     (tmp_path / "shop").mkdir(exist_ok=True)
-    redact = Redactor([KEY]).redact
+    redact = Redactor([KEY]).redact_text
     return ProjectMemory(
         tmp_path / "memory", tmp_path / "shop", WORDS, ManualClock(), redact, **more
     )

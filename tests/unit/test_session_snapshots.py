@@ -76,7 +76,7 @@ def test_half_a_surrogate_pair_comes_back_as_it_was() -> None:
 
 
 def test_a_secret_that_is_also_a_word_of_ours_leaves_a_snapshot_readable() -> None:
-    redact = Redactor(["standard"]).redact
+    redact = Redactor(["standard"]).redact_text
     state = AgentState(draft="the standard")
     found = restore_state(
         redact_value(piece, redact, is_restorable) for piece in iter_pieces(capture_image(state))

@@ -23,7 +23,7 @@ SETTINGS = ".duckflow/settings.toml"
 def root_of_the_system() -> None:
     """It is opened once in a process, and stays so."""
     with contextlib.closing(Workspace(Path(__file__).parent)) as workspace:
-        workspace.locate("/etc/hostname")
+        workspace.locate_path("/etc/hostname")
 
 
 def texts(folder: Path) -> dict[str, str]:

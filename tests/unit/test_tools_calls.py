@@ -133,7 +133,7 @@ class Watched(Desk):
 
     def withdraw(self, key: str, reason: Literal["stopped", "renewed"]) -> None:
         self.withdrawn.append(reason)
-        super().withdraw(key, reason)
+        super().withdraw_question(key, reason)
 
 
 async def asking() -> tuple[Store, Watched, asyncio.Task[GateAnswer], Gate]:
@@ -176,7 +176,7 @@ async def test_a_file_that_changed_renews_the_gate_that_shows_it(
 
 async def test_an_answered_gate_hears_of_no_file_any_more() -> None:
     store, desk, task, gate = await asking()
-    await desk.answer(
+    await desk.record_answer(
         GateAnswer(
             gate_id=gate.gate_id,
             call_id=gate.call_id,

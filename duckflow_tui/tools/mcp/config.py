@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.base import hash_data, one_line
 
 #: Names that fit into an operation's name as they are, in every protocol.
@@ -120,4 +120,4 @@ def said(text: str, limit: int = MAX_SAID) -> str:
 
 def harmless(text: str) -> str:
     """A text of any length with what could act or hide shown as signs; tabs stay."""
-    return "\t".join(visible(part) for part in text.split("\t"))
+    return "\t".join(make_visible(part) for part in text.split("\t"))

@@ -38,7 +38,7 @@ class Server:
         self._parts = parts
         self._redactor = Redactor(config.secrets)
         path = parts.folder / f"{config.name}.log" if config.command else Path()
-        self._log = ServerLog(path, self._redactor.redact)
+        self._log = ServerLog(path, self._redactor.redact_text)
         self._life: Connection | None = None  # from one start to the end that follows
         self._calls = 0
         self._tell("off")
@@ -114,7 +114,7 @@ class Server:
             return
         self._life = None
         served = life.opened.done()
-        words = self._redactor.redact(reason) or "the connection was closed"
+        words = self._redactor.redact_text(reason) or "the connection was closed"
         if life.unwanted:
             self._tell("stopped")
         else:
@@ -178,7 +178,7 @@ class Server:
         try:
             return await life.call(tool.tool.name, args, progress)
         except ConnectionFailed as failed:
-            words = self._redactor.redact(str(failed))
+            words = self._redactor.redact_text(str(failed))
             raise ConnectionFailed(words, passing=failed.passing) from failed
 
     def without_secrets(self, text: str) -> str:

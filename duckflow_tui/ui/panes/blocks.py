@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from rich.segment import Segment
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.state.conversation import (
     Level,
@@ -133,12 +133,12 @@ class UserBlock(Block):
             text, hidden = first_lines(text)
             last = _last_line(self.source) if hidden > 1 else ""
         style, mark = ink(look.palette.text), ("›", ink(look.palette.accent, bold=True))
-        rows = rows_of([(visible(text), style)], look.text_width)
+        rows = rows_of([(make_visible(text), style)], look.text_width)
         self._fold_at = len(rows)
         if self.foldable:
             rows.append(long_row(self.opened, hidden - bool(last), len(self.source), look))
         if last:
-            rows += rows_of([(visible(last), style)], look.text_width)
+            rows += rows_of([(make_visible(last), style)], look.text_width)
         if self.aside:
             rows = with_chip(rows, look.words("transcript.beside"), look)
         return framed(rows, look, mark)
@@ -279,7 +279,7 @@ class FoldBlock(Block):
         row = [fold_sign(self, look), Segment(shown, ink(palette.quiet))]
         rows = framed([row], look)
         if self.opened:
-            body = [(visible(self.text.strip("\n")), ink(palette.quiet, italic=True))]
+            body = [(make_visible(self.text.strip("\n")), ink(palette.quiet, italic=True))]
             rows += framed(barred(rows_of(body, look.text_width - 4), look), look)
         return rows
 
@@ -329,7 +329,9 @@ class QuestionBlock(Block):
         palette = look.palette
         rows: list[Row] = []
         if not self.asked_already:
-            rows += rows_of([(visible(self.question.text), ink(palette.text))], look.text_width)
+            rows += rows_of(
+                [(make_visible(self.question.text), ink(palette.text))], look.text_width
+            )
         for number, option in enumerate(self.question.options, 1):
             pieces = [
                 (f"{number} ", ink(palette.accent)),

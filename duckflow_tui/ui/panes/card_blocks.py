@@ -7,7 +7,7 @@ from typing import Final
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.gates import TELL, CardAnswer, CardKind, CardMessage
 from duckflow_tui.state.goal import (
     AttemptMessage,
@@ -185,7 +185,7 @@ class ReportBlock(Block):
             if name == "cause" and report.told is not None:
                 rows += _labelled(label, words.localize(report.told), look, width, palette.quiet)
             elif text.strip():
-                said = visible(text.strip())
+                said = make_visible(text.strip())
                 rows += _labelled(label, said, look, width, palette.quiet, says=True)
         return framed(rows, look, (_MARKS[report.status], ink(colour, bold=True)))
 
@@ -361,7 +361,7 @@ class AttemptBlock(Block):
             for number, value in enumerate(values):
                 label = words(f"review.label.{name}") if number == 0 else ""
                 rows += _review_labelled(
-                    label, visible(value.strip()), look, width, look.palette.quiet
+                    label, make_visible(value.strip()), look, width, look.palette.quiet
                 )
         if not rows:
             rows = [[Segment(words("review.no_details"), ink(look.palette.faint))]]
@@ -415,7 +415,7 @@ def _evidence_rows(evidence: Evidence, look: Look, width: int) -> list[Row]:
     if not evidence.text.strip():
         return rows
     body: list[Row] = []
-    for line in visible(evidence.text.strip("\n")).split("\n"):
+    for line in make_visible(evidence.text.strip("\n")).split("\n"):
         body += rows_of([(line, ink(_line_colour(evidence, line, look)))], max(1, room - 2))
     return rows + prefixed(shortened(body, *_EXCERPT, look), ("      ", PLAIN))
 
@@ -439,7 +439,7 @@ def _said(label: str, text: str, look: Look, width: int) -> list[Row]:
     lead = _lead(label, width)
     body: list[Piece] = [
         (f"{look.words('gate.says')} ", ink(look.palette.ai, italic=True)),
-        (visible(text.strip()), ink(look.palette.quiet)),
+        (make_visible(text.strip()), ink(look.palette.quiet)),
     ]
     rows = rows_of(body, max(1, width - cell_len(lead)))
     return prefixed(rows, (lead, ink(look.palette.faint)))

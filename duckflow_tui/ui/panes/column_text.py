@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from duckflow_tui.safety.safe_text import visible
+from duckflow_tui.safety.safe_text import make_visible
 from duckflow_tui.ui.panes.blocks import Block, Look
 from duckflow_tui.ui.panes.column import Column, ColumnView, LinePosition
 from duckflow_tui.ui.panes.strips import Row, Span, ink, marked, row_text, selected, text_of
@@ -38,7 +38,7 @@ class Search:
     """One query over some blocks. Upper and lower case are the same, a space is any space."""
 
     def __init__(self, query: str) -> None:
-        self.query = visible(query.strip())
+        self.query = make_visible(query.strip())
         words = self.query.split()
         said = r"\s+".join(re.escape(word) for word in words)
         drawn = r"\s+".join("\n?".join(re.escape(char) for char in word) for word in words)
@@ -51,7 +51,7 @@ class Search:
     def look(self, blocks: Sequence[Block]) -> int:
         """Look through the blocks that were added; how many matches there are in all."""
         for index in range(self._looked, len(blocks)):
-            matches = self._said.finditer(visible(blocks[index].said))
+            matches = self._said.finditer(make_visible(blocks[index].said))
             self.found.extend(TextMatch(index, nth) for nth, _ in enumerate(matches))
         self._looked = len(blocks)
         return len(self.found)

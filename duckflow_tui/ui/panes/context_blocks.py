@@ -9,7 +9,7 @@ from typing import Final
 from rich.cells import cell_len
 from rich.segment import Segment
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.memory import CompactionMessage
 from duckflow_tui.state.usage import PARTS, PartName, PromptFigures
@@ -250,7 +250,7 @@ class CompactionBlock(Block):
         if found.digest:
             head = f"{words('compaction.label.digest')}  {words('gate.says')}"
             rows += [[], *rows_of([(head, ink(palette.ai, italic=True))], width)]
-            rows += rows_of([(visible(found.digest), ink(palette.quiet))], width)
+            rows += rows_of([(make_visible(found.digest), ink(palette.quiet))], width)
         return rows
 
     def estimate(self, look: Look) -> int:

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.state.calls import LiveOutput, RunningOperation
@@ -343,7 +343,7 @@ def _thinking(live: LiveReply, look: Look, moment: Moment, *, opened: bool) -> B
         return moving
     if len(text) > LIVE_REASONING:
         text = ELLIPSIS + text[-LIVE_REASONING:]
-    body = [(visible(text.strip("\n")), ink(look.palette.quiet, italic=True))]
+    body = [(make_visible(text.strip("\n")), ink(look.palette.quiet, italic=True))]
     rows = framed(barred(rows_of(body, look.text_width - 4), look), look)
     return ReadyBlock([*(moving.rows or []), *rows], "row", moves=True)
 
@@ -445,7 +445,7 @@ def _queued(message: QueuedMessage, look: Look) -> Block:
     palette, text = look.palette, message.text.strip("\n")
     long = is_long(text)
     shown, hidden = first_lines(text) if long else (text, 0)
-    rows = rows_of([(visible(shown), ink(palette.quiet))], look.text_width)
+    rows = rows_of([(make_visible(shown), ink(palette.quiet))], look.text_width)
     if long:
         rows.append(long_row(False, hidden, len(text), look))
     rows = with_chip(rows, look.words("transcript.queued"), look)

@@ -15,7 +15,7 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from duckflow_tui.safety.safe_text import visible
+from duckflow_tui.safety.safe_text import make_visible
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.blocks import Look, reply_rows
 from duckflow_tui.ui.panes.markdown_rows import (
@@ -57,7 +57,7 @@ def _parser() -> MarkdownIt:
 
 def page_rows(text: str, palette: Palette, width: int) -> list[Row]:
     """A whole Markdown text as rows without a frame. The text may be untrusted."""
-    shown = visible(text)
+    shown = make_visible(text)
     tokens = _parser().parse(shown)
     _mark_gaps(tokens, shown.split("\n"))
     return block_rows(tokens, palette, width)
@@ -143,7 +143,7 @@ class MarkdownDocument:
     def _parse(self, *, ended: bool) -> None:
         at, before = self._final, self.rows[self._final :]
         del self.rows[at:]
-        text = visible(self._tail)
+        text = make_visible(self._tail)
         lead = int(bool(self._lead))
         if lead:
             text = f"{self._lead}\n{text}"

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.strips import (
     PLAIN,
@@ -221,7 +221,7 @@ def code_rows(lines: Sequence[Sequence[Piece]], palette: Palette, width: int) ->
 
 def fence_rows(code: str, language: str, palette: Palette, width: int) -> list[Row]:
     """A code block's rows; one newline at its end is not a line of its own."""
-    lines = visible(code.removesuffix("\n")).split("\n")
+    lines = make_visible(code.removesuffix("\n")).split("\n")
     syntax = SyntaxLines(language, lines.__getitem__, len(lines))
     coloured = [_coloured(line, syntax.spans(at), palette) for at, line in enumerate(lines)]
     return code_rows(coloured, palette, width)
@@ -282,7 +282,7 @@ def _one_block(
         case "hr":
             return [[Segment("─" * min(width, _RULE_WIDTH), ink(palette.faint))]]
         case _:
-            text = "\n".join(visible(token.content) for token in block if token.content)
+            text = "\n".join(make_visible(token.content) for token in block if token.content)
             return rows_of([(text, ink(color))], width) if text else []
 
 
@@ -357,7 +357,7 @@ def _inline(token: Token, palette: Palette, base: _Inline) -> list[Piece]:
             case "hardbreak":
                 pieces.append(("\n", now.style))
             case _:
-                pieces.append((visible(child.content), now.style))
+                pieces.append((make_visible(child.content), now.style))
     return [piece for piece in pieces if piece[0]]
 
 

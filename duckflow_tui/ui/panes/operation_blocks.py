@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.base import JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import DiffLine, FilePreview, GateChoice
@@ -209,7 +209,7 @@ class OperationBlock(Block):
         return barred(rows, look)
 
     def _result(self, look: Look, width: int) -> list[Row]:
-        text = visible(self.output().strip("\n"))
+        text = make_visible(self.output().strip("\n"))
         rows = rows_of([(text, ink(look.palette.quiet))], width) if text else []
         rows = shortened(rows, HEAD_ROWS, TAIL_ROWS, look)
         if said := self.left_out(look):
@@ -398,7 +398,7 @@ def _labelled(label: str, text: str, look: Look, width: int) -> list[Row]:
     if not text.strip():
         return []
     name: Piece = (pad(fit(label, 12), 8 if width >= 40 else 0) + " ", ink(look.palette.faint))
-    body = [(visible(text.strip("\n")), ink(look.palette.quiet))]
+    body = [(make_visible(text.strip("\n")), ink(look.palette.quiet))]
     rows = rows_of(body, max(1, width - cell_len(name[0])))
     return prefixed(shortened(rows, VALUE_ROWS, 0, look), name)
 
@@ -458,7 +458,7 @@ class CommandBlock(OperationBlock):
         if not code:
             return words("output.exit", code=code), ink(palette.quiet)
         how = words("output.exit", code=code) if code > 0 else result.summary.partition(" · ")[0]
-        return f"{words('transcript.outcome.error')} · {visible(how)}", ink(palette.bad)
+        return f"{words('transcript.outcome.error')} · {make_visible(how)}", ink(palette.bad)
 
     def preview(self, look: Look) -> list[Row]:
         lines, width = self._lines, look.text_width - 4
@@ -472,7 +472,7 @@ class CommandBlock(OperationBlock):
             return barred(changed, look) if changed else []
         shown = lines if hidden <= 1 else [*lines[:FIRST_LINES], *lines[-LAST_LINES:]]
         for line in shown:
-            rows.append([Segment(fit(visible(line[: 4 * width]), width), quiet)])
+            rows.append([Segment(fit(make_visible(line[: 4 * width]), width), quiet)])
         if hidden > 1:
             said = look.words("output.more", count=f"{hidden:,}")
             rows.insert(FIRST_LINES, [Segment(fit(said, width), quiet)])

@@ -14,7 +14,7 @@ from duckflow_tui.prompting.budget import ASSUMED_CONTEXT
 from duckflow_tui.prompting.compiler import request_room
 from duckflow_tui.prompting.threads import full_share
 from duckflow_tui.prompting.window import turns_left
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import PARTS, PartName, PromptFigures
@@ -254,5 +254,5 @@ class SentBoard(StateBoard):
         return two_sided(left, right, width)
 
     def detail(self, name: str, width: int, room: int) -> list[Row]:
-        text = visible(self.parts[int(name)].text)
+        text = make_visible(self.parts[int(name)].text)
         return rows_of([(text, ink(palette_of(self).text))], width)

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from textual import events
 from textual.binding import Binding, BindingType
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.decisions import (
     choice_words,
     format_counts,
@@ -237,13 +237,13 @@ def entry_facts(
     kind = [kind_words(entry, words), choice_words(entry, words)]
     if is_undone(state, entry):
         kind.append(words("decisions.undone"))
-    subject = visible(f"{what_words(entry, words)} {subject_words(entry, words)}".rstrip())
+    subject = make_visible(f"{what_words(entry, words)} {subject_words(entry, words)}".rstrip())
     outcome = f"transcript.outcome.{entry.outcome}"
     facts = [
         ("decided", f"{sign} {' · '.join(dict.fromkeys(filter(None, kind)))}", colour),
         ("because", why_words(state, entry, words), palette.text),
-        ("you", visible(entry.said), palette.text),
-        ("model", visible(entry.why), palette.quiet),
+        ("you", make_visible(entry.said), palette.text),
+        ("model", make_visible(entry.why), palette.quiet),
         ("outcome", words(outcome) if words.has(outcome) else "", palette.quiet),
         ("step", step_words(state, entry.step_id, words), palette.quiet),
         ("what", subject, palette.quiet),

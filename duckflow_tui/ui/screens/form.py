@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.widgets import Input, Static, TextArea
 
-from duckflow_tui.safety.safe_text import is_safe, visible, visible_line
+from duckflow_tui.safety.safe_text import is_safe, make_visible, visible_line
 from duckflow_tui.ui.bindings import Surface, keys_of
 from duckflow_tui.ui.screens.dialog import Dialog, Prose
 from duckflow_tui.words.catalogue import Catalogue
@@ -126,4 +126,4 @@ def writable(text: str, *, one_line: bool = False) -> str:
     """What a field can show as it is: hidden characters become visible ones."""
     if one_line:
         return text if is_safe(text) and "\n" not in text else visible_line(text)
-    return text if is_safe(text) else visible(text)
+    return text if is_safe(text) else make_visible(text)

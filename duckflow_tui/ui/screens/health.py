@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import BindingType
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.base import Clock
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
@@ -85,5 +85,5 @@ class HealthBoard(Board[None]):
     def detail(self, name: str, width: int, room: int) -> list[Row]:
         palette = self._page.palette
         _, _, found, fix = self._found[name]
-        rows = rows_of([(visible(found), ink(palette.text))], width)
-        return [*rows, *rows_of([(visible(fix), ink(palette.accent))], width)] if fix else rows
+        rows = rows_of([(make_visible(found), ink(palette.text))], width)
+        return [*rows, *rows_of([(make_visible(fix), ink(palette.accent))], width)] if fix else rows

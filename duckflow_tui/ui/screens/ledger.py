@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.binding import BindingType
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.goal import (
     Evidence,
@@ -168,7 +168,7 @@ class LedgerBoard(StateBoard):
     def detail(self, name: str, width: int, room: int) -> list[Row]:
         item, request = self._item(name), self._request(name)
         if request is not None:
-            text = f"{visible(request.original_query)}\n{self.words('ledger.left_alone')}"
+            text = f"{make_visible(request.original_query)}\n{self.words('ledger.left_alone')}"
             return rows_of([(text, ink(palette_of(self).quiet))], width)
         if item is None:
             return []
@@ -188,7 +188,7 @@ class LedgerBoard(StateBoard):
         check = words(f"ledger.check.{item.check.kind}")
         value = visible_line(item.check.value)
         facts = [
-            ("words", visible(item.requirement), palette.text),
+            ("words", make_visible(item.requirement), palette.text),
             ("state", state, _lit(item, mark_colour(item.state, palette), palette.quiet)),
             ("priority", f"{priority_label(item.priority)} · {priority}", palette.quiet),
             ("check", f"{check}  {value}".rstrip(), palette.quiet),
@@ -228,7 +228,7 @@ class LedgerBoard(StateBoard):
         rows = [two_sided(left, [Segment(right, ink(palette.faint))], width)]
         for line in split_bare_lines(evidence.text):
             rows += prefixed(
-                rows_of([(visible(line), self._ink(evidence, line))], max(8, width - 4)),
+                rows_of([(make_visible(line), self._ink(evidence, line))], max(8, width - 4)),
                 ("    ", ink(None)),
             )
         return rows

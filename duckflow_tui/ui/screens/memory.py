@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import BindingType
 
-from duckflow_tui.safety.safe_text import SafeText, visible, visible_line
+from duckflow_tui.safety.safe_text import SafeText, make_visible, visible_line
 from duckflow_tui.tools.memory import MemoryFault, MemoryLine
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
@@ -127,11 +127,13 @@ class MemoryBoard(StateBoard):
         palette, words = palette_of(self), self.words
         under = words(f"memory.heading.{line.kind}") if line.kind else words("memory.own")
         facts = [("under", under), ("at", visible_line(line.on) or "–"), ("file", self._path)]
-        rows = [*rows_of([(visible(line.text), ink(palette.text))], width), Row()]
+        rows = [*rows_of([(make_visible(line.text), ink(palette.text))], width), Row()]
         column = max(cell_len(words(f"memory.{name}")) for name, _ in facts)
         for fact, text in facts:
             lead = f"{pad(words(f'memory.{fact}'), column)}  "
-            part = rows_of([(visible(text), ink(palette.quiet))], max(8, width - cell_len(lead)))
+            part = rows_of(
+                [(make_visible(text), ink(palette.quiet))], max(8, width - cell_len(lead))
+            )
             rows += prefixed(part, (lead, ink(palette.faint)))
         return rows
 

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import BindingType
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.plan import Plan, PlanStatus
 from duckflow_tui.ui.bindings import Surface
@@ -88,7 +88,7 @@ class PlansBoard(StateBoard):
     def detail(self, name: str, width: int, room: int) -> list[Row]:
         palette, plan = palette_of(self), self._plan(name)
         lead = f"{self.words('plans.goal')}  "
-        goal = [(visible(plan.goal), ink(palette.text))]
+        goal = [(make_visible(plan.goal), ink(palette.text))]
         rows = prefixed(rows_of(goal, max(8, width - cell_len(lead))), (lead, ink(palette.faint)))
         rows.append([])
         for number, step in enumerate(plan.steps, start=1):

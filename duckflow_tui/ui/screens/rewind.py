@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.binding import BindingType
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.rewind import Point, list_points
 from duckflow_tui.state.base import name_files, one_line
 from duckflow_tui.state.operations import FileChange
@@ -125,7 +125,7 @@ class ForkBoard(StateBoard):
 
     def detail(self, name: str, width: int, room: int) -> list[Row]:
         point = self._points.get(name)
-        text = visible(point.text[:_SHOWN]) if point is not None else ""
+        text = make_visible(point.text[:_SHOWN]) if point is not None else ""
         return rows_of([(text, ink(palette_of(self).text))], width) if text else []
 
 

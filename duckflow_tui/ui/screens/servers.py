@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Literal
 from rich.segment import Segment
 from textual.binding import BindingType
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.processes import McpServer, McpTool
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
@@ -88,7 +88,7 @@ class ServerBoard(StateBoard):
         rows: list[Row] = []
         if server.error:
             rows.append(_heading(words("servers.problem"), palette))
-            rows += rows_of([(visible(server.error), ink(palette.bad))], width)
+            rows += rows_of([(make_visible(server.error), ink(palette.bad))], width)
             rows.append([])
         if server.tools:
             rows.append(_heading(words("servers.offers"), palette))

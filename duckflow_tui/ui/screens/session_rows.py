@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.facts import Piece, SessionFacts
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import two_sided
@@ -192,7 +192,7 @@ def preview_rows(
     wide = max(map(cell_len, labels.values())) + 2
     found: int | None = None
     for piece in pieces:
-        text = visible(piece.text)
+        text = make_visible(piece.text)
         if piece.who == "tool":
             head, line, printed = text.partition("\n")
             shown = pattern is not None and pattern.search(printed)

@@ -15,7 +15,7 @@ from textual.binding import BindingType
 from duckflow_tui.llm.connections import FILE_NAME
 from duckflow_tui.llm.endpoints import ModelsInUse
 from duckflow_tui.llm.known_models import ModelFacts
-from duckflow_tui.safety.safe_text import SafeText, visible, visible_line
+from duckflow_tui.safety.safe_text import SafeText, make_visible, visible_line
 from duckflow_tui.settings import (
     CHOSEN,
     CHOSEN_FOR_NOW,
@@ -155,7 +155,7 @@ class SettingsBoard(Board[None]):
         if isinstance(value, Mapping) and value:
             names = ", ".join(cast("Mapping[str, Any]", value))
             return self.words("settings.hidden", names=names)
-        return visible(json.dumps(value, ensure_ascii=False))
+        return make_visible(json.dumps(value, ensure_ascii=False))
 
 
 def _make(path: Path) -> None:

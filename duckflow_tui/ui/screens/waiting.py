@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.text import Text
 from textual.binding import BindingType
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.conversation import QueuedMessage
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
@@ -76,7 +76,7 @@ class WaitingBoard(StateBoard):
         return [Segment(number, ink(palette.faint)), Segment(text, ink(palette.text))]
 
     def detail(self, name: str, width: int, room: int) -> list[Row]:
-        text = visible(self.state.queue[self._place(name)].text)
+        text = make_visible(self.state.queue[self._place(name)].text)
         return rows_of([(text, ink(palette_of(self).quiet))], width)
 
     def _place(self, name: str) -> int:

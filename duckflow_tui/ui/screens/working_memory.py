@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.widgets import Static, TextArea
 
-from duckflow_tui.safety.safe_text import visible, visible_line
+from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.decision import SelfCheck
 from duckflow_tui.state.lines import split_lines
@@ -181,7 +181,7 @@ class WorkingMemoryBoard(StateBoard):
         words, palette, decision = self.words, palette_of(self), message.decision
         if decision is None:
             return []
-        why = visible(decision.rationale) or self._nothing
+        why = make_visible(decision.rationale) or self._nothing
         facts: list[tuple[str, str, str]] = [(words("working.rationale"), why, palette.text)]
         checks = (decision.goal_consistency, decision.constraint_check)
         for key, check in zip(("goal_check", "constraint_check"), checks, strict=True):
