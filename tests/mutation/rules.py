@@ -92,7 +92,7 @@ SWITCHES: Final = (
     ),
     Switch(
         "a key allows options for longer that nobody knows",
-        {"R05c": "elif (needs := bool(_option(word, options))) is None:"},
+        {"R05c": "elif (needs := bool(_takes_next_word(word, options))) is None:"},
         ("unit/test_safety_bypass.py",),
     ),
     Switch(
