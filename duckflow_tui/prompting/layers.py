@@ -22,7 +22,6 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.gates import Card, CardKind
 from duckflow_tui.state.goal import AttemptMessage
-from duckflow_tui.state.memory import OWN_FIELDS
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.phase import Trigger
 from duckflow_tui.state.plan import ExecutionMode, Plan, Step, WorkStatus
@@ -128,7 +127,6 @@ def main_values(
         **_goal_values(state),
         "why_now": memory.why_now,
         "constraints": "\n".join(format_bullets(memory.constraints)),
-        "unstated": _list_unstated(state),
         "last_delta": memory.last_delta,
         "by_user": ", ".join(
             name if getattr(memory, name) else f"{name} ({UNSET})" for name in memory.by_user
@@ -393,15 +391,6 @@ def _goal_values(state: AgentState) -> Values:
     """The goal, or the request in its place, as long as the model has stated none."""
     goal = state.memory.goal
     return {"goal": goal, "goal_guess": "" if goal else request_line(state)}
-
-
-def _list_unstated(state: AgentState) -> str:
-    """The items of the working memory, beside the goal, that nobody has stated by the second
-    decision on a request.
-    """
-    if state.objective is None or state.turn is None or state.turn.loop < 2:
-        return ""
-    return ", ".join(name for name in OWN_FIELDS[1:] if not getattr(state.memory, name))
 
 
 def _wish_values(state: AgentState) -> Values:

@@ -113,7 +113,7 @@ class PromptTexts:
         "phase attempt max_attempts loop limit last_one mode refused_move request unfinished "
         "recovery overview maybe_other plan_done plan_total plan_step plan_brought "
         "execution_mode running why_now plan_brief open_questions context_refs decision_log "
-        "last_delta by_user changed_outside digests unstated goal_guess goal! constraints! "
+        "last_delta by_user changed_outside digests goal_guess goal! constraints! "
         "requirements! gates!",
     ]
     step: Annotated[

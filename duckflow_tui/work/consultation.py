@@ -52,52 +52,8 @@ _LINE: Final = 200  # characters of a strategy
 _DIGEST: Final = 2_000  # characters of tidied results that are kept
 
 
-#: What the model is told of an answer that needs no more than words: the notice, and its words.
-_TOLD: Final[dict[str, tuple[str, str]]] = {
-    "more_info": (
-        "consulting.more_info",
-        "What the user says above is new. Take it as given, and do not make the call again that "
-        "you made over and over.",
-    ),
-    "detailed_requirements": (
-        "consulting.detailed",
-        "Above the user states in detail what is wanted, because you seemed unsure. It goes before "
-        "what you assumed: restate the goal in state_delta, then act on it.",
-    ),
-    "split": (
-        "consulting.split",
-        "The user wants the problem split into smaller ones. Do no more of the work now: propose a "
-        "plan with plan_tool.propose whose steps are small enough to be sure of, the most "
-        "uncertain one first.",
-    ),
-    "top_requirement": (
-        "consulting.top_requirement",
-        "What the user names above is the one requirement that matters most. Meet it first; leave "
-        "everything else alone until a result shows that it is met.",
-    ),
-    "other_angle": (
-        "consulting.other_angle",
-        "The user wants it seen from another angle. Name in your reply two ways of looking at the "
-        "problem that you have not taken yet, say which is the better one and why, then go on with "
-        "that one.",
-    ),
-    "simplify": (
-        "consulting.simplify",
-        "The user made the request simpler, in the words above; they are a requirement now. Do "
-        "that and no more; drop what only the harder request needed.",
-    ),
-    "other_model": (
-        "consulting.other_model",
-        "The user wants a second opinion: another model goes on from here. Judge what was done so "
-        "far with fresh eyes before you build on it.",
-    ),
-    "other_source": (
-        "consulting.other_source",
-        "The user wants another source consulted. Look where you have not looked yet: the "
-        "project's documentation, its tests, its history, other callers, the tools of a server. "
-        "Say which source you take, then use it.",
-    ),
-}
+#: Notices whose name is not that of the answer.
+_NOTICES: Final = {"detailed_requirements": "detailed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +186,7 @@ class Consultation:
                 self._other_approach()
             case "split":  # back to planning: small steps, approved one by one by the user
                 self._parts.machine.move_to(Phase.PLANNING, Trigger.USER_MESSAGE)
-                self._tell_model(*_TOLD["split"])
+                self._tell_model("split", "plan_tool.propose")
                 return ConsultationEnd(next_prompt=PromptPattern.BASE_MAIN_SPECIALIZED)
             case "other_source":
                 self._other_source()
@@ -243,13 +199,13 @@ class Consultation:
                     self._keeper.extend_limit(MORE_LOOPS)
             case "top_requirement":
                 self._put_first(text)
-                self._tell_model(*_TOLD[action])
+                self._tell_model(action)
             case "simplify":
                 _, objective = current_work(self._store.state)
                 self._set_priority(new_requirement(objective, text), 1)
-                self._tell_model(*_TOLD[action])
+                self._tell_model(action)
             case _:
-                self._tell_model(*_TOLD[action])
+                self._tell_model(action)
         return ConsultationEnd()
 
     # --- what an answer does -----------------------------------------------------------------
@@ -276,13 +232,7 @@ class Consultation:
         if found is None:
             return
         words = frame_text("analysis", f"Cause: {found.cause}\nFix: {found.fix}")
-        self._tell_model(
-            "consulting.analysis",
-            f"The user had it analysed why the work does not get further:\n{words}\n"
-            "The user decides what comes next.",
-            cause=found.cause,
-            fix=found.fix,
-        )
+        self._tell_model("analysis", words, cause=found.cause, fix=found.fix)
 
     def _other_approach(self) -> None:
         """What was tried is a strategy that failed; the model is told to leave it."""
@@ -295,22 +245,16 @@ class Consultation:
         lines = [f"- {entry.text}" for entry in list_tried(self._log())[-MOST_TRIED:]]
         if strategy:
             lines.insert(0, f"- {strategy}")
-        words = frame_text("tried", "\n".join(lines))
-        self._tell_model(
-            "consulting.other_approach",
-            "The user wants a completely different approach. Do none of this again:\n"
-            f"{words}\n"
-            "Say in one line which way you take instead and how it differs, then take it.",
-        )
+        self._tell_model("other_approach", frame_text("tried", "\n".join(lines)))
 
     def _other_source(self) -> None:
         """Another model for the rest of the attempt, or, without one, other places to look at."""
         other = self._parts.models.service.roles.other
         if other is None or self._keeper.role == other[0]:
-            self._tell_model(*_TOLD["other_source"])
+            self._tell_model("other_source")
         else:
             self._keeper.other = other[0]
-            self._tell_model(*_TOLD["other_model"], model=other[1])
+            self._tell_model("other_model", model=other[1])
 
     def _put_first(self, text: str) -> None:
         """One requirement goes before all others; by its id or its words, or as a new one."""
@@ -349,20 +293,20 @@ class Consultation:
         if text:
             kept = (*objective.accumulated_results, text)
             change_objective(self._store, accumulated_results=kept)
-        self._tell_model(
-            "consulting.tidied",
-            "The results so far, tidied at the user's wish. Go on from these; what stands here "
-            f"need not be looked up again:\n{frame_text('results', text or 'nothing yet')}",
-            digest=text or "–",
-        )
+        results = frame_text("results", text or "nothing yet")
+        self._tell_model("tidied", results, digest=text or "–")
 
     # --- what changes ------------------------------------------------------------------------
 
-    def _tell_model(self, key: str, words: str, **params: str) -> None:
-        """A notice for the user; ``words`` for the model."""
+    def _tell_model(self, name: str, data: str = "", **params: str) -> None:
+        """Show the notice of this name to the user, and tell the model what stands under it in the
+        words for models, with the ``data`` in its place.
+        """
+        key = f"consulting.{_NOTICES.get(name, name)}"
+        words = {"data": data} if data else {}
         self._parts.notices.say(
             key,
-            for_model=self._parts.notices.words("consulting", words=words),
+            for_model=self._parts.notices.words(key, **words),
             step_id=self._step_id,
             aside=False,
             level=Level.INFO,

@@ -102,6 +102,22 @@ async def test_a_later_check_of_the_model_takes_the_place_of_its_own_earlier_one
         assert len(s.server.of("satisfaction")) == 1
 
 
+async def test_the_number_of_requirements_is_announced_to_the_user_alone(tmp_path: Path) -> None:
+    """Covers S1-24: once for the request and again when there are more."""
+    more = decision("More.", write("1.0\n", "log.txt"), requirements=[claim(LOG)])
+    script = story(
+        works(claim(NOTES), claim("they are short")),
+        more,
+        done("Done."),
+        satisfaction=(good("r1", "r2", "r3"),),
+    )
+    async with session(tmp_path, script, mode="trusted") as s:
+        await s.turn("write the notes")
+        told = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
+        said = [(m.params["count"], m.for_model) for m in told if m.key == "judging.counted"]
+        assert said == [("2", ""), ("3", "")]
+
+
 #: How models go on after a later message: without a word on requirements, with exactly the new
 #: one, and with all of them once more in other words.
 TEMPERS = {
