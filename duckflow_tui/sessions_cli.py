@@ -60,7 +60,7 @@ _ENDING: Final = 12  # texts of a conversation that ``show`` prints
 def run(arguments: Sequence[str], places: Places, redact: Redact, language: str) -> int:
     """What stands behind ``sessions`` on the command line; returns the exit status."""
     say = Catalogue(language)
-    args = make_parser(say).parse_args(arguments)
+    args = parser(say).parse_args(arguments)
     workspace = folder_named(args.dir)
     catalog = Catalog(places.state, redact=redact)
     try:
@@ -71,7 +71,7 @@ def run(arguments: Sequence[str], places: Places, redact: Redact, language: str)
         catalog.close()
 
 
-def make_parser(say: Catalogue) -> CommandParser:
+def parser(say: Catalogue) -> CommandParser:
     """The command line behind ``sessions``."""
     made = CommandParser("duckflow-tui sessions", "sessions.cli.description", say.language, say)
     add = made.add_argument

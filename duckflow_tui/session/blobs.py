@@ -1,4 +1,4 @@
-"""Bytes kept by what they are: what a file held before a change, and output too long to show."""
+"""Stores bytes under their SHA-256: contents of files before a change, and long outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.folders import (
     OWN_FOLDER,
     draft_in,
-    list_places,
     open_directory,
     open_plain,
 )
@@ -32,22 +31,15 @@ LARGEST: Final = 1_000_000_000  # bytes that are read at once
 
 
 class DamagedBlob(KeyError):
-    """What lies under a hash is not what was kept there."""
+    """The bytes of a blob do not have the hash that names them."""
 
 
 class FileBlobs:
-    """Blobs in a folder of the app, ``ab/ab12…``: directories 0700, files 0600, never rewritten.
+    """Blobs in a folder of the app, ``ab/ab12…``: directories 0700, files 0600, never rewritten."""
 
-    What is not in it is looked for in ``shared``, where earlier versions kept the blobs of all
-    sessions; nothing is written there.
-    """
-
-    def __init__(
-        self, folder: Path, disk: Disk | None = None, *, shared: Path | None = None
-    ) -> None:
+    def __init__(self, folder: Path, disk: Disk | None = None) -> None:
         self._folder = folder
         self._disk = disk or Disk()
-        self._shared = shared
 
     async def put(self, data: bytes) -> str:
         """The SHA-256, once a crash cannot take the bytes; raises OSError, then nothing is left."""
@@ -75,8 +67,6 @@ class FileBlobs:
     def get_blocking(self, sha: str) -> bytes:
         """``get`` in a thread; raises OSError also for no plain file, and for one over 1 GB."""
         path = self._blob_path(sha)
-        if self._shared is not None and not os.path.lexists(path):
-            path = self._shared / sha[:2] / sha
         try:
             with _open_blob(path) as file:
                 data = file.read()
@@ -113,38 +103,13 @@ class FileBlobs:
 
 
 def session_blobs(path: Path) -> FileBlobs:
-    """What the session in this folder, ``STATE/sessions/KEY/ID``, keeps beside its journal."""
-    return FileBlobs(path / BLOBS, shared=path.parents[2] / BLOBS)
+    """The blobs of the session in this folder, ``STATE/sessions/KEY/ID``."""
+    return FileBlobs(path / BLOBS)
 
 
 def find_hashes(data: bytes) -> set[str]:
-    """The hashes that stand in it, of blobs and of what else."""
+    """All strings of 64 hex digits in the data, which may be names of blobs."""
     return {found.decode() for found in _NAMED.findall(data)}
-
-
-def sweep_shared(state_dir: Path) -> None:
-    """Remove what no session, in the trash or not, names of the blobs that earlier versions kept
-    for all of them together. Raises OSError where that cannot be known.
-    """
-    shared = state_dir / BLOBS
-    if not shared.is_dir():
-        return
-    named: set[str] = set()
-    for place in [*list_places(state_dir), *list_places(state_dir, trash=True)]:
-        for path in place.path.rglob("*"):
-            if path.is_symlink() or not path.is_file():
-                continue
-            with _open_blob(path) as file:
-                rest = b""
-                while piece := file.read(_PIECE):
-                    named |= find_hashes(rest + piece)
-                    rest = piece[1 - _SHA_LENGTH :]
-    for path in shared.glob("*/*"):
-        if path.name not in named:
-            path.unlink()
-    for folder in (*shared.glob("*"), shared):
-        with contextlib.suppress(OSError):  # something is in it
-            folder.rmdir()
 
 
 def _open_blob(path: Path) -> BufferedReader:

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session import index
-from duckflow_tui.session.blobs import sweep_shared
 from duckflow_tui.session.facts import (
     Piece,
     SessionFacts,
@@ -166,11 +165,10 @@ class Catalog:
         )
 
     def prune(self, *gone: SessionFacts) -> None:
-        """Remove sessions of the trash and blobs that none names; raises SessionFault, OSError."""
+        """Remove sessions of the trash with their blobs; raises SessionFault."""
         for facts in gone:
             index.remove_for_good(self._make_place(facts))
             self._index.drop_sessions([_encode_key(facts)])
-        sweep_shared(self.state_dir)
 
     def close(self) -> None:
         """Give the index back."""

@@ -100,7 +100,7 @@ def why_words(state: AgentState, entry: AuditEntry, words: Catalogue) -> str:
         return words("rules.why.own")
     if ruling is None:
         key = f"rules.why.none.{entry.outcome}"
-        return words(key if words.has(key) else "rules.why.unknown") if entry.outcome else ""
+        return words(key) if words.has(key) else ""
     row = f"rules.row.{ruling.row.replace(' ', '_')}"
     what = words(row) if words.has(row) else operation_words(entry.what, words)
     if ruling.said == "deny":

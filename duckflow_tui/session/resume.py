@@ -211,7 +211,7 @@ async def resume(
     ends_turn = today.session.headless
     calls = await end_calls(state, workspace, effect, until, ends_turn=ends_turn)
     keys = (grant for grant in state.grants if grant.source == "key")
-    had_consent = any(keys) or bool(state.accepted_words)
+    had_consent = any(keys)
     commands = sum(process.is_running for process in state.processes)
     worked = state.turn is not None
     lost = (

@@ -108,7 +108,7 @@ class OperationMessage(RequestedCall):
     answer: GateAnswer | None = None
     previews: tuple[FilePreview, ...] = ()  # of a change that went through no gate
     allowed: str = ""  # what let an effect happen unasked: the name of a mode, or "granted"
-    ruling: Ruling | None = None  # of a call that was judged; None in journals of before
+    ruling: Ruling | None = None  # of a call that the policy judged
     result: OperationResult
     for_requirement: str = ""  # the app ran it as the check of this requirement, not the model
     at: float

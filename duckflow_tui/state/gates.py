@@ -90,7 +90,7 @@ class AlsoAsked(Frozen):
     call_id: str
     operation: str
     args_hash: str
-    intent: str = ""  # of this call; earlier versions did not keep it
+    intent: str = ""
 
 
 class GateChoice(StrEnum):
@@ -132,7 +132,6 @@ class Gate(Frozen):
     can_grant_step: bool = False  # only while a step of a plan runs
     can_grant_project: bool = False  # a rule may be kept for later sessions too
     can_grant_routine: bool = False  # ``a`` may allow all work of the usual kind, see ``ROUTINE``
-    needs_word: str = ""  # of earlier versions: what was to be typed, once in a session
     facts: dict[str, str] = Field(default_factory=dict)  # figures of the app: argv, cwd, sandbox
     step_id: str = ""  # the plan's step that asks
     can_edit: bool = False
@@ -216,7 +215,6 @@ class GateAnswer(Frozen):
     remarks: tuple[Remark, ...] = ()  # of a rejection, or with an alternative
     alternative: int | None = Field(default=None, ge=1, le=9)
     left_out: tuple[tuple[int, int], ...] = ()  # (file, hunk) not taken; a file without hunks: 0
-    word: str = ""  # of earlier versions: what was typed where the gate wanted a word
     edited: str | None = None  # whole new content of the one file, for EDIT
 
     @property
@@ -432,7 +430,6 @@ class GateState:
     cards: tuple[Card, ...] = ()  # open ones, oldest first
     waits_since: float | None = None  # one of them that is about the work is open from then on
     grants: tuple[Grant, ...] = ()
-    accepted_words: tuple[str, ...] = ()  # of earlier versions: typed once in a session
 
     @property
     def is_work_waiting(self) -> bool:
@@ -475,10 +472,6 @@ class GateAnswered(Event, kind="gate_answered"):
             raise StateError("there is no such alternative")
         if self.answer.choice in WIDENS and not gate.can_grant(self.answer.choice):
             raise StateError("this call can only be allowed once")
-        if gate.needs_word and self.answer.is_approval:
-            if self.answer.word.strip() != gate.needs_word:
-                raise StateError(f"the word {gate.needs_word!r} is wanted first")
-            state.accepted_words = (*state.accepted_words, gate.needs_word)
         if self.answer.is_approval and UNRECORDED in gate.impact.reasons:
             state.unkept_agreed = True
         state.gates = tuple(g for g in state.gates if g.gate_id != gate.gate_id)

@@ -189,7 +189,7 @@ class TalkingEngine:
             self.store.dispatch(DraftSaved(text=f"{text} {number}"))
         os.kill(os.getpid(), signal.SIGINT)
 
-    async def look_around(self) -> None:
+    async def note_project_files(self) -> None:
         """There is nothing to see."""
 
     def stop(self) -> None:

@@ -131,13 +131,11 @@ def test_the_markdown_fits_a_pull_request_and_holds_no_secret() -> None:
     assert all(line.count(" | ") == 6 for line in lines[4 : lines.index("", 4)])
 
 
-def test_a_call_of_before_reasons_were_kept_is_told_without_one() -> None:
-    """A journal of an earlier version."""
+def test_a_call_that_was_skipped_is_not_said_to_have_been_judged() -> None:
     state = decided().state
     call = state.messages[1].model_copy(update={"ruling": None})
     state.messages[:] = [call]
     entry = make_entry(call)  # pyright: ignore[reportArgumentType]  # a call
-    assert "before the reason was kept" in why_words(state, entry, EN)
     skipped = entry.replace(outcome=Outcome.SKIPPED)
     assert "It was not judged" in why_words(state, skipped, EN)
 

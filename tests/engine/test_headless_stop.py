@@ -39,7 +39,7 @@ class SlowEngine:
         if self._number:
             os.kill(os.getpid(), self._number)
 
-    async def look_around(self) -> None:
+    async def note_project_files(self) -> None:
         """There is nothing to see."""
 
     def stop(self) -> None:

@@ -350,7 +350,7 @@ class FakeEngine:
     async def branch_now(self) -> tuple[str, bool]:
         return self.branch
 
-    async def warm(self) -> None:
+    async def load_lazily(self) -> None:
         self.asked.append("warm")
 
     async def send(self, text: str, when: Literal["now", "next"] = "next") -> None:

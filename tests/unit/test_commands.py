@@ -180,7 +180,7 @@ class Session:
         self.pause, self.stop = self._call("pause"), self._call("stop")
         self.retry, self.undo = self._wait("retry"), self._wait("undo")
         self.redo = self._wait("redo")
-        self.trust = SimpleNamespace(ask=self._wait("trust"))
+        self.trust = SimpleNamespace(ask_again=self._wait("trust"))
 
     def _call(self, name: str) -> Any:
         def call(*given: Any) -> Any:

@@ -52,7 +52,6 @@ ASKS = "It asks: a command outside the folder needs your consent in standard mod
     [
         (AuditKind.OWN, {}, "You ran it yourself: your key was the consent."),
         (AuditKind.ANSWERED, {}, ""),  # a card, which no policy judges
-        (AuditKind.MODE, {"outcome": "ok"}, "This session was recorded before the reason was kept"),
         (AuditKind.DENIED, {"ruling": ruled("deny", "", "protected")}, "the place is protected"),
         (
             AuditKind.DENIED,

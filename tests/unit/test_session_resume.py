@@ -120,7 +120,6 @@ async def test_of_a_session_at_rest_no_more_is_said_than_that_it_goes_on(tmp_pat
     [
         ({"grants": (GIVEN,)}, "resume.resumed_consent"),
         ({"grants": (GIVEN.replace(source="project"),)}, "resume.resumed"),  # which still holds
-        ({"accepted_words": ("delete",)}, "resume.resumed_consent"),
     ],
 )
 async def test_consent_that_ended_with_the_process_is_told(

@@ -153,8 +153,6 @@ def test_a_gate_opens_once_and_closes_alone() -> None:
         ({}, {"choice": GateChoice.ALTERNATIVE, "alternative": 1}),
         ({"can_grant_session": True}, {"choice": GateChoice.SESSION}),
         ({"can_grant_step": True}, {"choice": GateChoice.STEP}),
-        ({"needs_word": "delete"}, {"word": " delete "}),
-        ({"needs_word": "delete"}, {"choice": GateChoice.REJECT}),
     ],
 )
 def test_what_a_gate_offers_is_taken(shown: dict[str, Any], given: dict[str, Any]) -> None:
@@ -167,8 +165,6 @@ def test_what_a_gate_offers_is_taken(shown: dict[str, Any], given: dict[str, Any
     store.dispatch(GateAnswered(answer=answer))
     (running,) = store.state.running
     assert (running.gate, running.answer) == (gate, answer)
-    word = (gate.needs_word,) if answer.is_approval and gate.needs_word else ()
-    assert store.state.accepted_words == word
 
 
 @pytest.mark.parametrize(
@@ -179,8 +175,6 @@ def test_what_a_gate_offers_is_taken(shown: dict[str, Any], given: dict[str, Any
         ({"can_grant_step": True}, {"choice": GateChoice.SESSION}),
         ({"can_grant_session": True}, {"choice": GateChoice.ONLY}),
         ({"can_grant_session": True}, {"choice": GateChoice.ROUTINE}),
-        ({"needs_word": "delete"}, {"word": "delet"}),
-        ({"needs_word": "delete"}, {}),
     ],
 )
 def test_what_a_gate_does_not_offer_is_refused(
@@ -191,7 +185,7 @@ def test_what_a_gate_does_not_offer_is_refused(
     store.dispatch(GateOpened(gate=gate))
     with pytest.raises(StateError):
         store.dispatch(GateAnswered(answer=answer_to(gate, **given)))
-    assert (store.state.gates, store.state.accepted_words) == ((gate,), ())
+    assert store.state.gates == (gate,)
 
 
 @pytest.mark.parametrize("choice", list(GateChoice))

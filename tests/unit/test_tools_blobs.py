@@ -12,12 +12,9 @@ import pytest
 from support.journal_disks import FaultyDisk
 
 from duckflow_tui.session.blobs import (
-    BLOBS,
     DamagedBlob,
     FileBlobs,
     MemoryBlobs,
-    session_blobs,
-    sweep_shared,
 )
 from duckflow_tui.state.base import hash_data
 
@@ -123,32 +120,3 @@ async def test_a_file_over_a_gigabyte_is_not_read(tmp_path: Path) -> None:
     os.truncate(tmp_path / sha[:2] / sha, LARGEST + 1)
     with pytest.raises(OSError, match="too large"):
         await blobs.get(sha)
-
-
-async def test_what_earlier_versions_kept_goes_when_no_session_names_it(tmp_path: Path) -> None:
-    session, gone = (tmp_path / top / "key" / "s" for top in ("sessions", "trash"))
-    for folder in (session, gone):
-        folder.mkdir(parents=True)
-    (session / "large").write_bytes(b"")
-    os.truncate(session / "large", LARGEST + 1)
-    sweep_shared(tmp_path)  # nothing was kept for all, so nothing is read
-    shared = FileBlobs(tmp_path / BLOBS)
-    named, trashed, split, forgotten, late = [await shared.put(b"%d" % n) for n in range(5)]
-    with pytest.raises(OSError, match="too large"):
-        sweep_shared(tmp_path)
-    (session / "large").unlink()
-    (session / "journal-1.d1").write_bytes(named.encode())
-    (session / "journal-2.d1").write_bytes(b"g" * (PIECE - 32) + split.encode())
-    (session / "journal-3.d1").write_bytes(b"g" * (PIECE - 63) + late.encode())
-    (gone / "journal-1.d1").write_bytes(b"x" + trashed.encode())
-    os.mkfifo(session / "pipe")
-    sweep_shared(tmp_path)
-    assert {path.name for path in (tmp_path / BLOBS).glob("*/*")} == {named, trashed, split, late}
-    assert not (tmp_path / BLOBS / forgotten[:2]).exists()
-    blobs = session_blobs(session)
-    assert await blobs.get(named) == b"0"
-    for path in session.iterdir():
-        path.unlink()
-    (gone / "journal-1.d1").unlink()
-    sweep_shared(tmp_path)
-    assert not (tmp_path / BLOBS).exists()
