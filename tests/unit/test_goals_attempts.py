@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from support import plans
 
+from duckflow_tui.places import asset_folder
+from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.goal import (
@@ -27,7 +29,7 @@ from duckflow_tui.state.memory import WorkingMemory
 from duckflow_tui.state.operations import OperationResult, Outcome
 from duckflow_tui.state.plan import PlanStatus
 from duckflow_tui.work.attempts import (
-    attempt_words,
+    attempt_values,
     continuation_context,
     first_plan,
     situation_report,
@@ -174,11 +176,17 @@ def test_checks_alone_leave_nothing_of_an_evaluator() -> None:
     assert (found.identified_problems, found.suggested_improvements) == ((), ())
 
 
+def attempt_words(of: Review, plan: ExecutionPlan) -> str:
+    """What the model is told at the begin of the second of three attempts."""
+    words = notice_words(asset_folder("prompts"), "en")
+    return words("judging.attempt", attempt="2", most="3", **attempt_values(of, plan))
+
+
 def test_the_model_is_told_what_was_missing_why_and_how_it_goes_on() -> None:
     plan = ExecutionPlan(
         strategy="look first", steps=("look", "", "mend"), avoid_strategies=("guess",)
     )
-    assert attempt_words(review(), plan, 2, 3).split("\n") == [
+    assert attempt_words(review(), plan).split("\n") == [
         "[Written by the app, not typed by the user: the request is not met yet.]",
         "Attempt 2 of 3 begins. The last one was judged 0.62 of 1.00; 0.80 is needed, and no "
         "requirement of priority 1 or 2 under one half. Missing, the most important first:",
@@ -202,7 +210,7 @@ def test_the_model_is_told_what_was_missing_why_and_how_it_goes_on() -> None:
 
 
 def test_nothing_is_said_under_a_heading_that_has_nothing() -> None:
-    words = attempt_words(review(items=ITEMS[:1]), ExecutionPlan(), 2, 3)
+    words = attempt_words(review(items=ITEMS[:1]), ExecutionPlan())
     assert words.count("<") == 2  # the frame of what is missing
     assert "The way now" not in words
 
