@@ -129,6 +129,7 @@ class Camera:
         await self.until(lambda state: bool(state.gates))
         await self._go_to_question()
         await self._pilot.press(*keys)
+        await self._pilot.pause(SETTLED_S + 0.2)  # until the answer takes effect
 
     async def _go_to_question(self) -> None:
         """Give the focus to what waits, where another answer has not left it there."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from duckflow_tui.scripted.endpoint import Request
-from duckflow_tui.scripted.replies import Reply, When, all_text, list_messages, new_text
+from duckflow_tui.scripted.replies import Reply, When, all_text, list_messages
 from duckflow_tui.scripted.stories import (
     Language,
     Lines,
@@ -83,6 +83,7 @@ class StoryPlayer:
         self._language: Language = language
         self._fast = fast
         self._story: Story | None = None  # of the newest turn
+        self._began_steps = False  # of its plan
         self._takes: dict[tuple[str, str], _Take] = {}  # by purpose and thread
 
     @property
@@ -101,16 +102,20 @@ class StoryPlayer:
             case "tasks":
                 return self._pace(data=self._list_tasks(request))
             case purpose:
-                data = self._answer(purpose)
+                data = self._answer(purpose, request.text)
                 return None if data is None else self._pace(data=data)
 
     # --- decisions -----------------------------------------------------------------------------
 
     def _decide(self, request: Request) -> Reply:
         take = self._find_take(request)
+        if self._began_steps:
+            take.replies = [each for each in take.replies if not each.unless_begun]
         recorded = take.choose(request.json, self._lines)
         is_first = take.story is not None and recorded is take.story.main[0]
-        decision = self._write(recorded, take.story, _quote_result(request.json), is_first=is_first)
+        decision = self._write(
+            recorded, take.story, _quote_result(take.text, request.json), is_first=is_first
+        )
         take.sent, take.text = recorded, str(decision["reply"] or decision["rationale"])
         return self._pace(recorded.thinks, decision=decision)
 
@@ -123,12 +128,14 @@ class StoryPlayer:
         if request.purpose == "task":
             if take is None or take.ended:  # begun, or to be done again
                 take = self._takes[key] = self._take_step(request.json)
+                self._began_steps = True
             return take
         fresh = [find_story(text) for text in _list_new_words(request.json)]
         begun = next((story for story in reversed(fresh) if story is not None), None)
         if take is None or (begun is not None and begun is not take.story):
             self._story = begun
             self._language = begun.language if begun is not None else self._language
+            self._began_steps = False
             replies = list(begun.main) if begun is not None else [self._lines.free]
             take = self._takes[key] = _Take(replies, begun)
         return take
@@ -257,12 +264,13 @@ class StoryPlayer:
             ]
         }
 
-    def _answer(self, purpose: str) -> JsonObject | None:
-        """The same for every story."""
-        lines = self._lines
+    def _answer(self, purpose: str, text: str) -> JsonObject | None:
+        """The same for every story, but for the report on a step."""
+        lines, step = self._lines, self._find_step(text)
+        summary = lines.report.replace("{step}", step.name if step is not None else "")
         answers: dict[str, JsonObject] = {
             "report": {
-                "status": "completed", "summary": lines.report, "cause": "", "next_action": "",
+                "status": "completed", "summary": summary, "cause": "", "next_action": "",
             },
             "requirements": {"requirements": [], "dropped": {}, "again": []},
             "missing": {
@@ -314,12 +322,17 @@ def _list_new_words(body: JsonObject) -> list[str]:
     return found
 
 
-def _quote_result(body: JsonObject) -> str:
-    """The last lines of the newest result."""
-    tools = [m for m in list_messages(body) if m.get("role") == "tool"]
-    text = _text_of(tools[-1]) if tools else new_text({"messages": list_messages(body)[:-1]})
-    lines = [line for line in text.splitlines() if any(map(str.isalnum, line))]
-    return "\n".join(lines[-_RESULT_LINES:])
+def _quote_result(sent: str, body: JsonObject) -> str:
+    """The last lines of the newest result of the reply that was sent."""
+    texts, begun = list[str](), False
+    for message in list_messages(body)[:-1]:
+        if message.get("role") == "assistant":
+            is_own = _is_received(sent, {"messages": [message]})
+            begun, texts = is_own, [] if is_own else texts
+        elif begun and (message.get("role") == "tool" or not texts):
+            texts.append(_text_of(message))
+    lines = texts[-1].splitlines() if texts else []
+    return "\n".join([line for line in lines if any(map(str.isalnum, line))][-_RESULT_LINES:])
 
 
 def _is_received(text: str, body: JsonObject) -> bool:

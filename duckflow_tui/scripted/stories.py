@@ -47,6 +47,7 @@ class StoryReply(Frozen):
     phase: str = "EXECUTION"
     confidence: float = 0.85
     profile: str = ""
+    unless_begun: bool = False  # left out once a step of the plan has begun
     next_step: str = ""  # empty: ``continue`` with calls, ``done`` without
     question: str = ""
     after: dict[str, tuple[StoryReply, ...]] = Field(default_factory=dict)

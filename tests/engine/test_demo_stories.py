@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
-from support.demo_play import CODE, Play, failing_tests, play
+from support.demo_play import CODE, DEADLINE_S, Play, failing_tests, play
+from support.prepared import UNTOUCHED
 
+from duckflow_tui.compose import Flags, choose, open_session
+from duckflow_tui.headless import TaskSpawn
+from duckflow_tui.places import Places
 from duckflow_tui.scripted.stories import LANGUAGES, Language, list_requests, load_lines, load_story
 from duckflow_tui.state.gates import CardKind, GateChoice
+from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.turn import TurnSummary
 
 RED = "test_two_discounts_apply_one_after_the_other"
@@ -186,10 +192,32 @@ async def test_in_plan_mode_nothing_is_changed_and_it_says_so(tmp_path: Path, na
             assert (await on.end()).outcome != "done"
 
 
-@pytest.mark.parametrize("name", ["sum", "time", "weather", "products"])
-def test_both_languages_have_the_questions_for_the_tools(name: str) -> None:
-    made = [load_story(name, language) for language in LANGUAGES]
-    assert made[0].main[0].calls[0].operation == made[1].main[0].calls[0].operation
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [("sum", "300"), ("time", "UTC"), ("weather", "Duckhaven"), ("products", "Rubber duck")],
+)
+async def test_a_question_is_answered_by_a_small_server_of_tools(
+    tmp_path: Path, language: Language, name: str, answer: str
+) -> None:
+    places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
+    flags = Flags(workspace=tmp_path, demo=True, headless=True)
+    spawn = TaskSpawn()
+    async with open_session(choose(flags, places, language, UNTOUCHED), spawn) as engine:
+        spawn(engine.chat_loop(), "chat")
+        ended = asyncio.Event()
+        engine.store.subscribe(
+            lambda state, _: ended.set() if state.last_turn is not None else None
+        )
+        try:
+            await engine.send(load_story(name, language).request)
+            async with asyncio.timeout(DEADLINE_S):
+                await ended.wait()
+        finally:
+            await spawn.end_tasks()
+        end = engine.store.state.last_turn
+        assert end is not None
+        assert (end.outcome, answer in end.reply) == ("done", True), end.reply
 
 
 async def test_a_step_that_was_refused_can_be_done_again(tmp_path: Path) -> None:
@@ -202,3 +230,37 @@ async def test_a_step_that_was_refused_can_be_done_again(tmp_path: Path) -> None
         await on.answer_card(CardKind.REPORT, "retry")
         await on.gate()
         assert (await approve_all(on)).outcome == "done"
+
+
+async def test_step_by_step_it_asks_behind_each_step_and_quotes_its_own_results(
+    tmp_path: Path,
+) -> None:
+    async with play(tmp_path) as on:
+        await on.say(on.stage.stories["plan"])
+        await on.answer_card(CardKind.PLAN, "run_steps")
+        for _ in range(3):
+            await on.answer_card(CardKind.REPORT, "go_on")
+        end = await approve_all(on)
+        assert end.outcome == "done"
+        assert "Ran 4 tests" in end.reply
+        assert all(o.result.outcome is Outcome.OK for o in on.operations())
+
+
+async def test_with_one_call_a_decision_each_story_ends_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(UNTOUCHED, "DUCKFLOW_EXECUTION__MODE", "adaptive")
+    async with play(tmp_path) as on:
+        await on.say()
+        assert (await approve_all(on)).outcome == "done"
+        end = await run_plan(on, on.stage.stories["plan"])
+        assert end.outcome == "done"
+
+
+async def test_as_lists_the_plan_is_carried_out_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(UNTOUCHED, "DUCKFLOW_EXECUTION__MODE", "tasklist")
+    async with play(tmp_path) as on:
+        end = await run_plan(on, on.stage.stories["plan"])
+        assert end.outcome == "done"
