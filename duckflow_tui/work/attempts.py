@@ -1,4 +1,4 @@
-"""What an attempt did, what it taught, and the next one or the user's word (S1-17…22, S1-25…39)."""
+"""Describes attempts and begins the next one, or asks the user (S1-17…22, S1-25…39)."""
 
 from __future__ import annotations
 
@@ -339,8 +339,8 @@ async def digest_of(parts: TurnParts, text: str, wish: str = "") -> str:
 
 
 def first_plan(state: AgentState) -> ExecutionPlan:
-    """What the first attempt means to do, as far as it was said: the plan in hand, else the next
-    steps of the working memory. Its strategy is what it will have done.
+    """Return the plan of the first attempt as far as it was stated: the plan in hand, else the
+    next steps of the working memory. Its strategy is known only afterwards.
     """
     plan, memory = state.active_plan, state.memory
     if plan is not None and plan.status.may_run:
@@ -364,7 +364,7 @@ def what_was_done(log: Sequence[OperationMessage]) -> str:
 
 
 def summarize_calls(log: Sequence[OperationMessage]) -> ExecutionResult:
-    """What the operations of a log gave: results of those that went well, errors of those that
+    """Summarize the operations of a log: results of those that went well, errors of those that
     could not do their work. What the user refused did not fail (R20).
     """
     results: list[str] = []
@@ -476,7 +476,7 @@ def _describe_call(message: OperationMessage) -> str:
 
 
 def _describe_evidence(item: RequirementItem) -> str:
-    """What speaks about a requirement, on a line."""
+    """Describe the evidence of a requirement on one line."""
     told: list[str] = []
     for fact in item.evidence:
         if fact.kind == "diff":

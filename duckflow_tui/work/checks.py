@@ -1,4 +1,4 @@
-"""What shows that a requirement is met without judgement: its check (C15).
+"""Runs the checks of requirements, which show without judgement whether they are met (C15).
 
 A check is a command, a file or a text in a file. One that the user wrote decides; one that the
 model wrote is a fact that the evaluator weighs.
@@ -77,7 +77,7 @@ _CHANGED: Final = ("files.", "operations.undo.", "operations.redo.")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check showed; ``words`` tell it to a model. Of one that could not be run there is no
+    """The result of a check; ``words`` tell it to a model. Of one that could not be run there is no
     evidence.
     """
 
@@ -94,7 +94,7 @@ class RequirementChecks:
         self._workspace = router.workspace
 
     async def check_requirement(self, item: RequirementItem) -> Finding | None:
-        """What the requirement's check shows now; None for one that is left to judgement, and so
+        """Run the requirement's check now; None for one that is left to judgement, and so
         is one whose check shows nothing of the work: a command that cannot fail, or that changes
         files itself, a file that was so before the request.
         """
@@ -156,7 +156,7 @@ class RequirementChecks:
     async def look_at_work(
         self, item: RequirementItem, ran: Sequence[OperationMessage]
     ) -> Finding | None:
-        """What the work's own calls ``ran`` show of the requirement: a run of its very command
+        """Find what the work's own calls ``ran`` show of the requirement: a run of its very command
         behind a change, or the file as it is now. None where they say nothing new.
         """
         objective = self._store.state.objective
@@ -314,7 +314,7 @@ class RequirementChecks:
     def _make_finding(
         self, outcome: Literal["met", "refuted"], place: Place, words: str, excerpt: str = ""
     ) -> Finding:
-        """What the file shows, with the evidence."""
+        """Make the finding of a file, with its evidence."""
         supports, now = outcome == "met", self._store.clock.now()
         source = place.shown
         evidence = Evidence(kind="file", text=excerpt, source=source, supports=supports, at=now)

@@ -131,8 +131,8 @@ class Consultation:
         return await self._take_answer(action, text, situation.pattern)
 
     async def _ask_user(self, situation: Situation) -> tuple[str, str]:
-        """What the user chose, and their words where it takes some; one that needs words and has
-        none asks again (S0-43).
+        """Ask the user; returns their choice, and their words where it takes some. A choice that
+        needs words and has none is asked again (S0-43).
         """
         while True:
             card = self._parts.desk.make_card(
@@ -235,7 +235,7 @@ class Consultation:
         self._tell_model("analysis", words, cause=found.cause, fix=found.fix)
 
     def _other_approach(self) -> None:
-        """What was tried is a strategy that failed; the model is told to leave it."""
+        """Note the way so far as a strategy that failed, and tell the model to leave it."""
         _, objective = current_work(self._store.state)
         brief = "; ".join(self._store.state.memory.plan_brief)  # what the model said it would do
         strategy = one_line(brief or what_was_done(self._log()), _LINE)
@@ -275,7 +275,7 @@ class Consultation:
         self._store.dispatch(notice)
 
     async def _tidy_results(self) -> None:
-        """What is known so far, in order; it is kept with the objective."""
+        """Sum up the results so far, and keep the summary with the objective."""
         done = summarize_calls(self._log())
         lines = [f"- {_drop_room(text)}" for text in done.results]
         lines += [

@@ -380,7 +380,7 @@ class PaceKeeper:
         self._watch.clear_fruitless()
 
     def collect_signals(self) -> situations.Signals:
-        """What is known now, for the rules that say whether to ask."""
+        """Collect the signals for the rules that say whether to ask."""
         state = self._store.state
         return situations.Signals(
             loop=self._loop,

@@ -350,7 +350,7 @@ _SIGNS: Final[Mapping[TaskProfile, re.Pattern[str]]] = {
 
 
 def guess_profile(text: str) -> TaskProfile | None:
-    """What the words of a request say about its kind; the same text always gives the same."""
+    """Guess the kind of a request by its words; the same text always gives the same."""
     if len(text) > 2 * _END:  # what was pasted between says little, and can be megabytes
         text = f"{text[:_END]}\n{text[-_END:]}"
     for profile, sign in _SIGNS.items():

@@ -1,4 +1,4 @@
-"""What of a loop's operations is progress, what is a repeat, and when the work stands still.
+"""Tells which operations of a loop are progress or repeats, and when the work stands still.
 
 A repeat counts only in a loop without progress; a change back to earlier content counts also
 where something new was read beside it. Different calls that bring nothing are the same again once
@@ -57,7 +57,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class LoopSigns:
-    """What one loop showed. ``outcomes`` are those that tell of the plan, oldest first."""
+    """The signs of one loop. ``outcomes`` are those that tell of the plan, oldest first."""
 
     progress: tuple[ProgressSign, ...] = ()
     repeat: Repeat | None = None
@@ -108,7 +108,7 @@ class ProgressWatch:
         self._steps_done: int | None = None
 
     def judge_loop(self, messages: Sequence[OperationMessage], *, steps_done: int = 0) -> LoopSigns:
-        """What the loop that ran these calls showed. ``steps_done``: of the plan, by now."""
+        """Judge the loop that ran these calls. ``steps_done``: of the plan, by now."""
         loop, refs = _Loop(), list[str]()
         for message in messages:
             if message.result.outcome in RAN:
@@ -303,7 +303,7 @@ def result_key(message: OperationMessage) -> str:
 
 
 def read_place(message: OperationMessage) -> str:
-    """What a call with a path is about; empty for a call without one.
+    """Return the path that a call is about; empty for a call without one.
 
     A file that was read is named by the first line of the result, wherever the path led to it.
     """

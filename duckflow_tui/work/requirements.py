@@ -1,6 +1,4 @@
-"""What the user asks for: whether it is the request in hand, its requirements, and the user's own
-changes of them (S1-24).
-"""
+"""Keeps the request in hand and its requirements, with the user's own changes (S1-24)."""
 
 from __future__ import annotations
 
@@ -62,7 +60,7 @@ _ACCEPTED: Final = "accepted change of the plan"  # why a requirement is waived
 
 
 def relate_message(state: AgentState, message: UserMessage) -> Belongs:
-    """What the message is to the request in hand, before a turn begins with it.
+    """Relate a message to the request in hand, before a turn begins with it.
 
     Work that is tried again goes on with it. An answer to a question of the model is taken for
     one, anything else for another request, until the model's first decision says it.
@@ -334,8 +332,8 @@ async def accept_change(parts: TurnParts, change: PlanChange) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """What a reply makes of the user's words; the others are ids: ``kept`` stay, as nothing that
-    the user said or did drops them.
+    """The changes of the ledger by a reply: new claims, and ids of requirements. ``kept`` are those
+    that the reply drops and no words of the user do.
     """
 
     claims: tuple[RequirementClaim, ...]
@@ -405,7 +403,7 @@ def waive_requirements(parts: TurnParts, ids: Sequence[str], because: str) -> No
 
 
 def _describe_change(change: PlanChange, plan: Plan | None) -> str:
-    """What a change of a plan does to its steps, in words."""
+    """Describe in words how a change of a plan changes its steps."""
     lines: list[str] = []
     for edit in change.edits:
         old = plan.get_step(edit.step_id) if plan is not None else None

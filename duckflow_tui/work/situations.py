@@ -63,7 +63,7 @@ _ARGUMENT: Final = 40  # characters of one that tells two calls apart
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What is known after a loop. Vitals are 0.0 to 1.0, loops are counts."""
+    """The signals after a loop. Vitals are 0.0 to 1.0, loops are counts."""
 
     loop: int
     limit: int
@@ -107,7 +107,7 @@ def compute_growth(signals: Signals, first: int, spent: int) -> int:
 
 
 def find_trouble(signals: Signals) -> tuple[Pattern, Reason] | None:
-    """What is wrong with the work, whatever the user was asked before."""
+    """Find what is wrong with the work, whatever the user was asked before."""
     if signals.stuck is not None:
         confused = signals.stuck.code in (ConsultCause.CHECKS_NO, ConsultCause.NO_ACTION)
         return Pattern.CONFUSION if confused else Pattern.STAGNATION, signals.stuck
@@ -149,7 +149,7 @@ def _find_confusion(signals: Signals) -> Reason | None:
 
 
 def guess_cause(cause: Reason, signals: Signals) -> Reason:
-    """What the signals behind a cause suggest."""
+    """Guess the likely reason from the signals behind a cause."""
     params = cause.params
     match ConsultCause(cause.code):
         case ConsultCause.SAME_ACTION:
@@ -191,8 +191,8 @@ def describe_situation(
     reads: Callable[[str], bool],
     said: str,
 ) -> Situation:
-    """What the user is shown. ``reads`` tells of an operation's name whether it only reads;
-    ``said`` are the model's own words.
+    """Describe the situation to the user. ``reads`` tells by an operation's name whether it only
+    reads; ``said`` are the model's own words.
     """
     pattern, cause = due
     entries, found = list_tried(log), list_achieved(log, state)

@@ -20,7 +20,7 @@ from duckflow_tui.state.pace import (
 
 
 class VitalCause(StrEnum):
-    """What moved a vital: keys below ``vitals.cause``. ``inputs`` stand in brackets."""
+    """Causes that move a vital: keys below ``vitals.cause``. ``inputs`` stand in brackets."""
 
     NEW_OBJECTIVE = "new_objective"  # what was low is as at the start: the user's new message
     DECISION = "decision"  # mood [confidence?, good, outcomes, share, fruitless?, old]
@@ -36,7 +36,7 @@ class VitalCause(StrEnum):
 
 
 class ConsultCause(StrEnum):
-    """What set a consultation off: keys below ``consult.cause``."""
+    """Causes of a consultation: keys below ``consult.cause``."""
 
     SAME_ACTION = "same_action"  # operation, what, times
     SAME_RESULT = "same_result"  # operation, times
@@ -53,7 +53,7 @@ class ConsultCause(StrEnum):
 
 
 class Sign(StrEnum):
-    """What stands behind a cause, several with a space between: keys below ``consult.sign``."""
+    """Signs behind a cause, several with a space between: keys below ``consult.sign``."""
 
     REPEAT = "repeat"  # of the focus, as the next four
     CHECK_NO = "check_no"
@@ -68,7 +68,7 @@ class Sign(StrEnum):
 
 
 class Hypothesis(StrEnum):
-    """What the signals suggest: keys below ``consult.hypothesis``."""
+    """Guesses from the signals: keys below ``consult.hypothesis``."""
 
     REPEATS_CALL = "repeats_call"  # operation, what
     NO_NEW_INFORMATION = "no_new_information"  # operation
@@ -85,7 +85,7 @@ class Hypothesis(StrEnum):
 
 
 class ProgressKind(StrEnum):
-    """What counts as progress: ``kind`` of ``vitals.cause.progress``."""
+    """Kinds of progress: ``kind`` of ``vitals.cause.progress``."""
 
     READ = "read"  # a file, a range or a listing with lines that were not seen before
     DIFF = "diff"  # a change that brings content the path did not have before
@@ -137,7 +137,7 @@ def mood_inputs(
     *,
     fruitless: bool = False,
 ) -> dict[str, float]:
-    """What the mood after a decision is made of; ``outcomes`` are the newest, oldest first.
+    """Collect the inputs of the mood after a decision; ``outcomes`` are the newest, oldest first.
     After a ``fruitless`` loop it does not rise.
     """
     newest = outcomes[-OUTCOMES:]

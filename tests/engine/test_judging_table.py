@@ -199,6 +199,7 @@ def _script(work: bool, style: str, right: bool) -> Script:
 
 @pytest.mark.parametrize("part", range(4))
 async def test_right_work_is_done_and_wrong_work_never_is(tmp_path: Path, part: int) -> None:
+    """Covers S1-53, S1-54."""
     failed: list[str] = []
     for number, (text, work, style, right) in enumerate(_cases()[part::4]):
         root = tmp_path / str(number)

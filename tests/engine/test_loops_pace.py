@@ -479,7 +479,7 @@ async def test_the_developers_log(tmp_path: Path, caplog: pytest.LogCaptureFixtu
 async def test_each_requirement_that_a_review_refutes_speaks_against_the_plan(
     tmp_path: Path, first: float, second: float, bad: int
 ) -> None:
-    """Covers S0-3."""
+    """Covers S0-3, S0-59."""
     levels = ((first, 0.3), (second, 0.4), (0.9, 0.9))
     verdicts = [judged(0.4, {"r1": one, "r2": two}) for one, two in levels]
     verdicts[2] = judged(0.9, {"r1": 0.9, "r2": 0.9})

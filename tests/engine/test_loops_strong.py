@@ -54,6 +54,7 @@ async def test_small_talk_stays_with_the_main_model(tmp_path: Path) -> None:
 
 
 async def test_a_request_that_touches_much_is_hard_and_talk_never_is(tmp_path: Path) -> None:
+    """Covers S0-60."""
     environ = {"DUCKFLOW_PACEMAKER__HARD_FROM": "0.3"}
     workspace(tmp_path)
     names = [f"f{number}.txt" for number in range(12)]

@@ -91,7 +91,7 @@ async def run(s: Session) -> None:
 async def test_each_purpose_is_told_what_its_work_needs(tmp_path: Path, protocol: str) -> None:
     """The whole request, what was read for it and decided since reach whoever does the work.
 
-    Covers S4-102, S1-7.
+    Covers S4-102, S1-7, S4-112.
     """
     native = "tools" if protocol == "tools" else "json"
     async with session(tmp_path, planned(), mode="trusted", protocol=native) as s:
