@@ -187,7 +187,7 @@ class FakeMemory:
         self.asked: list[str] = []
         self.notes = self  # as ``engine.MemoryActions`` has those of the project
 
-    async def lines(self) -> tuple[MemoryLine, ...]:
+    async def list_lines(self) -> tuple[MemoryLine, ...]:
         return tuple(self.noted)
 
     async def remember(self, text: str, kind: MemoryKind = "preference") -> MemoryFault | None:
@@ -200,7 +200,7 @@ class FakeMemory:
             self.noted.remove(line)
         return self.fault
 
-    async def begin(self) -> MemoryFault | None:
+    async def create_file(self) -> MemoryFault | None:
         self.asked.append("begin")
         return self.fault
 
@@ -246,7 +246,7 @@ class FakeRewind:
         self.problem: Hindrance = ""
         self.stuck: tuple[str, ...] = ()  # files that cannot be put back
 
-    async def back(self, message_id: str, draft: str = "", *, files: bool = False) -> Hindrance:
+    async def go_back(self, message_id: str, draft: str = "", *, files: bool = False) -> Hindrance:
         self.asked.append(f"{'back with files' if files else 'back'} {message_id}")
         point = point_at(self.store.state, message_id)
         if not self.problem and point is not None:
@@ -271,18 +271,18 @@ class FakeRewind:
             )
         return self.problem
 
-    async def undo(self) -> Hindrance:
+    async def undo_rewind(self) -> Hindrance:
         self.asked.append("undo")
         rewound = self.store.state.rewound
         if not self.problem and rewound is not None:
             self.store.dispatch(RewindUndone(message_id=rewound.message_id))
         return self.problem
 
-    async def files_back(self, message_id: str) -> Hindrance:
+    async def undo_files(self, message_id: str) -> Hindrance:
         self.asked.append(f"files {message_id}")
         return self.problem
 
-    async def in_the_way(self, message_id: str) -> tuple[str, ...]:
+    async def list_conflicts(self, message_id: str) -> tuple[str, ...]:
         return self.stuck
 
     async def fork(self, message_id: str = "", draft: str = "") -> Forked:

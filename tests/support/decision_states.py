@@ -181,7 +181,7 @@ class FakeRules:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.problem: LocalizedText | None = None
-        self.named = (
+        self.command_line_rules = (
             Grant(
                 grant_id="python -m pytest:*",
                 operation="--allow",
@@ -191,10 +191,10 @@ class FakeRules:
             ),
         )
 
-    async def revoke(self, rule: Grant) -> LocalizedText | None:
+    async def revoke_rule(self, rule: Grant) -> LocalizedText | None:
         self._store.dispatch(GrantRevoked(grant=rule, at=NOW))
         if rule.source == "command_line":
-            self.named = ()
+            self.command_line_rules = ()
         return self.problem
 
 

@@ -219,10 +219,10 @@ async def test_going_back_in_the_conversation_and_forth_paints_all_that_is_anoth
         monkeypatch.setattr(app, "_display", watched.take)
         app.bench.refresh()
         await _rest(pilot)
-        assert await engine.rewind.back("msg_1") == ""
+        assert await engine.rewind.go_back("msg_1") == ""
         await _rest(pilot)
         watched.assert_whole(monkeypatch, "going back")
-        assert await engine.rewind.undo() == ""
+        assert await engine.rewind.undo_rewind() == ""
         await _rest(pilot)
         watched.assert_whole(monkeypatch, "taking it back")
 

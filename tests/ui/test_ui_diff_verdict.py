@@ -176,11 +176,11 @@ async def test_no_diff_stays_of_a_change_that_left_with_a_way_back() -> None:
     app = app_with(engine)
     async with standing(app, 120, 40) as pilot:
         await settled(pilot, lambda: app.bench.diff.call_id == "c_newer", "the last change")
-        await engine.rewind.back("u2")
+        await engine.rewind.go_back("u2")
         await settled(pilot, lambda: app.bench.diff.call_id == older.call_id, "the one before")
         store.dispatch(RewindUndone(message_id="u2"))
         await settled(pilot, lambda: app.bench.diff.call_id == "c_newer", "the last again")
-        await engine.rewind.back("u0")
+        await engine.rewind.go_back("u0")
         await settled(pilot, lambda: app.bench.diff.call_id == "", "nothing to compare")
         assert not app.bench.diff.view.document.previews
         assert shown(app) == ""
