@@ -177,7 +177,7 @@ class ChatClient:
                 raise teller.of("cut", "the stream ended without an end", retryable=True)
 
     async def listing(self, seconds: float) -> object:
-        """What the server answers when asked for its models, within so many seconds, as JSON or
+        """The server's answer to a request for its models, within so many seconds, as JSON or
         as text. Raises LlmError.
         """
         teller = FailureTeller(self._endpoint, "", self._secrets, *self._key)
@@ -279,7 +279,7 @@ def _llm_error_of(
 
 
 def _said(error: BaseException) -> str:
-    """What the system says where it is behind an error, else what the error says of itself: the
+    """The message of the system error behind an error, else the error's own: the
     libraries on the way only say that something failed.
     """
     behind: BaseException | None = error

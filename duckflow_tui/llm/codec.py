@@ -1,4 +1,6 @@
-"""What both codecs share: request, decoded reply, schema of a decision, words on the wire."""
+"""The parts that both codecs share: request, decoded reply, schema of a decision, words on the
+wire.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ class WireRequest:
 
 @dataclass(frozen=True)
 class Decoded:
-    """What a codec made of a completion. ``problems`` are words for the model: while there are
+    """The result of decoding a completion. ``problems`` are words for the model: while there are
     any, nothing with side effects of the reply may run, and ``decision`` holds only what could be
     read. ``warnings`` are only logged.
     """
@@ -179,7 +181,7 @@ def system_of(prompt: Prompt, codec: str) -> JsonObject:
 
 
 def unread(message: AssistantMessage) -> str:
-    """What history says of a reply that brought no decision."""
+    """The text that stands in the history for a reply without a decision."""
     if not message.complete:
         return (message.text or message.raw) + (STOPPED if message.stopped else CUT_OFF)
     return message.raw or message.text

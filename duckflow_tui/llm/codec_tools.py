@@ -171,7 +171,7 @@ def _with_calls(reply: str, calls: list[tuple[str, str, JsonObject, str]]) -> li
 
 
 def _about(action: Action, decision: TurnDecision) -> JsonObject:
-    """What the reply said about one of its calls; where that is its rationale, only there."""
+    """The reply's own words about one of its calls; where that is its rationale, only there."""
     said: JsonObject = {}
     if action.reasoning != decision.rationale:
         said["reasoning"] = action.reasoning
@@ -261,7 +261,7 @@ def _parts(call: NativeCall, prompt: Prompt) -> list[NativeCall]:
 
 
 def _split(calls: list[NativeCall], reading: Reading) -> tuple[JsonObject | None, list[NativeCall]]:
-    """What ``decide`` says, None where it was not called, and the other calls."""
+    """The arguments of ``decide``, None where it was not called, and the other calls."""
     judgement: JsonObject | None = None
     others: list[NativeCall] = []
     for call in calls:

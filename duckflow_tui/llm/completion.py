@@ -123,8 +123,8 @@ class Completion:
         return max(end - self._reasoning_from, 0.0)
 
     def thought(self, origin: str, model: str) -> Thought | None:
-        """What this model may want back with its message; None where there is nothing, or where
-        it would take more room than the rest of a request.
+        """The reasoning that this model may want back with its message; None where there is
+        nothing, or where it would take more room than the rest of a request.
         """
         fields: JsonObject = {}
         if self._details:

@@ -1,4 +1,4 @@
-"""What the user chose on the screen: endpoints, a model for each role, favourites; and the keys.
+"""The user's choices on the screen: endpoints, a model for each role, favourites; and the keys.
 
 ``connections.json`` in the program's data folder holds all of it but the keys. It counts below the
 user's own settings and flags. A key is in the system's keyring, where the ``keyring`` library is
@@ -69,7 +69,7 @@ class ModelConnection(BaseModel, frozen=True, extra="ignore"):
 
     @property
     def key_name(self) -> str:
-        """What the key is called where a variable is named; empty without one."""
+        """The name of the variable that holds the key; empty without one."""
         if self.key_place == "none":
             return ""
         return self.variable or KEPT_KEY + re.sub(r"[^A-Z0-9]+", "_", self.name.upper())
@@ -146,11 +146,11 @@ class Connections:
 
     @property
     def lines(self) -> dict[ModelRef, ModelLine]:
-        """What servers said of their models when those were chosen."""
+        """The servers' descriptions of models when those were chosen."""
         return {ModelRef.parse(text): line for text, line in self._kept.models.items()}
 
     def line_of(self, ref: ModelRef) -> ModelLine | None:
-        """What its server said of a model when it was chosen."""
+        """The server's description of a model when it was chosen."""
         return self._kept.models.get(str(ref))
 
     def free_name(self, wanted: str) -> str:
@@ -253,7 +253,7 @@ class Connections:
 
 
 class KeyringLike(Protocol):
-    """What is used of the ``keyring`` library."""
+    """The part of the ``keyring`` library that is used."""
 
     def get_keyring(self) -> object: ...
 
@@ -341,7 +341,7 @@ class KeyStore:
                 _within(self.seconds[0], lambda: library.delete_password(SERVICE, user))
 
     def _file(self) -> dict[str, str]:
-        """What the file holds; raises OSError, and ValueError where it is damaged."""
+        """Read the file; raises OSError, and ValueError where it is damaged."""
         return _KEYS.validate_json(_read_file(self.file) or b"{}")
 
     def _write(self, user: str, secret: str) -> None:

@@ -1,4 +1,4 @@
-"""What there is to connect to: servers on this machine, known keys, models, and what one can do.
+"""Finds what to connect to: servers on this machine, known keys, models, and what one can do.
 
 Nothing is asked before somebody calls; the HTTP library is imported then, in a thread. Servers are
 not trusted: what is read of one is bounded in bytes and in time, and no redirect is followed.
@@ -280,7 +280,7 @@ def _endpoint(base_url: str, key: str, variable: str) -> Endpoint:
 
 
 async def listed(endpoint: Endpoint, key: str, seconds: float) -> FoundServer:
-    """What the server at this very address says of its models; ``key`` is empty without one. Raises
+    """List the models of the server at this very address; ``key`` is empty without one. Raises
     LlmError.
     """
     async with _client(endpoint, key) as client:
@@ -438,7 +438,7 @@ async def get_bounded(
 
 
 def read_faults() -> tuple[type[BaseException], ...]:
-    """What reading an answer raises."""
+    """The errors that reading an answer raises."""
     import httpx2
 
     from duckflow_tui.llm.transport import BodyTooLarge

@@ -157,7 +157,7 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
 
 
 def setting_of(name: str, key: str) -> str:
-    """What the user changes to give this endpoint another value: a setting, or the flag."""
+    """The place where the user changes a value of this endpoint: a setting, or the flag."""
     if name != CLI_ENDPOINT:
         return f"endpoints.{name}.{key}"
     flag = _FLAGS.get(key)
@@ -290,7 +290,7 @@ def _address_of(hostname: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address 
 
 
 def needs(endpoint: Endpoint, environ: Mapping[str, str]) -> Need:
-    """What stands between this endpoint and its first request (R11).
+    """The condition this endpoint still needs before its first request (R11).
 
     ``refused``: plain http to a public host, which is never used. ``confirmation``: plain http
     to a private address, which the user confirms once. ``key``: the variable it names is empty.

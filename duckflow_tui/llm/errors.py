@@ -1,4 +1,4 @@
-"""What can go wrong with a call to a model, as one error with a code and a setting to look at.
+"""Failures of calls to a model, as one error with a code and a setting to look at.
 
 The screen's words for a code stand in ``words/<language>/llm.toml``.
 """
@@ -84,7 +84,7 @@ class LlmError(Exception):
 
     @property
     def params(self) -> dict[str, str]:
-        """What the words for the screen are filled with."""
+        """The parameters of the words for the screen."""
         return {
             "host": self.host,
             "endpoint": self.endpoint,
@@ -237,7 +237,7 @@ class FailureTeller:
 
 
 class ServerWords(NamedTuple):
-    """What a server said in an error: message, code and the parameter it names."""
+    """Parse a server's error: message, code and the parameter it names."""
 
     message: str
     code: str = ""

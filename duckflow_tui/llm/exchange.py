@@ -377,7 +377,9 @@ Lesson = Literal[
 
 @dataclass(slots=True)
 class Learned:
-    """What a model at its origin refused. Starts with all it could be; only ever gets smaller."""
+    """The features that a model at its origin has not refused. Starts with all it could be; only
+    ever gets smaller.
+    """
 
     tools: bool = True
     json: JsonRung = "json_schema"
@@ -405,7 +407,7 @@ class Learned:
         return "tools"
 
     def learn(self, error: LlmError, body: JsonObject, rung: Rung, protocol: Protocol) -> Lesson:
-        """What the refusal taught, so that asking again makes sense; empty for nothing."""
+        """Learn from a refusal, so that asking again makes sense; empty for no lesson."""
         if error.code not in ("bad_request", "not_found", "server_error"):
             return ""
         if error.status in _NAMED:
@@ -505,7 +507,7 @@ def _short_id(given: str) -> str:
 
 
 class LearnedModels:
-    """What each model at its origin refused, kept in a file for a week: servers are renewed.
+    """The refusals of each model at its origin, kept in a file for a week: servers are renewed.
     ``models`` are by origin and model. ``on_lesson`` hears of a lesson, and of whom it is.
     """
 
@@ -534,7 +536,7 @@ class LearnedModels:
         self._write(lambda kept: kept.update({name: known}), now)
 
     def _kept(self, now: float) -> dict[str, Learned]:
-        """What the file says; nothing that is older than a week."""
+        """Read the file, leaving out entries older than a week."""
         known: dict[str, Learned] = {}
         if self._path is not None:
             with suppress(OSError, ValidationError):
@@ -555,7 +557,7 @@ class LearnedModels:
 
     @staticmethod
     def name_of(target: Target) -> str:
-        """What a model goes by in ``models``."""
+        """The key of a model in ``models``."""
         return f"{target.endpoint.origin} {target.model}"
 
     def forget(self, target: Target | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What is known of a model by its name: the window, abilities, prices.
+"""Facts known of models by their names: the window, abilities, prices.
 
 The catalogue in ``models.toml`` comes with the program and has a date. Before it goes what an
 endpoint said: of all its models when the user asked for it, of one when the user chose it; of two
@@ -34,7 +34,7 @@ _DATED: Final = re.compile(r"-(?:\d{8}|\d{4}-\d\d-\d\d|latest|0)$")
 
 
 class ModelFacts(BaseModel, frozen=True, extra="forbid"):
-    """What is known of a model; ``date`` is of when, empty where nothing is."""
+    """The facts known of a model; ``date`` is their date, empty without facts."""
 
     context: int = Field(default=0, ge=0)  # tokens of the window; 0: unknown
     price_in: Price = None
@@ -62,7 +62,7 @@ class _Packaged(BaseModel, frozen=True, extra="forbid"):
 
 
 class Refreshed(BaseModel, frozen=True, extra="ignore"):
-    """What an endpoint said of its models."""
+    """An endpoint's description of its models."""
 
     date: str
     models: dict[str, ModelLine]
@@ -105,7 +105,7 @@ class KnownModels:
         return cls(kept.path.parent, chosen)
 
     def of(self, origin: str, model: str) -> ModelFacts:
-        """What is known of a model at an origin; all of it may be unknown."""
+        """The facts known of a model at an origin; all of them may be unknown."""
         known, bare = packaged(), model.rpartition("/")[2].lower()
         found = ModelFacts()
         for family in known.family:
@@ -133,7 +133,7 @@ class KnownModels:
         return found
 
     def at(self, endpoint: Endpoint, model: str) -> ModelFacts:
-        """What counts of a model at an endpoint: what the settings say of it, else what is known.
+        """The facts that apply to a model at an endpoint: by the settings, else as known.
         Where they have a price for prompt or reply, no other list of prices counts.
         """
         facts = self.of(endpoint.origin, model)

@@ -1,4 +1,4 @@
-"""What a model at an endpoint can do, found out by two small requests.
+"""Finds out what a model at an endpoint can do, by two small requests.
 
 They go the very way of a session's requests, so that what a model refuses is learnt by the same
 ladder and kept in the same place.
@@ -62,7 +62,7 @@ class _Counted(BaseModel):
 
 
 class ProbeReport(NamedTuple):
-    """What was seen of a model; None, or 0, where nothing was."""
+    """The result of probing a model; None, or 0, for what was not seen."""
 
     host: str
     model: str

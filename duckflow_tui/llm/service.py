@@ -83,7 +83,7 @@ ReplyShape = TypeVar("ReplyShape", bound=BaseModel)
 
 @dataclass(frozen=True, kw_only=True)
 class DecisionReply(Decoded):
-    """What came of asking for a decision. ``complete`` is false when the connection broke in the
+    """The reply to a request for a decision. ``complete`` is false when the connection broke in the
     middle of the calls.
     """
 
@@ -98,7 +98,7 @@ class DecisionReply(Decoded):
 
 @dataclass(frozen=True, slots=True)
 class AskReply(Generic[ReplyShape]):
-    """What came of another question: ``value``, or ``problems`` in words for the model; ``text``
+    """The reply to another question: ``value``, or ``problems`` in words for the model; ``text``
     is the answer as it was written.
     """
 
@@ -197,7 +197,7 @@ class LLMService:
             return 0
 
     def _facts(self, endpoint: Endpoint, model: str) -> ModelFacts:
-        """What counts of a model, by the settings or by what is known."""
+        """The facts that apply to a model, by the settings or as known."""
         key = endpoint.name, model
         if key not in self._looked_up:
             self._looked_up[key] = self.known.at(endpoint, model)
@@ -517,7 +517,7 @@ def _fails_at_calls(error: LlmError, exchange: Exchange, learned: Learned) -> bo
 
 
 def _cut_by(error: LlmError) -> str:
-    """What the model is told of a reply that broke off in its calls."""
+    """The words to the model about a reply that broke off in its calls."""
     if error.code in ("cut", "stalled", "connect"):
         return CUT_BY_CONNECTION
     return CUT_BY_SERVER.format(what=error.detail or error.code)

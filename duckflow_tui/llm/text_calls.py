@@ -81,7 +81,7 @@ class TextCall(NamedTuple):
 
 
 class TextCalls(NamedTuple):
-    """What a reply holds of calls, and the reply without them. ``unread``: it holds what looks
+    """The calls in a reply, and the reply without them. ``unread``: it holds what looks
     like a call and cannot be read, so that nothing of it is an answer.
     """
 

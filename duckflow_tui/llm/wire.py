@@ -1,4 +1,4 @@
-"""What comes over the wire: event-stream lines, and the chunks of a completion.
+"""Parses what comes over the wire: event-stream lines, and the chunks of a completion.
 
 Servers differ in what they leave out, so the models are lenient in fields and strict in JSON.
 """

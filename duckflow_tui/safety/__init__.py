@@ -1,1 +1,1 @@
-"""What may be done: workspace and paths, risk, policy, gates, safe text, secrets."""
+"""Decides what may happen: workspace and paths, risk, policy, gates, safe text, secrets."""

@@ -174,8 +174,8 @@ def as_flags(rules: Iterable[str]) -> str:
 
 
 def granted_as(line: CommandLine, root: Path | None) -> tuple[str, ...]:
-    """What a key would allow for longer than once, for each command of a line: its program, with
-    the subcommand, and ``…`` where every option is one that only reads or tests (R05), else
+    """The rules a key would grant for longer than once, one per command of a line: its program,
+    with the subcommand, and ``…`` where every option is one that only reads or tests (R05), else
     exactly its words, as of what only has a reader's name and lies in ``root``. Empty for a line
     that is more than plain commands (R04).
 

@@ -310,8 +310,8 @@ def known_use(words: tuple[str, ...]) -> str:
 
 
 def _find_use(words: tuple[str, ...]) -> tuple[str, int]:
-    """What ``_KNOWN`` and ``_READERS`` call a command, whatever its options, and of how many words
-    that is; empty for any other.
+    """The entry of ``_KNOWN`` or ``_READERS`` for a command, whatever its options, and of how many
+    words that is; empty for any other.
     """
     size = next((n for n in (3, 2, 1) if " ".join(words[:n]) in _USES and len(words) >= n), 0)
     if not size and words and words[0] in _READERS:
@@ -544,7 +544,7 @@ class _Command(Assessment):
         self.add_reason(reason, risk)
 
     def _assess_path(self, word: str, *, writes: bool) -> None:
-        """What a word tells if it is a path."""
+        """Assess a word as a path."""
         value = word.rpartition("=")[2]
         names = [name for name in value.split("/") if name not in ("", ".")]
         if any(is_protected(name) for name in names):

@@ -1,4 +1,5 @@
-"""What a command line would run (R04…R06): its plain commands, or the reason why it is not plain.
+"""Parses what a command line would run (R04…R06): its plain commands, or the reason why it is not
+plain.
 
 Two readers that know nothing of each other must agree on every word: the grammar of tree-sitter
 and the lexer of ``shlex``. What one of them takes otherwise is not plain.

@@ -1,4 +1,6 @@
-"""What waits for the user: gates for calls, cards for all else; a key answers, nothing else."""
+"""Questions that wait for the user: gates for calls, cards for all else; a key answers, nothing
+else.
+"""
 
 from __future__ import annotations
 

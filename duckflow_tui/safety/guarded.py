@@ -1,4 +1,4 @@
-"""What lies below the root of a workspace and the sandbox keeps from commands; and, where there is
+"""Places below a workspace that the sandbox keeps from commands; and, where there is
 no sandbox, whether commands that read would show it.
 """
 
@@ -389,10 +389,10 @@ _STREAMS: Final = frozenset({"/dev/null", "/dev/stdin", "/dev/stdout", "/dev/std
 
 
 def exposed_by(line: CommandLine, workspace: Workspace, cwd: str) -> frozenset[str]:
-    """What the programs of a line that read, whatever their options, would show beyond the plain
-    files of the folder: ``secret``, ``outside``, ``protected``. Each word that leads anywhere from
-    ``cwd``, or from the root, is judged with all its links (R02), and so are the folders that are
-    looked through. A command of git shows what is tracked, wherever it lies. Blocking; raises
+    """Facts about what the reading programs of a line, whatever their options, show beyond the
+    plain files of the folder: ``secret``, ``outside``, ``protected``. Each word that leads anywhere
+    from ``cwd``, or from the root, is judged with all its links (R02), and so are the folders that
+    are looked through. A command of git shows what is tracked, wherever it lies. Blocking; raises
     nothing.
     """
     found = set[str]()

@@ -169,7 +169,7 @@ _CODES: Final[dict[int | None, str]] = {
 
 
 class FileKind(StrEnum):
-    """What lies at a name. ``SPECIAL``: FIFO, socket, device; listed, never opened."""
+    """The kind of entry at a name. ``SPECIAL``: FIFO, socket, device; listed, never opened."""
 
     FILE = "file"
     DIR = "dir"
@@ -204,7 +204,7 @@ class Place:
 
     @property
     def resolved_prefix(self) -> str:
-        """What ``resolved`` begins with for everything in this directory."""
+        """The prefix of ``resolved`` of everything in this directory."""
         return "" if self.resolved == "." else f"{self.resolved.rstrip('/')}/"
 
     @property
@@ -316,7 +316,7 @@ FAILURES: dict[int, str] = {
 
 
 def translate_os_error(doing: str, place: Place, error: OSError) -> WorkspaceError:
-    """What an OSError on a judged path means: a link where there was none, or a fault."""
+    """Translate an OSError on a judged path: a link where there was none, or a fault."""
     if error.errno in (errno.ELOOP, errno.ENOTDIR):
         return PathRefused("moved", place.shown)
     return FileFailed(doing, place.shown, error)
@@ -379,7 +379,7 @@ def open_by_component(directory: int, path: str, flags: int, mode: int = 0) -> i
 
 @functools.cache
 def best_opener() -> Opener:
-    """What this machine has; old kernels and some containers refuse ``openat2``."""
+    """Whether this machine has the call; old kernels and some containers refuse ``openat2``."""
     if not sys.platform.startswith("linux"):
         return open_by_component
     try:

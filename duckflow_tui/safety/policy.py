@@ -66,7 +66,7 @@ class Access:
 
 @dataclass(frozen=True)
 class DenyRule:
-    """What the user never wants: globs over the operation, over the path and over a command, in
+    """A rule that always denies: globs over the operation, over the path and over a command, in
     any case.
 
     A path glob fits the path as shown, what a link leads to, each directory above it, and each
@@ -116,7 +116,7 @@ class DenyRule:
 
 @dataclass(frozen=True)
 class PolicyRules:
-    """What the user set for every call."""
+    """The user's settings that apply to every call."""
 
     deny: tuple[DenyRule, ...] = ()
     max_write: int = MAX_WRITE  # bytes
@@ -301,7 +301,7 @@ def _apply_grants(
 
 
 def _grant_subjects(access: Access, risk: Risk) -> tuple[str, ...]:
-    """What grants would be about: one file, a tool of a server, each command of a line, or all
+    """The subjects of grants: one file, a tool of a server, each command of a line, or all
     that the sandbox holds; empty where nothing can be granted for longer than once.
     """
     if access.command is not None:
@@ -410,7 +410,7 @@ def _deny_access(
 
 
 class Decision(StrEnum):
-    """What becomes of a call."""
+    """The decision on a call."""
 
     ALLOW = "allow"
     GATE = "gate"
@@ -418,7 +418,7 @@ class Decision(StrEnum):
 
 
 class CallFact(StrEnum):
-    """What else is known about a call, found out by the app, never by the model."""
+    """Further facts about a call, determined by the app, never by the model."""
 
     APPROVED = "approved"  # the user approved this server and this tool before
     OWN_RESULT = "own_result"  # it reads what an earlier call of the session gave, and no place

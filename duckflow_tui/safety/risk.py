@@ -119,7 +119,7 @@ def assess_call(
 
 
 def _place_marks(place: Place) -> set[str]:
-    """What is notable of one place, as codes."""
+    """The notable properties of one place, as codes."""
     name, effects = place.real.name, obeyed_kind(place.real.parts)
     marks = {
         "link_out": place.leads_out,
@@ -297,7 +297,7 @@ _MOST_NAMED: Final = 200  # words of each that are looked up
 
 
 def _obeyed_by_git(root: Path) -> Iterator[tuple[str, ...]]:
-    """What lies in a workspace and is named by the settings of its repository as a program, as the
+    """The files of a workspace that the settings of its repository name as programs, as the
     folder of its hooks or as more settings, by its names below the root. Git is not called.
     """
     around = (folder for folder in (root, *root.parents) if next(git_dirs(folder), None))

@@ -198,7 +198,7 @@ class Workspace:
         )
 
     def stat_path(self, path: str) -> os.stat_result | None:
-        """What the system says of a path that ``scan`` gave, a link being not followed."""
+        """The stat result of a path that ``scan`` gave, a link being not followed."""
         try:
             return os.stat(path, dir_fd=self._fd, follow_symlinks=False)
         except OSError:

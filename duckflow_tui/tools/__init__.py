@@ -1,1 +1,1 @@
-"""What can be done: the registry, the router and the operations."""
+"""The operations of the model: the registry, the router and the operations."""

@@ -58,7 +58,7 @@ class EditedByUser(Exception):
 
 
 class JudgedAnew(Exception):
-    """What let a call happen unasked lets it no longer: the user changed the mode meanwhile."""
+    """A call may no longer run unasked: the user changed the mode meanwhile."""
 
 
 GRANTED: Final = "granted"  # the policy's reason where an earlier answer allows
@@ -90,7 +90,7 @@ _TAIL: Final = 4_000  # characters in which a command says why it failed
 
 
 def held_back_by(level: SandboxLevel, output: Output, unread: tuple[str, ...] = ()) -> str:
-    """What a failed command probably failed by: ``write``, ``network``, ``limit`` or ``secret``, as
+    """The probable cause of a failed command: ``write``, ``network``, ``limit`` or ``secret``, as
     far as a sandbox of this level keeps commands from it; empty where nothing says so. ``unread``:
     paths of files that it could not read; one that is named counts.
     """
@@ -191,7 +191,7 @@ class Together:
 
 
 def part_of(gate: Gate, answer: GateAnswer, index: int, action: Action) -> tuple[Gate, GateAnswer]:
-    """What a gate about several calls and its answer are for one of them."""
+    """The part of a gate about several calls, and of its answer, that concerns one of them."""
     own = gate.replace(
         call_id=action.call_id,
         operation=action.operation,
@@ -214,7 +214,7 @@ def _intent(action: Action) -> str:
 
 
 class Renewed(Exception):
-    """What the gate showed is no longer so: it must be shown again."""
+    """The gate is out of date and must be shown again."""
 
 
 class GateQuestion(NamedTuple):
@@ -359,7 +359,7 @@ class GateKeeper:
 
 
 def rejection(answer: GateAnswer, gate: Gate) -> ToolFault | None:
-    """What the model is told when the answer lets nothing run; None when it may."""
+    """The fault to tell the model when the answer lets nothing run; None when it may."""
     listed_remarks = ""
     if answer.remarks:
         listed_remarks = f"\nRemarks on lines of the change:\n{remarks_for_model(answer.remarks)}"

@@ -30,7 +30,7 @@ _QUOTED_LINES: Final = 120  # of a diff in words for the model
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """What would become of one file, with the bytes on both sides."""
+    """A planned change of one file, with the bytes on both sides."""
 
     kind: ChangeKind
     place: Place
@@ -51,7 +51,7 @@ class PlannedChange:
             return None
 
     def preview(self) -> FilePreview:
-        """What the gate and the diff pane show."""
+        """The preview for the gate and the diff pane."""
         notes = list(self.diff.facts)
         if self.place.resolved != self.place.shown:
             notes.insert(0, f"→ {self.place.resolved}")

@@ -1,4 +1,4 @@
-"""What a command prints: shown as it comes, its ends kept for the model, the whole on disk."""
+"""The output of a command: shown as it comes, its ends kept for the model, the whole on disk."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Capture:
             return text
 
     def kept(self) -> KeptOutput:
-        """What there is so far."""
+        """The output so far."""
         with self._lock:
             line = self._line.rstrip("\r").encode("utf-8", "replace")
             size = self._bytes + len(line)
@@ -323,6 +323,8 @@ class OutputPump:
 
 
 def _newest(text: str) -> str:
-    """What is left to show of a piece; where its first line was printed over, with what wipes."""
+    """The rest of a piece that is still to be shown; where its first line was printed over, with
+    what wipes.
+    """
     wipes = "\r" in text.partition("\n")[0].rstrip("\r")
     return ("\r" if wipes else "") + apply_carriage_returns(text)[-TAIL:]

@@ -58,7 +58,7 @@ class CommandLimits(NamedTuple):
 
 
 class SandboxChoice(NamedTuple):
-    """What the user wants of the sandbox.
+    """The user's settings of the sandbox.
 
     ``folder``: where the app may keep the commands' private files; ``own``: the app's own folders;
     ``runs_from``: the environment of Python that the app is installed in. All of that is closed
@@ -279,7 +279,7 @@ class RunningCommand:
                 await self._proxy.close()
 
     def output(self) -> Output:
-        """What it printed so far, within what a model is told; the summary says how it ended."""
+        """The output so far, within the limit for a model; the summary says how it ended."""
         kept = self._capture.kept()
         text, short = readable(kept.head)
         if kept.cut:
@@ -466,7 +466,7 @@ class CommandRunner:
 
     @property
     def sandbox(self) -> Sandbox:
-        """What holds the commands of the model; made with the first of them."""
+        """The sandbox of the model's commands; made with the first of them."""
         if self._sandbox is None:
             from duckflow_tui.tools.sandbox import Sandbox
 
@@ -475,7 +475,7 @@ class CommandRunner:
         return self._sandbox
 
     async def level(self) -> SandboxLevel:
-        """What holds the commands of the model, as a test shows."""
+        """The level of the sandbox of the model's commands, found by a test."""
         return "none" if self._choice.level == "none" else await self.sandbox.level()
 
 

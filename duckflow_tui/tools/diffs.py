@@ -50,7 +50,7 @@ class TextFile:
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """What a reader should know: an unusual encoding, a mark, line endings, the last line."""
+        """Facts a reader should know: an unusual encoding, a mark, line endings, the last line."""
         found: list[str] = []
         if self.encoding != "utf-8":
             found.append(self.encoding)
@@ -153,7 +153,7 @@ Region = tuple[str, int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class FileDiff:
-    """What changes between two versions; ``hunks`` is empty where either is no text."""
+    """The difference between two versions; ``hunks`` is empty where either is no text."""
 
     before: bytes | None
     after: bytes | None

@@ -207,7 +207,7 @@ def _as_it_stands(new: str, old: Sequence[str], found: str, shift: Shift | None 
 
 
 class Shift(NamedTuple):
-    """What all lines of a text have more, or (``less``) less, in front than its like."""
+    """The indentation by which a text exceeds, or (``less``) falls short of, another."""
 
     by: str
     less: bool

@@ -1,4 +1,4 @@
-"""What lies in the workspace: a directory's list, files by name, and the file picker's list."""
+"""Lists the workspace: a directory's list, files by name, and the file picker's list."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ async def walk_parts(
 
 
 async def overview(workspace: Workspace) -> tuple[str, ...]:
-    """What lies at the top of the workspace and one level down: a line for each directory, names
+    """The names at the top of the workspace and one level down: a line for each directory, names
     of the rest counted. At most 30 lines of 20 names.
     """
     found = await walk(workspace, workspace.locate_path("."), depth=2)

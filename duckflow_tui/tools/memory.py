@@ -1,4 +1,4 @@
-"""What outlives a session: a line is noted after the user's key, and looked up freely (S4-9)."""
+"""Notes that outlive a session: noted after the user's key, looked up freely (S4-9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the app itself says in the conversation."""
+"""The app's own messages in the conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operation is, what it proposes before it does it, and the one list of all (S2-25)."""
+"""Operations, the proposals they make before acting, and the registry of all (S2-25)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ RUN: Final = "shell.run"  # the one operation that runs command lines
 
 @dataclass(eq=False)
 class ToolFault(Exception):
-    """What kept an operation from its work, and what to do, in words for the model.
+    """Raised when an operation cannot do its work; says why, and what to do, in words for the
+    model.
 
     ``transient``: the same call may go well in a moment. ``output`` is what there was until then.
     """
@@ -67,7 +68,7 @@ class Blobs(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What an operation found or did. ``read`` are the files whose content the model now knows."""
+    """The result of an operation. ``read`` are the files whose content the model now knows."""
 
     text: str
     summary: str = ""  # one short line of figures for the screen
@@ -80,7 +81,7 @@ class Output:
 
 
 class Touched(NamedTuple):
-    """What became of files while a command ran."""
+    """The changes of files while a command ran."""
 
     changes: tuple[FileChange, ...] = ()
     uncovered: tuple[str, ...] = ()  # paths that changed and cannot be put back
@@ -130,7 +131,7 @@ async def _nothing() -> Mapping[str, Original]:
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What operations work with."""
+    """The services that operations use."""
 
     workspace: Workspace
     seen: Mapping[str, str]  # shown path → SHA-256 as the model last saw the file
@@ -211,7 +212,7 @@ _MAX_PROBLEMS: Final = 5
 
 
 def argument_problems(error: ValidationError) -> str:
-    """What is wrong with the arguments, each field named, in words for the model."""
+    """The errors in the arguments, each field named, in words for the model."""
     found = error.errors(include_url=False)
     words: list[str] = []
     for problem in found[:_MAX_PROBLEMS]:
@@ -296,7 +297,7 @@ class Registry:
         return self._specs
 
     def argument_problem(self, name: str, args: JsonObject) -> str:
-        """What is wrong with the arguments of an operation, as a sentence; empty for nothing."""
+        """The errors in the arguments of an operation, as a sentence; empty for nothing."""
         operation = self._operations.get(name)
         if operation is None:
             return f"There is no operation {name!r}."

@@ -58,8 +58,8 @@ class PassedOn(NamedTuple):
 
 
 def variables(hosts: Iterable[str]) -> Mapping[str, str]:
-    """What programs look at to find the proxy. Their own servers on loopback need none, unless one
-    of the hosts is this machine.
+    """The environment variables by which programs find the proxy. Their own servers on loopback
+    need none, unless one of the hosts is this machine.
     """
     url = f"http://{PROXY[0]}:{PROXY[1]}"
     direct = "" if any(map(is_here, hosts)) else "localhost,127.0.0.1,::1"
@@ -89,7 +89,7 @@ class HostProxy:
 
     @property
     def refused(self) -> str:
-        """What was refused, for the model; empty for nothing."""
+        """The refused hosts, in words for the model; empty for none."""
         return "\n".join(f"[network: {said}]" for said in self._refused.values())
 
     def begin(self) -> None:
@@ -235,7 +235,7 @@ class HostProxy:
 
 
 def _asked(head: bytes) -> PassedOn:
-    """What a request asks of its proxy; raises NotPassedOn for what is none, or cannot be bounded.
+    """Parse a request to the proxy; raises NotPassedOn for what is none, or cannot be bounded.
 
     A plain request goes on with the host of its first line, whatever its headers say, and with as
     much of a body as it names, so that nothing behind it goes to somebody else.

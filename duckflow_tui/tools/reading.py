@@ -94,7 +94,7 @@ def _columns(args: ReadFile) -> tuple[int, int]:
 
 
 async def _diff(place: Place, context: ToolContext) -> Output:
-    """What stands now against what stood there before the request, of one file or of a folder."""
+    """The difference between now and before the request, of one file or of a folder."""
     parts: list[str] = []
     added = removed = 0
     for path, was in (await context.before()).items():

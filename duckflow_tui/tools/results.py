@@ -1,4 +1,4 @@
-"""What a model is told of a call: within a limit, and with the user's own hand in it."""
+"""Results of calls as a model reads them: within a limit, and with the user's own hand in it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _HEADING: Final = re.compile(
 
 
 def read_on(handle: str) -> str:
-    """What the model is told of a result that it sees a part of."""
+    """The note on a result of which the model sees a part."""
     return f'file_ops.read_file with path "{HANDLE}{handle}" reads any part of it'
 
 
@@ -193,7 +193,7 @@ async def by_the_user(
     answer: GateAnswer,
     instead_of: bytes | None,
 ) -> list[str]:
-    """What the user did to a change before approving it; ``instead_of`` is what they edited."""
+    """The user's edits of a change before approving it; ``instead_of`` is what they edited."""
     words: list[str] = []
     if instead_of is not None:
         for change in applied:
@@ -257,7 +257,7 @@ def listed(changes: Iterable[FileChange]) -> str:
 
 
 def stopped(made: Sequence[FileChange], *, started: bool) -> str:
-    """What a stop left behind."""
+    """The changes that a stop left behind."""
     if made:
         return f"stopped; this had been done already: {listed(made)}"
     if started:

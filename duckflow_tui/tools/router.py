@@ -225,9 +225,9 @@ class ToolRouter:
     async def _outside(
         self, call: Call, operation: AnyOperation, args: Arguments, output: Output
     ) -> Output:
-        """What came of a command that its sandbox probably held back, or of the same outside of it
-        where the user lets it run there, once: a gate of its own asks. A command that they said
-        no to is not offered again.
+        """The output of a command that its sandbox probably held back, or of the same one outside
+        of it where the user lets it run there, once: a gate of its own asks. A command that they
+        said no to is not offered again.
         """
         text, call.held_back = f"{output.text}\n{HELD_BACK[output.held_back]}", output.held_back
         command = canonical_json(call.args)
@@ -253,8 +253,8 @@ class ToolRouter:
         return await self._kind_of(RUN, {"command": command}) is Decision.ALLOW
 
     async def permissions(self) -> Permissions:
-        """What the policy says now of one ordinary call of each operation with effects, and of what
-        consents and rules name beyond that.
+        """The policy's present verdict on an ordinary call of each operation with effects, and on
+        what consents and rules name beyond that.
         """
         found: dict[Decision, list[str]] = {kind: [] for kind in Decision}
         for name, args in _ORDINARY.items():
@@ -290,12 +290,12 @@ class ToolRouter:
         return max(risks, key=attrgetter("rank"), default=Risk.LOW)
 
     async def _kind_of(self, name: str, args: JsonObject) -> Decision | None:
-        """What becomes of a call as things are; None where it cannot be."""
+        """The decision on a call as things are; None where it cannot be."""
         verdict = await self._verdict_of(name, args)
         return verdict and verdict.kind
 
     async def _verdict_of(self, name: str, args: JsonObject) -> Verdict | None:
-        """What the policy says of a call as things are, before anything is looked at; None where
+        """The policy's verdict on a call as things are, before anything is looked at; None where
         there is no such operation, or a call with these arguments cannot be.
         """
         operation = self.registry.get(name)
@@ -463,7 +463,7 @@ class ToolRouter:
             self._together |= dict.fromkeys((p.call.action.call_id for p in found), together)
 
     async def _planned(self, action: Action, step_id: str) -> Planned | None:
-        """What the call would change; None for what changes no file or is refused anyway."""
+        """The changes that the call would make; None where it changes no file or is refused."""
         call = Call(action, step_id)
         operation = self.registry.get(action.operation)
         if operation is None or operation.effect not in FILE_CHANGES:
@@ -620,7 +620,7 @@ class ToolRouter:
         return Output("\n".join(lines), figures(call.made), read, tuple(call.made))
 
     async def _agreed(self, change: PlannedChange) -> PlannedChange:
-        """What the user agreed to, bound to what is there; raises Renewed where the place itself
+        """The agreed change, bound to the present file; raises Renewed where the place itself
         is another than was shown.
         """
         place = change.place

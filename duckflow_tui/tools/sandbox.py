@@ -98,7 +98,7 @@ class Held(NamedTuple):
 
 
 class Sandbox:
-    """What holds the commands of one session; tried at the first of them, once."""
+    """The sandbox of the commands of one session; tried at the first of them, once."""
 
     def __init__(
         self, choice: SandboxChoice, workspace: Workspace, environ: Mapping[str, str]
@@ -123,8 +123,8 @@ class Sandbox:
         return self._rung
 
     async def level(self) -> SandboxLevel:
-        """What holds the commands, by a test that runs once, whoever waits for it; less when the
-        workspace has become too large to be looked through.
+        """The level at which commands are held, by a test that runs once, whoever waits for it;
+        less when the workspace has become too large to be looked through.
         """
         if self._found is None:
             self._found = asyncio.create_task(self._find(), name="sandbox")
@@ -179,8 +179,8 @@ class Sandbox:
             self._lock = None
 
     async def _below(self) -> Guarded:
-        """What lies in the workspace and commands are kept from, as it is now. Raises ToolFault
-        where that is more than can be found, once: from then on each command asks.
+        """The places of the workspace that commands are kept from, as they are now. Raises
+        ToolFault where that is more than can be found, once: from then on each command asks.
         """
         below, why = await asyncio.to_thread(self._look, self._rung)
         if why and self._rung != "landlock" and not self._crowded:
@@ -193,8 +193,8 @@ class Sandbox:
         return below
 
     def _look(self, rung: Rung | None) -> tuple[Guarded, str]:
-        """What can be kept from commands, and why that is not all; blocking. What they can write is
-        left out of the look elsewhere: else they could use up its limits.
+        """The places that can be kept from commands, and why that is not all; blocking. What they
+        can write is left out of the look elsewhere: else they could use up its limits.
         """
         home, root = Path(os.path.realpath(Path.home())), self._workspace.root
         hidden = {str(home / name) for name in HIDDEN}
@@ -398,7 +398,7 @@ class Sandbox:
         return find_program("bwrap", self._workspace.root)
 
     def _folder(self) -> Path:
-        """What the commands have for ``/tmp``: a folder for this session, nobody else's."""
+        """The ``/tmp`` of the commands: a folder for this session, nobody else's."""
         if self._private is not None and self._private.is_dir():
             return self._private
         self._leave_folder()
@@ -444,7 +444,7 @@ class Sandbox:
         return [*found, *(path for path in map(str, self._listed()) if not self._is_inside(path))]
 
     def _listed(self) -> list[Path]:
-        """What the user wants to be readable; a relative path is one of the workspace."""
+        """The paths the user wants to be readable; a relative path is one of the workspace."""
         root = self._workspace.root
         return [root / os.path.expanduser(path) for path in self._choice.read]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 
 def probe(asked: dict[str, Any]) -> list[str]:
-    """What is possible here and should not be, or the reverse; run in the sandbox as a command."""
+    """The rules that do not hold here, in either direction; run in the sandbox as a command."""
     wrong: list[str] = []
     if not _can_write(asked["root"]):
         wrong.append("workspace")

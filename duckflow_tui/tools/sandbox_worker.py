@@ -125,7 +125,7 @@ def _is_below(path: str, *folders: str) -> bool:
 
 
 def layout(plan: dict[str, Any]) -> list[Mount]:
-    """What is shown in place of what, parents before what lies in them.
+    """The mounts to make, parents before their contents.
 
     The workspace can be changed, but for what is closed in it; around that, folders keep their
     names. Hidden are the places of secrets, the folders of sockets, and every socket and FIFO that

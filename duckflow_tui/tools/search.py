@@ -70,7 +70,7 @@ class SearchText(Arguments):
 
 @dataclass(slots=True)
 class Matches:
-    """What a search found so far, by file in the order of discovery."""
+    """The matches of a search so far, by file in the order of discovery."""
 
     files: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     count: int = 0

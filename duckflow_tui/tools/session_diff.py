@@ -1,4 +1,4 @@
-"""What became of files since the session began: what its calls changed and was not undone, compared
+"""The changes of files since the session began: what its calls changed and was not undone, compared
 with what lies there now.
 """
 

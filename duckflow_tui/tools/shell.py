@@ -117,7 +117,7 @@ class NamedCommands:
         self._shows = set[str]()  # commands whose rule does not count, for what they would show
 
     def revoke(self, rule: str) -> None:
-        """That rule names nothing any more."""
+        """Revoke a rule."""
         self.given = tuple(given for given in self.given if given != rule)
         self._rules = AllowRules.parse_rules(self.given)
 
@@ -424,12 +424,12 @@ class Shell:
         return replace(output, text=output.text + obeyed_now, held_back=held_back)
 
     def _network(self, args: Run, level: SandboxLevel) -> dict[str, Any]:
-        """What the user agreed to of the network, as the runner takes it."""
+        """The agreed access to the network, as the runner takes it."""
         hosts = self.named.hosts(args)
         return {"hosts": hosts} if level == "full" else {"network": bool(hosts)}
 
     async def _git(self, args: Run, workspace: Workspace, *, reads: bool) -> dict[str, str] | None:
-        """What git obeys before a command that could change it; None where it cannot."""
+        """The settings git obeys, before a command that could change them; None where it cannot."""
         # In full it can make a repository, in part also change those that are there.
         level = self._store.state.session.sandbox
         held = level in ("full", "seatbelt") and not (reads or args.outside)
@@ -576,7 +576,7 @@ class Shell:
 
 
 def _check(args: Run, place: Place, *, by_user: bool) -> None:
-    """What cannot be run; raises ToolFault."""
+    """Raise ToolFault for a command that cannot be run."""
     if "\0" in args.command:
         raise ToolFault("A command cannot hold a NUL character.", Outcome.INVALID)
     try:

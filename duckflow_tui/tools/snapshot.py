@@ -1,4 +1,4 @@
-"""What a command changes of files: they are looked at before it and after it, so that undo covers
+"""Finds the files a command changes, by looking at them before and after it, so that undo covers
 it. Nothing of it touches the user's git.
 """
 
@@ -46,7 +46,7 @@ _MODE: Final = 0o777  # bits of a mode that an undo brings back
 
 
 class _Stamp(NamedTuple):
-    """What tells that a file, or a link, was not touched since; the mode stands apart."""
+    """A stamp that shows whether a file, or a link, was touched since; the mode stands apart."""
 
     mtime: int
     ctime: int
@@ -142,7 +142,7 @@ class FileCopies:
             return None
 
     async def touched(self, before: Before) -> Touched:
-        """What changed since; the bytes before it are kept. Raises nothing: what could not be kept
+        """The changes since; the bytes before it are kept. Raises nothing: what could not be kept
         is not covered.
         """
         try:
@@ -196,8 +196,8 @@ class FileCopies:
     # inside
 
     async def _first_rules(self) -> dict[str, bytes]:
-        """What the ignore files held that calls of the session changed, before its first command;
-        later ones find what was seen before.
+        """The contents, before the first command, of ignore files that calls of the session
+        changed; later ones find what was seen before.
         """
         calls = list_all_calls(self._store.state) if self._store is not None else []
         found: dict[str, bytes] = {}
@@ -265,7 +265,9 @@ class FileCopies:
         return Before(files, copies, others, folders, whole)
 
     def _stamped(self, entries: Iterable[DirectoryEntry]) -> Iterator[tuple[str, bool, _Stamp]]:
-        """What is no folder: its path, whether it is a file that may be read, and its stamp."""
+        """Each entry that is no folder: its path, whether it is a file that may be read, and its
+        stamp.
+        """
         for entry in entries:
             if _is_folder(entry):
                 continue
@@ -298,7 +300,7 @@ class FileCopies:
         self._end += len(data)
 
     def _read(self, path: str, size: int) -> bytes | None:
-        """What the file holds; None where it cannot be read or is larger than it was, or than a
+        """The content of the file; None where it cannot be read or is larger than it was, or than a
         file that is read whole.
         """
         if size > MAX_READ:

@@ -29,7 +29,7 @@ log = logging.getLogger("duckflow.tools")
 
 @dataclass(frozen=True, slots=True)
 class UndoReport:
-    """What came of taking changes back, or of making them again."""
+    """The result of taking changes back, or of making them again."""
 
     key: str  # of the catalogue: what the screen says
     params: dict[str, str] = field(default_factory=dict[str, str])
@@ -303,7 +303,7 @@ class Undoing:
         return made, UndoReport(f"operations.{word}.{key}", params)
 
     async def _step(self, change: FileChange, anyway: bool) -> _Step:
-        """What has to be done, nothing being changed yet; raises _Refused."""
+        """Plan one step, changing nothing yet; raises _Refused."""
         place = self._place(change.path)
         if place.is_link and anyway:
             raise _Refused("taken", change.path)  # nothing behind a link is looked at

@@ -31,7 +31,7 @@ log = logging.getLogger("duckflow.watch")
 
 
 class OwnWrites:
-    """What we wrote ourselves, by shown path: the hashes that are no news."""
+    """The app's own writes, by shown path: hashes to ignore."""
 
     def __init__(self) -> None:
         self._last: dict[str, str] = {}

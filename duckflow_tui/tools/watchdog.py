@@ -30,7 +30,8 @@ _PROGRAM: Final = (
 
 
 class Watchdog:
-    """What it is told of dies with the app. Used from the loop alone; on Windows it does nothing.
+    """Ends the programs it is told of when the app dies. Used from the loop alone; on Windows it
+    does nothing.
 
     ``expect`` comes before a start and ``leads`` after it, so that no moment is left in which a
     killed app leaves something behind.

@@ -1,4 +1,4 @@
-"""What the settings say of one server."""
+"""The settings of one server."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ MAX_DESCRIPTION: Final = 1_000  # characters of a tool's description
 
 
 def said(text: str, limit: int = MAX_SAID) -> str:
-    """What a server or the system said, on one line."""
+    """A message of a server or the system, on one line."""
     return one_line(visible_line(text[: limit * 2].replace("\n", " ")), limit)
 
 

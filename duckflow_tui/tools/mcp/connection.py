@@ -72,7 +72,7 @@ def _are_its_items(blocks: Sequence[types.ContentBlock], structured: Any) -> boo
 
 
 def _unwrapped(structured: Any) -> Any:
-    """What is no object travels as the only member of one, ``result``."""
+    """Unwrap ``result``, the only member of an object that carries a value of another type."""
     if isinstance(structured, dict):
         table = cast("JsonObject", structured)
         return table["result"] if list(table) == ["result"] else table
@@ -218,7 +218,7 @@ def _import() -> None:
 
 
 class ServerParts(NamedTuple):
-    """What every server of a session works with."""
+    """The services shared by every server of a session."""
 
     store: Store
     notices: Notices

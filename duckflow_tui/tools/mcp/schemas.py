@@ -196,7 +196,7 @@ def _table(value: object) -> JsonObject:
 
 
 class _Teller:
-    """What the model is told of a schema: the keywords it can act on, references written out,
+    """A schema as the model sees it: the keywords it can act on, references written out,
     the server's words made visible and cut, everything beyond the limits left open.
     """
 
@@ -297,7 +297,7 @@ class LeftOut(NamedTuple):
 
 
 class ToolList(NamedTuple):
-    """What came of a server's list."""
+    """The result of reading a server's list of tools."""
 
     offered: tuple[OfferedTool, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
@@ -345,7 +345,7 @@ def _offered(server: str, name: str, tool: types.Tool) -> OfferedTool:
 
 
 def difference(before: OfferedTool, now: OfferedTool) -> str:
-    """What a server says otherwise of its tool than before, in lines; empty for nothing."""
+    """The changes in a server's description of its tool, in lines; empty for none."""
     if before.version == now.version:
         return ""
 

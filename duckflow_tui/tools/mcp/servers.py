@@ -131,7 +131,7 @@ class McpServers:
     # --- consent --------------------------------------------------------------------------------
 
     def facts(self, operation: str) -> frozenset[CallFact]:
-        """What the policy needs to know of a call of a server's tool: whether the tool itself
+        """The facts the policy needs about a call of a server's tool: whether the tool itself
         was approved before, by the user in this session or by the app for its own servers.
         """
         if not operation.startswith(PREFIX):
@@ -151,7 +151,7 @@ class McpServers:
         return frozenset({CallFact.APPROVED}) if own else frozenset()
 
     def _changed(self, operation: str) -> str:
-        """What the server says otherwise of this tool than when it was first offered, in lines."""
+        """The changes in this tool's description since it was first offered, in lines."""
         now = self._now.get(operation)
         return difference(self._first[operation], now) if now is not None else ""
 
