@@ -103,7 +103,7 @@ async def test_a_later_check_of_the_model_takes_the_place_of_its_own_earlier_one
 
 
 async def test_the_number_of_requirements_is_announced_to_the_user_alone(tmp_path: Path) -> None:
-    """Covers S1-24: once for the request and again when there are more."""
+    """Once for the request and again when there are more. Covers S1-12, S1-24."""
     more = decision("More.", write("1.0\n", "log.txt"), requirements=[claim(LOG)])
     script = story(
         works(claim(NOTES), claim("they are short")),
@@ -116,6 +116,9 @@ async def test_the_number_of_requirements_is_announced_to_the_user_alone(tmp_pat
         told = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
         said = [(m.params["count"], m.for_model) for m in told if m.key == "judging.counted"]
         assert said == [("2", ""), ("3", "")]
+        asked, first = objective(s), next(m for m in s.state.messages if m.kind == "user")
+        assert (asked.original_query, asked.created_at) == ("write the notes", first.at)
+        assert len(asked.extracted_requirements) == 3
 
 
 #: How models go on after a later message: without a word on requirements, with exactly the new

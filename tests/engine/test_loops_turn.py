@@ -656,3 +656,24 @@ async def test_a_wrong_setting_is_named_in_the_conversation(tmp_path: Path) -> N
         said = [m for m in s.state.messages if isinstance(m, NoticeMessage)]
         assert [m.key for m in said] == ["settings.problem"]
         assert "DUCKFLOW_EXECUTION__MAX_STEPS" in said[0].params["problem"]
+
+
+async def test_a_refused_move_of_the_phase_is_told_in_one_line_and_once(tmp_path: Path) -> None:
+    """The calls of that decision run all the same, and the work stays in its phase."""
+    workspace(tmp_path)
+    look = action("file_ops.list_dir", path=".")
+    read = action("file_ops.read_file", path="shop.py")
+    replies = script(
+        decision("I look.", look),
+        decision("I plan.", read, step="PLANNING"),
+        decision("I look again.", look),
+        done(),
+    )
+    async with session(tmp_path, replies) as s:
+        await s.turn("look at the shop")
+        tails = [request.json["messages"][-1]["content"] for request in s.server.of("main")]
+        told = [[line for line in t.split("\n") if "EXECUTION → PLANNING" in line] for t in tails]
+        assert [len(lines) for lines in told] == [0, 0, 1, 0]
+        assert [m.result.outcome for m in s.results()] == [Outcome.OK] * 3
+        (refused,) = (event.refusal for event in s.events(TransitionRefused))
+        assert (refused.old, refused.wanted) == (Phase.EXECUTION, Phase.PLANNING)
