@@ -420,7 +420,9 @@ async def test_scrolling_up_through_blocks_never_seen_skips_nothing() -> None:
 
 @pytest.mark.parametrize("rows", [2, 7, 30])
 async def test_the_scroll_bar_is_drawn_as_the_view_is_now(rows: int) -> None:
-    """However it came there: message by message, by scrolling up, by a smaller terminal."""
+    """However it came there: message by message, by a layout of the screen, which writes sizes
+    into the bar by itself, by scrolling up, by a smaller terminal.
+    """
     app = ChatApp(told("message"))
 
     def drawn(height: float, in_sight: float, position: float) -> list[Segment]:
@@ -437,6 +439,9 @@ async def test_the_scroll_bar_is_drawn_as_the_view_is_now(rows: int) -> None:
     async with app.run_test(size=(60, rows)) as pilot:
         for number in range(40):
             app.say(user(f"message {number}"))
+            await pilot.pause()
+            assert_true()
+            app.screen.refresh(layout=True)
             await pilot.pause()
             assert_true()
         for line in (33, 32, 20, 19, 1, 0):

@@ -13,6 +13,7 @@ from rich.segment import Segment
 from textual.geometry import Region, Size
 from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 
 from duckflow_tui.ui.palette import palette_named
@@ -241,7 +242,6 @@ class ColumnView(ScrollView):
         self._seen = 0  # lines there were when the user left the end
         self._anchor: Anchor | None = None  # kept over changes of width until the user scrolls
         self._moving = False  # a scroll of our own is under way
-        self._thumb = (0, 0, 0)  # of the scroll bar as it is drawn
         self._strips: dict[int, tuple[Row, Strip]] = {}  # by line, with the row they show
 
     @property
@@ -331,22 +331,21 @@ class ColumnView(ScrollView):
         self.set_reactive(cast("Reactive[Size]", ColumnView.virtual_size), size)
 
     def _show_bar(self) -> None:
-        """Update the scroll bar if it would be drawn otherwise: Textual draws it in eighths of a
-        cell, its thumb never shorter than a cell.
-        """
+        """Give the scroll bar the size and place of the view; repaint it only if that shows."""
         height, rows = self._column.height, self.rows_in_sight
         if not self.show_vertical_scrollbar or not height:
             return
         # Of a page shorter than the view Textual would draw a thumb longer than its track.
         height = max(height, rows)
-        length = max(1, rows * rows / height)
-        start = int((rows - length) * self.scroll_y / max(1, height - rows) * 8)
-        thumb = (rows, start, ceil(length * 8))
-        if thumb == self._thumb:
-            return
-        self._thumb = thumb
         bar = self.vertical_scrollbar
-        bar.window_virtual_size, bar.window_size, bar.position = height, rows, self.scroll_y
+        # Textual writes height and rows at each layout, but not the position: all three are kept
+        # up to date, so that a layout leaves the thumb where it is.
+        drawn = thumb_of(bar.window_virtual_size, bar.window_size, bar.position)
+        bar.set_reactive(ScrollBar.window_virtual_size, height)
+        bar.set_reactive(ScrollBar.window_size, rows)
+        bar.set_reactive(ScrollBar.position, self.scroll_y)
+        if thumb_of(height, rows, self.scroll_y) != drawn:
+            bar.refresh()
 
     def _move(self, line: int) -> None:
         self._moving = True
@@ -488,6 +487,15 @@ class ColumnView(ScrollView):
         self._anchor = None
         self._update_view()
         self.refresh()
+
+
+def thumb_of(height: float, rows: float, position: float) -> tuple[float, int, int]:
+    """Rows of the scroll bar, start and length of its thumb in eighths of a cell, as Textual
+    draws them: the thumb is never shorter than a cell.
+    """
+    length = max(1, rows * rows / height) if height else 1
+    start = int((rows - length) * position / max(1, height - rows) * 8)
+    return rows, start, ceil(length * 8)
 
 
 def _weight(row: Row) -> int:
