@@ -22,7 +22,7 @@ from support.pace_talk import (
     stuck,
 )
 from support.plan_talk import answer
-from support.reviews import WORDS, claim, judged, lacks, next_plan, story, works
+from support.reviews import WORDS, claim, judged, lacks, next_plan, story, thrice, works
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Reply
@@ -473,6 +473,18 @@ async def test_the_developers_log(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         "interventions: 1 (stagnation)",
         "result: partial (ended by the user's instruction)",
     ]
+
+
+async def test_the_end_log_counts_the_loops_of_all_attempts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Covers S0-48."""
+    with caplog.at_level(logging.INFO, "duckflow.pacemaker"):
+        async with session(tmp_path, thrice(), mode="trusted", headless=True) as s:
+            await s.turn("write the notes")
+    (used,) = (r.message for r in caplog.records if "] used " in r.message)
+    assert used.startswith("[DUCK_PACEMAKER] used 1/")
+    assert used.endswith(", 4 in all attempts")
 
 
 @pytest.mark.parametrize(("first", "second", "bad"), [(0.9, 0.4, 3), (0.9, 0.9, 2), (0.6, 0.4, 3)])
