@@ -1,1 +1,1 @@
-"""What is seen. Only the modules of this package import Textual; this one imports nothing."""
+"""The screen. Only the modules of this package import Textual; this one imports nothing."""

@@ -126,7 +126,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.bench.all_tabs.no_colour = self.no_color
 
     def make_session(self, sessions: Sessions | None) -> SessionHost:
-        """What is behind the screen of this app."""
+        """The session host behind the screen of this app."""
         return SessionHost(self, sessions)
 
     def make_bench(self) -> Workbench:
@@ -247,7 +247,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     # --- what a screen says -----------------------------------------------------------------
 
     def report(self, said: str, *, wrong: bool = False) -> None:
-        """What came of a key: on the page that is open, since it covers the status line."""
+        """Tell the outcome of a key: on the page that is open, since it covers the status line."""
         page = next((s for s in reversed(self.screen_stack) if isinstance(s, Board)), None)
         if page is not None:
             page.report(said, wrong=wrong)

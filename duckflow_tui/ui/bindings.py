@@ -58,7 +58,7 @@ Surface = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a key does on a surface. ``keys`` are Textual names, ``label`` is what is printed."""
+    """The effect of a key on a surface. ``keys`` are Textual names, ``label`` is printed."""
 
     surface: Surface
     keys: tuple[str, ...]

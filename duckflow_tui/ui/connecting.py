@@ -59,7 +59,7 @@ class Source(NamedTuple):
     kept: ModelConnection | None = None
 
     def words(self, say: Catalogue) -> tuple[str, str]:
-        """What it is called, and what is said of it."""
+        """Its name and its description."""
         if self.server is not None:
             host, count = host_of_url(self.server.base_url), len(self.server.models)
             key = "wants_key" if self.server.wants_key else "no_models" if not count else "models"
@@ -95,7 +95,7 @@ def host_of_url(base_url: str) -> str:
 def fault_words(
     error: LlmError, say: Catalogue, variable: str = "", *, by_flag: bool = True
 ) -> str:
-    """What is wrong and what to do; ``variable`` is where the key came from, empty for a written
+    """The fault and its remedy; ``variable`` is where the key came from, empty for a written
     one; without ``by_flag`` the address was chosen on the screen, and no flag is named for it.
     """
     code, params = error.code, error.params
@@ -110,7 +110,7 @@ def fault_words(
 
 
 def report_words(report: ProbeReport, say: Catalogue) -> str:
-    """What a model was seen to do, in plain words."""
+    """The observed abilities of a model, in plain words."""
     if report.error is not None and not report.answers:
         return fault_words(report.error, say)
     parts = [say("connect.tried.streams" if report.streams else "connect.tried.whole")]
@@ -528,7 +528,7 @@ async def tried(
     line: ModelLine | None,
     learned: LearnedModels | None,
 ) -> ProbeReport:
-    """What a model can do, by two small requests; ``learned`` is what the session minds."""
+    """Probe a model by two small requests; ``learned`` holds the session's lessons."""
     from duckflow_tui.llm.probe import probe
 
     connection = ModelConnection(

@@ -1,4 +1,4 @@
-"""What the user sent before in this workspace, newest last, for ↑ and Ctrl+R."""
+"""Messages the user sent before in this workspace, newest last, for ↑ and Ctrl+R."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class RecordedSession(SessionHost):
         return self._replay.player.store
 
     def acting(self) -> None:
-        """What would act on the session is refused here, and only here."""
+        """Refuses whatever would act on the session, here and only here."""
         said = self._app.words("replay.read_only")
         if isinstance(self._app.screen, Board):  # it covers the status line
             self._app.screen.report(said)
@@ -85,7 +85,7 @@ class ReplayApp(DuckflowApp, inherit_bindings=True):
         return self.stage
 
     async def on_event(self, event: events.Event) -> None:
-        """What would act, or would write, is answered here and reaches no pane."""
+        """Answer keys that would act or write, so that they reach no pane."""
         fresh = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
         if not fresh or self.typed_ahead.holding or self.screen is not self.bench:
             await super().on_event(event)

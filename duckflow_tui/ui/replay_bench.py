@@ -138,7 +138,7 @@ class ReplayBench(Workbench):
         return event.is_printable or event.key in _WRITES
 
     def own_action(self, key: str) -> str:
-        """What the key does to the replay, empty for nothing."""
+        """The effect of the key on the replay, empty for none."""
         for binding in _BY_KEY:
             if binding.key == key:
                 return binding.action
@@ -186,7 +186,7 @@ class ReplayBench(Workbench):
     # the diff
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """What ``show`` looks at."""
+        """The slices of the state that ``show`` reads."""
         return self.diff.slices(state)
 
     def show(self, state: AgentState) -> None:

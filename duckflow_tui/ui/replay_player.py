@@ -184,7 +184,7 @@ class Player:
         return True
 
     def _begin_reply(self, start: float) -> tuple[str, str] | None:
-        """What the model says when this pause ends arrives while it lasts."""
+        """Whether the reply at the end of this pause arrives while it lasts."""
         call = self.tape.call_at(self.position)
         if call is None:
             return None

@@ -45,7 +45,7 @@ CLOSE_WITHIN: Final = 0.2  # seconds that closing connections may take of the ex
 
 @dataclass(frozen=True, slots=True)
 class AppOptions:
-    """What the composition root hands to the screen."""
+    """The services that the composition root hands to the screen."""
 
     language: str = "en"
     theme: str = "duck-dark"
@@ -71,7 +71,7 @@ class AppOptions:
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """What was sent before there was a session; ``own``: a command the user runs, ``command``: one
+    """A message sent before there was a session; ``own``: a command the user runs, ``command``: one
     of the app's own.
     """
 
@@ -100,11 +100,11 @@ class SessionHost:
 
     @property
     def store(self) -> Store | None:
-        """What is true of the session that is shown; None while there is none."""
+        """The store of the session that is shown; None while there is none."""
         return self.engine.store if self.engine is not None else None
 
     def acting(self) -> Engine | None:
-        """What keys and commands act on; None where there is nothing to act on."""
+        """The engine that keys and commands act on; None where there is nothing to act on."""
         return self.engine
 
     @property

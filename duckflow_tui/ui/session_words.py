@@ -1,4 +1,4 @@
-"""What is said of sessions in lists, on the screen and on the command line. No Textual here."""
+"""Words about sessions in lists, on the screen and on the command line. No Textual here."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def named_rows(found: Sequence[SessionPlace], most: int) -> list[str]:
 
 
 def problem_words(code: str, detail: str, say: Catalogue) -> SafeText:
-    """What is wrong with a session, by a code of ``session.faults``."""
+    """The fault of a session, by a code of ``session.faults``."""
     key = f"sessions.problem.{code}"
     return say(key) if say.has(key) else visible_line(detail or code)
 
@@ -99,7 +99,7 @@ def spent_words(facts: SessionFacts, say: Catalogue) -> str:
 
 
 def figure_words(of: Figures, say: Catalogue) -> dict[str, str]:
-    """What came of the work, by the name of each figure; shares of what ended or was judged. A
+    """The figures of the work, by the name of each figure; shares of what ended or was judged. A
     request that words alone answered had nothing to be done.
     """
     work = of.turns - of.answered

@@ -1,4 +1,4 @@
-"""What is said to the terminal besides the screen: restore, signals, title, bell, notifications,
+"""Controls of the terminal besides the screen: restore, signals, title, bell, notifications,
 clipboard. Everything passes the same gate as the screen's text (R13).
 """
 
@@ -104,7 +104,7 @@ _APPROVALS: Final = (CardKind.PLAN, CardKind.PLAN_CHANGE, CardKind.PLAN_END)
 
 
 class Terminal:
-    """What the app says to the terminal that it runs in: its title, notifications, clipboard."""
+    """The app's messages to its terminal: its title, notifications, clipboard."""
 
     def __init__(self, app: DuckflowApp) -> None:
         self._app = app
@@ -128,7 +128,7 @@ class Terminal:
         self._app.status.show_notice("shell.copied", count=len(text))
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """What ``show`` looks at."""
+        """The slices of the state that ``show`` reads."""
         return state.gates, state.cards, state.turn is None
 
     def show(self, state: AgentState) -> None:

@@ -1,4 +1,4 @@
-"""What is used of Textual that it keeps to itself: all of it is here, and nowhere else."""
+"""Uses of Textual's private parts: all of them are here, and nowhere else."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class HostedApp(App[int], inherit_bindings=False):
             self._driver.write(sequence)
 
     def error_report(self) -> str:
-        """What is printed when an error ends the app. Textual's own report prints the values of
+        """Print the report of an error that ends the app. Textual's own report prints the values of
         local variables, keys and file contents too.
         """
         raise NotImplementedError
@@ -141,7 +141,7 @@ def half_width_key(event: events.Key) -> events.Key:
 
 
 def bindings_of(widget: Widget, key: str) -> Sequence[Binding]:
-    """What the key is bound to on this widget alone."""
+    """The binding of the key on this widget alone."""
     return widget._bindings.key_to_bindings.get(key, ())
 
 

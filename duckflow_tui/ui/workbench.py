@@ -115,7 +115,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         yield self.status
 
     def foot(self) -> ComposeResult:
-        """What stands at the bottom of the chat."""
+        """The widgets at the bottom of the chat."""
         yield self.composer
 
     def on_mount(self) -> None:
@@ -340,7 +340,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.show_pane("plan")
 
     def _around(self) -> tuple[DOMNode | None, ...]:
-        """What has the focus, and all that it is part of."""
+        """The focused widget and its ancestors."""
         return self.focused, *(self.focused.ancestors if self.focused else ())
 
     def on_key(self, event: events.Key) -> None:

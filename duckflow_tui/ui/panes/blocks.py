@@ -44,7 +44,7 @@ OPEN: Final = "▾"
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What blocks are drawn with; ``width`` is that of the widget in cells."""
+    """The settings by which blocks are drawn; ``width`` is that of the widget in cells."""
 
     palette: Palette
     width: int
@@ -91,7 +91,7 @@ class Block:
 
     @property
     def source(self) -> str:
-        """What copying the whole block gives, raw; empty where that is what the rows say."""
+        """The raw text that copying the whole block gives; empty where the rows hold it."""
         return ""
 
     @property
@@ -116,7 +116,7 @@ class Block:
 
 
 class UserBlock(Block):
-    """What the user sent; of a long message, such as one with a pasted file, the first lines and
+    """A message of the user; of a long message, such as one with a pasted file, the first lines and
     the last one, where a question about it stands.
     """
 
@@ -168,7 +168,7 @@ def is_long(text: str) -> bool:
 
 
 def first_lines(text: str) -> tuple[str, int]:
-    """What is shown of a long message while it is folded, and how many lines are not."""
+    """The shown part of a long message while it is folded, and how many lines are hidden."""
     lines = text.split("\n")
     shown = [line[:_SHOWN_CHARS] for line in lines[:_SHOWN_LINES]]
     cut = shown != lines[:_SHOWN_LINES]
@@ -198,7 +198,7 @@ def long_row(opened: bool, hidden: int, characters: int, look: Look) -> Row:
 
 
 class ReplyBlock(Block):
-    """What the model replied, as markdown; of a very long one the beginning, until it is opened."""
+    """A reply of the model, as markdown; of a very long one the beginning, until it is opened."""
 
     def __init__(self, text: str, *, complete: bool = True, stopped: bool = False) -> None:
         """``stopped`` by the user, where it is not complete."""
@@ -210,7 +210,7 @@ class ReplyBlock(Block):
 
     @property
     def shown(self) -> str:
-        """What is drawn of the text."""
+        """The part of the text that is drawn."""
         return self.text if self.opened else self.text[:MOST_REPLY]
 
     def draw(self, look: Look) -> list[Row]:

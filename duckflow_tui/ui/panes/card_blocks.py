@@ -197,7 +197,7 @@ class ReportBlock(Block):
 
 
 def answer_words(answer: CardAnswer, words: Catalogue) -> str:
-    """What the user answered, with the words that went with it."""
+    """The user's answer, with the words that went with it."""
     text = answer.full_text
     key = f"card.answered.{answer.action}"
     because = f"{key}_because"
@@ -280,7 +280,7 @@ class ReviewBlock(Block):
         return barred(rows, look)
 
     def _judge_rows(self, evaluation: SatisfactionEvaluation, look: Look, width: int) -> list[Row]:
-        """What the judge said beside the scores: its verdict and grade, remarks, suggestions."""
+        """The judge's words beside the scores: its verdict and grade, remarks, suggestions."""
         words = look.words
         rows: list[Row] = []
         told: list[str] = []

@@ -1,4 +1,6 @@
-"""What a card says, as rows of text: the model's words marked as its own, figures computed here."""
+"""The content of a card as rows of text: the model's words marked as its own, figures computed
+here.
+"""
 
 from __future__ import annotations
 
@@ -65,20 +67,20 @@ def consult_subject(card: Card, words: Catalogue) -> str:
 
 
 def consult_question(card: Card, words: Catalogue) -> str:
-    """What is asked; empty for a card about a plan."""
+    """The question; empty for a card about a plan."""
     if card.situation is not None:
         return words(f"consult.question.{card.situation.pattern}")
     return words(f"consult.question.{card.kind}") if card.kind in CONSULTS else ""
 
 
 def option_words(card: Card, option: CardOption, words: Catalogue) -> str:
-    """What an option is called: the app's word, or the model's own for an answer it offers."""
+    """The label of an option: the app's word, or the model's own for an answer it offers."""
     label = option.label if card.kind is CardKind.QUESTION else ""
     return visible_line(label) or words(f"card.{card.kind}.{option.action}")
 
 
 def option_effects(card: Card, words: Catalogue) -> dict[str, str]:
-    """What each option does, by its key."""
+    """The effect of each option, by its key."""
     if card.kind not in CONSULTS:
         return {}
     keys = {o.key: f"consult.does.{card.kind}.{o.action}" for o in card.options}
@@ -288,7 +290,7 @@ def _remark_row(said: str) -> QuestionRow:
 
 
 def card_subject(card: Card, plan: Plan | None, words: Catalogue) -> str:
-    """What the card is about: the plan's name, the step's, or where the work stands."""
+    """The subject of the card: the plan's name, the step's, or where the work stands."""
     if card.kind in CONSULTS:
         return consult_subject(card, words)
     if card.report is not None:
@@ -441,7 +443,7 @@ def _prose(text: str) -> list[str]:
 
 
 def _files(card: Card, words: Catalogue, *, whole: bool) -> Iterator[QuestionRow]:
-    """What the folder brings along; of a file that was trusted before what is different."""
+    """The files the folder brings along; of a file that was trusted before what is different."""
     yield QuestionRow("", words("card.trust.means"), wide=True)
     for file in card.files:
         key = "card.trust.new" if file.kind == "create" else "card.trust.changed"

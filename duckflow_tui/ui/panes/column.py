@@ -142,7 +142,7 @@ class Column:
         return above + self._gap(index)
 
     def place(self, line: int) -> LinePosition | None:
-        """What lies on that line; None below the last block or above the first line."""
+        """The place on that line; None below the last block or above the first line."""
         self._measure()
         if line < 0 or not self._ends or line >= self._ends[-1]:
             return None
@@ -422,7 +422,7 @@ class ColumnView(ScrollView):
             self.refresh(Region(0, rows - 1, self._look.width, 1))
 
     def _repaint(self) -> None:
-        """What is laid over rows is not what it was."""
+        """The marks laid over rows have changed."""
         self._strips.clear()
         self.refresh()
 

@@ -26,7 +26,7 @@ _COMMAND: Final = re.compile(r"/([A-Za-z]*)$")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is being typed at the cursor: characters ``start`` to the cursor of its line."""
+    """The word at the cursor: characters ``start`` to the cursor of its line."""
 
     kind: Literal["file", "command"]
     query: str

@@ -171,11 +171,13 @@ class Composer(TextArea, inherit_bindings=False):
         self._dismissed = ""  # the line for which the list was closed by Esc
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """What ``show`` looks at."""
+        """The slices of the state that ``show`` reads."""
         return state.turn, bool(state.gates or state.cards)
 
     def show(self, state: AgentState) -> None:
-        """What Enter and Tab mean depends on the work; what is about to halt still runs."""
+        """Update the meaning of Enter and Tab, which depends on the work; what is about to halt
+        still runs.
+        """
         pause = state.turn.pause if state.turn is not None else None
         self.work = "none" if pause is None else "paused" if pause == "paused" else "running"
         self.asked = bool(state.gates or state.cards)
@@ -208,7 +210,7 @@ class Composer(TextArea, inherit_bindings=False):
         self.past.add(text if own or not text.startswith("!") else f" {text}")
 
     def give_back(self, text: str) -> None:
-        """What could not be sent is the text again, before what was typed since."""
+        """Put text that could not be sent back, before the text typed since."""
         since = self.draft
         self.write(f"{text}\n{since}" if since else text)
 
@@ -472,7 +474,7 @@ class Composer(TextArea, inherit_bindings=False):
             self.move_cursor((0, len(self.document.get_line(0))))
 
     def _write_suggested(self) -> None:
-        """What was suggested becomes the text, to be changed before it is sent."""
+        """Take a suggestion as the text, to be changed before it is sent."""
         text, self.suggested = self.suggested, ""
         if text:
             self.write(text)

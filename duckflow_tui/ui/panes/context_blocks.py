@@ -38,7 +38,7 @@ _CHARACTERS: Final[dict[PartName, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What of a window is not free, in tokens: kept for the reply, and where compaction begins."""
+    """The reserved part of a window, in tokens: kept for the reply, and where compaction begins."""
 
     reply: int
     compacts_at: int
@@ -190,7 +190,7 @@ class CompactionBlock(Block):
         return framed(rows, look)
 
     def _told(self, look: Look) -> list[tuple[str, str, str]]:
-        """What became of the conversation: label, words, colour."""
+        """Changes of the conversation: label, words, colour."""
         found, words, palette = self.compaction, look.words, look.palette
         told = [("kept", self._kept(look), palette.text)]
         if not found.failure:

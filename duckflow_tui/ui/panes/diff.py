@@ -39,7 +39,7 @@ from duckflow_tui.ui.panes.strips import fit, ink, pad, selected
 
 @dataclass(frozen=True, slots=True)
 class DiffHeading:
-    """What the title of the pane says; numbers count from 1, 0 where there is none."""
+    """The content of the pane's title; numbers count from 1, 0 where there is none."""
 
     path: str = ""  # safe to show
     added: int = 0
@@ -53,7 +53,7 @@ class DiffHeading:
 
 @dataclass(frozen=True, slots=True)
 class OffScreen:
-    """What of a diff is not on screen, in lines of files and in files."""
+    """The part of a diff that is not on screen, in lines of files and in files."""
 
     lines_above: int = 0
     lines_below: int = 0
@@ -178,7 +178,7 @@ class DiffView(LineView, can_focus=True):
 
     @property
     def off_screen(self) -> OffScreen:
-        """What is above and below the part that is on screen now."""
+        """The parts above and below the part on screen."""
         layout = self._laid_out
         if not layout.count:
             return OffScreen()

@@ -30,7 +30,7 @@ _SPACES: Final = re.compile(f"[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]{{{S
 
 
 class RowKind(Enum):
-    """What a row of a diff is."""
+    """The kind of a row of a diff."""
 
     FILE = "file"  # path and figures, where there are several files
     NOTE = "note"  # what lines cannot show: binary, moved, no lines at all
@@ -212,7 +212,7 @@ class DiffDocument:
         return tuple(self.remark_on(row, said) for row, said in sorted(self.remarks.items()))
 
     def remark_on(self, index: int, said: str) -> Remark:
-        """What is said of this row, with the line as it is."""
+        """The remark on this row, with its line unchanged."""
         row = self.rows[index]
         preview = self.previews[row.file]
         here = (row.mark, row.old, row.new)
@@ -380,7 +380,7 @@ _CAPTIONS: Final = (RowKind.FILE, RowKind.NOTE, RowKind.HUNK, RowKind.BLANKS)
 
 @dataclass(frozen=True, slots=True)
 class DiffCell:
-    """What one side of a screen line shows: a row, and which of its characters."""
+    """The content of one side of a screen line: a row, and which of its characters."""
 
     row: int  # -1: this side is empty
     span: Span
@@ -479,7 +479,7 @@ class DiffLayout:
         return entry, y - self.tops[entry]
 
     def parts(self, y: int) -> tuple[DiffCell, ...]:
-        """What line ``y`` shows: one part, or the old and the new side."""
+        """The content of line ``y``: one part, or the old and the new side."""
         entry, line = self.locate(y)
         left, right = self.entry(entry)
         if not self.split or self.is_caption(left):

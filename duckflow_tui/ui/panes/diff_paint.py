@@ -121,7 +121,7 @@ class DiffStyles:
         return ink(palette.good if row.mark == "+" else palette.bad, bold=True)
 
     def layers(self, index: int) -> list[Layer]:
-        """What is laid over a row: syntax first, then the words that changed."""
+        """The spans laid over a row: syntax first, then the words that changed."""
         row = self._document.rows[index]
         if row.kind is not RowKind.LINE:
             return []
@@ -225,7 +225,7 @@ class DiffSearch:
         return self._at + 1
 
     def layers(self, row: int, palette: Palette) -> list[Layer]:
-        """What is laid over a row to mark its places."""
+        """The spans that mark places of a row."""
         numbers = self._rows.get(row, ())
         here, there = ink(palette.on_accent, on=palette.accent), ink(None, on=palette.selection)
         return [(self._places[n][1], here if n == self._at else there) for n in numbers]
@@ -304,7 +304,7 @@ class DiffRenderer:
         return drawn, fill
 
     def _remark(self, layout: DiffLayout, part: DiffCell) -> tuple[Row, Style]:
-        """What the user wrote on the line above."""
+        """The user's remark on the line above."""
         ground = ink(self.palette.text, on=self.palette.raised)
         text = layout.remark(part.row)
         piece = text[part.span[0] : part.span[1]]
@@ -436,7 +436,7 @@ def shifted(row: Row, left: int, y: int, width: int, fill: Style, *, gutter: int
 def selected_text(
     layout: DiffLayout, renderer: DiffRenderer, words: Catalogue, selection: Selection
 ) -> str:
-    """What is selected; side by side it is the version in which the selection begins."""
+    """The selected text; side by side it is the version in which the selection begins."""
     first = selection.start.y if selection.start else 0
     last = min(selection.end.y if selection.end else layout.height - 1, layout.height - 1)
     new_side = bool(selection.start and layout.split and selection.start.x > layout.half)

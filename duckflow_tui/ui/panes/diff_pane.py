@@ -96,12 +96,12 @@ class NewestChange:
 
 
 def previews_of(message: OperationMessage) -> tuple[FilePreview, ...]:
-    """What the call would change; a gate that asked about it has them."""
+    """The changes of the call; a gate that asked about it has them."""
     return message.previews or (message.gate.previews if message.gate is not None else ())
 
 
 def document_of(message: OperationMessage) -> DiffDocument:
-    """What the call would change, without what the user left out of it."""
+    """The changes of the call without the hunks that the user left out."""
     document = DiffDocument(previews_of(message))
     if message.answer is not None:
         document.left_out |= set(message.answer.left_out)
@@ -242,11 +242,11 @@ class DiffPane(Vertical):
         return 1 + min(self._verdict.get_content_height(room, room, room.width), MOST_VERDICT)
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """What ``show`` looks at."""
+        """The slices of the state that ``show`` reads."""
         return state.gates, len(state.messages), state.undone_calls, state.rewound
 
     def show(self, state: AgentState) -> None:
-        """What became of the change; one that no gate asked about comes once it was made."""
+        """Show the outcome of the change; one that no gate asked about comes once it was made."""
         if self._since is not None and self._since == self._standing(state):
             return
         newest = self.newest.look(state.messages)
@@ -261,7 +261,7 @@ class DiffPane(Vertical):
             self.ended(ending_of(self.call_id, state.messages, state.undone_calls))
 
     def _standing(self, state: AgentState) -> tuple[object, ...]:
-        """What tells that files changed, or may be about to."""
+        """The messages and gates that change files, or may be about to."""
         calls = (last_changed(state), self.newest.look(state.messages))
         return (*(call and call.call_id for call in calls), bool(state.gates))
 
@@ -291,7 +291,7 @@ class DiffPane(Vertical):
             self.show(state)
 
     def ended(self, ending: FinishedCall | None) -> None:
-        """What became of the call whose change is shown; None while that is open."""
+        """The outcome of the call whose change is shown; None while that is open."""
         if ending != self._ending:
             self._ending = ending
             self._refresh_verdict()

@@ -222,7 +222,7 @@ class GateView(QuestionWidget):
 
     @property
     def _over(self) -> RequestView | None:
-        """What stands in place of the request: the rule, or all about it."""
+        """The text in place of the request: the rule, or all about it."""
         return next((view for view in (self._rule, self._details) if view.display), None)
 
     def watch_words(self, words: Catalogue) -> None:
@@ -419,7 +419,7 @@ class GateView(QuestionWidget):
         return ("both" if below else "up") if above else "down"
 
     def _unread(self) -> str:
-        """What of the request has not been on screen, in words (R14); empty: nothing."""
+        """The part of the request that has not been on screen, in words (R14); empty for none."""
         left, lines = self._document.unseen, self._document.to_see
         rows = self.unseen() - left
         parts = [self.words("gate.unread.lines", count=left, total=lines)] if left else []

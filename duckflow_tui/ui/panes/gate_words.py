@@ -1,4 +1,4 @@
-"""What a gate says: its rows, its title, its keys.
+"""The content of a gate: its rows, its title, its keys.
 
 The model's words are marked as its own; facts are computed here.
 """
@@ -41,7 +41,7 @@ _RESULTS: Final = frozenset({"content", "edits"})
 def sentence_rows(
     gate: Gate, words: Catalogue, document: DiffDocument, *, with_path: bool
 ) -> list[QuestionRow]:
-    """What is always in sight: intent and why as a sentence, what is not as ever, and the
+    """The rows that are always in sight: intent and why as a sentence, what is not as ever, and the
     alternatives (S4-61). The sign of the AI stands before its own words.
     """
     rows: list[QuestionRow] = []
@@ -87,7 +87,7 @@ def _ended(text: str) -> str:
 
 
 def _deviations(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterator[QuestionRow]:
-    """What is not as it is for most; where nothing is, one quiet line that says so."""
+    """The rows about what is unusual; where nothing is, one quiet line that says so."""
     impact, bad, notes = gate.impact, list[str](), [*_notices(gate, words)]
     if impact.zone not in (Zone.INSIDE, Zone.NOWHERE):
         bad.append(words(f"gate.zone.{impact.zone}"))
@@ -133,13 +133,13 @@ def _first_up(text: str) -> str:
 
 
 def _held(held: str, words: Catalogue) -> str:
-    """What a command may do there; of a level that this version does not know its name."""
+    """The rights of a command there; of an unknown level its name."""
     said = f"gate.held.{held}"
     return words(said) if words.has(said) else f"{words('gate.fact.sandbox')} {visible_line(held)}"
 
 
 def _undo_words(gate: Gate, words: Catalogue) -> str:
-    """What undo can take back of it; of a command only what it changes of files here."""
+    """The reach of undo; of a command only its changes of files here."""
     if not gate.impact.reversible:
         return words("gate.irreversible")
     runs = gate.effect is Effect.EXECUTE
@@ -314,7 +314,7 @@ def risk_words(gate: Gate, words: Catalogue) -> SafeText:
 
 
 def verb(gate: Gate, words: Catalogue) -> SafeText:
-    """What would be done, in one word: from the preview where there is one."""
+    """The action in one word: from the preview where there is one."""
     kinds = {preview.kind for preview in gate.previews}
     if len(kinds) == 1:
         return words(f"gate.kind.{kinds.pop()}")
@@ -322,7 +322,7 @@ def verb(gate: Gate, words: Catalogue) -> SafeText:
 
 
 def subject(gate: Gate, words: Catalogue) -> SafeText:
-    """What it would be done to: the file, else the command or the path among the arguments, else
+    """The target of the action: the file, else the command or the path among the arguments, else
     the operation.
     """
     if gate.previews:
@@ -510,7 +510,7 @@ def letter_of(choice: GateChoice) -> str:
 def _scope_hint(
     gate: Gate, words: Catalogue, choice: GateChoice, *, first: bool = False
 ) -> KeyHint:
-    """What an answer would allow that allows more than this call; ``first``: it is shown next."""
+    """The grant of an answer that allows more than this call; ``first``: it is shown next."""
     text = words(f"gate.key.{choice}") if choice in (GateChoice.STEP, GateChoice.ROUTINE) else ""
     if choice is GateChoice.PROJECT:
         text = words("gate.key.project" if first else "gate.key.keep_rule")
@@ -523,7 +523,7 @@ def _scope_hint(
 
 
 def _session_words(gate: Gate, words: Catalogue) -> SafeText:
-    """What ``s`` would allow; the whole place where the title does not show it."""
+    """The grant of ``s``; the whole place where the title does not show it."""
     if _is_for_all_held(gate):
         return words("gate.key.sandbox")
     operation, _, what = gate.grant_pattern.partition(" ")

@@ -127,7 +127,7 @@ class LedgerPane(Rows, can_focus=True):
         self._met = (0, 0)
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """What ``show`` looks at."""
+        """The slices of the state that ``show`` reads."""
         return (state.objective,)
 
     def show(self, state: AgentState) -> None:
@@ -223,7 +223,7 @@ class GoalPane(Vertical):
 
     @property
     def target(self) -> Widget:
-        """What takes the focus."""
+        """The widget that takes the focus."""
         return self.vitals if self.vitals_on else self.ledger
 
     def lay_out(self, height: int, *, wide: bool, squeezed: bool, opened: bool) -> None:

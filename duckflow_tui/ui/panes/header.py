@@ -38,7 +38,7 @@ class Header(Rows):
         self._rules = 0  # of this session, for single things
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """What ``show`` looks at."""
+        """The slices of the state that ``show`` reads."""
         return state.session, state.mode, state.grants
 
     def show(self, state: AgentState) -> None:
@@ -61,7 +61,7 @@ class Header(Rows):
         self.invalidate()
 
     def show_branch(self, name: str, uncommitted: bool) -> None:
-        """What the folder is on now, and whether something there is not committed."""
+        """The current branch of the folder, and whether something is not committed."""
         if (name, uncommitted) != self._branch:
             self._branch = name, uncommitted
             self.invalidate()

@@ -1,4 +1,6 @@
-"""What is in flight, below the last message: replies arriving, operations running, what waits."""
+"""Blocks of what is in flight, below the last message: replies arriving, operations running, what
+waits.
+"""
 
 from __future__ import annotations
 
@@ -423,7 +425,7 @@ def _waits_on_card(running: RunningOperation, state: AgentState) -> bool:
 
 
 def _paused(state: AgentState, look: Look) -> Block:
-    """What is halted, or about to be, and how it goes on."""
+    """The line about a halt, now or soon, and how to go on."""
     words, palette = look.words, look.palette
     taken_hold = state.turn is not None and state.turn.pause == "paused"
     key = "transcript.paused" if taken_hold else "transcript.pausing"

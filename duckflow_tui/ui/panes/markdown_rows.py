@@ -38,7 +38,7 @@ NARROWEST: Final = 5  # cells of a column that is still read with ease
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a cell says, and on which side: left, right or center."""
+    """The text of a cell and its side: left, right or center."""
 
     pieces: list[Piece]
     side: str = "left"
@@ -241,7 +241,7 @@ def _coloured(
 
 
 def token_ink(token: SyntaxToken, palette: Palette) -> Style:
-    """What a part of source code looks like: three colours are enough."""
+    """The style of a part of source code: three colours are enough."""
     match token:
         case "comment":
             return ink(palette.quiet, italic=True)
@@ -362,7 +362,7 @@ def _inline(token: Token, palette: Palette, base: _Inline) -> list[Piece]:
 
 
 def _joint(before: Sequence[Piece], after: Sequence[Token]) -> str:
-    """What a line break in the source means: a space, but nothing between wide characters."""
+    """The text for a line break in the source: a space, but nothing between wide characters."""
     last = before[-1][0][-1:] if before else ""
     following = next((token.content[:1] for token in after if token.content), "")
     if last and following and cell_len(last) == 2 and cell_len(following) == 2:

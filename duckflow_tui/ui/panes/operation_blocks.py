@@ -140,15 +140,15 @@ class OperationBlock(Block):
         return Segment(_MARKS[outcome], ink(_mark_color(outcome, look.palette)))
 
     def figures(self, look: Look) -> tuple[str, Style]:
-        """What is said of it in its row, safe text, and in which ink."""
+        """The text of its row, safe, and its ink."""
         return self._figures(look), ink(look.palette.quiet)
 
     def preview(self, look: Look) -> list[Row]:
-        """What is shown below the row while it is folded."""
+        """The rows below it while it is folded."""
         return []
 
     def output(self) -> str:
-        """What opening it shows of the result."""
+        """The result's rows while it is open."""
         return self.message.result.text
 
     def left_out(self, look: Look) -> str:
@@ -257,7 +257,7 @@ def file_pieces(changes: list[FileChange], look: Look) -> list[Piece]:
 
 
 def own_mark(look: Look) -> Piece:
-    """What stands before the user's own command, as ``›`` before their words."""
+    """The sign before the user's own command, as ``›`` before their words."""
     return ("!", ink(look.palette.accent, bold=True))
 
 
@@ -314,7 +314,7 @@ def verb_cells(words: Catalogue) -> int:
 
 
 def decision_text(message: OperationMessage, words: Catalogue) -> str:
-    """What the user decided in the gate, where it changed what happened."""
+    """The user's decision in the gate, where it changed what happened."""
     answer = message.answer
     if answer is None:
         return ""
@@ -336,7 +336,7 @@ def decision_text(message: OperationMessage, words: Catalogue) -> str:
 
 
 def consent_text(message: OperationMessage, words: Catalogue) -> str:
-    """What let an effect happen as it was asked for: the user's key, an earlier one, the mode."""
+    """The consent that let an effect happen as asked: the user's key, an earlier one, the mode."""
     answer = message.answer
     if answer is not None and answer.is_approval:
         return words(f"transcript.answer.{answer.choice}")
@@ -426,7 +426,7 @@ def is_command(message: OperationMessage) -> bool:
 
 
 def printed(message: OperationMessage) -> str:
-    """What the command printed, without what its result says of it."""
+    """The command's output, without the result's own remarks."""
     result = message.result
     text, command = result.text, message.args.get("command")
     head = f"$ {command}\n" if message.by_user else ""

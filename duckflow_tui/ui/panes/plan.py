@@ -47,7 +47,7 @@ _LEAST: Final = 6  # lines of the pane from which on some are for its keys
 
 
 def plan_slices(state: AgentState) -> tuple[object, ...]:
-    """What shows a plan looks at these, since what waits for the user is marked in it."""
+    """The slices that a view of a plan reads, since it marks what waits for the user."""
     plan = (state.plans, state.active_plan_id, state.work)
     return *plan, state.turn, state.gates, state.cards
 
@@ -78,7 +78,7 @@ class PlanView(LineView):
     # --- data -------------------------------------------------------------------------------
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """What ``show`` looks at."""
+        """The slices of the state that ``show`` reads."""
         return *plan_slices(state), state.memory.plan_brief, state.objective
 
     def show(self, state: AgentState) -> None:
@@ -119,7 +119,7 @@ class PlanView(LineView):
 
     @property
     def problem(self) -> str:
-        """What was in the way of the last key, empty for nothing."""
+        """The obstacle to the last key, empty for none."""
         return self._problem
 
     @problem.setter
@@ -131,7 +131,7 @@ class PlanView(LineView):
 
     @property
     def notice(self) -> str:
-        """What the last key would do, empty for nothing."""
+        """The pending effect of the last key, empty for none."""
         return self._notice
 
     @notice.setter
@@ -280,7 +280,7 @@ class PlanView(LineView):
         return self.animation and level != "none" and not self._held and not self._asking
 
     def _foot(self, width: int, height: int) -> list[Row]:
-        """What was in the way of a key or would come of it, else the keys while they act here."""
+        """The obstacle to a key or its pending effect, else the keys while they act here."""
         palette = palette_of(self)
         if self._problem or self._notice:
             sign, color = ("✗", palette.bad) if self._problem else ("◆", palette.accent)
@@ -493,7 +493,7 @@ class PlanPane(PlanView, can_focus=True):
         self._ask(lambda plan, step: plan.retry(step.step_id))
 
     def action_skip_step(self) -> None:
-        """What needs the step begins without it: that is said first, and a second key does it."""
+        """Skip the step after a second key: the first says what would begin without it."""
         step, plan = self.cursor_step, self._tree.plan
         if step is None or plan is None:
             return
@@ -525,7 +525,7 @@ class PlanPill(Rows):
         self._said = ""
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """What ``show`` looks at."""
+        """The slices of the state that ``show`` reads."""
         return plan_slices(state)
 
     def show(self, state: AgentState) -> None:

@@ -34,7 +34,7 @@ _ON_ITS_LINE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PlanSpot:
-    """What lies on a line: a step by its index, and one of its tasks, -1 for the step itself."""
+    """The item on a line: a step by its index, and one of its tasks, -1 for the step itself."""
 
     step: int
     task: int = -1
@@ -42,7 +42,7 @@ class PlanSpot:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What another state of the plan changes on the screen: lines, or everything from a line on."""
+    """The lines that another state of the plan changes: some, or everything from a line on."""
 
     lines: tuple[tuple[int, int], ...] = ()  # first line and the one behind the last
     moved_from: int | None = None  # lines from here on lie elsewhere now
@@ -118,7 +118,7 @@ class PlanTree:
         return self._ends[index - 1] if index else 0
 
     def spot(self, line: int) -> PlanSpot | None:
-        """What lies there; None outside."""
+        """The item there; None outside."""
         if not 0 <= line < self.height:
             return None
         index = bisect_right(self._ends, line)
@@ -204,7 +204,7 @@ _SAID: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Pen:
-    """What rows are drawn with; ``now`` is in seconds since the epoch."""
+    """The settings by which rows are drawn; ``now`` is in seconds since the epoch."""
 
     palette: Palette
     words: Catalogue
@@ -215,7 +215,7 @@ class Pen:
 
 @dataclass(frozen=True, slots=True)
 class StepFacts:
-    """What a step's row says besides the step itself."""
+    """The additions to a step's row."""
 
     number: int
     waits_for: Sequence[int]  # numbers of steps
@@ -315,7 +315,7 @@ def work_row(work: WorkInfo, pen: Pen, width: int) -> Row:
 
 
 def task_words(task: Task, words: Catalogue) -> str:
-    """What a task does: the model's words for it, else its operation and what it works on."""
+    """The description of a task: the model's words for it, else its operation and target."""
     if task.description.strip():
         return visible_line(task.description.strip())
     target = find_target(task.args)[0]
@@ -407,7 +407,7 @@ def asking_of(state: AgentState) -> dict[str, str]:
 
 
 def status_words(plan: Plan, words: Catalogue) -> str:
-    """What the plan is, where its steps do not say it; empty while it runs."""
+    """The description of the plan, where its steps do not say it; empty while it runs."""
     if plan.status is PlanStatus.IN_PROGRESS:
         return ""
     return words("plan.is.stopped" if was_stopped(plan) else f"plan.is.{plan.status}")

@@ -1,4 +1,4 @@
-"""What the gate and the card have in common: when a key answers, and the row of keys."""
+"""The common part of gate and card: when a key answers, and the row of keys."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class KeyHint:
 
 
 def _key_of(letter: str) -> str:
-    """What a key that is printed like this is called."""
+    """The name of a key that is printed like this."""
     if letter.startswith("↓"):
         return "pagedown"
     return {"Esc": "escape"}.get(letter, letter)
@@ -274,7 +274,7 @@ class QuestionWidget(Vertical, can_focus=True):
         return self._sent or self._leaving
 
     def _waiting_words(self, key: str) -> str:
-        """What the key is about to do."""
+        """The pending effect of the key."""
         hints = (hint.text for hint in self._keys.hints if hint.letter == key)
         return next(hints, key)
 

@@ -28,7 +28,7 @@ class QueueChips(Rows):
         self._held = False
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """What ``show`` looks at."""
+        """The slices of the state that ``show`` reads."""
         return state.queue, state.turn is None, len(state.messages) if state.queue else 0
 
     def show(self, state: AgentState) -> None:

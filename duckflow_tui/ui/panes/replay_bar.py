@@ -37,7 +37,7 @@ _SHORTEST: Final = 8  # cells of a track beside figures on the same line
 
 @dataclass(frozen=True, slots=True)
 class Reel:
-    """What the bar shows of a player."""
+    """The state of a player as the bar shows it."""
 
     position: int
     time: float  # seconds since the first event
@@ -65,7 +65,7 @@ class ReplayBar(Rows, can_focus=True):
 
     @property
     def reel(self) -> Reel:
-        """What is shown."""
+        """The content that is shown."""
         return self._reel
 
     def show(self, reel: Reel) -> None:

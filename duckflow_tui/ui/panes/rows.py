@@ -207,7 +207,7 @@ class LineView(ScrollView):
         raise NotImplementedError
 
     def row(self, line: int, width: int) -> Row:
-        """What is on a line; empty below the last."""
+        """The text of a line; empty below the last."""
         raise NotImplementedError
 
     def on_screen(self, line: int) -> None:
@@ -217,7 +217,7 @@ class LineView(ScrollView):
 
     @property
     def ground(self) -> Style:
-        """What lies beneath every line."""
+        """The background of every line."""
         palette = palette_of(self)
         return ink(palette.text, on=palette.background)
 

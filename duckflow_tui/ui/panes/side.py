@@ -72,7 +72,7 @@ class Side(Vertical):
             yield pane
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """What ``show`` looks at."""
+        """The slices of the state that ``show`` reads."""
         diff = (*self.diff.slices(state), state.cards, state.running)
         return *self.plan.slices(state), *self.goal.ledger.slices(state), state.turns, *diff
 

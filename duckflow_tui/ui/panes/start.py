@@ -1,4 +1,4 @@
-"""What stands above the composer before anything was said: what to go on with, what to begin."""
+"""The page above the composer before anything was said: what to go on with, what to begin."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Start(Rows, can_focus=True):
             self.action_take()
 
     def focus_on_click(self) -> bool:
-        """Whatever is typed goes to where it went before."""
+        """Send keys on to where they went before."""
         return False
 
     @property

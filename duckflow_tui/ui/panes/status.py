@@ -80,7 +80,7 @@ class StatusLine(Rows):
         self._timer: Timer | None = None
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """What ``show`` looks at."""
+        """The slices of the state that ``show`` reads."""
         asks = (state.gates, state.cards)
         runs = (state.processes, state.servers, state.running)
         held = (state.session, state.vitals, state.status)

@@ -267,7 +267,7 @@ def prefixed(rows: Iterable[Row], first: Piece, rest: Piece | None = None) -> li
 
 
 def row_text(row: Row) -> str:
-    """What the row says."""
+    """The text of the row."""
     return "".join(segment.text for segment in row)
 
 

@@ -45,7 +45,7 @@ class SyntaxLines:
         self._chunks: dict[int, list[list[TokenSpan]]] = {}
 
     def spans(self, index: int) -> Sequence[TokenSpan]:
-        """What is special on the line; empty for plain text and for a language not known."""
+        """The highlighted spans of a line; empty for plain text and for a language not known."""
         lexer = _lexer(self._language)
         if lexer is None:
             return ()

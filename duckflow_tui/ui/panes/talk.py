@@ -106,7 +106,7 @@ class Talk(Vertical):
 
     @property
     def chat(self) -> Transcript | Welcome | Start | None:
-        """What stands above the question."""
+        """The widget above the question."""
         return self.start or self.transcript or self.welcome
 
     async def show_session(self, store: Store) -> None:
@@ -204,7 +204,7 @@ class Talk(Vertical):
         return self.gate if self.gates_open else None
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """What ``show`` looks at."""
+        """The slices of the state that ``show`` reads."""
         aside = any(reply.aside for reply in state.live.values())
         plans = state.plans if state.cards else ()
         said = (len(state.messages), aside)

@@ -54,7 +54,7 @@ BUSY_SHARE: Final = 4  # a drawing that takes long is followed by so many times 
 
 
 class Transcript(SearchableColumn, can_focus=True):
-    """What was said and done, and what is in flight. Holds no truth: ``sync`` shows a state.
+    """The conversation, done and in flight. Holds no truth: ``sync`` shows a state.
 
     Follows the end while the user is there; else a line at the bottom counts what is new.
     """
@@ -594,7 +594,7 @@ class Transcript(SearchableColumn, can_focus=True):
             self.toggle(place.index)
 
     def focus_on_click(self) -> bool:
-        """Whatever is typed goes to where it went before."""
+        """Send keys on to where they went before."""
         return False
 
 

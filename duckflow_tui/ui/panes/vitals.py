@@ -117,7 +117,7 @@ class VitalsPane(LineView, can_focus=True):
     # --- data -------------------------------------------------------------------------------
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
-        """What ``show`` looks at."""
+        """The slices of the state that ``show`` reads."""
         stands = (state.turn, state.last_turn, state.phase, state.status, state.undone_calls)
         pace = state.pace, state.step_pace, state.work
         return state.vitals, *pace, state.objective, state.gates, *stands

@@ -73,7 +73,7 @@ def broken(text: str, width: int) -> list[str]:
 
 
 def gauge_words(name: str, vitals: Vitals, words: Catalogue) -> tuple[str, str]:
-    """What to say beside a gauge: what matters most, and what else where there is room."""
+    """The words beside a gauge: the most important, and others where there is room."""
     changes = changes_of(name, vitals)
     if not changes:
         return words("vitals.no_evidence"), ""
@@ -158,7 +158,7 @@ def _short(changes: Sequence[VitalChange], words: Catalogue) -> str:
 
 
 def cause_words(change: VitalChange, words: Catalogue) -> str:
-    """What set the change off."""
+    """The cause of the change."""
     if change.cause == "progress":
         key = f"vitals.cause.progress_{change.params.get('kind', 'read')}"
         return visible_line(
@@ -191,7 +191,7 @@ def brief_words(change: VitalChange, words: Catalogue) -> str:
 
 
 def given_words(change: VitalChange, words: Catalogue) -> list[str]:
-    """What the formula was given, with figures."""
+    """The inputs of the formula, with figures."""
     inputs = change.inputs
     if change.vital == "mood" and "share" in inputs:
         counts = _whole(change, "good", "outcomes")
@@ -343,7 +343,7 @@ def _grouped(limit: LoopLimit, words: Catalogue) -> list[Reason]:
 
 
 def consulted_words(pace: Pace, words: Catalogue) -> list[str]:
-    """What the user was consulted about in this turn."""
+    """The consultations of this turn."""
     if not pace.consultations:
         return [words("pace.consulted.none")]
     counts = {pattern: pace.consultations.count(pattern) for pattern in pace.consultations}

@@ -34,7 +34,7 @@ class Trouble(Protocol):
     """Something in the settings that does not count."""
 
     def words(self, say: Catalogue) -> str:
-        """What and where, in the language of the catalogue."""
+        """The program and the folder, in the language of the catalogue."""
         ...
 
 

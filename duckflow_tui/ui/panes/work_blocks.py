@@ -67,7 +67,7 @@ class WorkBlock(Block):
 
     @property
     def calls(self) -> list[OperationMessage]:
-        """What was done, in its order."""
+        """The finished operations, in order."""
         return [block.message for block in self.members if isinstance(block, OperationBlock)]
 
     def end(self, *, opened: bool) -> None:
@@ -103,7 +103,7 @@ class WorkBlock(Block):
         return framed(rows, look)
 
     def _figures(self, look: Look) -> list[Piece]:
-        """What is counted: all operations and the edits, or where there are none, each kind."""
+        """The counted kinds: all operations and the edits, or where there are none, each kind."""
         palette, calls = look.palette, self.calls
         edits = [call for call in calls if call.result.changes]
         ended = Counter(

@@ -95,16 +95,16 @@ class Board(Dialog[T], Generic[T]):
         raise NotImplementedError
 
     def head(self, width: int) -> list[Row]:
-        """What stands above the list."""
+        """The rows above the list."""
         title = fit(self.heading(), width)
         return [[Segment(title, ink(self._page.palette.accent, bold=True))], []]
 
     def empty(self) -> str:
-        """What is said when there is nothing to list."""
+        """The text of an empty list."""
         raise NotImplementedError
 
     def names(self) -> Sequence[str]:
-        """What is listed, by an id of each."""
+        """The ids of the listed items."""
         raise NotImplementedError
 
     def item(self, name: str, width: int) -> Row:
@@ -112,15 +112,15 @@ class Board(Dialog[T], Generic[T]):
         raise NotImplementedError
 
     def about(self, name: str, width: int) -> list[Row]:
-        """What is always shown of the chosen one, above what can be scrolled."""
+        """The fixed rows about the chosen item, above those that scroll."""
         return []
 
     def about_none(self, width: int) -> list[Row]:
-        """What is shown below ``empty``."""
+        """The rows below ``empty``."""
         return []
 
     def detail(self, name: str, width: int, room: int) -> list[Row]:
-        """What belongs to it; rows beyond the ``room`` can be scrolled to."""
+        """The rows about the chosen item; rows beyond the ``room`` can be scrolled to."""
         raise NotImplementedError
 
     def moves(self) -> bool:
@@ -128,14 +128,14 @@ class Board(Dialog[T], Generic[T]):
         return False
 
     def report(self, said: str, *, wrong: bool = True) -> None:
-        """What came of the last key, mostly what was in its way; empty for nothing. A board that
+        """Show the outcome of the last key, mostly an obstacle; empty for nothing. A board that
         has a line for it shows it.
         """
         self._said = said
         self.invalidate()
 
     def said_rows(self, width: int) -> list[Row]:
-        """That line, for what was in the way."""
+        """The same line for an obstacle."""
         said = (f"✗ {visible_line(self._said)}", ink(self._page.palette.bad))
         return rows_of([said], width) if self._said else []
 
@@ -180,7 +180,7 @@ class Board(Dialog[T], Generic[T]):
 
     @property
     def asked(self) -> str:
-        """What a second press of the key would do to the chosen item; empty for nothing."""
+        """The effect of a second press of the key on the chosen item; empty for none."""
         what, chosen = self._twice or ("", "")
         return what if chosen == self.chosen else ""
 

@@ -23,7 +23,7 @@ from duckflow_tui.words.catalogue import Catalogue
 
 @dataclass(frozen=True, slots=True)
 class WrittenConnection:
-    """What was written, and answered for by its server."""
+    """The entered connection, confirmed by its server."""
 
     base_url: str
     models: Sequence[ModelLine]

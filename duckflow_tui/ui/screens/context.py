@@ -185,7 +185,7 @@ class ContextBoard(StateBoard):
         return Limits(reply=request.window - room, compacts_at=fixed + full)
 
     def _purpose(self, request: PromptFigures) -> str:
-        """What it was for, and of which step."""
+        """The purpose of the request, and its step."""
         said = self.words(f"context.purpose.{'aside' if request.aside else request.purpose}")
         for plan in self.state.plans:
             for number, step in enumerate(plan.steps, 1):

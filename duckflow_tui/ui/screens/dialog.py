@@ -1,4 +1,6 @@
-"""What every page over the workbench does alike: it closes once, and gets the keys meant for it."""
+"""Behaviour shared by the pages over the workbench: each closes once, and gets the keys meant for
+it.
+"""
 
 from __future__ import annotations
 

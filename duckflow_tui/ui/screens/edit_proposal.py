@@ -142,11 +142,11 @@ class EditText(Dialog[str | None]):
         editor.cursor_blink = False
 
     def heading(self, palette: Palette) -> Text:
-        """What stands above."""
+        """The heading above the text."""
         raise NotImplementedError
 
     def applies(self) -> str:
-        """What the key does that gives the text back."""
+        """The label of the key that gives the text back."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:

@@ -39,7 +39,7 @@ class Form(Dialog[T], Generic[T]):
         raise NotImplementedError
 
     def label(self, name: str) -> Static:
-        """What stands above a field."""
+        """The label above a field."""
         return Static(self.words(f"{self.LABELS}.{name}"), markup=False, classes="form-label")
 
     def refuse(self, problem: str, **params: str) -> None:
@@ -123,7 +123,7 @@ class LineForm(Dialog[str | None]):
 
 
 def writable(text: str, *, one_line: bool = False) -> str:
-    """What a field can show as it is: hidden characters become visible ones."""
+    """The text as a field can show it: hidden characters become visible ones."""
     if one_line:
         return text if is_safe(text) and "\n" not in text else visible_line(text)
     return text if is_safe(text) else make_visible(text)

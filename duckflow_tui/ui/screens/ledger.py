@@ -105,7 +105,7 @@ class LedgerBoard(StateBoard):
         self.host.push_screen(RequirementForm(self.words, item, part), written)
 
     def _change(self, engine: Engine, item: RequirementItem, draft: RequirementDraft) -> None:
-        """What was not touched stays as it is."""
+        """Change the touched fields of a requirement."""
         text = draft.requirement if draft.requirement != item.requirement else None
         priority = draft.priority if draft.priority != item.priority else None
         check = draft.check if draft.check != item.check else None

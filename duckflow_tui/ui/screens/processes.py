@@ -131,7 +131,7 @@ class ProcessBoard(StateBoard):
         return next((p for p in known if p.process_id == name), None)
 
     def _own(self) -> tuple[BackgroundProcess, ...]:
-        """What the user runs with ``!``, by the ids of the calls."""
+        """The user's own commands with ``!``, by the ids of the calls."""
         return tuple(
             BackgroundProcess(
                 process_id=running.call_id,

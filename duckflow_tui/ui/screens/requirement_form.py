@@ -139,7 +139,7 @@ class RequirementForm(Form[RequirementDraft]):
             self.dismiss(RequirementDraft(text, priority, self._check(value)))
 
     def _check(self, value: str) -> Check:
-        """What was not touched stays as it was, also where the field could not show it."""
+        """The check as written; an untouched one stays, also where the field could not show it."""
         item = self._item
         if item is not None and item.check.kind == self._kind and value == self._value.strip():
             return item.check

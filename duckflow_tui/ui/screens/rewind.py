@@ -248,7 +248,7 @@ class RewindBoard(ForkBoard):
 
 
 def _resuming(session_id: str, workspace: str) -> str:
-    """What takes that session up from where the user's shell is."""
+    """The command that resumes that session from the user's shell."""
     named = workspace and os.path.realpath(os.getcwd()) != workspace
     folder = f" --dir {shlex.quote(workspace)}" if named else ""
     return f"duckflow-tui --resume {session_id}{folder}"

@@ -154,7 +154,7 @@ class RuleBoard(StateBoard):
         return fact_rows(facts, width, palette)
 
     def _about_mode(self, width: int) -> list[Row]:
-        """What the policy's table says for the mode."""
+        """The rows of the policy's table for the mode."""
         palette, at = palette_of(self), list(ApprovalMode).index(self.state.mode)
         facts: list[tuple[str, str, str]] = []
         for kind in (Decision.GATE, Decision.DENY, Decision.ALLOW):

@@ -226,7 +226,7 @@ def lit_up(row: Row, pattern: re.Pattern[str] | None, style: Style) -> Row:
 
 
 def pattern_of(query: str) -> re.Pattern[str] | None:
-    """What marks the words of a query, None for none."""
+    """The pattern that marks the words of a query, None for none."""
     words = sorted(set(query.split()), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, words)), re.IGNORECASE) if words else None
 

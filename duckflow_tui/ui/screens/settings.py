@@ -114,7 +114,7 @@ class SettingsBoard(Board[None]):
         return rows
 
     def _counting(self, setting: Setting) -> Sequence[str]:
-        """What counts for each model in use where an endpoint's window or price is not set."""
+        """The values for each model in use where an endpoint's window or price is not set."""
         section, _, rest = setting.key.partition(".")
         (name, _, field), models = rest.rpartition("."), self._models
         endpoint = models.endpoints.get(name) if models is not None else None

@@ -200,11 +200,11 @@ class WorkingMemoryBoard(StateBoard):
         return facts
 
     def _guesses(self, name: str) -> tuple[str, ...]:
-        """What the facts say in place of a field that nobody has stated."""
+        """The facts in place of a field that nobody has stated."""
         return guess_items(self.state).get(name, ()) if name in OWN_FIELDS else ()
 
     def _values(self, name: str) -> tuple[str, ...]:
-        """What the working memory has under this name, of the log the newest first; empty for
+        """The values of the working memory under this name, of the log the newest first; empty for
         nothing.
         """
         value: str | tuple[str, ...] = getattr(self.state.memory, name)
