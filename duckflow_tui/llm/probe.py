@@ -23,7 +23,8 @@ from duckflow_tui.llm.discovery import (
 )
 from duckflow_tui.llm.endpoints import Endpoint, Roles, is_loopback, is_private, may_carry_key
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.exchange import LearnedModels, Patience, ReplyObserver, Target
+from duckflow_tui.llm.exchange import Patience, ReplyObserver, Target
+from duckflow_tui.llm.learned_models import LearnedModels
 from duckflow_tui.state.base import JsonObject, SystemClock, random_id
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.operations import Effect, OperationSpec

@@ -39,19 +39,11 @@ from duckflow_tui.llm.endpoints import (
     setting_of,
 )
 from duckflow_tui.llm.errors import ErrorCode, LlmError, names_model_or_address
-from duckflow_tui.llm.exchange import (
-    Exchange,
-    Learned,
-    LearnedModels,
-    Patience,
-    ReplyObserver,
-    Rung,
-    Target,
-    is_lasting,
-    is_miswritten,
-)
+from duckflow_tui.llm.exchange import Exchange, Patience, ReplyObserver, Target
 from duckflow_tui.llm.known_models import KnownModels, ModelFacts
+from duckflow_tui.llm.learned_models import LearnedModels
 from duckflow_tui.llm.loose_json import read_object
+from duckflow_tui.llm.quirks import Learned, Rung, is_lasting, is_miswritten
 from duckflow_tui.llm.strict_json import NotStrict
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import Clock, IdSource, JsonObject, schema_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from duckflow_tui.llm.exchange import estimated_tokens
+from duckflow_tui.llm.tokens import estimate_tokens
 from duckflow_tui.scripted.replies import Fault, Reply, ScriptedCall, Usage
 from duckflow_tui.state.base import JsonObject
 
@@ -18,7 +18,7 @@ class Speech:
         self._number = number
         self._model = str(body.get("model", "scripted"))
         sent = [body.get("messages"), body.get("tools", []), body.get("response_format", [])]
-        self._asked = estimated_tokens(json.dumps(sent, ensure_ascii=False))
+        self._asked = estimate_tokens(json.dumps(sent, ensure_ascii=False))
         options: Any = body.get("stream_options")
         self._wants_usage = isinstance(options, dict) and bool(
             cast("JsonObject", options).get("include_usage")

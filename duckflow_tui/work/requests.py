@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.llm.codec_json import RESULTS, response_format
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.exchange import estimated_tokens
+from duckflow_tui.llm.tokens import estimate_tokens
 from duckflow_tui.state.base import JsonObject, canonical_json, schema_of
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.usage import (
@@ -86,7 +86,7 @@ class RequestLog:
         self._questions[call.purpose] = messages
         total = base = shared = 0
         for at, message in enumerate(messages):
-            size = estimated_tokens(message.content)
+            size = estimate_tokens(message.content)
             if shared == total and message in before[at : at + 1]:
                 shared += size
             total += size
@@ -98,7 +98,7 @@ class RequestLog:
             rung = learned.rung(endpoint.protocol, calls=False)
             if rung == "json_schema" or rung == "json_object":
                 form = response_format(rung, call.purpose, schema_of(shape))
-                size = estimated_tokens(canonical_json(form))
+                size = estimate_tokens(canonical_json(form))
         self._asked[call.llm_id] = None  # of a question its text on the wire is all
         parts = PromptParts(base=base, operations=size, tail=total - base)
         self._keep(call, role, parts, shared)
@@ -168,7 +168,7 @@ class RequestLog:
         return self._part("base" if role == "system" else "chat", role, text)
 
     def _part(self, part: PartName, role: str, text: str, name: str = "") -> SentPart:
-        return SentPart(part, role, name, self._redact(text), estimated_tokens(text))
+        return SentPart(part, role, name, self._redact(text), estimate_tokens(text))
 
 
 def shared_tokens(before: Prompt, now: Prompt) -> int:

@@ -32,8 +32,9 @@ from duckflow_tui.llm.discovery import (
 )
 from duckflow_tui.llm.endpoints import Endpoint, ModelRef
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.exchange import LearnedModels, Target
+from duckflow_tui.llm.exchange import Target
 from duckflow_tui.llm.known_models import KnownModels
+from duckflow_tui.llm.learned_models import LearnedModels
 from duckflow_tui.llm.probe import probe
 from duckflow_tui.llm.transport import GuardedTransport
 from duckflow_tui.places import Places
@@ -516,11 +517,12 @@ import os, sys
 from pathlib import Path
 from duckflow_tui.llm.connections import Connections, KeyStore, ModelConnection, ModelLine
 from duckflow_tui.llm.endpoints import Endpoint
-from duckflow_tui.llm import exchange
-from duckflow_tui.llm.exchange import LearnedModels, Target
+from duckflow_tui.llm import learned_models
+from duckflow_tui.llm.exchange import Target
+from duckflow_tui.llm.learned_models import LearnedModels
 from duckflow_tui.llm.known_models import KnownModels
 
-exchange.LEARNED_LOCK_S = 30.0  # what is given up after half a second is not what is tested here
+learned_models.LEARNED_LOCK_S = 30.0  # half a second is too short on a busy machine
 folder, *names = Path(sys.argv[1]), *sys.argv[2:]
 started, starts = [], [os.pipe() for _ in range(3)]
 for name in names:  # imported once, since it takes longer than all that they write

@@ -15,7 +15,8 @@ from support.pinned import CountingIds
 from duckflow_tui.llm.codec import WireRequest
 from duckflow_tui.llm.endpoints import Endpoint, Roles
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.exchange import Exchange, Learned, ReplyObserver, Target
+from duckflow_tui.llm.exchange import Exchange, ReplyObserver, Target
+from duckflow_tui.llm.quirks import Learned
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.prompting.replies import DigestReply, MissingReply
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint

@@ -13,7 +13,8 @@ from support.session import done, nothing_but, script, session
 
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.exchange import LEARNED_FOR, LearnedModels, Target
+from duckflow_tui.llm.exchange import Target
+from duckflow_tui.llm.learned_models import LEARNED_FOR, LearnedModels
 from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
 from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.words.catalogue import Catalogue

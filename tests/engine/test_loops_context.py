@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.llm.exchange import estimated_tokens
+from duckflow_tui.llm.tokens import estimate_tokens
 from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.state.conversation import UserMessage
@@ -88,7 +88,7 @@ async def test_a_conversation_past_the_window_goes_on_and_keeps_what_is_pinned(
             assert WISH in request.text
             assert "no new packages" in request.text
         for request in requests:
-            assert estimated_tokens(whole(request)) < 24_000
+            assert estimate_tokens(whole(request)) < 24_000
         cards = shown(s)
         assert cards
         assert cards == list(s.state.compactions)
@@ -141,7 +141,7 @@ async def test_a_small_window_never_gets_a_digest_call_that_overflows(tmp_path: 
         await hold(s, 10)
         digests = s.server.of("digest")
         assert digests
-        assert all(estimated_tokens(whole(request)) < 5_000 for request in digests)
+        assert all(estimate_tokens(whole(request)) < 5_000 for request in digests)
         assert all(WISH in request.text for request in s.server.of("main")[1:])
         assert s.state.compactions[-1].digest
 
@@ -162,7 +162,7 @@ async def test_a_turn_that_outgrows_the_window_is_compacted_at_a_decision(tmp_pa
         assert card.results > 0
         requests = s.server.of("main")
         assert all("read them all" in request.text for request in requests)
-        assert all(estimated_tokens(whole(request)) < 18_000 for request in requests)
+        assert all(estimate_tokens(whole(request)) < 18_000 for request in requests)
         assert "The parser of lists was mended" in requests[-1].text
 
 
@@ -209,7 +209,7 @@ async def test_results_read_longest_ago_leave_before_anything_is_digested(
         assert len(s.state.compactions) == 1
         moved = 0
         for number, (request, source) in enumerate(zip(requests, sources, strict=False)):
-            assert estimated_tokens(whole(request)) < 16_000
+            assert estimate_tokens(whole(request)) < 16_000
             assert "look at a.py" in request.text
             shortened = "left out by the app to save room" in whole(request)
             shortened = shortened or "The parser of lists was mended" in request.text
@@ -275,7 +275,7 @@ async def test_nine_tenths_of_a_request_are_the_one_before_from_20_000_tokens_on
         for earlier, later in pairwise(requests):
             old, new = before_tail(earlier), before_tail(later)
             assert new[: len(old)] == old
-            if estimated_tokens(whole(later)) >= 20_000:
+            if estimate_tokens(whole(later)) >= 20_000:
                 large += 1
                 same = len(json.dumps(old, ensure_ascii=False))
                 assert same >= 0.9 * len(json.dumps(new, ensure_ascii=False))

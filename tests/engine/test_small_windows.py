@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.llm.exchange import estimated_tokens
+from duckflow_tui.llm.tokens import estimate_tokens
 from duckflow_tui.scripted.replies import Reply, Usage
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.usage import LlmCallFinished, PromptMeasured
@@ -51,7 +51,7 @@ async def test_a_read_and_an_edit_work_in_4096_tokens(tmp_path: Path, protocol: 
         requests = s.server.of("main")
         for request in requests:
             sent = {"messages": request.json["messages"], "tools": request.json.get("tools")}
-            assert estimated_tokens(json.dumps(sent, ensure_ascii=False)) < 0.9 * 4_096
+            assert estimate_tokens(json.dumps(sent, ensure_ascii=False)) < 0.9 * 4_096
         assert CODE.strip() in requests[1].text
         assert not told(s, "turn.window_small")
         assert not told(s, "turn.window_cut")
@@ -65,7 +65,7 @@ async def test_a_small_window_is_told_less_and_a_large_one_all(tmp_path: Path) -
         async with session(folder, script(done("Hi.")), window=window) as s:
             await s.turn("hello")
             (request,) = s.server.of("main")
-            sizes[window] = estimated_tokens(request.json["messages"][0]["content"])
+            sizes[window] = estimate_tokens(request.json["messages"][0]["content"])
             small = 0 < window <= 8_192
             system = request.json["messages"][0]["content"]
             assert ("- file_ops.move_file(" in system) is not small

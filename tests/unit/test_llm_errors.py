@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import duckflow_tui
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.llm.errors import DETAIL, ErrorCode, FailureTeller, LlmError, escaped, retry_after
-from duckflow_tui.llm.exchange import estimated_tokens
+from duckflow_tui.llm.tokens import estimate_tokens
 
 STRINGS = Path(duckflow_tui.__file__).parent / "words"
 KEY = "sk-verysecret-0123456789"
@@ -155,7 +155,7 @@ def test_both_forms_of_retry_after_are_read(headers: dict[str, str], seconds: fl
 
 
 def test_tokens_are_estimated_by_script() -> None:
-    assert estimated_tokens("a" * 400) == 100
-    assert estimated_tokens("日本語のテスト") == 7
-    assert estimated_tokens("日本語" + "a" * 40) == 13
-    assert estimated_tokens("") == 0
+    assert estimate_tokens("a" * 400) == 100
+    assert estimate_tokens("日本語のテスト") == 7
+    assert estimate_tokens("日本語" + "a" * 40) == 13
+    assert estimate_tokens("") == 0
