@@ -1,1 +1,1 @@
-"""What models are told: the three layers, token budgets, views of the state."""
+"""Requests to models: the three layers, token budgets, views of the state."""

@@ -1,4 +1,4 @@
-"""What a model is told that took no part in the conversation: what the user asked for, whole, what
+"""Context for a model outside the conversation: what the user asked for, whole, what
 was decided since, and the files that were read for it.
 """
 
@@ -89,7 +89,7 @@ class Background:
 def make_background(
     state: AgentState, request: str = "", *, files: Sequence[FileRead] = (), ledger: bool = True
 ) -> Background:
-    """What there is of the request in hand; without one, of the user's last message. ``request``
+    """The background of the current request; without one, of the user's last message. ``request``
     stands for its words; ``ledger``: with its requirements.
     """
     words = [m for m in state.messages if isinstance(m, UserMessage) and not (m.aside or m.step_id)]
@@ -139,7 +139,7 @@ class FileRead:
 def list_files_read(
     state: AgentState, about: str = "", *, but_of: str = ""
 ) -> tuple[FileRead, ...]:
-    """What was read since the request was made, the most useful first: what the words ``about``
+    """Files read since the request was made, the most useful first: what the words ``about``
     the work name, then the newest. Reads of the step ``but_of`` and behind its begin are left out.
     """
     since = state.objective.created_at if state.objective else 0.0

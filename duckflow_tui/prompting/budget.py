@@ -1,4 +1,4 @@
-"""What each layer may take, and what goes first when it takes more (S4-76…80)."""
+"""The token budget of each layer, and the order in which texts are cut (S4-76…80)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Budgets(Frozen):
 
 
 class Trim(StrEnum):
-    """What may be cut, first to last (S4-78). Everything else is never cut."""
+    """Kinds of text that may be cut, first to last (S4-78). Everything else is never cut."""
 
     EVIDENCE = "evidence"
     CONVERSATION_SUMMARY = "conversation_summary"
@@ -174,7 +174,7 @@ class ScriptCounter:
         return _cached(text) if len(text) <= _CACHED_CHARS else _estimate_tokens(text)
 
     def factor(self, model: str) -> float:
-        """What to multiply a count with for ``model``; 1.0 when nothing was learned."""
+        """The factor from counts to tokens of ``model``; 1.0 when nothing was learned."""
         return self._factors.get(model, 1.0)
 
     def learn(self, model: str, estimated: int, actual: int) -> None:

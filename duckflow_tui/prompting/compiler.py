@@ -256,7 +256,7 @@ class PromptCompiler:
         keep: float = KEPT,
         always: bool = False,
     ) -> Overflow | None:
-        """What of the conversation should be compacted before its next request, so that ``keep``
+        """The part of the conversation to compact before its next request, so that ``keep``
         of the room is left: where it is too full, or ``always``.
         """
         _, factor, room = self._measure_room(state, operations)
@@ -401,7 +401,7 @@ class PromptCompiler:
         )
 
     def _left_line(self, about: str) -> str:
-        """What stands for a result that was left out to save room."""
+        """The line in place of a result that was left out to save room."""
         return self.texts.left_line.render({"about": about})
 
     def _make_digest_message(self, compaction: Compaction) -> NoticeMessage:
@@ -435,8 +435,8 @@ class PromptCompiler:
         answers: str,
         hand: tuple[OperationSpec, ...],
     ) -> list[Layer]:
-        """What changes from request to request: the base layer, the main one, the specialized.
-        ``hand`` are operations beside the stable ones that can do something now.
+        """The layers that change from request to request: the base layer, the main one, the
+        specialized. ``hand`` are operations beside the stable ones that can do something now.
         """
         values, cut = session_values(state, self._memory(), view.digests)
         values["at_hand"] = operation_lines(hand)
@@ -479,7 +479,7 @@ class PromptCompiler:
         return layers
 
     def _describe_approval(self, state: AgentState) -> str:
-        """What runs at once now and what asks, in words."""
+        """The operations that run at once and those that ask, in words."""
         now, session = self.permissions, state.session
         asks, runs, refused = (
             ", ".join(name.removeprefix("file_ops.") for name in names)
@@ -519,5 +519,5 @@ def request_room(window: int) -> int:
 
 
 def prompt_tokens(prompt: Prompt) -> int:
-    """What the request takes, as its parts were measured when it was compiled."""
+    """Tokens of a request, as measured when it was compiled."""
     return sum(use.tokens for use in prompt.uses)

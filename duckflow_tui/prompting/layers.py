@@ -1,4 +1,4 @@
-"""What each layer is told of the state: the fields it needs and no others (S4-25)."""
+"""Values of the state for each layer: the fields it needs and no others (S4-25)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ Lists = dict[str, Cuttable]
 
 
 class LongMemory(Frozen):
-    """What outlives a session (S4-9). Counts are of the sessions before; lines the newest first."""
+    """Memory that outlives a session (S4-9). Counts are of the sessions before; lines the newest
+    first.
+    """
 
     total_files: int = 0
     successful_operations: int = 0
@@ -355,7 +357,7 @@ def aside_values(
 
 
 def _get_aside_request(state: AgentState, message_id: str) -> str:
-    """What the user said beside the work, and is answered now."""
+    """The user's message beside the work that is answered now."""
     said = (m for m in reversed(state.messages) if isinstance(m, UserMessage) and m.aside)
     return next((m.text for m in said if message_id in (m.message_id, "")), "")
 
@@ -394,7 +396,7 @@ def _goal_values(state: AgentState) -> Values:
 
 
 def _wish_values(state: AgentState) -> Values:
-    """What is never cut: what the user wants, and what waits for their key."""
+    """Values that are never cut: the user's request, and open questions."""
     memory = state.memory
     return {
         "request": request_line(state),

@@ -144,7 +144,7 @@ def step_in_hand(of: Plan) -> tuple[str, ...]:
 
 
 def list_step_reports(state: AgentState, of: Plan) -> tuple[str, ...]:
-    """What was reported on the last ended steps of a plan, at most seven, in order (S2-29)."""
+    """Reports on the last ended steps of a plan, at most seven, in order (S2-29)."""
     ended = [
         at
         for at in enumerate(of.steps, 1)
@@ -160,12 +160,12 @@ def list_step_reports(state: AgentState, of: Plan) -> tuple[str, ...]:
 
 
 def list_dependencies(state: AgentState, of: Plan, item: Step) -> tuple[str, ...]:
-    """What a step depends on, and what those steps reported (S2-19, S3-30)."""
+    """Dependencies of a step with their reports (S2-19, S3-30)."""
     return tuple(_with_reports(state, of, set(item.depends_on)))
 
 
 def format_requirements(state: AgentState, most: int | None = None) -> str:
-    """What the user asked for: id, priority, state, how far met, words, check. With ``most`` the
+    """The requirements: id, priority, state, how far met, words, check. With ``most`` the
     check is left out and the words are cut to so many characters.
     """
     if state.objective is None:
@@ -301,7 +301,7 @@ def _message_text(message: Message, aside: bool) -> str:
 
 
 def _answer_text(message: Message) -> str:
-    """What a card or a report says to the model."""
+    """The text of a card or a report for the model."""
     return message.for_model.strip() if isinstance(message, CardMessage | ReportMessage) else ""
 
 
@@ -408,7 +408,7 @@ def operation_lines(operations: Sequence[OperationSpec], *, arguments: bool = Tr
 
 
 def schema_text(operations: Sequence[OperationSpec]) -> str:
-    """What native calls send beside the messages, for estimates."""
+    """The schemas sent with native calls, as text for estimates."""
     return "".join(f"{s.name}{s.summary}{canonical_json(s.parameters)}" for s in operations)
 
 

@@ -98,7 +98,7 @@ KINDS: Final[tuple[QuestionKind[Any], ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class ModelQuestion(Generic[ReplyT]):
-    """What is asked: a row of the table, and the values of the fields of its words."""
+    """A question: its row of the table, and the values of its template's fields."""
 
     kind: QuestionKind[ReplyT]
     background: Background
@@ -278,7 +278,8 @@ def report_question(
     cause: str = "",
     said: str = "",
 ) -> ModelQuestion[ReportReply]:
-    """What came of a step, from its log; the counts are given, never asked for (S2-20).
+    """A question for the report on a step, from its log; the counts are given, never asked for
+    (S2-20).
 
     ``cause`` is what the app knows about why it was not done, ``said`` the worker's last words.
     """
@@ -340,7 +341,7 @@ def missing_question(
     evaluation: SatisfactionEvaluation | None,
     facts: str,
 ) -> ModelQuestion[MissingReply]:
-    """What an answer that is not enough still lacks, by priority (S1-9)."""
+    """A question for the missing items of an attempt, by priority (S1-9)."""
     said = [] if evaluation is None else list(evaluation.missing_aspects)
     if evaluation is not None and evaluation.quality_assessment:
         said.insert(0, evaluation.quality_assessment)

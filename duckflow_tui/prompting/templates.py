@@ -233,6 +233,6 @@ def notice_words(folder: Path, language: str) -> Callable[..., str]:
 
 @cache
 def _template_fields() -> dict[str, list[str]]:
-    """What stands beside each field of PromptTexts."""
+    """Template fields allowed for each field of PromptTexts."""
     hints = get_type_hints(PromptTexts, include_extras=True)
     return {name: hint.__metadata__[0].split() for name, hint in hints.items()}

@@ -112,7 +112,7 @@ class ThreadLog:
         self._log.append(message)
 
     def _admit_asides(self, answers: str = "") -> None:
-        """What was said beside the work, up to the message that is answered."""
+        """Take in messages beside the work, up to the message that is answered."""
         if not answers or any(message.message_id == answers for message in self._said):
             while self._said:
                 message = self._said.pop(0)
@@ -162,8 +162,8 @@ class Threads:
         whole: int,
         answers: str = "",
     ) -> View:
-        """What a request shows of the conversation; ``room`` and ``whole`` as in the window,
-        ``answers`` as in the log.
+        """The part of the conversation that a request sends; ``room`` and ``whole`` as in the
+        window, ``answers`` as in the log.
         """
         if not aside and state.turn is None and state.work is None:
             self._kept.pop(True, None)  # there is nothing left to be beside
@@ -189,7 +189,7 @@ class Threads:
     def find_overflow(
         self, state: AgentState, room: int, whole: int, *, full: float, keep: float, inside: bool
     ) -> Overflow | None:
-        """What of the conversation should be left out; as in the window."""
+        """The part of the conversation to leave out; as in the window."""
         kept = self._get_thread(aside=False)
         turn = state.turn
         return kept.window.find_overflow(

@@ -58,7 +58,7 @@ _PER_DECISION: Final = 110  # tokens of the field names of an encoded decision
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a request shows of the conversation."""
+    """The part of the conversation that a request sends."""
 
     history: tuple[Message, ...]
     digests: tuple[str, ...]  # of what is left out, oldest first
@@ -71,7 +71,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Overflow:
-    """What would no longer travel in full; tokens are before the model's factor."""
+    """The part that a compaction would replace; tokens are before the model's factor."""
 
     begins_at: str  # id of the first message that would
     messages: tuple[Message, ...]  # that would not, and did before
@@ -132,7 +132,7 @@ class HistoryWindow:
         full: float = FULL,
         request: str = "",
     ) -> View:
-        """What travels in a request of ``turn``, whose user message is ``turn_message``.
+        """The messages sent in a request of ``turn``, whose user message is ``turn_message``.
 
         ``room`` is in tokens before the model's factor, and so is ``whole``, above which a message
         of the user is cut in its middle; an empty ``turn`` is always a new one,
@@ -191,7 +191,7 @@ class HistoryWindow:
         keep: float = KEPT,
         inside: bool = False,
     ) -> Overflow | None:
-        """What should be left out for ``room``, with ``full`` of it filled, so that ``keep`` of
+        """The part to leave out for ``room``, with ``full`` of it filled, so that ``keep`` of
         it is left; None where nothing has to be, or can. A turn that goes on is cut only when it
         does not fit; a new one, or ``inside``, as soon as it is full.
 
@@ -319,7 +319,7 @@ class HistoryWindow:
         self._sums.append(self._sums[-1] + size)
 
     def _forget_thoughts(self, current: int) -> None:
-        """What a model wants back is wanted for the turn in hand: older messages go without."""
+        """Drop reasoning data of older turns, which models want back for the current one only."""
         freed, before = 0, self._sums[self._thoughts_from]
         for place in range(self._thoughts_from, len(self._shown)):
             message, size = self._shown[place], self._sums[place + 1] - before
@@ -418,7 +418,7 @@ def _iter_spans(starts: Sequence[int], end: int) -> list[tuple[int, int]]:
 
 
 def message_tokens(message: Message, count: Callable[[str], int]) -> int:
-    """What a message takes in a request, before the model's factor."""
+    """Tokens of a message in a request, before the model's factor."""
     match message:
         case UserMessage():
             return _PER_MESSAGE + count(message.for_model)

@@ -1,1 +1,1 @@
-"""What is remembered."""
+"""Storage of sessions."""

@@ -93,7 +93,7 @@ class Catalog:
     def list_read(
         self, workspace: Path | str | None = None, *, trash_too: bool = False
     ) -> list[SessionFacts]:
-        """What was read so far, of one workspace or of all: pinned ones first, then the newest.
+        """Sessions read so far, of one workspace or of all: pinned ones first, then the newest.
         Sessions in which nothing was said are left out. ``trash_too``: with the deleted ones.
         """
         found = [
@@ -136,7 +136,7 @@ class Catalog:
         return here or find_places(self.state_dir, prefix, trash=trashed)
 
     def facts_at(self, place: SessionPlace) -> SessionFacts:
-        """What one session is, read now."""
+        """The facts of one session, read from its journal now."""
         self._index_session(place)
         if place.key in self._broken:
             return self._add_disk_facts(place, self._broken[place.key][1])

@@ -1,4 +1,4 @@
-"""What was decided in a session, in words: for the screen, for a filter, and as Markdown."""
+"""The decisions of a session in words: for the screen, for a filter, and as Markdown."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MARKUP: Final = re.compile(r"[\[\]<>]")
 
 
 def kind_words(entry: AuditEntry, words: Catalogue) -> str:
-    """What became of it: "approved", "refused", "by rule"."""
+    """The outcome of a decision: "approved", "refused", "by rule"."""
     return words(f"decisions.kind.{entry.kind}")
 
 
@@ -55,12 +55,12 @@ def what_words(entry: AuditEntry, words: Catalogue) -> str:
 
 
 def subject_words(entry: AuditEntry, words: Catalogue) -> str:
-    """What it was about: a file, a command, what a rule allows."""
+    """The subject of a decision: a file, a command, the pattern of a rule."""
     return granted_words(entry.subject, words) or entry.subject
 
 
 def granted_words(what: str, words: Catalogue) -> str:
-    """What a rule allows that is not about one file or one tool; empty for such a one."""
+    """The scope of a rule that covers more than one file or tool; empty for others."""
     if what.startswith(ON_NETWORK):
         hosts = ", ".join(what.removeprefix(ON_NETWORK).split())
         return words("rules.on_network", hosts=visible_line(hosts))
@@ -132,14 +132,14 @@ def is_undone(state: AgentState, entry: AuditEntry) -> bool:
 
 
 def pattern_of(state: AgentState, grant_id: str, words: Catalogue) -> str:
-    """What the rule allows, also of one that was revoked."""
+    """The pattern of a rule, also of a revoked one."""
     found = (c.grant for c in reversed(state.rule_log) if c.grant.grant_id == grant_id)
     found_one = next(found, None)
     return visible_line(grant_id) if found_one is None else rule_words(found_one, words)
 
 
 def rule_words(rule: Grant, words: Catalogue) -> str:
-    """What a rule allows."""
+    """The scope of a rule in words."""
     if said := granted_words(rule.path, words):
         return said
     if rule.source == "command_line":

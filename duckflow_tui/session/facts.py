@@ -1,4 +1,4 @@
-"""What a list says of a session, and the pieces of text that a search looks through."""
+"""The facts of a session for lists, and its texts for searches."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Piece(Frozen):
 
 
 def make_facts(session_id: str, found: Restored) -> SessionFacts:
-    """What the state of a session says; key, size and use are the list's to add."""
+    """The facts in a session's state; without key, size and use, which the catalog adds."""
     state = found.state
     session, header = state.session, found.read.header
     plan = state.active_plan or next(reversed(state.listed_plans), None)
@@ -166,7 +166,7 @@ def make_facts(session_id: str, found: Restored) -> SessionFacts:
 
 
 class Figures(NamedTuple):
-    """What came of the work of some sessions, added up as ``SessionFacts`` has it."""
+    """Results of the work of several sessions, added up as ``SessionFacts`` has it."""
 
     sessions: int
     turns: int
@@ -222,7 +222,7 @@ def make_unreadable_facts(session_id: str, fault: SessionFault) -> SessionFacts:
 
 
 def iter_pieces(state: AgentState) -> Iterator[Piece]:
-    """What was said and done, in its order, behind a piece of all that names the session."""
+    """The texts of a session in order, after one piece with all that names it."""
     session = state.session
     named = [session.name, session.workspace, session.branch, state.draft]
     for plan in state.listed_plans:
@@ -269,7 +269,7 @@ def _make_piece(message: Message) -> Piece | None:
 
 
 def target_of(message: OperationMessage) -> str:
-    """What a call was about: its path, command or pattern, on one line."""
+    """The path, command or pattern of a call, on one line."""
     named = (message.args.get(name) for name in _NAMING)
     return one_line(next((str(value) for value in named if value), ""), _TITLE)
 

@@ -1,4 +1,4 @@
-"""What can be wrong with a session's files, as types and codes that the screen has words for."""
+"""Faults of a session's files, as types and codes that the screen has words for."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def describe_fault(error: OSError | SessionFault) -> str:
 
 
 def make_open_fault(path: Path, error: OSError) -> SessionFault:
-    """What a system error means while a session is being opened."""
+    """Make a fault from a system error that occurred while a session was opened."""
     match code_of(error):
         case "missing" | "link" as code:
             return NotASession(code, path)

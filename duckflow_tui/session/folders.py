@@ -124,7 +124,7 @@ def _iter_journal_files(entry: os.DirEntry[str]) -> Iterator[tuple[str, int, int
 
 
 def _list_entries(folder: Path | str) -> list[os.DirEntry[str]]:
-    """What lies in the folder, hidden things left out; nothing where it cannot be read."""
+    """The entries of a folder without hidden ones; empty where it cannot be read."""
     try:
         with os.scandir(folder) as found:
             return [entry for entry in found if not entry.name.startswith(".")]

@@ -89,7 +89,7 @@ class SessionIndex:
         self._open: sqlite3.Connection | None = None
 
     def read_stamps(self) -> dict[bytes, str]:
-        """What each session was like when it was put here."""
+        """The stamp of each session when it was indexed."""
         return dict(self._run(lambda db: db.execute("SELECT key, stamp FROM sessions").fetchall()))
 
     def read_all(self) -> dict[bytes, SessionFacts]:

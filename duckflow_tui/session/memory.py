@@ -255,7 +255,7 @@ _DAY: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[ \t]*[:：]?[ \t]+")
 
 
 class MemoryWords(NamedTuple):
-    """What a new file says. ``known`` are the headings of every language, in lower case."""
+    """Texts of a new file. ``known`` are the headings of every language, in lower case."""
 
     title: str
     note: str  # how the file may be used
@@ -314,7 +314,7 @@ def _iter_rows(rows: list[str]) -> Iterator[tuple[int, str, Literal["text", "com
 
 
 def _parse_heading(row: str) -> str | None:
-    """What a heading says, in lower case; None for any other row."""
+    """The text of a heading in lower case; None for any other row."""
     start = _HEADING.match(row)
     return None if start is None else row[start.end() :].rstrip(" \t#").strip().casefold()
 

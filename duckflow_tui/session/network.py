@@ -23,8 +23,8 @@ _RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
 
 
 def use_words(host: HostContact, words: Catalogue) -> str:
-    """What it was contacted for: "model: openai"; of the one of the command line, which nobody gave
-    a name, "the model".
+    """The purpose of contacting a host: "model: openai"; of the one of the command line, which
+    nobody gave a name, "the model".
     """
     if host.use == "model" and host.name == CLI_ENDPOINT:
         return words("network.use.model_given")
@@ -64,7 +64,7 @@ def total_words(state: AgentState, words: Catalogue) -> str:
 
 
 def beyond_words(state: AgentState, words: Catalogue) -> str:
-    """What the figures leave out, and how many commands were not kept from the network."""
+    """The traffic that is not counted, and the number of commands with network access."""
     level = state.session.sandbox
     unheld = level in ("none", "external")
     opened = sum(

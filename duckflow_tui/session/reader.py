@@ -44,7 +44,7 @@ class RecordedEvent(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """What could not be read, and where. ``seq`` is None where not even that is known.
+    """A record that could not be read, and its place. ``seq`` is None where not even that is known.
 
     ``reason`` is one of ``records.DamageReason`` or of what ``records.UnreadableRecord`` carries;
     ``segment`` for a whole file.
@@ -179,7 +179,7 @@ class _Reading:
                 self.read.size += frame.end - frame.start
 
     def _identify_file(self, start: bytes) -> None:
-        """What a file is that no record was found in so far: its header may have been torn."""
+        """Identify a file without a record so far: its header may have been torn."""
         torn = {(u.start, u.reason) for u in self.read.unread} == {(0, "torn")}
         ours = _TAG.startswith(start) or start.startswith(_TAG)
         self._empty = self._empty and (not start or (torn and ours))

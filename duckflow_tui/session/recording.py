@@ -1,4 +1,4 @@
-"""What a session's Store records into, from its first event to the end of the process."""
+"""The recorder of a session's Store, from its first event to the end of the process."""
 
 from __future__ import annotations
 

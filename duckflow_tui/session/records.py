@@ -47,7 +47,7 @@ def as_bytes(value: object) -> bytes:
 
 
 def make_stand_in(record: Record, error: Exception) -> bytes:
-    """What stands in for an event that has no JSON."""
+    """A record in place of an event that has no JSON."""
     return as_bytes(
         {"at": record.at, "kind": record.event.kind, "unwritable": type(error).__name__}
     )
@@ -62,7 +62,7 @@ def body_of(record: Record, redact: Redact | None) -> bytes:
 
 
 def shelve_body(body: bytes, kind: str, at: float, blobs: FileBlobs) -> bytes:
-    """What the record holds: the body, or the place of a large one, kept first."""
+    """The body of a record, or a reference to a blob where it is large."""
     if len(body) <= INLINE:
         return body
     return as_bytes({"at": at, "kind": kind, "blob": blobs.put_blocking(body), "size": len(body)})
@@ -126,7 +126,9 @@ def redact_value(value: Any, redact: Redact, valid: Callable[[Any], bool] | None
 
 
 def _iter_replacements(text: str, redacted: str) -> Iterator[str]:
-    """What may stand for the text: redacted, that cut to its length, nothing of it at all."""
+    """Replacements of a text, to be tried in order: redacted, that cut to its length, nothing of
+    it at all.
+    """
     yield redacted
     yield redacted[: len(text)]
     yield _FILL * len(text)
@@ -227,7 +229,7 @@ def scan(file: BinaryIO, max_line: int = MAX_LINE) -> Iterator[Frame | Damage]:
 
 
 def _split_line(line: bytes, start: int) -> Iterator[Frame | Damage]:
-    """What stands between two newlines: one record, or two whose newline became another byte."""
+    """The records between two newlines: one, or two whose newline became another byte."""
     at = 0
     while at < len(line):
         head = _HEAD.match(line, at)

@@ -116,7 +116,7 @@ class Tape:
         return call if spoken and call.llm_id in self._replies else None
 
     def reply_to(self, call: LlmCall) -> AssistantMessage:
-        """What the model replied in it."""
+        """The model's reply in a call."""
         return self._replies[call.llm_id]
 
     def _read_entries(self, entries: Iterable[RecordedEvent]) -> None:
@@ -177,7 +177,7 @@ def _load_file(path: Path) -> Tape:
 
 
 def _read_lines(data: bytes) -> SessionRead:
-    """What ``--json`` printed: a record a line. Lines that are none are left out."""
+    """The records that ``--json`` printed, one a line. Lines that are none are left out."""
     read = SessionRead()
     for number, line in enumerate(filter(bytes.strip, data.splitlines())):
         try:
@@ -229,7 +229,7 @@ def _mark_kind(event: Event) -> MarkKind | None:
 
 
 def _visible_parts(state: AgentState) -> tuple[object, ...]:
-    """What a viewer sees change, without the gauges and figures beside it."""
+    """The visible parts of a state, without gauges and figures."""
     return (
         *(len(state.messages), len(state.turns), state.queue, state.gates, state.cards),
         *(state.plans, state.running, state.objective, state.undone_calls, state.mode),

@@ -77,7 +77,7 @@ class Point:
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
-        """What they did to files, oldest first."""
+        """Changes of files by the calls, oldest first."""
         return tuple(
             change for call in reversed(self.calls) for change in call.result.undoable_changes
         )
@@ -155,7 +155,7 @@ def _as_stopped(step: Step) -> Step:
 
 
 def settle_running(past: AgentState, now: Sequence[Message]) -> tuple[OperationMessage, ...]:
-    """What came of the calls that ran then; of those that still run, that nothing is known."""
+    """The results of calls that ran then; unknown for those that still run."""
     ended = {m.call_id: m for m in now if isinstance(m, OperationMessage)}
     return tuple(ended.get(call.call_id) or _make_unknown_result(call) for call in past.running)
 
@@ -271,7 +271,7 @@ class RecordedPast:
 def _iter_until(
     entries: Iterable[RecordedEvent], message_id: str, until: int
 ) -> Iterator[tuple[RecordedEvent, Event]]:
-    """What was recorded up to that record, and before the message was sent where there is one."""
+    """The records up to a number, and before the message was sent where one is given."""
     for entry in entries:
         if entry.seq > until:
             return
@@ -317,6 +317,6 @@ def _sends_message(event: Event, message_id: str) -> bool:
 
 
 def title_of(state: AgentState) -> str:
-    """What a list calls this session: the user's name for it, else the first request."""
+    """The title of a session in lists: the user's name for it, else the first request."""
     asked = (m.text for m in state.messages if isinstance(m, UserMessage) and m.text.strip())
     return one_line(state.session.name or next(asked, ""), PREVIEW)

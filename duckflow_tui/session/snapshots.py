@@ -113,7 +113,7 @@ class NotAnImage(ValueError):
 
 
 def capture_image(state: AgentState) -> Image:
-    """What is true now; cheap, because the values in it are never changed."""
+    """An image of the state; cheap, because its values are immutable."""
     image: Image = {}
     for name, value in vars(state).items():
         if name not in IN_FLIGHT:

@@ -1,4 +1,4 @@
-"""What a folder brings along that steers the work: used only as the user trusted it (R10)."""
+"""Trust in files of a folder that steer the work: used only as the user trusted it (R10)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Texts = Mapping[str, str]
 
 
 class TrustAnswer(NamedTuple):
-    """What the user said of these texts; of any other text it says nothing."""
+    """The user's answer about these texts and no others."""
 
     trusted: bool
     texts: Texts
@@ -240,7 +240,7 @@ def _read_plain(workspace: Workspace, name: str) -> bytes:
 
 
 def _make_preview(name: str, before: str | None, after: str) -> FilePreview:
-    """What is new of a file; of one that was not known, all of it."""
+    """The changes of a file since it was trusted; all of an unknown one."""
     data = after.encode("utf-8", "replace")
     found = compare(None if before is None else before.encode("utf-8", "replace"), data)
     return FilePreview(

@@ -77,7 +77,7 @@ class Forked(NamedTuple):
 
 @dataclass(slots=True)
 class _UndoneFiles:
-    """What came of putting files back."""
+    """The result of undoing changes of files."""
 
     calls: list[str] = field(default_factory=list[str])  # ids of those undone, in that order
     files: list[str] = field(default_factory=list[str])
@@ -106,7 +106,7 @@ class _UndoneFiles:
         ]
 
     def in_the_way(self) -> list[UndoReport]:
-        """What kept changes from being undone, where it is not said of the file already."""
+        """Reasons why changes were not undone, for files not reported otherwise."""
         said = self.partly_undone
         return [
             report
@@ -291,7 +291,7 @@ class RewindActions:
     def _make_notices(
         self, past: AgentState, point: Point, came: _UndoneFiles
     ) -> tuple[NoticeMessage, ...]:
-        """What went with the messages, and what did not."""
+        """Notices about the things that a rewind took back, and those it did not."""
         state, notice = self._store.state, self._parts.notices.message
         undone = set(came.calls)
         left = [call for call in reversed(point.calls) if call.call_id not in undone]

@@ -1,1 +1,1 @@
-"""What is true: models, events, the Store, the phase machine. Imports nothing of ours."""
+"""The state: models, events, the Store, the phase machine. Imports nothing of ours."""

@@ -22,7 +22,7 @@ from duckflow_tui.state.usage import LiveReply, UsageState
 
 @dataclass(eq=False)
 class InFlight:
-    """What belongs to this process and is never journalled."""
+    """Values of this process that are never journalled."""
 
     live: dict[str, LiveReply] = field(default_factory=dict[str, LiveReply])  # replies that arrive
     outputs: dict[str, LiveOutput] = field(default_factory=dict[str, LiveOutput])

@@ -1,4 +1,4 @@
-"""What was decided in a session, by whom and why: each gate, rule, refusal and effect."""
+"""The decisions of a session, by whom and why: each gate, rule, refusal and effect."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class AuditKind(StrEnum):
-    """What became of what was asked for, and who decided it."""
+    """How a request for consent ended, and who decided it."""
 
     APPROVED = "approved"  # the user, by a key
     EDITED = "edited"  # the user approved their own version
@@ -90,7 +90,7 @@ class AuditEntry(Frozen):
 
 @dataclass(eq=False)
 class AuditState:
-    """What was decided and stands in no message of the conversation."""
+    """Decisions that no message of the conversation holds."""
 
     rule_log: tuple[RuleChange, ...] = ()  # the oldest first
     mode_log: tuple[tuple[ApprovalMode, float], ...] = ()  # that were set, and when
@@ -124,7 +124,7 @@ def list_decisions(state: AgentState) -> list[AuditEntry]:
 
 
 def iter_entries(messages: Iterable[Message]) -> Iterator[AuditEntry]:
-    """What was decided in these messages."""
+    """The decisions that these messages hold."""
     for message in messages:
         if isinstance(message, OperationMessage):
             kind = _kind_of(message)

@@ -43,7 +43,7 @@ class Frozen(BaseModel):
 
 
 class InConversation(Frozen):
-    """What every message of a conversation has."""
+    """Fields of every message of a conversation."""
 
     message_id: str
     step_id: str = ""  # of the plan's step it belongs to; empty: to the conversation itself

@@ -19,7 +19,7 @@ TAIL: Final = 64_000  # characters kept of output that is still arriving; the wh
 
 
 def apply_carriage_returns(text: str) -> str:
-    """What a terminal would leave of each line: what follows its last carriage return.
+    """Keep of each line the text after its last carriage return, as a terminal does.
 
     CR LF is a line end. A carriage return at the very end stays: what it does depends on what
     comes next.
@@ -85,7 +85,7 @@ class LiveOutput:
 
 
 class RequestedCall(Frozen):
-    """What was asked for and by whom, from the intent to the result."""
+    """A requested call and who asked for it, from the intent to the result."""
 
     call_id: str
     operation: str
@@ -273,7 +273,7 @@ def _mark_changed_outside(
 
 
 def note_read(state: AgentState, files: dict[str, str]) -> None:
-    """What the model knows of these files now: path → SHA-256, or "" for nothing any more."""
+    """Record the file contents that the model knows: path → SHA-256, or "" for nothing any more."""
     for path, sha in files.items():
         if sha:
             state.files_read[path] = sha

@@ -32,7 +32,7 @@ class Level(StrEnum):
 
 
 class UserMessage(InConversation):
-    """What the user sent."""
+    """A message of the user."""
 
     kind: Literal["user"] = "user"
     text: str
@@ -40,7 +40,7 @@ class UserMessage(InConversation):
 
     @property
     def for_model(self) -> str:
-        """What the model is told."""
+        """The text that the model receives."""
         return f"{BESIDE_THE_WORK}\n{self.text}" if self.aside else self.text
 
 
@@ -53,8 +53,8 @@ class RefusedCall(Frozen):
 
 
 class Thought(Frozen):
-    """What a model wants back with its own message, as it came: some sign it and check it. It goes
-    to the same model at the same origin only.
+    """Reasoning data that a model wants back unchanged with its message: some sign it and check
+    it. It goes to the same model at the same origin only.
     """
 
     origin: str  # scheme, host and port
@@ -70,7 +70,7 @@ def call_key(name: str, number: int) -> str:
 
 
 class AssistantMessage(InConversation):
-    """What the model replied; ``raw`` and ``calls`` only of a reply that could not be used."""
+    """A reply of the model; ``raw`` and ``calls`` only of a reply that could not be used."""
 
     kind: Literal["assistant"] = "assistant"
     llm_id: str
@@ -127,14 +127,14 @@ class QueuedMessage(Frozen):
 
 
 def forget_rewound(state: AgentState) -> None:
-    """What left the conversation cannot come back any more."""
+    """Drop the messages kept for undoing a rewind."""
     state.rewound = None
     state.rewound_messages = []
 
 
 @dataclass(eq=False)
 class ConversationState:
-    """What was said. ``messages`` only grow, but for a way back in the conversation."""
+    """The conversation. ``messages`` only grow, but for a way back in the conversation."""
 
     messages: list[Message] = field(default_factory=list[Message])
     queue: tuple[QueuedMessage, ...] = ()
@@ -207,6 +207,6 @@ class AssistantReplied(Event, kind="assistant_message"):
 
 
 def _clear_sent_draft(state: AgentState, text: str) -> None:
-    """What was sent is no draft any more."""
+    """Clear the draft where its text was sent."""
     if state.draft.strip() == text:
         state.draft = ""

@@ -37,7 +37,7 @@ MAX_ALTERNATIVES = 9  # the gate gives each a digit key
 
 
 class NextStep(StrEnum):
-    """What the model wants after its actions (S4-57)."""
+    """How a turn continues after a decision's actions (S4-57)."""
 
     CONTINUE = "continue"
     DONE = "done"
@@ -520,7 +520,7 @@ class Question(Frozen):
 
 
 class StateDelta(Frozen):
-    """What the decision changes in the working memory; None leaves a field as it is."""
+    """Changes of the working memory by a decision; None leaves a field as it is."""
 
     goal: Text | None = None
     why_now: Text | None = None

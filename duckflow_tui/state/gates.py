@@ -52,7 +52,7 @@ class Hunk(Frozen):
 
 
 class FilePreview(Frozen):
-    """What would become of one file. Computed by the app, never by the model."""
+    """The change of one file that a call would make. Computed by the app, never by the model."""
 
     path: str
     kind: str  # create, modify, delete, move
@@ -158,7 +158,7 @@ class Gate(Frozen):
 
 
 class Remark(Frozen):
-    """What the user wrote on one line of a change that waits, or on one step of a plan."""
+    """A comment of the user on one line of a pending change, or on one step of a plan."""
 
     path: str = ""  # of the file; empty: it is about a step
     number: int  # of the line or of the step, from 1
@@ -185,7 +185,7 @@ _LINE: Final = 200  # characters of a line that the model is told; it wrote the 
 
 
 def _join_remarks(said: str, remarks: Iterable[Remark]) -> str:
-    """What the user wrote with an answer, each remark with its place: one line, for people."""
+    """The reason and the remarks of an answer, each with its place, on one line for people."""
     parts = (said.strip(), *(f"{remark.place}: {remark.said}" for remark in remarks))
     return "; ".join(part for part in parts if part)
 
@@ -252,7 +252,7 @@ class Grant(Frozen):
 
     @property
     def pattern(self) -> str:
-        """What it allows, as the gate showed it."""
+        """The operation and target that it allows, as the gate showed them."""
         return f"{self.operation} {self.path}"
 
 
@@ -262,7 +262,7 @@ def before_hashes(gate: Gate) -> tuple[str, ...]:
 
 
 class CardKind(StrEnum):
-    """What a card is about."""
+    """The subject of a card."""
 
     PLAN = "plan"  # a plan waits for approval
     PLAN_CHANGE = "plan_change"  # the model would change an approved plan
@@ -371,7 +371,7 @@ def make_question_options(labels: Iterable[str], *, approval: bool) -> tuple[Car
 
 
 def describe_answer(option: CardOption, answer: CardAnswer) -> str:
-    """What the user answered to a question of the model, in the words of both."""
+    """The question's option and the user's answer as one text."""
     chosen = {ACCEPT.action: "yes", REJECT.action: "no"}.get(option.action, option.label)
     return ": ".join(part for part in (chosen, answer.text.strip()) if part)
 
@@ -424,7 +424,7 @@ class RuleChange(Frozen):
 
 @dataclass(eq=False)
 class GateState:
-    """What waits for the user, and the consent that was given for this session."""
+    """Open gates and cards, and the consent given for this session."""
 
     gates: tuple[Gate, ...] = ()  # approvals that are open (S4-42), oldest first
     cards: tuple[Card, ...] = ()  # open ones, oldest first

@@ -1,4 +1,4 @@
-"""What the user asked for and how far it is met: Objective › Requirement › Attempt (S1)."""
+"""Requests of the user and how far they are met: Objective › Requirement › Attempt (S1)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ class RequirementState(StrEnum):
 
 
 class Evidence(Frozen):
-    """What shows that a requirement is met or not; an excerpt with where and when it was seen."""
+    """A fact that shows whether a requirement is met; an excerpt with where and when it was
+    seen.
+    """
 
     kind: Literal["command", "file", "diff", "reply", "user"]
     text: str  # excerpt of an output, of a file or of the reply, lines of a diff, the user's words
@@ -108,7 +110,7 @@ class RequirementItem(Frozen):
 
 
 class ExecutionPlan(Frozen):
-    """What one attempt means to do, and what it must keep to and avoid (S1-22, S1-25)."""
+    """Goals, constraints and things to avoid of one attempt (S1-22, S1-25)."""
 
     strategy: str = ""
     plan_id: str = ""
@@ -133,7 +135,7 @@ class PartialResult(Frozen):
 
 
 class ExecutionResult(Frozen):
-    """What one attempt's operations gave."""
+    """Results of the operations of one attempt."""
 
     succeeded: int = Field(default=0, ge=0)
     failed: int = Field(default=0, ge=0)
@@ -157,7 +159,7 @@ class MissingItem(Frozen):
 
 
 class MissingInfoAnalysis(Frozen):
-    """What is missing, by priority, and what was learned on the way (S1-9)."""
+    """Missing items by priority, and lessons of the attempt (S1-9)."""
 
     missing: tuple[MissingItem, ...] = ()
     constraints: tuple[str, ...] = ()
@@ -192,7 +194,7 @@ class AttemptResult(Frozen):
 
 
 class ContinuationContext(Frozen):
-    """What a further attempt starts from (S1-17…20)."""
+    """The starting point of a further attempt (S1-17…20)."""
 
     previous_attempts: tuple[AttemptResult, ...] = ()
     execution_errors: tuple[ExecutionError, ...] = ()
@@ -207,7 +209,7 @@ class ContinuationContext(Frozen):
 
 
 class TaskContext(Frozen):
-    """What a planner may know about the place and its tools (S1-22)."""
+    """Facts about the workspace and its tools for a planner (S1-22)."""
 
     workspace_info: str = ""
     available_tools: tuple[str, ...] = ()
@@ -223,7 +225,7 @@ class LedgerSnapshot(Frozen):
 
 
 class TaskObjective(Frozen):
-    """What the user asked for, over all attempts (S1-12…14)."""
+    """A request of the user with its requirements, over all attempts (S1-12…14)."""
 
     objective_id: str
     original_query: str
@@ -348,12 +350,12 @@ class Review(Frozen):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the evaluator found lacking in what is done."""
+        """Shortcomings that the evaluator names although the request is done."""
         return self.evaluation.missing_aspects if self.done and self.evaluation else ()
 
     @property
     def verdict(self) -> Literal["done", "unchecked", "open", "partly", "failed"]:
-        """What it comes to; ``open``: a further attempt follows."""
+        """The overall verdict; ``open`` means that a further attempt follows."""
         if self.done:
             return "done"
         if self.follows:
@@ -364,7 +366,7 @@ class Review(Frozen):
 
 
 class SituationReport(Frozen):
-    """What the user is told when the attempts are used up (S1-32)."""
+    """The report to the user when the attempts are used up (S1-32)."""
 
     original_query: str
     attempts: int = Field(ge=0)
@@ -386,7 +388,7 @@ class SituationReport(Frozen):
 
 
 class ReviewMessage(InConversation):
-    """What an attempt was judged to be, with the evidence (S1-27)."""
+    """The review of an attempt, with the evidence (S1-27)."""
 
     kind: Literal["review"] = "review"
     review: Review

@@ -1,4 +1,4 @@
-"""What the model carries: the working memory with its limits (S4-35…44), and compactions."""
+"""Memory of the model: the working memory with its limits (S4-35…44), and compactions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Ref = Annotated[str, Field(pattern=f"^{_REF}$")]
 
 
 class WorkingMemory(Frozen):
-    """What the work is about, in every request; one that breaks a limit is none (S4-44)."""
+    """Goal, constraints and decisions sent with every request, within limits (S4-44)."""
 
     goal: Line = ""
     why_now: Line = ""
@@ -125,7 +125,7 @@ def apply_delta(memory: WorkingMemory, delta: StateDelta) -> MemoryUpdate:
 
 
 def find_edit_problem(name: OwnField, items: Sequence[str]) -> LocalizedText | None:
-    """What keeps the user's items from standing in this field; None for nothing."""
+    """The reason why these items do not fit the field; None where they do."""
     most, longest = MOST.get(name, 1), ITEM if name in MOST else LINE
     if len(items) > most:
         return LocalizedText(key="working.form.many", params={"most": str(most)})
@@ -137,7 +137,7 @@ def find_edit_problem(name: OwnField, items: Sequence[str]) -> LocalizedText | N
 
 
 class PreservedContext(Frozen):
-    """What no compaction takes away, as it was then."""
+    """Texts that a compaction preserves, as they were then."""
 
     goal: str = ""
     requirements: tuple[str, ...] = ()
@@ -175,7 +175,7 @@ class CompactionMessage(InConversation):
 
 @dataclass(eq=False)
 class MemoryState:
-    """What the model carries from request to request."""
+    """The working memory and the compactions."""
 
     memory: WorkingMemory = field(default_factory=WorkingMemory)
     files_read: dict[str, str] = field(default_factory=dict[str, str])
@@ -185,7 +185,7 @@ class MemoryState:
 
     @property
     def compaction(self) -> Compaction | None:
-        """What holds now; None while the whole conversation travels."""
+        """The compaction in effect; None while the whole conversation is sent."""
         return self.compactions[-1] if self.compactions else None
 
 
@@ -216,7 +216,7 @@ class MemoryEdited(Event, kind="memory_edited"):
 
 
 class ChangeNoted(Event, kind="change_noted"):
-    """What changed last, for the model; ``decided``: it is one of the decisions, too."""
+    """The newest change, for the model; ``decided``: it is one of the decisions, too."""
 
     change: str
     decided: bool = False

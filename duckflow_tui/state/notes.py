@@ -1,4 +1,4 @@
-"""What the working memory notes: what changed last, and what was decided (S4-41, S4-43)."""
+"""Writes the newest change and the decisions into the working memory (S4-41, S4-43)."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def guess_items(state: AgentState) -> dict[OwnField, tuple[str, ...]]:
 
 
 def _describe_decision(state: AgentState, event: Event) -> str:
-    """What the event decided, in a line; empty for nothing."""
+    """The decision that an event records, on one line; empty for none."""
     match event:
         case GateAnswered(answer=answer):
             calls = (c for c in state.running if c.call_id == answer.call_id)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Effect(StrEnum):
-    """What an operation does to the world, from harmless to dangerous."""
+    """The effect of an operation, from harmless to dangerous."""
 
     READ = "read"
     WRITE = "write"
@@ -40,7 +40,7 @@ class Weight(StrEnum):
 
 
 class Need(StrEnum):
-    """What must be there before a call of an operation can do anything."""
+    """A precondition for calls of an operation."""
 
     CONVERSATION = "conversation"  # it is asked for there: by no step, by no answer beside work
     WORKER = "worker"  # it is asked for by the conversation or a step: by no answer beside work
@@ -161,7 +161,7 @@ class ApprovalMode(StrEnum):
 
 
 class Permissions(Frozen):
-    """What becomes of ordinary calls at this moment: names of operations, by the policy's word."""
+    """Names of operations by the policy's current verdict on ordinary calls."""
 
     runs: tuple[str, ...] = ()  # without a question
     asks: tuple[str, ...] = ()  # the user; where nobody is there, it is refused
@@ -170,7 +170,7 @@ class Permissions(Frozen):
 
 
 class Ruling(Frozen):
-    """What the policy said of a call when it was last judged, and what decided that."""
+    """The policy's last verdict on a call, and the rule that decided it."""
 
     said: Literal["allow", "gate", "deny"]
     mode: ApprovalMode
@@ -214,7 +214,7 @@ class FileChange(Frozen):
 
 
 class OperationResult(Frozen):
-    """What came of a call."""
+    """The result of a call."""
 
     outcome: Outcome
     text: str  # for the model: the content, or what went wrong and what to do
@@ -230,7 +230,7 @@ class OperationResult(Frozen):
 
     @property
     def undoable_changes(self) -> tuple[FileChange, ...]:
-        """What an undo takes back."""
+        """Changes that an undo takes back."""
         return self.changes or self.touched
 
     @property
@@ -255,7 +255,7 @@ _TARGET: Final = 80  # characters of it
 
 
 def describe_target(args: JsonObject) -> str:
-    """What a call is about, on one line; empty where its arguments name nothing."""
+    """The path, command or query of a call, on one line; empty where it has none."""
     for name in _TARGETS:
         value = args.get(name)
         if isinstance(value, str) and value:

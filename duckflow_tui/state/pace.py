@@ -96,7 +96,7 @@ class Tried(Frozen):
 
 
 class Situation(Frozen):
-    """What a consultation shows: in words, no figures but the loop (S0-38)."""
+    """The content of a consultation, without figures except the loop (S0-38)."""
 
     pattern: Pattern
     cause: Reason  # what set it off: a key below ``consult.cause``

@@ -192,7 +192,7 @@ class PlanChange(Frozen):
 
 
 class StepReport(Frozen):
-    """What came of a step: counts are computed, words are the model's (S2-20, S2-23)."""
+    """The report on a step: counts are computed, words are the model's (S2-20, S2-23)."""
 
     report_id: str
     plan_id: str
@@ -309,7 +309,7 @@ def list_ready_steps(plan: Plan) -> tuple[Step, ...]:
 
 
 def derive_end_status(plan: Plan) -> PlanStatus | None:
-    """What the plan is once nothing of it can go on; None while something can.
+    """The status of a plan that cannot go on; None while a step can run.
 
     Every step done or waived by the user: completed. Else, with no step running, stopped or able
     to start: failed.
@@ -408,7 +408,7 @@ class StepDifference(NamedTuple):
 
 
 def compare_plans(old: Plan, new: Plan) -> tuple[StepDifference, ...]:
-    """What a change does to each step, in the new order, dropped steps where they stood."""
+    """The effect of a change on each step, in the new order, dropped steps in their old places."""
     was = {step.step_id: step for step in old.steps}
     stays = [s.step_id for s in old.steps if new.get_step(s.step_id) is not None]
     now = [s.step_id for s in new.steps if s.step_id in was]

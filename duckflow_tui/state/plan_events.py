@@ -224,7 +224,7 @@ class PlanActivated(Event, kind="plan_activated"):
 
 
 def _reopened_status(plan: Plan) -> PlanStatus:
-    """What a plan is that is not closed any more."""
+    """The status of a plan that is reopened."""
     if plan.approved != plan.fingerprint:
         return PlanStatus.REJECTED if plan.rejection else PlanStatus.DRAFT
     if all(s.status is WorkStatus.PENDING for s in plan.steps):

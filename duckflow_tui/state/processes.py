@@ -1,4 +1,4 @@
-"""What runs beside the conversation: background commands, MCP servers, output as it comes."""
+"""Processes beside the conversation: background commands, MCP servers, output as it comes."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class SessionResumed(Event, kind="session_resumed"):
         end_with_process(state, self.interrupted_at)
 
     def _count_lost(self, state: AgentState, lost: tuple[PromptFigures, ...]) -> None:
-        """What was sent was spent, though nobody told how much."""
+        """Count requests whose replies were lost, by their estimates."""
         if not lost:
             return
         usage = state.usage
@@ -187,7 +187,7 @@ class SessionResumed(Event, kind="session_resumed"):
 
 
 class DraftSaved(Event, kind="draft"):
-    """What stands in the composer and was not sent."""
+    """The unsent text in the composer."""
 
     text: str
 
@@ -196,7 +196,7 @@ class DraftSaved(Event, kind="draft"):
 
 
 class RemarksSaved(Event, kind="remarks"):
-    """What the user wrote on the lines of a proposal and did not send yet; empty: nothing."""
+    """Unsent remarks of the user on the lines of a proposal; empty for none."""
 
     kept: DraftRemarks
 
@@ -254,7 +254,7 @@ class SessionStarted(Event, kind="session_started"):
 
 
 class SandboxTested(Event, kind="sandbox_tested"):
-    """What holds the commands of the model from now on, as a test has shown."""
+    """The sandbox for commands of the model from now on, as a test has shown."""
 
     level: SandboxLevel
 

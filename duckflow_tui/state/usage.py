@@ -27,7 +27,7 @@ CompactedBy = Literal["user", "auto", "overflow"]
 
 
 class PromptParts(Frozen):
-    """What takes how many tokens of a request (C22)."""
+    """Tokens of a request by the parts that use them (C22)."""
 
     base: Count = Field(default=0, ge=0)  # the app's own instructions
     operations: Count = Field(default=0, ge=0)  # and the output format
@@ -45,7 +45,7 @@ class PromptParts(Frozen):
 
     @property
     def conversation(self) -> int:
-        """What grows with the conversation, and what a compaction makes smaller."""
+        """Tokens of the parts that grow with the conversation and that a compaction reduces."""
         return self.files + self.results + self.chat
 
     def scale_to(self, total: int) -> PromptParts:
@@ -197,7 +197,7 @@ HostUse = Literal["model", "mcp", "discovery", "list", "probe", "command"]
 
 
 class HostContact(Frozen):
-    """What passed between the app and one host for one use. Bytes are those of headers and
+    """Traffic between the app and one host for one use. Bytes are those of headers and
     bodies; what HTTP, encryption and the network add is not counted. Times are seconds since the
     epoch.
     """
@@ -217,7 +217,7 @@ class HostContact(Frozen):
 
 @dataclass(eq=False)
 class UsageState:
-    """What calls to models took, and which hosts were sent requests."""
+    """Usage of models, and the hosts that were sent requests."""
 
     usage: UsageTotals = field(default_factory=UsageTotals)
     requests: tuple[PromptFigures, ...] = ()  # to models, the newest last
@@ -306,7 +306,7 @@ class LlmCallDropped(Event, kind="llm_call_dropped", transient=True):
 
 
 class LlmCallFinished(Event, kind="llm_call"):
-    """What a call cost and how it ended."""
+    """A model call ended, with its usage and its outcome."""
 
     call: LlmCall
 
