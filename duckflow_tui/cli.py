@@ -384,7 +384,7 @@ def _interactive(
         title="little-shop" if args.demo else folder.name or str(folder),
         settings=lambda: sessions.settings,
         settings_path=str(places.settings_file),
-        keep=lambda name, value, say: sessions.keep_choice(
+        keep=lambda name, value, say: sessions.save_choice(
             name, value, say, by_flag=bool(given.get(name))
         ),
         demo=args.demo,

@@ -492,17 +492,17 @@ class Sessions:
         """The settings as they are now, and where each is from."""
         return Loaded(self.choice.settings, origins=self.choice.origins | self._chosen)
 
-    def keep_choice(
+    def save_choice(
         self, name: str, value: str, say: Callable[..., str], *, by_flag: bool = False
     ) -> str:
         """Have the setting ``name`` of ``[ui]`` as it was chosen on the screen, here and in later
         starts; ``by_flag``: a flag set it in this one. Returns a sentence where a later start may
         have another value, else nothing. Waits for the disk.
         """
-        from duckflow_tui.settings_file import keep_choice
+        from duckflow_tui.settings_file import save_choice
 
         places, key = self.choice.places, f"ui.{name}"
-        said = keep_choice(places, name, value, say, by_flag=by_flag)
+        said = save_choice(places, name, value, say, by_flag=by_flag)
         setattr(self.choice.settings.ui, name, value)  # which every choice of this process shares
         after = load(places)
         kept = getattr(after.settings.ui, name) == value

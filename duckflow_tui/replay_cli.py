@@ -78,7 +78,7 @@ def _path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
 
 def _show(tape: Tape, speed: float, args: argparse.Namespace, places: Places, language: str) -> int:
     from duckflow_tui.settings import load
-    from duckflow_tui.settings_file import keep_choice
+    from duckflow_tui.settings_file import save_choice
     from duckflow_tui.ui.replay import ReplayApp
     from duckflow_tui.ui.session_host import AppOptions
 
@@ -95,7 +95,7 @@ def _show(tape: Tape, speed: float, args: argparse.Namespace, places: Places, la
         title=session.title,
         settings=lambda: loaded,
         settings_path=str(places.settings_file),
-        keep=lambda name, value, say: keep_choice(
+        keep=lambda name, value, say: save_choice(
             places, name, value, say, by_flag=bool(given.get(name))
         ),
         demo=session.demo,

@@ -17,7 +17,7 @@ FLAGS: Final = {"language": "--lang", "theme": "--theme"}
 LOCK_S: Final = 1.0  # seconds to wait for another instance that is writing
 
 
-def keep_choice(
+def save_choice(
     places: Places,
     name: str,
     value: str,

@@ -115,7 +115,7 @@ class DuckDriver(ResumableDriver):
             selector.register(self.fileno, selectors.EVENT_READ)
             selector.register(self._wake_read, selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                ready = selector.select(source.wait(time.monotonic()))
+                ready = selector.select(source.seconds_until_tick(time.monotonic()))
                 sources = {key.fd for key, _ in ready}
                 if self.fileno in sources:
                     data = self._read()

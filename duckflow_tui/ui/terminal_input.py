@@ -21,7 +21,7 @@ SEQUENCE_SILENCE: Final = 1.0
 PASTE_SILENCE: Final = 3.0
 
 #: Seconds after a paste without an end mark in which a block of lines still belongs to it.
-REST_WITHIN: Final = 60.0
+PASTE_REMAINDER_S: Final = 60.0
 
 PASTE_START: Final = b"\x1b[200~"
 PASTE_END: Final = b"\x1b[201~"
@@ -97,10 +97,10 @@ class TerminalInput:
 
     def _is_rest_of_paste(self, data: bytes, now: float) -> bool:
         """Whether these bytes belong to a paste that was delivered without its end mark."""
-        late = not self._pending and self._paste_cut_at + REST_WITHIN >= now
+        late = not self._pending and self._paste_cut_at + PASTE_REMAINDER_S >= now
         return late and PASTE_START not in data and _PASTE_REMAINDER.search(data) is not None
 
-    def wait(self, now: float) -> float | None:
+    def seconds_until_tick(self, now: float) -> float | None:
         """Seconds until ``tick`` should be called if no input comes; None where nothing waits."""
         return max(self._last_input_at + self._timeout - now, 0.0) if self._has_pending else None
 

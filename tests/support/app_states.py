@@ -61,7 +61,7 @@ from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.state.turn import PauseRequested, TurnInfo, TurnResumed, TurnStarted
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.panes.status import VitalsPlace
 from duckflow_tui.ui.session_host import AppOptions
 from duckflow_tui.work.compaction import Undo
@@ -617,7 +617,7 @@ async def at_question(pilot: Pilot[int]) -> DuckflowApp:
     await pilot.press("enter")
     await settled(pilot, lambda: app.bench.focused is app.bench.talk.open_question, "the focus")
     assert isinstance(app.clock, ManualClock)
-    app.clock.advance(SETTLE)
+    app.clock.advance(SETTLE_S)
     return app
 
 

@@ -19,7 +19,7 @@ from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate import Alike, GatePane
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.themes import themes
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -277,7 +277,7 @@ async def at_gate(pilot: Pilot[None]) -> GateApp:
     await drawn(pilot)
     app.card.focus()
     await drawn(pilot)
-    app.clock.advance(SETTLE)
+    app.clock.advance(SETTLE_S)
     return app
 
 

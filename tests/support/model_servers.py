@@ -169,7 +169,7 @@ async def at_models(
             vitals=ui.vitals,
             animation=False,
             data_dir=places.data,
-            keep=sessions.keep_choice,
+            keep=sessions.save_choice,
             title="little-shop",
             settings=lambda: sessions.settings,
         )

@@ -13,7 +13,7 @@ from duckflow_tui.ui.panes.key_guard import KeyGuard
 def key_waits(app: App[Any]) -> bool:
     """Whether a key waits for the next one, at a question or on a page."""
     guards = (vars(node).get("_guard") for node in (app.screen, *app.screen.walk_children()))
-    return any(isinstance(guard, KeyGuard) and guard.holding for guard in guards)
+    return any(isinstance(guard, KeyGuard) and guard.is_waiting for guard in guards)
 
 
 def shown(widget: Widget) -> str:

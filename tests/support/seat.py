@@ -10,7 +10,7 @@ from support.screens import screen_text
 from textual.pilot import Pilot
 
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Seat:
             await self.pilot.press("enter")
         await settled(self.pilot, lambda: bench.focused is bench.talk.open_question)
         await settled(self.pilot, self._read, "the end of the question")
-        self.clock.advance(SETTLE)
+        self.clock.advance(SETTLE_S)
         await self.pilot.press(*keys)
         await settled(self.pilot, lambda: question not in self._open(), "an answer")
 

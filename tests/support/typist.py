@@ -47,7 +47,7 @@ class Typist:
         self._timers: list[_Timer] = []
         self.pilot: Pilot[int] | None = None
         stock: Any = MessagePump.set_timer
-        monkeypatch.setattr(key_guard, "DELAY", TRUE_DELAY)
+        monkeypatch.setattr(key_guard, "DELAY_S", TRUE_DELAY)
 
         def set_timer(pump: MessagePump, delay: float, callback: Any = None, **more: Any) -> Any:
             if delay != TRUE_DELAY or self.pilot is None:

@@ -16,7 +16,7 @@ from textual.widgets import Input
 
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.screens.form import LineForm
 from duckflow_tui.ui.screens.keys_help import KeysHelp
@@ -116,7 +116,7 @@ async def test_a_gate_that_changes_while_a_key_is_held_is_not_answered_by_it(
         await settled(pilot, lambda: app.card.holding, "the key")
         app.card.gates = (gate(gate_id="gate_00000002", call_id="call_00000002"),)
         await drawn(pilot)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.pause(2 * KEY_DELAY)
         assert app.answers == []
 
@@ -132,7 +132,7 @@ async def test_no_key_of_a_text_decides_on_the_whole_screen(text: str, open_apps
             await pilot.press("z")
             await settled(pilot, lambda: isinstance(app.screen, WholeDiff), "the diff")
             assert isinstance(app.clock, ManualClock)
-            app.clock.advance(SETTLE)
+            app.clock.advance(SETTLE_S)
             burst(app, typed)
             await settled(pilot, lambda: app.screen is app.bench, "the page to close")
             if typed == text:
@@ -166,11 +166,11 @@ async def test_a_key_that_decides_and_comes_too_soon_says_so(
         await drawn(pilot)
         app.card.focus()
         await drawn(pilot)
-        app.clock.advance(0.9 * SETTLE)
+        app.clock.advance(0.9 * SETTLE_S)
         await press(pilot, "n")
         assert said in app.text()
         assert app.answers == []
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await press(pilot, "n")
         assert app.query_one("#gate-reason", Input).display
         assert said not in app.text()
@@ -201,13 +201,13 @@ async def test_a_change_that_takes_an_answered_gates_place_is_not_accepted_by_th
         await pilot.press("y")
         await settled(pilot, lambda: app.bench.focused is app.bench.card, "the card")
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(0.9 * SETTLE)
+        app.clock.advance(0.9 * SETTLE_S)
         await pilot.press("y")
         await pilot.pause(2 * KEY_DELAY)
         assert fake.card_answers == []
         assert "y came too soon" in str(app.bench.card.border_subtitle)
         for _ in range(app.bench.card.unseen() + 1):
-            app.clock.advance(SETTLE)
+            app.clock.advance(SETTLE_S)
             await pilot.press("y")
             await settled(pilot, lambda: not app.bench.card.holding, "the key to act")
         await settled(pilot, lambda: bool(fake.card_answers), "the answer")
@@ -223,7 +223,7 @@ async def test_a_text_typed_at_the_question_of_trusted_mode_is_whole_in_the_comp
         for text in ("ab", "yes, go on", "long words\x7f\r"):
             app.action_mode("trusted")
             await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
-            app.clock.advance(SETTLE)
+            app.clock.advance(SETTLE_S)
             burst(app, text)
             await settled(pilot, lambda: app.screen is app.bench, "the question to close")
             if not text.endswith("\r"):
@@ -237,7 +237,7 @@ async def test_a_text_typed_at_the_question_of_trusted_mode_is_whole_in_the_comp
         for end, text in (("escape", ""), ("a", "ya"), ("enter", "")):
             app.action_mode("trusted")
             await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
-            app.clock.advance(SETTLE)
+            app.clock.advance(SETTLE_S)
             burst(app, "y")
             app.post_message(events.Key(end, end if len(end) == 1 else None))
             await settled(pilot, lambda: app.screen is app.bench, "the question to close")

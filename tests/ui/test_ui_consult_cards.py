@@ -37,7 +37,7 @@ from duckflow_tui.state.pace import Pattern, Reason, Tried
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.card_words import option_effects
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.panes.request import RequestView
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.words.catalogue import Catalogue, load_entries
@@ -55,7 +55,7 @@ def named(card: Card) -> str:
 
 def wait(app: DuckflowApp) -> None:
     assert isinstance(app.clock, ManualClock)
-    app.clock.advance(SETTLE)
+    app.clock.advance(SETTLE_S)
 
 
 async def answered(fake: FakeEngine, pilot: Pilot[int]) -> tuple[str, str]:

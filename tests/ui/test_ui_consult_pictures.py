@@ -26,7 +26,7 @@ from textual.pilot import Pilot
 from duckflow_tui.state.pace import Pattern
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 
 Build = Callable[[str], Store]
 
@@ -98,7 +98,7 @@ def pressing(*keys: str) -> Callable[[Pilot[int]], Any]:
             await pilot.press(key)
             await pilot.pause()
             assert isinstance(app.clock, ManualClock)
-            app.clock.advance(SETTLE)
+            app.clock.advance(SETTLE_S)
         for _ in range(3):
             await pilot.pause()
 

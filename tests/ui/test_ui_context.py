@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from duckflow_tui.state.memory import CompactionUndone, ContextCompacted
 from duckflow_tui.state.usage import PromptMeasured, Purpose
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.context import ContextBoard, SentBoard
 
@@ -34,7 +34,7 @@ async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
 
 def settle(app: DuckflowApp) -> None:
     assert isinstance(app.clock, ManualClock)
-    app.clock.advance(SETTLE)
+    app.clock.advance(SETTLE_S)
 
 
 # --- the status line ----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from support.pinned import ManualClock
 from textual.pilot import Pilot
 
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 
 Build = Callable[[str], tuple[FakeEngine, tuple[str, ...]]]
 
@@ -54,7 +54,7 @@ def test_the_window(snap_compare: Any, build: Build, size: tuple[int, int], lang
             if key == "settle":
                 await pilot.pause()
                 assert isinstance(app.clock, ManualClock)
-                app.clock.advance(SETTLE)
+                app.clock.advance(SETTLE_S)
             elif key.startswith("/"):
                 await commanded(pilot, key)
             else:

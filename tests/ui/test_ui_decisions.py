@@ -21,7 +21,7 @@ from duckflow_tui.state.gates import GateChoice, GateOpened, GrantAdded
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.decisions import DecisionBoard
 from duckflow_tui.ui.screens.rules import RuleBoard
@@ -43,7 +43,7 @@ async def opened(app: DuckflowApp, pilot: Pilot[int], name: str) -> DecisionBoar
     await commanded(pilot, f"/{name}")
     await settled(pilot, lambda: isinstance(app.screen, BOARDS), "the page")
     assert isinstance(app.clock, ManualClock)
-    app.clock.advance(SETTLE)
+    app.clock.advance(SETTLE_S)
     board = app.screen
     assert isinstance(board, BOARDS)
     return board
@@ -208,11 +208,11 @@ async def test_the_second_d_revokes_the_rule_at_the_cursor(open_apps: OpenApps) 
         await settled(pilot, lambda: "Press d again to revoke" in text(app))
         await pilot.press("down", "up")
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await press_alone(pilot, "d")
         assert GIVEN in engine.store.state.grants
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("d")
         await settled(pilot, lambda: GIVEN not in engine.store.state.grants)
         await settled(pilot, lambda: not any("this session · used" in name for name in page(app)))
@@ -220,7 +220,7 @@ async def test_the_second_d_revokes_the_rule_at_the_cursor(open_apps: OpenApps) 
             key="rules.not_forgotten", params={"path": "p", "reason": "r"}
         )
         await pilot.press("d")
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("d")
         await settled(pilot, lambda: "the next session would have it again" in text(app))
         board.choose("call_00000005")
@@ -262,7 +262,7 @@ async def test_p_at_a_gate_shows_the_calls_of_the_session_that_asked_for_the_sam
         )
         assert "refused  each discount has to act" in screen_text(app)
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("p")
         await settled(pilot, lambda: bool(engine.answers), "the answer")
         assert engine.answers[0].choice is GateChoice.PROJECT

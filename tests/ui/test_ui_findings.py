@@ -35,7 +35,7 @@ from duckflow_tui.state.plan import PlanEdit, WorkStatus, apply_edits
 from duckflow_tui.state.plan_events import PlanRevised
 from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
 from duckflow_tui.ui.panes.plan_rows import one_line
 from duckflow_tui.ui.panes.question import OptionRows
@@ -281,7 +281,7 @@ async def test_an_own_command_is_listed_and_can_be_ended_alone() -> None:
         await settled(pilot, lambda: isinstance(app.screen, Board), "the board")
         assert "sleep 60" in screen_text(app)
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("e")
         await settled(pilot, lambda: fake.asked[-1:] == ["end call_9"], "the end of it")
 

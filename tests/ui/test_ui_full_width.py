@@ -30,7 +30,7 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.completion import Candidate
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.screens.pick_list import PickList
@@ -66,7 +66,7 @@ async def test_a_full_width_key_answers_nothing_in_the_first_300_ms(open_apps: O
     async with open_apps.asking(gate()) as (app, pilot):
         app.card.focus()
         await pilot.pause()
-        app.clock.advance(SETTLE - 0.001)
+        app.clock.advance(SETTLE_S - 0.001)
         await press(pilot, "ｙ", "ｓ", "２")
         assert app.answers == []
 
@@ -89,7 +89,7 @@ async def test_what_only_looks_like_a_key_answers_nothing(key: str, open_apps: O
     async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, key)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         assert app.answers == []
 
 
@@ -112,12 +112,12 @@ async def test_full_width_keys_work_on_pages_lists_and_where_y_is_asked_for() ->
         app.action_mode("trusted")
         await settled(pilot, lambda: isinstance(app.screen, Confirm))
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("ｙ")
         await settled(pilot, lambda: fake.store.state.mode is ApprovalMode.TRUSTED)
         app.action_settings()
         await settled(pilot, lambda: app.screen is not app.bench)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("ｑ")
         await settled(pilot, lambda: app.screen is app.bench)
         app.action_command_palette()
@@ -194,7 +194,7 @@ async def test_a_letter_of_the_open_gate_is_not_sent_but_answered_with_a_hint(le
         await pilot.press("enter")
         await settled(pilot, lambda: app.bench.focused is app.bench.gate)
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("escape")
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
         await pilot.press("up")

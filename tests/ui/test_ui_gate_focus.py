@@ -19,7 +19,7 @@ from duckflow_tui.state.decision import Action, TurnDecision
 from duckflow_tui.state.gates import GateChoice, GateOpened
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes import gate as gate_module
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 
 EDIT = "file_ops.edit_file"
 FIRST, SECOND = "call_00000001", "call_00000002"
@@ -33,7 +33,7 @@ class Play:
     fake: FakeEngine
     pilot: Pilot[int]
 
-    def settle(self, seconds: float = SETTLE) -> None:
+    def settle(self, seconds: float = SETTLE_S) -> None:
         clock = self.fake.store.clock
         assert isinstance(clock, ManualClock)
         clock.advance(seconds)
@@ -106,7 +106,7 @@ async def test_the_focus_stays_for_the_next_gate_of_the_same_reply() -> None:
         assert play.at_gate
         await play.pilot.press("y")
         assert len(play.fake.answers) == 1
-        play.settle(SETTLE)
+        play.settle(SETTLE_S)
         await play.pilot.press("y")
         await settled(play.pilot, lambda: len(play.fake.answers) == 2)
         assert play.fake.answers[1].call_id == SECOND

@@ -25,7 +25,7 @@ from duckflow_tui.ui.panes.gate_words import (
     sentence_rows,
     subject,
 )
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.words.catalogue import Catalogue
 
 HOSTILE = "[@click=app.quit]x[/] \x1b]8;;http://evil\x07link\x1b]8;;\x07 \x1b[2J \u202eabc\u200b"
@@ -72,7 +72,7 @@ async def test_y_asks_once_before_what_was_not_on_screen(
         assert app.card.unseen() >= unseen
         await press(pilot, "y")  # nobody has read that yet
         assert app.answers == []
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await press(pilot, "y")
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
@@ -84,7 +84,7 @@ async def test_another_key_that_consents_asks_anew_and_a_rejection_asks_nothing(
         await at_gate(pilot)
         for number, key in enumerate("yssy"):  # the first s shows what it would allow
             await press(pilot, key)
-            app.clock.advance(SETTLE)
+            app.clock.advance(SETTLE_S)
             assert app.answers == []
             said = " ".join(app.text().replace("│", " ").split())
             assert ("this session, all the same" in said) is (number == 2)
@@ -165,7 +165,7 @@ async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen(
         assert "rm -rf" not in app.text()
         await press(pilot, "y")
         assert "You have not seen 1 of 1 line of" in app.text()
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await press(pilot, "w")
         assert "rm -rf" in app.text()
         assert app.card.unseen() == 0
@@ -185,7 +185,7 @@ async def test_every_size_can_be_read_to_its_end_and_answered(
             for _ in range(2):
                 if len(app.answers) == number:
                     await press(pilot, "y")
-                    app.clock.advance(SETTLE)
+                    app.clock.advance(SETTLE_S)
             assert len(app.answers) == number + 1
 
 
@@ -413,7 +413,7 @@ async def test_lines_that_the_view_begins_behind_are_neither_seen_nor_asked_abou
         await press(pilot, "home")
         assert "# prices" in app.text()
         assert app.card.unseen() == left
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await press(pilot, "end", "y")
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import FilePreview, Gate, GateAnswer, GateChoice, Impact
 from duckflow_tui.state.operations import Effect, OperationResult, Outcome, Risk, Zone
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 
 Snap = Callable[..., bool]
 SIZES = ((120, 40), (80, 24), (60, 20))
@@ -105,7 +105,7 @@ def test_remarks_on_lines(snap_compare: Snap, size: tuple[int, int], language: s
     async def write(pilot: Pilot[None]) -> None:
         app = await at_gate(pilot)
         await press(pilot, "j", "c", *"one loop is enough", "enter")
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await press(pilot, "j", "j", "c", *"why this name?")
 
     app = GateApp(gate(), beside=size[0] >= 120, language=language)

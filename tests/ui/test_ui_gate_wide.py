@@ -7,7 +7,7 @@ from support.gates import at_gate, gate, press, preview
 from support.open_apps import OpenApps
 
 from duckflow_tui.state.gates import AlsoAsked, FilePreview, Gate, GateChoice
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 
 MOVED = FilePreview(path="here.txt", kind="move", target="there.txt", before_hash="h")
 
@@ -34,7 +34,7 @@ async def test_each_file_is_shown_and_can_be_left_out(
         document = app.card._document  # pyright: ignore[reportPrivateUsage]
         assert document.left_out == {(0, 0), (4, 0)}
         await press(pilot, "y")
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         if document.unseen:
             assert app.answers == []
             await press(pilot, "y")

@@ -26,7 +26,7 @@ from duckflow_tui.state.goal import (
 )
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.goal import foremost
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.form import LineForm
 from duckflow_tui.ui.screens.ledger import LedgerBoard
@@ -57,7 +57,7 @@ async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> LedgerBoard:
     await pilot.pause()
     clock = app.clock
     assert isinstance(clock, ManualClock)
-    clock.advance(SETTLE)
+    clock.advance(SETTLE_S)
     board = app.screen
     assert isinstance(board, LedgerBoard)
     return board

@@ -20,7 +20,7 @@ from textual.pilot import Pilot
 
 from duckflow_tui.tools.memory import MemoryFault, MemoryLine
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.panes.status import StatusLine
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.memory import MemoryBoard
@@ -69,7 +69,7 @@ async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
     await settled(pilot, lambda: isinstance(app.screen, MemoryBoard), "the page")
     await pilot.pause()
     assert isinstance(app.clock, ManualClock)
-    app.clock.advance(SETTLE)
+    app.clock.advance(SETTLE_S)
 
 
 async def test_the_page_names_the_file_and_lists_its_lines() -> None:
@@ -93,11 +93,11 @@ async def test_a_line_is_deleted_by_the_second_key() -> None:
         await settled(pilot, lambda: "Press d again" in page(app))
         await pilot.press("down", "up")  # another line was looked at: the first key counts no more
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await press_alone(pilot, "d")
         assert len(fake.memory.noted) == len(EN)
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("d")
         await settled(pilot, lambda: EN[1] not in fake.memory.noted)
         await settled(pilot, lambda: "PYTHONPATH" not in page(app))
@@ -113,7 +113,7 @@ async def test_what_is_in_the_way_of_deleting_is_said_on_the_page() -> None:
         await settled(pilot, lambda: "worked" in page(app))
         await pilot.press("d")
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("d")
         await settled(pilot, lambda: "Read-only file system" in page(app))
 

@@ -8,7 +8,7 @@ from support.pinned import ManualClock
 from support.screens import shown
 
 from duckflow_tui.state.usage import HostContacted, LlmCall, LlmCallFinished
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.network import NetworkBoard
 
@@ -34,7 +34,7 @@ async def test_hosts_are_listed_with_what_for_how_much_and_which_setting(
         await commanded(pilot, "/network")
         await settled(pilot, lambda: isinstance(app.screen, NetworkBoard), "the page")
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         page = app.screen.query_one(Page)
         words = app.words
         total = words("network.total", hosts=1, requests=2, sent="2 KB", received="112 KB")

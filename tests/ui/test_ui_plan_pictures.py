@@ -29,7 +29,7 @@ from duckflow_tui.state.memory import WorkingMemory
 from duckflow_tui.state.plan import PlanStatus, ReportMessage, WorkStatus
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 
 Build = Callable[[str], Store]
 
@@ -123,7 +123,7 @@ def pressing(*keys: str) -> Callable[[Pilot[int]], Any]:
             await pilot.press(key)
             await pilot.pause()
             assert isinstance(app.clock, ManualClock)
-            app.clock.advance(SETTLE)
+            app.clock.advance(SETTLE_S)
         for _ in range(3):
             await pilot.pause()
 

@@ -24,7 +24,7 @@ from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.plan import Plan, PlanStatus
 from duckflow_tui.state.plan_events import PlanClosed
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.plans import PlansBoard
 
@@ -58,7 +58,7 @@ async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
     await settled(pilot, lambda: isinstance(app.screen, PlansBoard), "the page")
     await pilot.pause()
     assert isinstance(app.clock, ManualClock)
-    app.clock.advance(SETTLE)
+    app.clock.advance(SETTLE_S)
 
 
 async def test_each_plan_says_how_far_it_is_and_one_is_in_hand() -> None:
@@ -87,14 +87,14 @@ async def test_keys_take_a_plan_in_hand_close_it_and_delete_it_by_the_second_key
         await pilot.press("enter", "down", "c")
         await settled(pilot, lambda: fake.plan.asked == [("activate", OTHER), ("close", PLAN)])
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("d")
         await settled(pilot, lambda: any("Press d again" in line for line in page(app)))
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("up", "down")  # another was looked at: the first key counts no more
         await press_alone(pilot, "d")
         assert len(fake.plan.asked) == 2
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("d")
         await settled(pilot, lambda: fake.plan.asked[2:] == [("delete", PLAN)])
         fake.plan.problem = LocalizedText(key="plan.problem.at_work")

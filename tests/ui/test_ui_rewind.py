@@ -29,7 +29,7 @@ from duckflow_tui.state.session import DraftSaved
 from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.rewind import ForkBoard
 
@@ -42,7 +42,7 @@ async def opened(app: DuckflowApp, pilot: Pilot[int], command: str = "/rewind") 
     await settled(pilot, lambda: isinstance(app.screen, ForkBoard), "the list")
     await pilot.pause()
     assert isinstance(app.clock, ManualClock)
-    app.clock.advance(SETTLE)
+    app.clock.advance(SETTLE_S)
 
 
 def page(app: DuckflowApp) -> str:
@@ -118,10 +118,10 @@ async def test_only_a_second_b_undoes_files() -> None:
         assert "Press b again to go back" in page(app)
         assert "leaves them as they are" not in page(app)  # said in one way
         await pilot.press("down")  # another message: the key has to be meant for it
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await press_alone(pilot, "b")
         assert engine.rewind.asked == []
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("b")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert engine.rewind.asked == ["back with files msg_1"]
@@ -144,7 +144,7 @@ async def test_a_word_typed_on_the_list_goes_to_the_composer(word: str) -> None:
         await opened(app, pilot)
         await pilot.press("down")
         await press_alone(pilot, "o")
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("o")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert engine.rewind.asked == ["files msg_2"]
@@ -160,15 +160,15 @@ async def test_the_second_of_two_keys_counts_once_the_first_could_be_read() -> N
         await pilot.press("down")
         for _ in range(2):
             await press_alone(pilot, "b")
-            app.clock.advance(0.9 * SETTLE)
+            app.clock.advance(0.9 * SETTLE_S)
         assert engine.rewind.asked == []
         assert "b came too soon" in screen_text(app)
         assert "Press b again to go back" in page(app)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("pagedown")
         await press_alone(pilot, "b")
         assert engine.rewind.asked == []
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press("b")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert engine.rewind.asked == ["back with files msg_2"]
@@ -221,7 +221,7 @@ async def test_what_would_stay_is_shown_before_files_alone_are_undone() -> None:
         assert isinstance(app.clock, ManualClock)
         for key in "boo":  # another key is another wish
             assert engine.rewind.asked == []
-            app.clock.advance(SETTLE)
+            app.clock.advance(SETTLE_S)
             await pilot.press(key)
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert engine.rewind.asked == ["files msg_2"]
@@ -306,7 +306,7 @@ async def test_the_page_of_forks_names_the_keys_that_work_there_and_no_other_doe
         assert isinstance(app.clock, ManualClock)
         await pilot.press("down", "down")
         for key in "bboo":
-            app.clock.advance(SETTLE)
+            app.clock.advance(SETTLE_S)
             await pilot.press(key)
         await pilot.pause(2 * KEY_DELAY)
         assert engine.rewind.asked == []

@@ -11,7 +11,7 @@ from support.rewind_states import asked
 from textual.pilot import Pilot
 
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 
 LIST = ("down", "b")
 BACK = ("down", "enter")
@@ -32,7 +32,7 @@ def test_rewind(
         await settled(pilot, lambda: app.screen is not app.bench)
         await pilot.pause()
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         await pilot.press(*keys)
         if keys == BACK:
             await settled(pilot, lambda: app.screen is app.bench)

@@ -17,7 +17,7 @@ from textual.pilot import Pilot
 
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.sessions import SessionScreen
 
 
@@ -50,7 +50,7 @@ def opened(*keys: str, typed: str = "") -> Callable[[Pilot[int]], Any]:
         assert isinstance(page, SessionScreen)
         await settled(pilot, lambda: not page.reading, "the list")
         assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE)
+        app.clock.advance(SETTLE_S)
         if typed:
             await pilot.press("slash")
             for letter in typed:
@@ -60,7 +60,7 @@ def opened(*keys: str, typed: str = "") -> Callable[[Pilot[int]], Any]:
             await pilot.press(key)
             for _ in range(3):
                 await pilot.pause()
-            app.clock.advance(2 * SETTLE)
+            app.clock.advance(2 * SETTLE_S)
         for _ in range(3):
             await pilot.pause()
         await settled(pilot, lambda: page.previewed, "the preview")

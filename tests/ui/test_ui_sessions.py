@@ -33,7 +33,7 @@ from duckflow_tui.session.resume import open_to_read, resume_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens import sessions
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.confirm import Confirm
@@ -58,7 +58,7 @@ def sources(app: DuckflowApp) -> FakeSessions:
 
 def settle(app: DuckflowApp) -> None:
     assert isinstance(app.clock, ManualClock)
-    app.clock.advance(2 * SETTLE)
+    app.clock.advance(2 * SETTLE_S)
 
 
 async def opened(app: DuckflowApp, pilot: Pilot[int]) -> SessionScreen:

@@ -15,7 +15,7 @@ from duckflow_tui.compose import Flags, choose
 from duckflow_tui.places import Places
 from duckflow_tui.settings import Loaded
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.settings import SettingsBoard
 from duckflow_tui.ui.session_host import AppOptions
@@ -51,7 +51,7 @@ async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
     await settled(pilot, lambda: isinstance(app.screen, SettingsBoard), "the page")
     await pilot.pause()
     assert isinstance(app.clock, ManualClock)
-    app.clock.advance(SETTLE)
+    app.clock.advance(SETTLE_S)
 
 
 def said(app: DuckflowApp) -> str:

@@ -35,7 +35,7 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.bindings import KEYS
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.context import ContextBoard
 from duckflow_tui.ui.screens.pick_list import PickList
 from duckflow_tui.ui.screens.rewind import RewindBoard
@@ -80,7 +80,7 @@ async def test_ways_to_the_open_gate(open_apps: OpenApps, key: str) -> None:
         await pilot.press("y")
         assert fake.answers == []  # too soon: it was meant for another place
         await settled(pilot, lambda: not app.bench.gate.unseen(), "all of it on the screen")
-        clock_of(fake).advance(SETTLE)
+        clock_of(fake).advance(SETTLE_S)
         await settled(pilot, lambda: not app.bench.gate.holding)
         await pilot.press("y")
         await settled(pilot, lambda: bool(fake.answers))

@@ -40,7 +40,7 @@ from duckflow_tui.state.plan import PlanStatus
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.memory import MemoryLine
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.sessions import SessionScreen
 
 #: How keys are printed, and what a terminal sends for them.
@@ -264,7 +264,7 @@ class Desk:
         """What was pressed is drawn, and the next key is meant for where the focus is now."""
         await self.pilot.pause()
         assert isinstance(self.app.clock, ManualClock)
-        self.app.clock.advance(SETTLE)
+        self.app.clock.advance(SETTLE_S)
 
     def lines(self) -> list[str]:
         """What the screen shows where it shows keys."""

@@ -23,7 +23,7 @@ from duckflow_tui.state.pace import Pattern
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes import key_guard
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.confirm import Confirm
 
 SENTENCES = (
@@ -164,7 +164,7 @@ async def test_a_sentence_typed_at_a_question_is_whole_in_the_composer(
 async def at(app: DuckflowApp, typist: Typist) -> None:
     """The user is at the question, and has been for a while."""
     await go_to_question(app, typist)
-    await typist.waits(SETTLE)
+    await typist.waits(SETTLE_S)
 
 
 async def test_a_key_alone_shows_at_once_what_it_does_and_does_it_after_a_moment(
@@ -281,7 +281,7 @@ async def test_words_typed_at_the_question_of_trusted_mode_leave_the_mode(typist
             app.bench.composer.write("")
             app.action_mode("trusted")
             await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
-            await typist.waits(SETTLE)
+            await typist.waits(SETTLE_S)
             await typist.types(text, 0.3)
             await typist.waits(0.5)
             expected = ApprovalMode.TRUSTED if text == "y" else ApprovalMode.STANDARD
@@ -295,7 +295,7 @@ async def test_words_typed_at_the_question_of_trusted_mode_leave_the_mode(typist
 
 async def test_an_answer_at_the_programs_own_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     """In real time, with the delay that a user has."""
-    monkeypatch.setattr(key_guard, "DELAY", TRUE_DELAY)
+    monkeypatch.setattr(key_guard, "DELAY_S", TRUE_DELAY)
     fake = FakeEngine(edit())
     app = app_with(fake)
     async with standing(app) as pilot:

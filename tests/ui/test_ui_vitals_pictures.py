@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from duckflow_tui.state.pace import Pace
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.panes.status import VitalsPlace
 from duckflow_tui.ui.panes.transcript import Transcript
 
@@ -53,7 +53,7 @@ def pressing(keys: Keys) -> Callable[[Pilot[int]], Any]:
                 await pilot.press(key)
             await pilot.pause()
             assert isinstance(app.clock, ManualClock)
-            app.clock.advance(SETTLE)
+            app.clock.advance(SETTLE_S)
         assert app.state is not None
         app.bench.query_one(Transcript).sync(app.state)  # with the time that it is now
         for _ in range(3):

@@ -32,7 +32,7 @@ from duckflow_tui.state.processes import McpServerChanged, ProcessEnded, Process
 from duckflow_tui.state.session import DraftSaved
 from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.panes.transcript import Transcript
 from duckflow_tui.ui.screens.board import Board
 from duckflow_tui.ui.screens.waiting import EditMessage
@@ -66,7 +66,7 @@ async def opened(pilot: Pilot[int], app: DuckflowApp, *keys: str) -> None:
     await settled(pilot, lambda: isinstance(app.screen, Board), "the board")
     clock = app.clock
     assert isinstance(clock, ManualClock)
-    clock.advance(SETTLE)
+    clock.advance(SETTLE_S)
     await pilot.pause()
 
 

@@ -19,7 +19,7 @@ from duckflow_tui.state.decision import Action, SelfCheck, TurnDecision
 from duckflow_tui.state.memory import MemoryEdited, WorkingMemory, WorkingMemoryChanged
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE
+from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.health import HealthBoard
 from duckflow_tui.ui.screens.working_memory import WorkingForm, WorkingMemoryBoard
@@ -114,7 +114,7 @@ async def stands(pilot: Pilot[int], app: DuckflowApp) -> None:
     await settled(pilot, lambda: isinstance(app.screen, WorkingMemoryBoard), "the page")
     clock = app.clock
     assert isinstance(clock, ManualClock)
-    clock.advance(SETTLE)
+    clock.advance(SETTLE_S)
     await pilot.pause()
 
 

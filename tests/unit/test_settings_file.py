@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckflow_tui.places import Places
-from duckflow_tui.settings_file import keep_choice, write_ui_setting
+from duckflow_tui.settings_file import save_choice, write_ui_setting
 from duckflow_tui.words.catalogue import Catalogue
 
 SAY = Catalogue("en")
@@ -77,7 +77,7 @@ def places_of(tmp_path: Path) -> Places:
 
 
 def kept(places: Places, environ: Mapping[str, str] | None = None, *, by_flag: bool = False) -> str:
-    return keep_choice(places, "theme", "duck-light", SAY, by_flag=by_flag, environ=environ or {})
+    return save_choice(places, "theme", "duck-light", SAY, by_flag=by_flag, environ=environ or {})
 
 
 def test_a_file_is_made_for_its_user_alone(tmp_path: Path) -> None:

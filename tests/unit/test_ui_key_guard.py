@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from textual import events
 
-from duckflow_tui.ui.panes.key_guard import InOrder, anew, composes, writes
+from duckflow_tui.ui.panes.key_guard import KeyOrder, composes, copy_event, writes
 
 
 def key(name: str) -> events.Key:
@@ -34,7 +34,7 @@ def test_characters_write_and_two_keys_belong_to_writing(
     event: events.Key | events.Paste, written: bool, composed: bool
 ) -> None:
     assert (writes(event), composes(event)) == (written, composed)
-    again = anew(event)
+    again = copy_event(event)
     assert again is not event
     assert type(again) is type(event)
     if isinstance(again, events.Paste) and isinstance(event, events.Paste):
@@ -63,20 +63,20 @@ class Pump:
 
 async def test_a_key_waits_for_every_queue_that_may_hold_one_typed_before_it() -> None:
     """Each is passed twice, and the key comes as soon as the last is through."""
-    order, pumps = InOrder(), [cast("Any", Pump()) for _ in range(2)]
+    order, pumps = KeyOrder(), [cast("Any", Pump()) for _ in range(2)]
     for pump in pumps:
-        order.behind(pump, pump)
+        order.delay_until_handled(pump, pump)
     for pump in pumps * 2:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.02):
-                await order.turn()
+                await order.wait_for_turn()
         pump.waiting.pop()()
     async with asyncio.timeout(0.3):
-        await order.turn()
+        await order.wait_for_turn()
 
 
 async def test_what_is_taken_down_holds_no_key_back() -> None:
-    order, gone = InOrder(), cast("Any", Pump(takes=False))
-    order.behind(gone, gone)
+    order, gone = KeyOrder(), cast("Any", Pump(takes=False))
+    order.delay_until_handled(gone, gone)
     async with asyncio.timeout(0.3):
-        await order.turn()
+        await order.wait_for_turn()

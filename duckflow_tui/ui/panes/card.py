@@ -174,7 +174,7 @@ class CardPane(QuestionWidget):
         self.display = card is not None
         self._refresh_rows(fresh=other)
         if other and had_focus and card is None:
-            self._leave(self._guard.release())
+            self._leave(self._guard.take_back())
         elif other and had_focus:
             self.take_focus()
 
@@ -385,7 +385,7 @@ class CardPane(QuestionWidget):
         if self._card is not None and self._card.kind in REMARKED:
             self.action_remark()
             return
-        if not self._rows.chosen or not self.has_focus or not self._guard.settled:
+        if not self._rows.chosen or not self.has_focus or not self._guard.is_settled:
             return
         if host_of(self).bench.go_to((self._rows.chosen,)):
             self.yields = True  # the place needs some rows to be seen in

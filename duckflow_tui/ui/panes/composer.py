@@ -26,7 +26,7 @@ from duckflow_tui.ui.history import MessageHistory
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.blocks import is_long
 from duckflow_tui.ui.panes.completion import Candidate, CompletionList, Token, token_at
-from duckflow_tui.ui.panes.key_guard import InOrder
+from duckflow_tui.ui.panes.key_guard import KeyOrder
 from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.ui.terminal_sequences import WRITTEN
 from duckflow_tui.ui.textual_private import bindings_of, theme_of
@@ -164,7 +164,7 @@ class Composer(TextArea, inherit_bindings=False):
         self._completing: Worker[None] | None = None
         self._asked: Token | None = None  # what the list is made for
         self._pastes = FoldedPastes()
-        self._order = InOrder()
+        self._order = KeyOrder()
         self._recalled: int | None = None  # place in the history, None for the draft
         self._draft = ""
         self._loaded = ""  # what was put here, not typed: nothing is offered for it
@@ -240,7 +240,7 @@ class Composer(TextArea, inherit_bindings=False):
 
     def behind(self, before: Widget) -> None:
         """Keys that come straight wait for those that ``before`` got while it had the focus."""
-        self._order.behind(before, self.screen)
+        self._order.delay_until_handled(before, self.screen)
 
     def take_typed(self, event: events.Key | events.Paste) -> None:
         """Write now what was typed elsewhere and meant for here."""
@@ -288,7 +288,7 @@ class Composer(TextArea, inherit_bindings=False):
         self._hint()
 
     async def on_key(self, event: events.Key) -> None:
-        await self._order.turn()
+        await self._order.wait_for_turn()
         if event.key == "enter":
             event.stop()
             event.prevent_default()
@@ -307,7 +307,7 @@ class Composer(TextArea, inherit_bindings=False):
             event.prevent_default()
 
     async def on_paste(self, event: events.Paste) -> None:
-        await self._order.turn()
+        await self._order.wait_for_turn()
         event.stop()
         event.prevent_default()
         self._paste(event.text)

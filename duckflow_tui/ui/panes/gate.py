@@ -134,7 +134,7 @@ class GatePane(GateView):
         self._close_field()
         self.show_gate(gate)
         if had_focus and gate is None:
-            self._leave(self._guard.release())
+            self._leave(self._guard.take_back())
         elif had_focus and other:
             self.take_focus()
         elif had_focus:  # the same, shown anew

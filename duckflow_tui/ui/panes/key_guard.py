@@ -26,7 +26,7 @@ COMPOSED: Final = frozenset({"enter", "backspace"})
 _MAX_HOLD_S: Final = 0.5
 
 
-class InOrder:
+class KeyOrder:
     """Delays keys sent to a widget until earlier keys, forwarded by other widgets, have arrived.
 
     When the focus moves, keys that were typed before may wait in the queues of the widget that
@@ -38,14 +38,14 @@ class InOrder:
         self._all_handled.set()
         self._pending_count = 0
 
-    def behind(self, before: Widget, top: MessagePump) -> None:
+    def delay_until_handled(self, before: Widget, top: MessagePump) -> None:
         """Delay keys until the queues from ``before`` up to ``top`` have been handled."""
         self._pending_count += 1
         self._all_handled.clear()
         # Twice, because handling a queued event may forward it once, as a message.
         when_handled(before, top, lambda: when_handled(before, top, self._count_down))
 
-    async def turn(self) -> None:
+    async def wait_for_turn(self) -> None:
         """Wait until the earlier keys have arrived, for at most ``_MAX_HOLD_S``."""
         if not self._all_handled.is_set():
             with suppress(TimeoutError):
@@ -76,7 +76,7 @@ class InlineField(Input):
     """A one-line input inside another widget, whose keys it takes over.
 
     ``done`` gets the text on Enter; ``dropped``, if given, is called on Esc. Keys that still reach
-    the surrounding widget after the field was opened are forwarded by it with ``take``.
+    the surrounding widget after the field was opened are forwarded by it with ``handle_key``.
     """
 
     def __init__(
@@ -90,29 +90,29 @@ class InlineField(Input):
         self.cursor_blink = False
         self._done = done
         self._dropped = dropped
-        self._order = InOrder()
+        self._order = KeyOrder()
 
     def take_over(self, before: Widget) -> None:
         """Take the focus; ``before`` forwards the keys that still reach it."""
-        self._order.behind(before, before)
+        self._order.delay_until_handled(before, before)
         self.screen.set_focus(self)
 
     async def on_key(self, event: events.Key) -> None:
-        await self._order.turn()
-        if await self.take(event):
+        await self._order.wait_for_turn()
+        if await self.handle_key(event):
             event.stop()
             event.prevent_default()
         elif not self.display:  # keys after Enter bubble to the surrounding widget
             event.prevent_default()
 
     async def on_paste(self, event: events.Paste) -> None:
-        await self._order.turn()
+        await self._order.wait_for_turn()
         event.prevent_default()
         if self.display:
             event.stop()
             self.take_paste(event)
 
-    async def take(self, event: events.Key) -> bool:
+    async def handle_key(self, event: events.Key) -> bool:
         """Handle a key at once; False for a key that does nothing in this field."""
         if not self.display:  # sent or closed a moment ago
             return False
@@ -143,15 +143,15 @@ class InlineField(Input):
 
 #: Seconds after a question came into view in which no key answers it: such a key was meant for the
 #: place that had the focus before.
-SETTLE: Final = 0.3
+SETTLE_S: Final = 0.3
 
 #: Seconds that a key waits before it acts; whoever is typing text presses the next one sooner.
-DELAY = 0.4
+DELAY_S = 0.4
 
 Act = Callable[[], Awaitable[object]]
 Typed = events.Key | events.Paste
 
-#: State of the newest key: none, will act after ``DELAY``, came within ``SETTLE``, was repeated
+#: State of the newest key: none, will act after ``DELAY_S``, came within ``SETTLE_S``, was repeated
 #: while it waited (as when held down), does nothing here, or was cancelled by another key.
 Standing = Literal["", "waits", "too_soon", "repeated", "unknown", "taken_back"]
 
@@ -159,8 +159,8 @@ Standing = Literal["", "waits", "too_soon", "repeated", "unknown", "taken_back"]
 class KeyGuard:
     """Decides whether a key answers the question of a widget or belongs to text being typed.
 
-    Nothing acts within ``SETTLE`` of ``begin``. A printable key acts after ``DELAY``, or with
-    Enter. Two printable keys within ``DELAY`` of each other are the beginning of a text and go to
+    Nothing acts within ``SETTLE_S`` of ``begin``. A printable key acts after ``DELAY_S``, or with
+    Enter. Two printable keys within ``DELAY_S`` of each other are the beginning of a text and go to
     ``hand_on`` together; so does a paste with the keys before it. ``show`` is called when
     ``standing`` changes.
     """
@@ -180,8 +180,8 @@ class KeyGuard:
         #: Printable keys since the last pause. A single letter is kept after the pause, because a
         #: space that follows makes it a word of a text.
         self._typed: list[events.Key] = []
-        self._is_walking = False  # ``_typed`` holds only keys taken with ``walks``
-        self._timer: Timer | None = None  # fires ``DELAY`` after the newest key
+        self._is_repeating = False  # ``_typed`` holds only repeatable keys
+        self._timer: Timer | None = None  # fires ``DELAY_S`` after the newest key
         self._pending_act: Act | None = None  # action of the newest key, once the timer fires
         self._is_seen = False  # the screen was drawn since the newest key came
         self.standing: Standing = ""
@@ -206,27 +206,28 @@ class KeyGuard:
             self._timer = None
         self._set_standing("")
 
-    def release(self) -> Sequence[Typed]:
+    def take_back(self) -> Sequence[Typed]:
         """Clear and return the keys that still wait, since their question is gone."""
-        typed = [*self._typed] if self.holding else []
+        typed = [*self._typed] if self.is_waiting else []
         self.forget()
         return typed
 
     @property
-    def on(self) -> bool:
+    def is_active(self) -> bool:
         """Whether the guard is active."""
         return self._begun_at is not None
 
     @property
-    def settled(self) -> bool:
-        """Whether ``SETTLE`` has passed since ``begin``."""
+    def is_settled(self) -> bool:
+        """Whether ``SETTLE_S`` has passed since ``begin``."""
         # Tolerance for rounding: 0.9 - 0.6 is less than 0.3.
         return (
-            self._begun_at is not None and self._clock.monotonic() - self._begun_at + 1e-6 >= SETTLE
+            self._begun_at is not None
+            and self._clock.monotonic() - self._begun_at + 1e-6 >= SETTLE_S
         )
 
     @property
-    def holding(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether the next key may still turn the newest one into a part of a text."""
         return self._timer is not None
 
@@ -235,31 +236,37 @@ class KeyGuard:
         """The newest key of ``standing``, as it is printed; empty for none."""
         return visible_line(self._typed[-1].character or "") if self._typed else ""
 
-    async def take(self, event: events.Key, act: Act | None, *, walks: bool = False) -> bool:
+    async def handle_key(
+        self, event: events.Key, act: Act | None, *, is_repeatable: bool = False
+    ) -> bool:
         """Handle a key bound to ``act`` (None: to nothing); False leaves it to the caller.
 
-        ``walks``: the key only moves a cursor or the like and may be repeated, so it acts at once.
+        ``is_repeatable``: the key only moves a cursor or the like, so it acts at once, each time.
         """
         if not writes(event):
             return await self._take_other(event)
         before = self._typed[-1] if self._typed else None
         again = before is not None and before.key == event.key
         goes_on = before is not None and _is_space(event) and not _is_space(before)
-        if self.holding and not again and (goes_on or not (walks and self._is_walking)):
+        if (
+            self.is_waiting
+            and not again
+            and (goes_on or not (is_repeatable and self._is_repeating))
+        ):
             self._pass_on(event)
             return True
-        repeated = self.holding and again and not walks
-        if not goes_on and (not self.holding or (again and walks)):
+        repeated = self.is_waiting and again and not is_repeatable
+        if not goes_on and (not self.is_waiting or (again and is_repeatable)):
             self._typed.clear()
-        self._is_walking = walks and (self._is_walking or not self._typed)
+        self._is_repeating = is_repeatable and (self._is_repeating or not self._typed)
         self._typed.append(event)
         self._pending_act = None
         self._restart_timer()
-        if not self.settled:
+        if not self.is_settled:
             self._set_standing("too_soon")
         elif repeated:
             self._set_standing("repeated")
-        elif walks and not goes_on and act is not None:
+        elif is_repeatable and not goes_on and act is not None:
             self._set_standing("")
             await act()
         elif act is not None:
@@ -281,13 +288,13 @@ class KeyGuard:
 
     def take_paste(self, event: events.Paste) -> None:
         """Hand on a paste as text, together with the keys typed right before it."""
-        if not self.holding:
+        if not self.is_waiting:
             self._typed.clear()
         self._pass_on(event)
 
     async def _take_other(self, event: events.Key) -> bool:
         """Handle a key that is not text: Enter confirms a key that waits, others cancel it."""
-        if event.key == "enter" and self.holding and not self._is_walking:
+        if event.key == "enter" and self.is_waiting and not self._is_repeating:
             act = self._pending_act
             if act is None or not self._is_seen:
                 self._pass_on(event)
@@ -308,7 +315,7 @@ class KeyGuard:
     def _restart_timer(self) -> None:
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self._owner.set_timer(DELAY, self._act_when_idle)
+        self._timer = self._owner.set_timer(DELAY_S, self._act_when_idle)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
@@ -357,7 +364,7 @@ def composes(event: events.Key | events.Paste) -> bool:
     return isinstance(event, events.Key) and event.key in COMPOSED
 
 
-def anew(event: events.Key | events.Paste) -> events.Key | events.Paste:
+def copy_event(event: events.Key | events.Paste) -> events.Key | events.Paste:
     """A fresh copy of an event, to be sent to another widget."""
     if isinstance(event, events.Paste):
         return events.Paste(event.text)

@@ -20,7 +20,14 @@ from textual.widget import Widget
 from duckflow_tui.state.base import Clock
 from duckflow_tui.state.gates import Remark
 from duckflow_tui.ui.host import names_key, press_clicked
-from duckflow_tui.ui.panes.key_guard import InlineField, KeyGuard, Typed, anew, composes, writes
+from duckflow_tui.ui.panes.key_guard import (
+    InlineField,
+    KeyGuard,
+    Typed,
+    composes,
+    copy_event,
+    writes,
+)
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit, ink, wrap
 from duckflow_tui.ui.textual_private import bindings_of, half_width_key
@@ -321,7 +328,7 @@ class QuestionWidget(Vertical, can_focus=True):
 
     def _leave(self, typed: Sequence[Typed] = (), *, pending: bool = False) -> None:
         self._leaving = True  # what comes until the focus has moved is meant for the composer too
-        self.post_message(self.Left([anew(event) for event in typed], pending=pending))
+        self.post_message(self.Left([copy_event(event) for event in typed], pending=pending))
 
     def action_escape(self) -> None:
         if self._field.display:
@@ -335,12 +342,12 @@ class QuestionWidget(Vertical, can_focus=True):
     @property
     def holding(self) -> bool:
         """Whether the newest key waits a moment, because the next could make it part of a text."""
-        return self._guard.holding
+        return self._guard.is_waiting
 
     @property
     def _ready(self) -> bool:
         """Whether a key may act now."""
-        here = self.has_focus and self._guard.on
+        here = self.has_focus and self._guard.is_active
         return here and not self._sent and self._line is None
 
     async def on_paste(self, event: events.Paste) -> None:
@@ -357,7 +364,7 @@ class QuestionWidget(Vertical, can_focus=True):
         came right behind them.
         """
         if self._line is not None:
-            if await self._line.take(event):
+            if await self._line.handle_key(event):
                 _stop(event)
             return
         if self._is_over(event) and (writes(event) or (self._leaving and composes(event))):
@@ -368,7 +375,7 @@ class QuestionWidget(Vertical, can_focus=True):
             return
         key = half_width_key(event).key
         act = partial(self._act, key) if self._can_do(key) else None
-        if await self._guard.take(event, act, walks=key in self.WALKS):
+        if await self._guard.handle_key(event, act, is_repeatable=key in self.WALKS):
             _stop(event)
         elif act is not None:
             _stop(event)

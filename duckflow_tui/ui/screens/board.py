@@ -169,7 +169,7 @@ class Board(Dialog[T], Generic[T]):
     @property
     def settled(self) -> bool:
         """Whether keys are meant for this page."""
-        return self._guard.settled
+        return self._guard.is_settled
 
     # --- keys --------------------------------------------------------------------------------
 
@@ -211,11 +211,11 @@ class Board(Dialog[T], Generic[T]):
             self._twice = None
             self._page.invalidate()
         self._key = key
-        opens = bool(does & _OPEN) and not self._guard.holding and self.settled
+        opens = bool(does & _OPEN) and not self._guard.is_waiting and self.settled
         act = partial(self._act, key) if does else None
         if opens or "search" in does:
             self._guard.forget()
-        elif await self._guard.take(event, act, walks=bool(does & _IN_A_ROW)):
+        elif await self._guard.handle_key(event, act, is_repeatable=bool(does & _IN_A_ROW)):
             event.stop()
         elif key == "enter" and does and not self.settled:
             self._hint(self.words("guard.too_soon", key="Enter"))

@@ -60,7 +60,7 @@ class Confirm(Dialog[Answer | None]):
         key = half_width_key(event).key
         if not self.is_current:  # an earlier key of the same burst closed it
             self.hand_on([event] if writes(event) or composes(event) else [])
-        elif not await self._guard.take(event, self._yes if key == "y" else self._no):
+        elif not await self._guard.handle_key(event, self._yes if key == "y" else self._no):
             self.dismiss("no")
 
     def on_paste(self, event: events.Paste) -> None:

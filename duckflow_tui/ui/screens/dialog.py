@@ -17,7 +17,7 @@ from textual.widgets import Input, Static, TextArea
 from textual.worker import Worker
 
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.panes.key_guard import Typed, anew, composes, when_handled, writes
+from duckflow_tui.ui.panes.key_guard import Typed, composes, copy_event, when_handled, writes
 from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.panes.strips import wrap
 
@@ -60,7 +60,7 @@ class Dialog(ModalScreen[T], Generic[T]):
         """Close the page: this was typed here, and is a text for the composer."""
         bench = host_of(self).bench
         if bench.composer.is_attached:
-            bench.to_composer(*map(anew, typed))
+            bench.to_composer(*map(copy_event, typed))
             bench.composer.behind(self)
         self.dismiss(None)
 

@@ -83,7 +83,7 @@ class WholeDiff(Dialog[str]):
             act = partial(self._decide, key)
         elif bindings_of(view, key) or bindings_of(self, key):
             act = partial(self._act, key)
-        if await self._guard.take(event, act, walks=key in GatePane.WALKS):
+        if await self._guard.handle_key(event, act, is_repeatable=key in GatePane.WALKS):
             event.stop()
             event.prevent_default()
 
