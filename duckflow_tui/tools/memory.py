@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, NamedTuple, Protocol
 
 from pydantic import Field
 
@@ -21,9 +21,6 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Work,
 )
-
-if TYPE_CHECKING:
-    from duckflow_tui.session.memory import ProjectMemory
 
 MemoryKind = Literal["worked", "failed", "preference"]
 FaultCode = Literal[
@@ -44,6 +41,22 @@ class MemoryLine(NamedTuple):
     text: str
     on: str = ""  # the day it was noted, as written
     raw: str = ""
+
+
+class NotesFile(Protocol):
+    """The file of notes behind the operations. Its methods raise MemoryFault."""
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def redacted(self) -> Callable[[str], str]: ...
+
+    async def list_lines(self) -> tuple[MemoryLine, ...]: ...
+
+    async def check(self, text: str) -> None: ...
+
+    async def remember(self, text: str, kind: MemoryKind) -> None: ...
 
 
 class MemoryFault(ToolFault):
@@ -129,7 +142,7 @@ _SENTENCES: Final[dict[FaultCode, str]] = {
 _FAULTY: Final = frozenset({"full", "not_text", "gone", "disk"})
 
 
-def memory_operations(memory: ProjectMemory) -> tuple[AnyOperation, ...]:
+def memory_operations(memory: NotesFile) -> tuple[AnyOperation, ...]:
     """The operations on the notes."""
 
     async def remember(args: Remember, places: tuple[Place, ...], context: ToolContext) -> Work:

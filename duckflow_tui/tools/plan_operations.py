@@ -1,9 +1,9 @@
-"""Operations on plans and work: what the model calls, who carries it out is handed in."""
+"""Operations on plans and work: their arguments, and the calls that another room carries out."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, Final, Literal, Protocol
 
 from pydantic import Field, WithJsonSchema
 
@@ -21,9 +21,6 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Work,
 )
-
-if TYPE_CHECKING:
-    from duckflow_tui.work.desk import PlanDesk
 
 MAX_TASKS: Final = 50  # tasks of one list
 
@@ -120,12 +117,32 @@ class Nothing(Arguments):
     """No arguments."""
 
 
+class PlanCalls(Protocol):
+    """Carries out the operations of plans. Its methods raise ToolFault."""
+
+    async def propose(self, goal: str, steps: Sequence[PlannedStep] = ()) -> Output: ...
+
+    async def revise(self, asked: Revise) -> Output: ...
+
+    async def update_step(self, step_id: str, status: str, note: str) -> Output: ...
+
+    async def get(self, plan_id: str) -> Output: ...
+
+    async def generate_list(self, step_id: str) -> Output: ...
+
+    async def run(self, step_id: str, task_list: list[ListedTask]) -> Output: ...
+
+    async def pause(self) -> Output: ...
+
+    async def stop(self) -> Output: ...
+
+
 #: What may be called beside running work: reading the plan, proposing a change, steering.
 BESIDE_WORK: Final = frozenset({"plan_tool.get", REVISE, "task_loop.pause", "task_loop.stop"})
 
 
-def plan_operations(desk: PlanDesk) -> tuple[AnyOperation, ...]:
-    """The operations of plans and work; ``desk`` carries them out, or raises ToolFault."""
+def plan_operations(desk: PlanCalls) -> tuple[AnyOperation, ...]:
+    """Return the operations of plans and work; ``desk`` carries them out, or raises ToolFault."""
     return (
         _operation(
             "plan_tool.propose",

@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
 }
 #: Room → what it names in its annotations only, since that one stands above it.
-MAY_NAME: dict[str, set[str]] = {"ui": {"compose"}, "tools": {"work", "session"}}
+MAY_NAME: dict[str, set[str]] = {"ui": {"compose"}}
 
 
 @functools.cache
