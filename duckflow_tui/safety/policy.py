@@ -97,9 +97,11 @@ class DenyRule:
         if command is None:
             return False
         line = read_command(command)
-        return not line.readable or any(
-            self._matches_words(found) for found in line.found
-        )  # R06b R06c
+        # R06b
+        is_readable = line.readable
+        # R06c
+        found_lines = line.found
+        return not is_readable or any(self._matches_words(found) for found in found_lines)
 
     def _matches_words(self, found: FoundCommand) -> bool:
         spoken = " ".join((program_of(found.words), *found.words[1:]))

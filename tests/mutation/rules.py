@@ -110,12 +110,12 @@ SWITCHES: Final = (
     ),
     Switch(
         "a rule that forbids lets pass what cannot be read",
-        {"R06b": "return any(self._is(found) for found in line.found)"},
+        {"R06b": "is_readable = True"},
         (_LINES,),
     ),
     Switch(
         "a rule that forbids sees the first command alone",
-        {"R06c": "return not line.readable or any(self._is(found) for found in line.found[:1])"},
+        {"R06c": "found_lines = line.found[:1]"},
         (_LINES,),
     ),
     Switch("what is longer than a limit is read", {"R06d": "if False:"}, (_LINES,)),
