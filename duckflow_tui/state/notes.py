@@ -18,6 +18,7 @@ from duckflow_tui.state.gates import (
     GateChoice,
 )
 from duckflow_tui.state.goal import RequirementEdited, RequirementWaived
+from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.memory import (
     ITEM,
     LINE,
@@ -93,7 +94,7 @@ def guess_items(state: AgentState) -> dict[OwnField, tuple[str, ...]]:
     )
     questions = [card.question for card in state.cards if card.kind is CardKind.QUESTION]
     found: dict[OwnField, list[str]] = {
-        "goal": objective.original_query.strip().splitlines()[:1],
+        "goal": split_bare_lines(objective.original_query.strip())[:1],
         "why_now": [next(reasons, "")],
         "constraints": list(objective.learned_constraints[-MAX_CONSTRAINTS:]),
         "plan_brief": (steps or [item.requirement for item in open_items])[:MAX_PLAN_BRIEF],

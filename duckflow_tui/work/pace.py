@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from duckflow_tui.state.base import one_line
+from duckflow_tui.state.base import StateError, one_line
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.goal import RequirementState, Review, TaskObjective
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, describe_target
@@ -104,7 +104,8 @@ class PaceKeeper:
         """How many loops this thread may take, and why."""
         state = self._store.state
         pace = state.step_pace if self._step_id else state.pace
-        assert pace is not None  # set when the turn or the step began
+        if pace is None:
+            raise StateError("there is no limit: the work has ended")
         return pace.limit
 
     @property

@@ -128,7 +128,7 @@ def test_no_text_is_divided_where_only_python_sees_a_line() -> None:
     calls = {
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")
-        if "demo/" not in str(path)
+        if "scripted/" not in str(path)
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Attribute) and node.attr == "splitlines"
     }

@@ -188,7 +188,7 @@ async def test_a_fault_beside_the_work_is_said(
 async def test_a_writer_of_the_journal_that_dies_is_said_and_holds_nothing_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(JournalDisk, "write", breaking(lambda: KeyError("of the writer")))
+    monkeypatch.setattr(JournalDisk, "write_line", breaking(lambda: KeyError("of the writer")))
     async with session(tmp_path, script(done("Hello."))) as running:
         assert (await running.turn("hi")).outcome == "answered"
         notice = next(

@@ -60,7 +60,7 @@ def opened(call_id: str) -> GateOpened:
             args={"path": f"{call_id}.txt"},
             args_hash="0" * 64,
             effect=Effect.DELETE,
-            intent="tidy up",
+            intent="Tidy up",
             why="asked for",
             impact=Impact(),
             opened_at=1.0,

@@ -131,7 +131,7 @@ class Watched(Desk):
         super().__init__(store, lambda kind: f"{kind}_1")
         self.withdrawn: list[str] = []
 
-    def withdraw(self, key: str, reason: Literal["stopped", "renewed"]) -> None:
+    def withdraw_question(self, key: str, reason: Literal["stopped", "renewed"]) -> None:
         self.withdrawn.append(reason)
         super().withdraw_question(key, reason)
 
