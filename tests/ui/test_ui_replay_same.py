@@ -67,8 +67,8 @@ async def test_a_session_with_a_plan_replays_to_the_same_final_screen(
         await on.answer("n", "enter")
         await on.approve_all()
         await on.say(
-            "Add a loyalty discount of 5 % for regular customers, with tests, a line on the receipt "
-            "and a word in the README."
+            "Add a loyalty discount of 5 % for regular customers, with tests, a line on the "
+            "receipt and a word in the README."
         )
         await on.approve_all()
         assert {card.kind for card in on.cards} >= {CardKind.PLAN}
