@@ -241,11 +241,9 @@ def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
     if asks_first:
         parts.append(BarPart(words("plan.break"), ink(palette.accent), weight=4))
     if facts.folded and step.status is WorkStatus.PENDING:
-        parts.append(
-            BarPart(_count(words, "plan.task", facts.folded), ink(palette.faint), weight=3)
-        )
+        parts.append(BarPart(words("plan.tasks", count=facts.folded), ink(palette.faint), weight=3))
     if step.calls:
-        parts.append(BarPart(_count(words, "plan.call", step.calls), ink(palette.faint), weight=2))
+        parts.append(BarPart(words("plan.calls", count=step.calls), ink(palette.faint), weight=2))
     if step.cost:
         parts.append(BarPart(cost_text(step.cost), ink(palette.faint), weight=1))
     if (elapsed := elapsed_of(step, pen.now, pen.waits_since)) >= 1 or runs:
@@ -459,10 +457,6 @@ def _needs(numbers: Sequence[int], words: Catalogue) -> str:
     shown = ", ".join(map(str, numbers[:_NEEDS_SHOWN]))
     more = len(numbers) - _NEEDS_SHOWN
     return words("plan.needs", numbers=f"{shown} +{more}" if more > 0 else shown)
-
-
-def _count(words: Catalogue, key: str, count: int) -> str:
-    return words(key if count == 1 else f"{key}s", count=count)
 
 
 def _mark(status: WorkStatus, palette: Palette) -> tuple[str, str]:
