@@ -189,7 +189,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("plan", ("enter",), "Enter", "go_to", "keys.plan_go_to"),
     Key("plan", ("e",), "e", "edit_step", "keys.plan_edit"),
     Key("plan", ("a",), "a", "add_step", "keys.plan_add"),
-    Key("plan", ("d",), "d", "drop_step", "keys.plan_drop"),
+    Key("plan", ("d",), "d d", "drop_step", "keys.plan_drop"),
     Key("plan", ("J", "shift+j"), "J", "move_step(1)", "keys.plan_move_down"),
     Key("plan", ("K", "shift+k"), "K", "move_step(-1)", "keys.plan_move_up"),
     Key("plan", ("p",), "p", "break_before", "keys.plan_break"),

@@ -202,7 +202,7 @@ async def test_a_step_at_the_end_does_not_move_further() -> None:
     fake = FakeEngine(working())
     async with standing(app_with(fake)) as pilot:
         await in_the_plan(pilot)
-        await pilot.press("end", "J", "home", "K", "d")
+        await pilot.press("end", "J", "home", "K", "d", "d")
         await settled(pilot, lambda: bool(fake.plan.edits))
         assert [(edit.op, edit.step_id) for edit in fake.plan.edits] == [("drop", FIND)]
 
@@ -213,8 +213,24 @@ async def test_what_is_in_the_way_of_a_key_is_said_in_the_pane() -> None:
     app = app_with(fake)
     async with standing(app) as pilot:
         await in_the_plan(pilot)
-        await pilot.press("d")
+        await pilot.press("d", "d")
         await settled(pilot, lambda: "✗ “Fix it” has begun" in shown(app.bench.plan))
+
+
+async def test_a_step_is_dropped_by_a_second_key_for_the_same_step() -> None:
+    """The first says what the second does; another key or another step takes it back."""
+    fake = FakeEngine(working())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        await in_the_plan(pilot)
+        await pilot.press("home", "d")
+        await settled(pilot, lambda: "d again drops step 1" in shown(app.bench.plan))
+        await pilot.press("down", "d", "p", "d")
+        await pilot.pause()
+        assert fake.plan.edits == []
+        await pilot.press("d")
+        await settled(pilot, lambda: bool(fake.plan.edits))
+        assert [edit.op for edit in fake.plan.edits] == ["drop"]
 
 
 async def test_p_r_and_s_ask_for_a_breakpoint_another_try_and_a_skip() -> None:

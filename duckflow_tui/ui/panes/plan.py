@@ -397,12 +397,12 @@ class PlanPane(PlanView, can_focus=True):
 
     def __init__(self, clock: Clock, *, id: str | None = None) -> None:
         super().__init__(clock, id=id)
-        self._warned = ""  # the step that was said to be needed when the user would skip it
+        self._warned = ("", "")  # the key whose effect was said, and its step
 
     def on_key(self, event: events.Key) -> None:
         self.problem = self.notice = ""
-        if event.key != "s":
-            self._warned = ""
+        if event.key != self._warned[0]:
+            self._warned = ("", "")
 
     def on_click(self, event: events.Click) -> None:
         spot = self._tree.spot(self.scroll_offset.y + event.y - self.gutter.top)
@@ -470,8 +470,12 @@ class PlanPane(PlanView, can_focus=True):
             self.problem = self.words.localize(await engine.plan.edit((edit,)))
 
     async def action_drop_step(self) -> None:
+        """Drop the step after a second key: the first says what the second does."""
         step = self.cursor_step
-        if step is not None:
+        if step is None:
+            return
+        number = self._tree.number(step.step_id)
+        if self._was_warned("d", step, self.words("plan.drop_warns", number=number)):
             await self._edit(PlanEdit(op="drop", step_id=step.step_id))
 
     async def action_move_step(self, by: int) -> None:
@@ -498,13 +502,18 @@ class PlanPane(PlanView, can_focus=True):
         if step is None or plan is None:
             return
         may = step.status not in (WorkStatus.IN_PROGRESS, *_THROUGH)
-        numbers = needing(plan, step) if may and self._warned != step.step_id else []
-        self._warned = step.step_id if numbers else ""
-        if numbers:
-            needed = ", ".join(map(str, numbers))
-            self.notice = self.words("plan.skip_warns", numbers=needed)
-        else:
+        numbers = ", ".join(map(str, needing(plan, step) if may else []))
+        warning = self.words("plan.skip_warns", numbers=numbers) if numbers else ""
+        if not warning or self._was_warned("s", step, warning):
             self._ask(lambda plan, step: plan.skip(step.step_id))
+
+    def _was_warned(self, key: str, step: Step, warning: str) -> bool:
+        """Whether the key was pressed for this step right before; else shows the warning."""
+        warned = self._warned == (key, step.step_id)
+        self._warned = ("", "") if warned else (key, step.step_id)
+        if not warned:
+            self.notice = warning
+        return warned
 
     def _ask(self, what: Callable[[PlanActions, Step], LocalizedText | None]) -> None:
         step = self.cursor_step
