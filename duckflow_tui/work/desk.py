@@ -457,27 +457,27 @@ class PlanDesk:
             raise ToolFault(_STOPPED_HERE, Outcome.REJECTED)
         self._halt(plan.plan_id, "")
 
-    async def run_rest(self, *, asks: bool = False) -> bool:
-        """Run what the user approved and nobody has run yet; True when something was. ``asks``:
-        also ask about a step that is not done and in the way.
+    async def run_rest(self, *, asks: bool = False) -> Plan | None:
+        """Run what the user approved and nobody has run yet. Returns the plan as it is then, None
+        where nothing was run. ``asks``: also ask about a step that is not done and in the way.
 
         The approval is the user's order: a model that forgets it does not undo it.
         """
         wanted, self._wanted = self._wanted, None
         parts, plan = self._parts, self._ready_plan(asks=asks or wanted is not None)
         if plan is None:
-            return False
+            return None
         only = wanted[1] if wanted is not None and wanted[0] == plan.plan_id else ""
         try:
             result = await self._work_on(plan, only)
         except WorkFault as fault:
             told = fault.told
             parts.notices.warn(told.key, for_model=fault.text, **told.params)
-            return False
+            return None
         after = parts.store.state.get_plan(plan.plan_id)
         key = "work.answered" if result.wish else "work.reported"
         parts.notices.say(key, for_model=run_words(after, result))
-        return True
+        return after
 
     async def _run_list(self, task_list: list[ListedTask]) -> Output:
         control, parts = self._control(), self._parts

@@ -37,7 +37,9 @@ class Rest:
 
 
 def rest_of(state: AgentState, step_id: str = "") -> Rest | None:
-    """What the newest decision of the running turn, or of its step, still waits for."""
+    """The calls that the newest decision of the running turn, or of its steps, still waits for: the
+    decision of a step may also have asked for those of the next.
+    """
     if state.turn is None:
         return None
     since = turn_start(state, state.turn)
@@ -47,7 +49,7 @@ def rest_of(state: AgentState, step_id: str = "") -> Rest | None:
             results[message.call_id] = message
         if not isinstance(message, AssistantMessage) or message.aside:
             continue
-        if message.step_id != step_id:
+        if bool(message.step_id) != bool(step_id):
             continue
         asked = (
             state.interrupted.get_waiting_card(CardKind.QUESTION, step_id)

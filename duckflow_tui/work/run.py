@@ -49,12 +49,16 @@ if TYPE_CHECKING:
     from duckflow_tui.state.store import Store
     from duckflow_tui.work.parts import TurnParts
     from duckflow_tui.work.steering import TurnControl
+    from duckflow_tui.work.step import StepRun
 
 WorkEnd = Literal["completed", "failed", "waiting"]
 
 
 #: Status of a step that ended without being done; the user decides what becomes of it.
 NOT_DONE: Final = (WorkStatus.FAILED, WorkStatus.BLOCKED)
+
+#: Why actions meant for the next step are not carried out.
+LEFT_OUT: Final = "the plan does not go on with the step that it was meant for"
 
 _MAX_LEAD: Final = (
     16  # characters around a step's name that add nothing: "Go on: ", "Next, step 2: "
@@ -87,7 +91,7 @@ class PlanRun:
         self._plan_id = plan.plan_id
         self._only = only
         self._work_id = parts.ids("work")
-        self._left: Rest | None = None  # actions of the newest decision that are of the next step
+        self._ended: StepRun | None = None  # it may have left actions for the next step
         self._stopped = False  # the user ended the newest step, or nobody could be asked
         self._wish = ""  # and what they want instead
 
@@ -129,8 +133,7 @@ class PlanRun:
             result.reports.append(report)
             if not await self._may_go_on(report, result):
                 break
-        if self._left is not None:
-            await self._skip(self._left)
+        await self._take_left(keep=False)
         if not result.wish:  # a wish may still complete or redo a step
             end_plan(self._store, self._plan_id)
         self._store.dispatch(WorkFinished(work_id=self._work_id, outcome=result.outcome))
@@ -187,19 +190,25 @@ class PlanRun:
                 limit=self._parts.settings.max_steps,
             )
         )
-        left, self._left = self._left, None
-        if left is not None and mode != "adaptive":
-            await self._skip(left)
-            left = None
+        left = await self._take_left(keep=mode == "adaptive")
         run = StepRun(self._parts, self._control, self._plan_id, self._work_id, step, mode, left)
         report = await run.run()
-        self._left = run.left
+        self._ended = run
         self._stopped, self._wish = run.stopped, run.wish
         return report
 
-    async def _skip(self, left: Rest) -> None:
-        for action in left.actions:
-            await self._parts.router.skip(action, "the plan does not go on with this step")
+    async def _take_left(self, *, keep: bool) -> Rest | None:
+        """The actions that the decision of the step before left for the next one. None, and they
+        are recorded as skipped, unless ``keep`` and the plan is as that decision saw it.
+        """
+        ended, self._ended = self._ended, None
+        if ended is None or ended.left is None:
+            return None
+        if keep and not ended.has_plan_changed:
+            return ended.left
+        for action in ended.left.actions:
+            await self._parts.router.skip(action, LEFT_OUT)
+        return None
 
     def _choose_mode(self, step: Step) -> ExecutionMode:
         """The mode of an interrupted run, or a task list where one was already shown; else the

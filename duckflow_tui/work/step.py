@@ -107,6 +107,7 @@ class StepRun(Thread):
         self._rest = rest
         self._is_model_reachable = True  # until a request fails for good
         self._behind: tuple[Action, ...] = ()
+        self._others: list[tuple[str, ...]] = []  # of the plan, as the newest decision saw them
         self.left: Rest | None = None  # actions behind the one that ends this step, for the next
         self._end_note: str | None = None  # what that action says of the step, once it went well
         self.stopped = False  # by the user, or because nobody could be asked
@@ -223,12 +224,25 @@ class StepRun(Thread):
 
     def take_actions(self, actions: Sequence[Action]) -> Sequence[Action]:
         """The actions up to the one that calls this step completed: the others are of the next."""
+        self._others = self._other_steps()
         for index, action in enumerate(actions, start=1):
             if self._ends_step(action):
                 self._behind = tuple(actions[index:])
                 return actions[:index]
         self._behind = ()
         return actions
+
+    def _other_steps(self) -> list[tuple[str, ...]]:
+        """The plan's other steps, with their words and status."""
+        others = (step for step in self._plan.steps if step.step_id != self.step_id)
+        return [(s.step_id, s.name, s.description, s.status) for s in others]
+
+    @property
+    def has_plan_changed(self) -> bool:
+        """Whether another step was changed, skipped or dropped since the newest decision: what it
+        asked for behind the end of this step may be of a step that the user took out.
+        """
+        return self._other_steps() != self._others
 
     def _ends_step(self, action: Action) -> bool:
         """Whether the action says that this step is completed."""

@@ -216,9 +216,9 @@ class Turn(Thread):
         """Never True: a turn ends by TurnEnd."""
         if self.changes_course:
             return False
-        if self._desk.is_due and await self._desk.run_rest():
+        if self._desk.is_due and (plan := await self._desk.run_rest()) is not None:
             self.idle = 0
-            if not self._ends_with_plan(decision):
+            if not self._ends_with(plan, decision):
                 return False  # its reports are sent, and answered, before the turn ends
         asks = decision.step is Phase.AWAITING_APPROVAL and not decision.actions
         keys = decision.question is not None and decision.offers_keys
@@ -255,10 +255,11 @@ class Turn(Thread):
                 pass
         return False
 
-    def _ends_with_plan(self, decision: TurnDecision) -> bool:
-        """Whether the decision that began the plan's run ends the turn, since all of it is done."""
-        plans = self.store.state.plans
-        done = bool(plans) and plans[-1].status is PlanStatus.COMPLETED
+    def _ends_with(self, plan: Plan, decision: TurnDecision) -> bool:
+        """Whether the decision that began the plan's run ends the turn: it was to, and all of the
+        plan is done.
+        """
+        done = plan.status is PlanStatus.COMPLETED
         return done and decision.next_step is NextStep.DONE and self._all_went_well(decision)
 
     def _last_reply(self) -> str:

@@ -13,7 +13,7 @@ from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.decision import NextStep
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.plan import ReportMessage, WorkStatus
+from duckflow_tui.state.plan import PlanEdit, ReportMessage, WorkStatus
 
 DONE = WorkStatus.COMPLETED
 
@@ -138,3 +138,36 @@ async def test_a_step_whose_only_change_was_refused_is_not_done_by_words(
             await answer(running, "stop")
         await running.ended()
         assert running.state.plans[0].steps[0].status is not DONE
+
+
+async def test_calls_for_a_step_that_the_user_took_out_meanwhile_do_not_run(tmp_path: Path) -> None:
+    """They were meant for that step; the one that comes now is asked for anew."""
+    first = decision("", write("a"), ends(1), write("b"), ends(2), write("c"), next_step="done")
+    third = decision("Only the third.", write("c2"), next_step="done")
+    replies = plan_of_three(first, third)
+    replies.replies["plan"] = (plan_reply("first", "second", "third", chain=False),)
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("three notes please")
+        await answer(running, "run_all")
+        gate = await running.gate()
+        second = running.state.plans[0].steps[1].step_id
+        assert await running.engine.plan.edit((PlanEdit(op="drop", step_id=second),)) is None
+        await running.answer(GateChoice.ONCE)
+        await running.until(lambda state: any(g != gate for g in state.gates))
+        await running.answer(GateChoice.ONCE)
+        await running.ended()
+        assert [files for _, _, files in reports(running)] == [("a",), ("c2",)]
+        assert statuses(running.state) == [DONE] * 2
+
+
+async def test_a_plan_of_which_a_step_failed_is_told_to_the_model(tmp_path: Path) -> None:
+    """Even where the proposal was to end the turn."""
+    stuck = decision("I cannot.", next_step="pending_user", question={"text": "What now?"})
+    replies = plan_of_three(stuck, last="done")
+    replies.replies["main"] = (*replies.replies["main"][:1], done("The first step failed."))
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("three notes please")
+        await answer(running, "run_all")
+        await answer(running, "stop")
+        await running.ended()
+        assert len(running.server.of("main")) == 2

@@ -266,3 +266,32 @@ async def test_where_the_folder_is_another_one_than_before_user_and_model_are_to
         await s.turn("Go on.")
         sent = str(s.server.of("main")[-1].json["messages"])
         assert "The workspace is another folder than before: read files again." in sent
+
+
+async def test_a_gate_in_a_step_that_a_reply_to_the_one_before_asked_for_opens_again(
+    tmp_path: Path,
+) -> None:
+    """One reply ended the first step and went on with the second: that is not asked for anew."""
+    ends = action("plan_tool.update_step", step_id="1", status="completed")
+    replies = Script(
+        replies={
+            "main": (PROPOSE,),
+            "plan": (plan_reply("first note", "second note"),),
+            "task": (decision("Both.", WRITE, ends, OTHER, next_step="done"),),
+        }
+    )
+    async with session(tmp_path, replies) as made:
+        await made.engine.send("two notes")
+        await answer(made, "run_all")
+        await made.answer(GateChoice.ONCE)
+        await made.until(lambda s: bool(s.gates) and "b.txt" in str(s.gates[0].args))
+        made.cut()
+    more = Script(replies={"main": (done("All done."),)})
+    async with session(tmp_path, more, resume=made.session_id) as made:
+        gate = await made.gate()
+        assert gate.args["path"] == "b.txt"
+        assert statuses(made.state) == [WorkStatus.COMPLETED, WorkStatus.IN_PROGRESS]
+        await made.answer(GateChoice.ONCE)
+        await made.ended()
+        assert statuses(made.state) == [WorkStatus.COMPLETED] * 2
+        assert made.server.of("task") == []
