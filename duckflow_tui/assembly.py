@@ -177,7 +177,7 @@ def build(
     past = RecordedPast(recording, choice.places.state, redact)
 
     def use(texts: Texts) -> None:
-        """What is trusted of the project from now on."""
+        """The project's files that are trusted from now on."""
         parts.models.prompts.instructions = texts.get(NOTES, "")
         now = settings.model_copy(update={"approval": ApprovalSettings(mode=store.state.mode)})
         tight, problems = tightened(now, texts.get(SETTINGS, ""), SETTINGS)
@@ -281,7 +281,7 @@ def _command_limits(settings: Settings) -> CommandLimits:
 
 
 def first_event(choice: SessionChoice, session_id: str, root: Path, now: float) -> SessionStarted:
-    """What a new session of this choice begins with."""
+    """The initial state of a new session of this choice."""
     main = choice.settings.roles.of("main")
     endpoint = choice.settings.endpoints[main.endpoint] if main else None
     window = choice.known.at(endpoint, main.model).context if main and endpoint else 0

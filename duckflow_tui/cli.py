@@ -432,7 +432,7 @@ def _fault_words(fault: SessionFault, say: Catalogue) -> str:
 
 
 def _model_flags(args: argparse.Namespace) -> list[str]:
-    """What the command line said of the model: without it another run would not find it."""
+    """The flags about the model, without which another run would not find it."""
     named = ("--base-url", "--model", "--api-key-env", "--protocol", "--context")
     given = ((flag, getattr(args, flag[2:].replace("-", "_"))) for flag in named)
     return [part for flag, value in given if value is not None for part in (flag, str(value))]

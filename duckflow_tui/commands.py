@@ -1,4 +1,6 @@
-"""What a user can do, as one table for composer, palette, keys, help, replay and headless runs."""
+"""The user's commands and keys, as one table for composer, palette, keys, help, replay and headless
+runs.
+"""
 
 from __future__ import annotations
 
@@ -198,7 +200,7 @@ class Command:
         return self.act is not None and bool(argument or not self.action)
 
     def problem(self, argument: str, state: AgentState | None) -> LocalizedText | None:
-        """What is in the way now, in words; their key is empty where nothing is said."""
+        """The obstacle now, in words; their key is empty where nothing is said."""
         if (key := self.when(state)) is not None:
             return LocalizedText(key=key)
         values = CHOICES.get(self.takes, ())

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SessionChoice:
-    """What a session will be: all of it decided, nothing of it started."""
+    """The plan of a session: everything decided, nothing started."""
 
     workspace: Path
     places: Places
@@ -107,7 +107,9 @@ class SessionChoice:
 
     @property
     def sandbox(self) -> SandboxChoice:
-        """What is to hold the commands of the AI; that something else does, only a flag says."""
+        """The sandbox wanted for the AI's commands; only a flag says that something else holds
+        them.
+        """
         from duckflow_tui.tools.commands import SandboxChoice
 
         wanted, places = self.settings.sandbox, self.places
@@ -120,7 +122,7 @@ class SessionChoice:
 
     @property
     def connections(self) -> Connections:
-        """What the user chose on the screen, read anew."""
+        """Read the user's choices on the screen anew."""
         return Connections(self.places.data)
 
     def with_keys(self) -> SessionChoice:
@@ -405,7 +407,7 @@ async def open_session(
 
 
 def _import_rooms(choice: SessionChoice) -> None:
-    """What a session is made with, imported when there is one: in a thread, which takes a while."""
+    """Import the modules of a session when there is one: in a thread, as it takes a while."""
     if choice.demo:
         import_module("duckflow_tui.scripted.stage")
     if choice.demo or choice.settings.mcp.servers:
@@ -522,7 +524,7 @@ class Sessions:
 
     @property
     def connections(self) -> Connections:
-        """What the user chose on the screen."""
+        """The user's choices on the screen."""
         data = self.choice.places.data
         return Connections(data, KeyStore(data, put_aside=self.put_aside))
 

@@ -53,7 +53,7 @@ class HealthCheck(NamedTuple):
 
 
 def run(arguments: Sequence[str], places: Places, language: str) -> int:
-    """What stands behind ``doctor`` on the command line; returns the exit status."""
+    """Run the command ``doctor``; returns the exit status."""
     say = Catalogue(language)
     args = parser(say).parse_args(arguments)
     flags = Flags(
@@ -196,7 +196,7 @@ class _Doctor:
         return HealthCheck(name, "ok", f"{visible_line(one_line(version, 60))} ({found})")
 
     def _sandbox(self, choice: SessionChoice | None) -> HealthCheck:
-        """What holds commands in this folder, by the test that a session makes too."""
+        """The sandbox for commands in this folder, by the test that a session makes too."""
         wanted = (choice.settings if choice else load(self._places, os.environ).settings).sandbox
         if choice is not None and choice.sandbox.level == "external":
             return self._made("sandbox", "ok", "sandbox.external")
@@ -280,7 +280,7 @@ class _Doctor:
         return self._made("model", "ok", "model.found", **facts)
 
     def _found(self, choice: SessionChoice) -> HealthCheck:
-        """What answers where no model is set, or what is missing."""
+        """The model that answers where none is set, or what is missing."""
         from duckflow_tui.model_choice import settle
 
         try:

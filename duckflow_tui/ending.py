@@ -1,4 +1,4 @@
-"""What is left to do and to say once sessions are over."""
+"""The work and the words left once sessions are over."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def program() -> str:
-    """What a shell finds this program by: its name, else the file or module that was started."""
+    """The words by which a shell finds this program: its name, else the file or module that was
+    started.
+    """
     name = "duckflow-tui"
     if shutil.which(name):
         return name
@@ -67,8 +69,8 @@ class Ending:
         return recording.session_id if said and recording.is_resumable else ""
 
     def command(self, workspace: Path, flags: Sequence[str] = (), *, named: bool) -> str:
-        """What takes the last session up again, empty for none; ``flags`` are those that it needs
-        once more, ``named``: with its folder.
+        """The command that resumes the last session, empty for none; ``flags`` are those that it
+        needs once more, ``named``: with its folder.
         """
         session_id = self.resumable
         if not session_id:

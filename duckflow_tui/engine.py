@@ -179,7 +179,7 @@ class Engine:
 
     @property
     def learned(self) -> LearnedModels:
-        """What the models refused, as each next request minds it."""
+        """The models' refusals, which each next request takes into account."""
         return self._models.service.learned
 
     @property
@@ -232,18 +232,18 @@ class Engine:
         return self._inbox.again()
 
     def operation_effect(self, operation: str) -> Effect | None:
-        """What an operation does to the world; None for one there is not."""
+        """The effect of an operation; None for one there is not."""
         specs = self._router.registry.specs()
         return next((spec.effect for spec in specs if spec.name == operation), None)
 
     def keep_draft(self, text: str) -> None:
-        """What stands in the composer, so that it is there when the session goes on."""
+        """Keep the composer's text, so that it is there when the session goes on."""
         if text != self.store.state.draft:
             self.store.dispatch(DraftSaved(text=text))
 
     def keep_remarks(self, about: str, remarks: tuple[Remark, ...]) -> None:
-        """What is written on the lines of the proposal ``about``, so that it is there again when
-        the session goes on and asks for exactly that.
+        """Keep the remarks on the lines of the proposal ``about``, so that they are there again
+        when the session goes on and asks for exactly that.
         """
         kept = DraftRemarks(about=about, remarks=remarks) if remarks else DraftRemarks()
         if kept != self.store.state.remarks:
@@ -338,7 +338,7 @@ class Engine:
         return self._router.redact(text)
 
     async def session_diff(self) -> tuple[tuple[FilePreview, ...], str]:
-        """What became of files since the session began, and the newest command of which that is not
+        """The changes of files since the session began, and the newest command of which that is not
         known, empty for none.
         """
         undoing, state = self._router.undoing, self.store.state
@@ -516,7 +516,7 @@ class WorkingActions:
 
 
 def count_session(state: AgentState) -> dict[str, int]:
-    """What a session has read, done and been asked, as the totals count it."""
+    """The totals of what a session has read, done and been asked."""
     asked = sum(isinstance(m, UserMessage) and not m.aside for m in state.messages)
     done = sum(
         isinstance(m, OperationMessage) and m.result.outcome is Outcome.OK for m in state.messages

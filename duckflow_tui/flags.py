@@ -1,4 +1,4 @@
-"""What was asked for on the command line, and the fault of what nothing can be started with."""
+"""The flags of the command line, and the fault of flags with which nothing can start."""
 
 from __future__ import annotations
 

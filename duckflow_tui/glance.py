@@ -1,4 +1,4 @@
-"""What the first frame has to know, from a glance at the arguments, the environment and settings.
+"""The facts the first frame needs, from a glance at the arguments, the environment and settings.
 
 The first frame waits for this module: it imports what Python has loaded by itself, and not even
 ``typing`` at run time. What counts is parsed and checked afterwards; a glance that is wrong about

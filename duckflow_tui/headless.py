@@ -70,8 +70,8 @@ LEAVE_WITHIN: Final = 2.5  # seconds from a signal to the end of the process
 
 
 class HeadlessOptions(NamedTuple):
-    """What to do and print. ``stream`` adds transient events; it needs ``as_json``. ``sandboxed``:
-    the command line consents to all that a sandbox holds (R19).
+    """The options of a run without a screen. ``stream`` adds transient events; it needs
+    ``as_json``. ``sandboxed``: the command line consents to all that a sandbox holds (R19).
     """
 
     text: str
@@ -364,7 +364,7 @@ def _is_printable(typed: Invocation) -> bool:
 
 
 async def _command_text(typed: Invocation, engine: Engine, words: Catalogue) -> str:
-    """What such a command prints, in Markdown or as a diff, without a character that could act."""
+    """Its output, in Markdown or as a diff, without a character that could act."""
     state, redact = engine.store.state, engine.redact
     if typed.name == "network":
         return network_markdown(state, words, redact)
@@ -545,7 +545,7 @@ class _Words:
         return "\n".join(said)
 
     def _describe_compaction(self, made: Compaction) -> str:
-        """What the digest came to; without one what is lost to the model, and why."""
+        """The result of a compaction; without a digest, what the model loses and why."""
         before, after = f"{made.tokens_before:,}", f"{made.tokens_after:,}"
         size = self._say("compaction.size", before=before, after=after)
         if not made.failure:
@@ -586,7 +586,7 @@ def _flags_for(message: OperationMessage) -> list[str]:
 
 
 def _describe_target(message: OperationMessage) -> str:
-    """What the call works on, as the chat names it, else its arguments as they are."""
+    """The target of a call as the chat names it, else its arguments as they are."""
     named = find_target(message.args)[0]
     return named or (json.dumps(message.args, ensure_ascii=False) if message.args else "")
 

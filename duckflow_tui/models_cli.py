@@ -30,7 +30,7 @@ FAILED: Final = 1  # an endpoint did not say, or what it said could not be kept
 
 
 def run(arguments: Sequence[str], places: Places, language: str) -> int:
-    """What stands behind ``models`` on the command line; returns the exit status."""
+    """Run the command ``models``; returns the exit status."""
     say = Catalogue(language)
     args = parser(say).parse_args(arguments)
     flags = Flags(

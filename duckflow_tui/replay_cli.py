@@ -25,7 +25,7 @@ FASTEST: Final = 16.0
 
 
 def run(arguments: Sequence[str], places: Places, language: str) -> int:
-    """What stands behind ``replay`` on the command line; returns the exit status."""
+    """Run the command ``replay``; returns the exit status."""
     say = Catalogue(language)
     args = parser(say).parse_args(arguments)
     speed = _speed(args.speed)

@@ -58,7 +58,7 @@ _ENDING: Final = 12  # texts of a conversation that ``show`` prints
 
 
 def run(arguments: Sequence[str], places: Places, redact: Redact, language: str) -> int:
-    """What stands behind ``sessions`` on the command line; returns the exit status."""
+    """Run the command ``sessions``; returns the exit status."""
     say = Catalogue(language)
     args = parser(say).parse_args(arguments)
     workspace = folder_named(args.dir)
@@ -135,7 +135,7 @@ class _Sessions:
         return 0
 
     def _print_stats(self, found: Sequence[SessionFacts]) -> int:
-        """What came of the work, month by month."""
+        """Print the figures of the work, month by month."""
         months = group_by_month(found)
         if self._args.json:
             print(json.dumps({month: of._asdict() for month, of in months.items()}, indent=1))

@@ -87,7 +87,7 @@ def fault_of(error: ValidationError, model: type[BaseModel]) -> tuple[str, dict[
 
 
 def choices_of(about: FieldInfo) -> list[str]:
-    """What a setting can be, where it is one of a few words; else nothing."""
+    """The values of a setting that is one of a few words; else none."""
     kind: Any = about.annotation
     if inspect.isclass(kind) and issubclass(kind, StrEnum):
         return [choice.value for choice in kind]
@@ -165,20 +165,20 @@ class BudgetSettings(_Section):
 
 
 class LimitSettings(_Section):
-    """What a session may spend; past a limit the next call is not sent before you raised it."""
+    """The budget of a session; past a limit the next call is not sent before you raised it."""
 
     max_cost: float = Field(default=0.0, ge=0.0, le=100_000.0)
     max_tokens: int = Field(default=0, ge=0, le=1_000_000_000)
 
 
 class ApprovalSettings(_Section):
-    """What runs without asking."""
+    """The rules for what runs without asking."""
 
     mode: ApprovalMode = ApprovalMode.STANDARD  # R19
 
 
 class FileSettings(_Section):
-    """What file operations may do."""
+    """The limits of file operations."""
 
     max_write_bytes: int = Field(default=1_000_000, ge=1_000, le=100_000_000)  # S4-87
 
@@ -193,7 +193,7 @@ class ShellSettings(_Section):
 
 
 class SandboxSettings(_Section):
-    """What holds the commands of the AI."""
+    """The sandbox of the AI's commands."""
 
     level: Literal["auto", "full", "partial", "none"] = "auto"
     read: tuple[str, ...] = ()

@@ -418,7 +418,7 @@ def _find_running_step(state: AgentState) -> tuple[Plan | None, Step | None]:
 
 
 def _describe_card(state: AgentState, card: Card) -> str:
-    """What a card is about: its kind, and the plan or the step."""
+    """The subject of a card: its kind, and the plan or the step."""
     plan = next((p for p in state.plans if p.plan_id == card.plan_id), None)
     step = plan.get_step(card.step_id) if plan else None
     name = step.name if step else plan.name if plan else ""

@@ -65,7 +65,7 @@ class Request:
 
     @property
     def purpose(self) -> str:
-        """What the call is for; ``main`` where it does not say."""
+        """The purpose of the call; ``main`` where it does not say."""
         return self.headers.get("x-duckflow-purpose", "main")
 
     @property

@@ -102,7 +102,7 @@ class Answer:
             await self._writer.drain()
 
     async def end(self) -> None:
-        """What is left, and the end of the stream."""
+        """Send the rest and the end of the stream."""
         await self.flush()
         self._writer.write(b"0\r\n\r\n")
         await self._writer.drain()

@@ -1,4 +1,4 @@
-"""What a scripted endpoint says: replies by purpose, when each is due, and what goes wrong."""
+"""Scripts of the endpoint: replies by purpose, when each is due, and what goes wrong."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Part(BaseModel):
 
 
 class When(_Part):
-    """What a request must hold for a reply; all that is given must match."""
+    """The conditions on a request for a reply; all that is given must match."""
 
     gate: str = ""
     """``approved``, ``rejected``, ``declined``, ``denied``, ``error``, ``alternative:2`` …"""
@@ -63,7 +63,7 @@ class When(_Part):
 
 
 class Fault(_Part):
-    """What goes wrong instead of, or in the middle of, a reply. Characters are counted over
+    """A fault instead of, or in the middle of, a reply. Characters are counted over
     content and arguments; reasoning does not count.
     """
 
@@ -181,7 +181,7 @@ class RefusedPart(_Part):
 
     @property
     def words(self) -> str:
-        """What the server says."""
+        """The whole script of a server."""
         return self.message or f"{self.name} is not supported by this model"
 
 

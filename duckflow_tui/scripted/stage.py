@@ -28,7 +28,9 @@ _LITTER: Final = frozenset({"__pycache__", ".pytest_cache"})  # what running the
 
 @dataclass(slots=True)
 class Stage:
-    """What a session on the stage needs. ``kept`` is set when the stage has been taken down."""
+    """The endpoint and the folder of a demo session. ``kept`` is set when the stage has been taken
+    down.
+    """
 
     base_url: str
     workspace: Path
@@ -40,7 +42,7 @@ class Stage:
 
     @property
     def request(self) -> str:
-        """What the demo suggests to ask for, and asks for itself without a screen."""
+        """The request that the demo suggests, and sends itself without a screen."""
         return next(iter(self.stories.values()))
 
 
@@ -93,7 +95,7 @@ async def open_stage(
 
 
 def suite_command() -> str:
-    """What runs the project's tests on this machine."""
+    """The command that runs the project's tests on this machine."""
     return f"{_python()} -m unittest -q"
 
 

@@ -76,7 +76,7 @@ def note_changes(store: Store) -> Unsubscribe:
 
 
 def guess_items(state: AgentState) -> dict[OwnField, tuple[str, ...]]:
-    """What the facts say in place of the items of the working memory that nobody has stated while
+    """The facts in place of items of the working memory that nobody has stated while
     a request is in hand: the request itself, the reason of the newest decision, what was learned,
     the next steps of the plan or the requirements that are open, the question that waits. Empty
     for an item of which the facts say nothing either.

@@ -1,1 +1,1 @@
-"""What is said to a person, in English and Japanese."""
+"""Words for people, in English and Japanese."""

@@ -58,7 +58,7 @@ def _operation_pattern() -> re.Pattern[str]:
 
 
 class _Param(str):
-    """What stands for ``{name}``, and for ``{name:line|lines}`` with the noun that fits."""
+    """The text for ``{name}``, and for ``{name:line|lines}`` with the noun that fits."""
 
     __slots__ = ()
 
@@ -123,7 +123,7 @@ class Catalogue:
         return SafeText(text.format_map(safe))
 
     def translate_error(self, text: str) -> SafeText:
-        """What the system says of an error, in this language where it has words for it; also in
+        """The system's message of an error, in this language where it has words for it; also in
         front of a name or behind one, as in "a.txt: Permission denied".
         """
         import re
@@ -143,7 +143,7 @@ class Catalogue:
         return _operation_pattern().sub(lambda name: str(self(f"{_OPERATION}{name[0]}")), text)
 
     def localize(self, said: LocalizedText | None) -> SafeText:
-        """What the engine says, empty for nothing."""
+        """A text of the engine, empty for none."""
         return self(said.key, **said.params) if said is not None else cast("SafeText", "")
 
     def has(self, key: str) -> bool:

@@ -66,7 +66,7 @@ def no_digest_words(failure: str, words: Catalogue) -> str:
 
 
 def lack_words(what: str, words: Catalogue) -> str:
-    """What is missing, with what its check came to in the user's language: the model is told of a
+    """The missing item, with its check's result in the user's language: the model is told of a
     check in English. The rest is the user's and the model's text, not made safe.
     """
 
@@ -132,7 +132,7 @@ def reason_words(prefix: str, reason: Reason, words: Catalogue) -> str:
 
 
 def find_target(args: JsonObject) -> tuple[str, bool]:
-    """What a call works on, on one line, and whether that is a path; empty when it names none."""
+    """The target of a call, on one line, and whether that is a path; empty when it names none."""
     for name in TARGETS:
         value = args.get(name)
         if isinstance(value, str) and value.strip():

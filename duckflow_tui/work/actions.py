@@ -1,4 +1,4 @@
-"""What the user does to a plan by key."""
+"""The user's own changes of a plan, by key."""
 
 from __future__ import annotations
 

@@ -342,7 +342,7 @@ class Asker:
         )
 
     def _keep_partial(self, live: LiveReply, *, stopped: bool) -> None:
-        """What had arrived of a reply that was cut stays in the conversation, marked."""
+        """Keep the part of a cut reply that had arrived in the conversation, marked."""
         now = self._store.clock.now()
         thought = 0.0
         if live.reasoning_started is not None:
@@ -368,7 +368,7 @@ class Asker:
 
 @dataclass(frozen=True, slots=True)
 class ModelAccess:
-    """What a call of a model needs, one for a session. ``ready`` returns once the operations on
+    """The services for calls of models, one for a session. ``ready`` returns once the operations on
     offer are up to date; it is waited for before a turn's first request.
     """
 
@@ -388,9 +388,9 @@ class ModelAccess:
         *,
         step_id: str = "",
     ) -> Read:
-        """What ``read`` makes of the reply to a question that is no decision; with what was wrong
-        with a reply it is asked again, and so it is once the user resumes after a pause that ended
-        a reply.
+        """The result of ``read`` for the reply to a question that is no decision; with what was
+        wrong with a reply it is asked again, and so it is once the user resumes after a pause that
+        ended a reply.
 
         ``read`` raises ValueError for a reply that is well formed and yet cannot be, which is
         repaired like any other. Raises LlmError, BudgetEnd, or Unreadable after the repairs.

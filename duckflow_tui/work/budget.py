@@ -34,7 +34,7 @@ _TURN: Final = ""  # where the calls are counted that belong to no run of a step
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimits:
-    """What may be spent before the user is asked; 0 is no limit.
+    """The amounts that may be spent before the user is asked; 0 is no limit.
 
     Calls count for a turn, and for each run of a step by itself; tokens and cost in US dollars
     for the session. Of a call its tokens are estimated before; its cost is known only behind it.
@@ -57,7 +57,7 @@ class _Over:
 
     @property
     def raised(self) -> float:
-        """What the limit would be; enough for a call where it was passed by far."""
+        """The raised limit; enough for a call where it was passed by far."""
         over = max(self.used + self.coming - self.limit, 0)
         return self.limit + self.step * (int(over / self.step) + 1)
 
@@ -128,7 +128,7 @@ class CallBudget:
         return None
 
     def _as_asked(self, card: Card) -> _Over:
-        """What an earlier process had asked; the calls it had counted count on."""
+        """The exceeded limit as an earlier process asked about it, read from its card."""
         facts, limits = card.facts, self.limits
         used, limit, raised = (float(facts[name]) for name in ("used", "limit", "raise_to"))
         what = cast("What", facts["what"])

@@ -159,7 +159,7 @@ class Compactor:
         return max(min(characters, MOST_INPUT), SHORTEST_INPUT)
 
     def _kept(self) -> PreservedContext:
-        """What stays, by name."""
+        """The parts that stay, by name."""
         state = self._store.state
         objective, memory, plan = state.objective, state.memory, state.active_plan
         items = objective.extracted_requirements if objective else ()
@@ -219,7 +219,7 @@ async def code_in_hand(parts: TurnParts, step_id: str, sent: Prompt) -> tuple[Fi
 
 
 def _pieces(messages: Sequence[Message], earlier: str, most: int) -> list[str]:
-    """What is to be digested, in texts of at most ``most`` characters, few enough to ask for."""
+    """The history to digest, in texts of at most ``most`` characters, few enough to ask for."""
     said, result = _SAID, _RESULT
     while True:
         parts = [lines.cut_text(earlier, most)] if earlier else []
@@ -267,7 +267,7 @@ class ContextActions:
         self._compactor = Compactor(parts)
 
     def sent(self, llm_id: str) -> tuple[SentPart, ...] | None:
-        """What a request was made of; None where only its figures are left."""
+        """The parts of a request; None where only its figures are left."""
         return self._parts.models.requests.parts(llm_id)
 
     async def whole(self, call_id: str) -> str | None:

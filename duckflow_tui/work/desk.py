@@ -498,7 +498,9 @@ class PlanDesk:
         return Output(result.text, summary)
 
     async def _worked(self, body: Coroutine[Any, Any, T]) -> T:
-        """What comes of work in TaskLoop. Raises WorkFault when it was stopped or broke."""
+        """Run work in TaskLoop and return its result. Raises WorkFault when it was stopped or
+        broke.
+        """
         try:
             return await self._task_loop.run(body)
         except WorkStopped as stopped:
@@ -577,7 +579,7 @@ class PlanDesk:
 
 
 def run_words(plan: Plan, result: PlanResult | None = None) -> str:
-    """What a run of a plan came to, for the model; the reports say the rest."""
+    """The outcome of a plan's run, for the model; the reports say the rest."""
     done, total = plan.progress
     result = result or PlanResult()
     lines = [f"{done} of {total} steps are done; the plan is {plan.status.value}."]

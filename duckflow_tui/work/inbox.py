@@ -121,7 +121,7 @@ class Inbox:
         self._wake.set()
 
     async def _answer_question(self, text: str) -> bool:
-        """What is written while the model's question is open answers it; False for none open."""
+        """Answer the model's open question with a message; False where none is open."""
         for card in self._store.state.cards:
             if card.kind is CardKind.QUESTION:
                 key = str(parse_typed_number(text))
@@ -221,7 +221,7 @@ class Inbox:
     # --- from one turn to the next ------------------------------------------------------------
 
     def _take_up(self) -> None:
-        """What an earlier process had begun goes on."""
+        """Go on with the work of an earlier process."""
         state = self._store.state
         if state.turn is not None:
             message = turn_message(state, state.turn)

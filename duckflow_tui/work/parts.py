@@ -1,4 +1,4 @@
-"""What every turn of a session is built from."""
+"""The services from which every turn of a session is built."""
 
 from __future__ import annotations
 

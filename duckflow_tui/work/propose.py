@@ -297,7 +297,7 @@ def _approved(plan: Plan, answer: CardAnswer, who: str) -> Output:
 
 
 def _work(plan: Plan) -> list[tuple[str, str, list[int]]]:
-    """What a plan has done, whatever its ids, its name and its spacing: the steps in order."""
+    """The finished work of a plan, whatever its ids, name and spacing: the steps in order."""
     numbers = {step.step_id: number for number, step in enumerate(plan.steps)}
     return [
         (

@@ -1,4 +1,4 @@
-"""What each request to a model was made of: its figures for the state, its text for this run."""
+"""Records the parts of each request to a model: figures for the state, text for this run."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class RequestLog:
         self._keep(call, role, parts, shared)
 
     def parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
-        """What was sent, part by part; None where this run no longer has it."""
+        """The parts that were sent; None where this run no longer has them."""
         prompt, wire = self._asked.get(llm_id), self._models.sent(llm_id)
         if llm_id not in self._asked or wire is None:
             return None

@@ -1,4 +1,4 @@
-"""What a thread that goes on in another process has to take up, read from the conversation."""
+"""Finds, in the conversation, the work that a thread takes up in another process."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def turn_message(state: AgentState, turn: TurnInfo) -> UserMessage:
 
 
 def interrupted_at(state: AgentState, step_id: str) -> Interrupted | None:
-    """What was interrupted, where it was the work on this step."""
+    """The interruption, where it was in the work on this step."""
     found = state.interrupted
     at = found is not None and found.work is not None and found.work.step_id == step_id
     return found if at else None
@@ -154,7 +154,7 @@ def step_log(state: AgentState, step_id: str) -> list[OperationMessage]:
 
 
 def task_results(step: Step, log: Sequence[OperationMessage]) -> dict[str, str]:
-    """What the tasks of a list brought that are done, by task id."""
+    """The results of the finished tasks of a list, by task id."""
     texts = {message.call_id: message.result.text for message in log}
     return {
         task.task_id: texts.get(task.call_id, "")
@@ -164,6 +164,6 @@ def task_results(step: Step, log: Sequence[OperationMessage]) -> dict[str, str]:
 
 
 def cut_task(step: Step) -> str:
-    """What kept the newest task of a list from its end, or nothing."""
+    """The reason that kept the newest task of a list from ending; empty for none."""
     cut = [t for t in step.task_list if t.status is WorkStatus.CANCELLED and t.result == CUT]
     return f"{cut[-1].operation}: {CUT}; what it did is not known" if cut else ""

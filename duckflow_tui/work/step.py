@@ -289,7 +289,7 @@ class StepRun(Thread):
                 raise _question_failure(decision)
 
     def _last_words(self) -> str:
-        """What the model said at the step's end."""
+        """The model's words at the step's end."""
         if self._end_note is not None:
             return self._end_note
         return self.asker.last_reply or (self._rest.decision.reply if self._rest else "")

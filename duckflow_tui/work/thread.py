@@ -88,7 +88,7 @@ class Thread(ABC):
     # --- what a subclass says -------------------------------------------------------------------
 
     async def before(self) -> bool:
-        """What has to happen before the next decision; True ends the thread."""
+        """Prepare the next decision; True ends the thread."""
         if self.control is not None:
             await self.control.safe_point()
             await self.take_redirect()
@@ -241,7 +241,7 @@ class Thread(ABC):
             self.pace.count_idle(self.idle, no)
 
     async def take_redirect(self) -> str | None:
-        """What the user said while the work was paused, into this thread; None for nothing."""
+        """Take the user's words from a pause into this thread; None for none."""
         message = self.control.redirected if self.control is not None else None
         if self.control is None or message is None:
             return None

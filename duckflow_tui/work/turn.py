@@ -375,7 +375,7 @@ class Turn(Thread):
             self.parts.notices.tell("turn.constraint_dropped", constraints=said)
 
     def _tell_overwritten(self, memory: WorkingMemory, lost: set[OwnField]) -> None:
-        """What the user wrote by hand, and the model had read, never goes in silence (S4-103)."""
+        """Tell of items the user wrote by hand that the model has overwritten (S4-103)."""
         for name in sorted(lost):
             value: str | tuple[str, ...] = getattr(self.store.state.memory, name)
             if name == "constraints" and not set(memory.constraints) <= set(value):
@@ -399,7 +399,7 @@ class Turn(Thread):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a session had used when a turn began; ``tokens`` in and out."""
+    """The usage of a session when a turn began; ``tokens`` in and out."""
 
     calls: int
     tokens: int
@@ -434,8 +434,8 @@ class TurnEnding:
         ]
 
     def outcome(self, wanted: TurnOutcome) -> TurnOutcome:
-        """What the turn came to: a denial shows, and so does an approved plan left undone, but for
-        one that the user stopped before and of which this turn did nothing.
+        """The outcome of the turn: a denial shows, and so does an approved plan left undone, but
+        for one that the user stopped before and of which this turn did nothing.
         """
         if any(m.result.outcome is Outcome.DENIED for m in self.log()):
             return "denied"
@@ -515,7 +515,7 @@ class TurnEnding:
         )
 
     def _why(self, outcome: TurnOutcome) -> Reason:
-        """What ended the turn before it was done: ``said`` is a sentence."""
+        """The reason that ended the turn before it was done: ``said`` is a sentence."""
         state, plan = self._store.state, self._store.state.active_plan
         denied = [m for m in self.log() if m.result.outcome is Outcome.DENIED]
         if outcome == "denied" and denied:
