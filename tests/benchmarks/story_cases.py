@@ -341,12 +341,21 @@ _WORK_WANTED: Final = {
 }
 
 
-def _planned() -> Message:
+def _planned(*, one_by_one: bool) -> Message:
+    """Planned work of a model that knows all calls beforehand, or takes a decision per step."""
     propose = action("plan_tool.propose", {"goal": "Whole units for fees and taxes"}, _WHY)
     calls = [[edit, _ends(number)] for number, (_, edit) in enumerate(_PARTS, 1)]
     calls[-1][1] = _tests()
     all_steps = _says(_WORK_DONE, *(call for of_step in calls for call in of_step), ends=True)
     steps = [(name, all_steps) for name, _ in _PARTS]
+    if one_by_one:
+        steps = [
+            (
+                name,
+                _says(f"{name}: done.", edit, *([_tests()] if n == len(_PARTS) else []), ends=True),
+            )
+            for n, (name, edit) in enumerate(_PARTS, 1)
+        ]
     return Message(
         f"Make a plan of four steps, then carry it out. {_WORK}",
         (
@@ -382,7 +391,8 @@ STORIES: Final = (
     Story("a question about a file", (_question("fees.py", 3),)),
     Story("a fix of one line", (_fix("fees.py", "0.05", "0.08"),), _RATE),
     Story("a fix with a test", (_tested_fix(),), {"tests/test_fees.py": "7.00"}),
-    Story("work planned in four steps", (_planned(),), _WORK_WANTED),
+    Story("work planned in four steps", (_planned(one_by_one=False),), _WORK_WANTED),
+    Story("the same plan, a step at a time", (_planned(one_by_one=True),), _WORK_WANTED),
     Story("the same work without a plan", (_unplanned(),), _WORK_WANTED),
     Story("a session of eight messages", tuple(_session()), _RATE),
 )

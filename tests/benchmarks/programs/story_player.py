@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,10 @@ KEYS = {
 async def turn(engine: Engine, text: str) -> dict[str, Any]:
     """Send a message and be the user until its turn is over."""
     store, changed, asked = engine.store, asyncio.Event(), 0
-    remove = store.subscribe(lambda state, record: changed.set())
+    # Another checkout may have these two under the names they had before.
+    subscribe: Callable[[Callable[[Any, Any], None]], Callable[[], None]]
+    subscribe = getattr(store, "subscribe", None) or vars(type(store))["watch"].__get__(store)
+    remove = subscribe(lambda state, record: changed.set())
     before = store.state.last_turn
     try:
         await engine.send(text)
@@ -89,7 +93,9 @@ async def play(told: dict[str, Any]) -> list[dict[str, Any]]:
         try:
             return [await turn(engine, text) for text in told["messages"]]
         finally:
-            await spawn.end_tasks()
+            end_tasks: Callable[[], Awaitable[None]]
+            end_tasks = getattr(spawn, "end_tasks", None) or vars(type(spawn))["end"].__get__(spawn)
+            await end_tasks()
 
 
 if __name__ == "__main__":
