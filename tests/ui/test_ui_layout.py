@@ -211,7 +211,9 @@ async def test_what_an_earlier_request_needed_leaves_with_the_first_answer_to_th
 async def test_the_gauges_stay_while_the_user_types_and_is_consulted(open_apps: OpenApps) -> None:
     fake = FakeEngine(goals.falling())
     async with open_apps.standing(fake) as (app, pilot):
-        await pilot.press("alt+4", "enter")
+        await pilot.press("alt+4")
+        await settled(pilot, lambda: app.bench.focused is app.bench.vitals, "the focus")
+        await pilot.press("enter")
         await settled(pilot, lambda: app.bench.vitals.explained, "the figures")
         await pilot.press("h", "o", "w")
         await settled(pilot, lambda: app.bench.composer.text == "how", "the composer")
