@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Final, Literal, Protocol
 
-from pydantic import Field, WithJsonSchema
+from pydantic import AliasChoices, Field, WithJsonSchema, model_validator
 
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.state.base import JsonObject, StateError
@@ -26,10 +26,17 @@ MAX_TASKS: Final = 50  # tasks of one list
 
 
 class PlannedStep(Arguments):
+    """A step as a model proposes it; a text alone is its name."""
+
     id: str = ""
-    name: str
+    name: str = Field(validation_alias=AliasChoices("name", "title"))
     description: str = ""
     depends_on: list[str | int] = Field(default_factory=list[str | int])  # ids or numbers
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_text(cls, value: object) -> object:
+        return {"name": value} if isinstance(value, str) else value
 
 
 class Propose(Arguments):

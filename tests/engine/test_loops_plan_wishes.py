@@ -189,3 +189,19 @@ async def test_a_step_that_is_needed_is_named_by_its_number_or_its_name(
         await running.ended()
         (plan,) = running.state.plans
         assert plan.steps[1].depends_on == (plan.steps[0].step_id,)
+
+
+@pytest.mark.parametrize("form", ["texts", "titles"])
+async def test_steps_that_are_texts_or_have_titles_are_read_at_once(
+    form: str, tmp_path: Path
+) -> None:
+    names = ["write", "check"]
+    steps = [{"title": name} for name in names] if form == "titles" else names
+    proposal = decision("I plan.", action("plan_tool.propose", goal="two notes", steps=steps))
+    replies = Script(replies={"main": (proposal, done("No."))})
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("two notes please")
+        await answer(running, "reject")
+        await running.ended()
+        (plan,) = running.state.plans
+        assert [step.name for step in plan.steps] == names
