@@ -319,17 +319,21 @@ def requirements_question(
 
 
 def satisfaction_question(
-    state: AgentState, items: Sequence[RequirementItem], facts: str
+    state: AgentState, items: Sequence[RequirementItem], facts: str, plan: Plan | None = None
 ) -> ModelQuestion[SatisfactionReply]:
-    """The judgement of ``items`` by the ``facts``, each of which begins with its id (S1-8)."""
+    """The judgement of ``items`` by the ``facts``, each of which begins with its id (S1-8).
+    ``plan``: the plan by which the work was done; its steps can be named as to be done again.
+    """
     required = [
         f"{item.requirement_id} P{item.priority} {' '.join(item.requirement.split())}"
         for item in items
     ]
+    steps = [short_line(step.name) for step in plan.steps] if plan is not None else []
     values = {
         "wanted": ", ".join(item.requirement_id for item in items),
         "conversation": _before_the_request(state),
         "requirements": frame_data("requirements", _format_list(required)),
+        "plan": frame_data("plan", "\n".join(format_numbered(steps))),
         "facts": frame_data("facts", facts),
     }
     return ModelQuestion(SATISFACTION, make_background(state, ledger=False), values)

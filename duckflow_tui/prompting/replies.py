@@ -226,6 +226,7 @@ class SatisfactionReply(JsonReply):
     default; the reviewer asks again for those that it needs.
 
     Keys of scores and evidence name a requirement: its id, its text, or ``#2`` for the second one.
+    ``steps`` name those of the plan that have to be done again, by number, id or name.
     """
 
     overall_score: float | None = None
@@ -237,6 +238,7 @@ class SatisfactionReply(JsonReply):
     suggestions: list[str] = Field(default_factory=list[str])
     verdict: Literal["approve", "fix", "reject"] | None = None
     completion_recommendation: bool | None = None
+    steps: list[str] = Field(default_factory=list[str])
 
     @classmethod
     def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -265,6 +267,7 @@ class SatisfactionReply(JsonReply):
             "suggestions": _collect_texts(values.get("suggestions")),
             "verdict": verdict,
             "completion_recommendation": complete,
+            "steps": _collect_texts(values.get("steps")),
         }
 
 

@@ -164,7 +164,7 @@ class PromptTexts:
         "counts! log!",
     ]
     ask_requirements: Annotated[Template, "workspace conversation ids waived since asked!"]
-    ask_satisfaction: Annotated[Template, "conversation wanted! asked! requirements! facts!"]
+    ask_satisfaction: Annotated[Template, "conversation plan wanted! asked! requirements! facts!"]
     ask_missing: Annotated[Template, "judgement conversation asked! requirements! facts!"]
     ask_failure: Annotated[
         Template,

@@ -179,6 +179,7 @@ class SatisfactionEvaluation(Frozen):
     suggestions: tuple[str, ...] = ()
     verdict: Literal["approve", "fix", "reject"] | None = None
     completion_recommendation: bool | None = None
+    steps: tuple[str, ...] = ()  # of the plan, to be done again, as the evaluator names them
 
 
 class AttemptResult(Frozen):

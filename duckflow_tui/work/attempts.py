@@ -37,10 +37,14 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.operations import Outcome, describe_target
+from duckflow_tui.state.plan import PlanStatus, ReportMessage, WorkStatus, find_step
+from duckflow_tui.state.plan_events import PlanStatusChanged
+from duckflow_tui.work.propose import set_step
 from duckflow_tui.work.requirements import change_objective, normalize_text
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
+    from duckflow_tui.state.plan import Plan
     from duckflow_tui.state.turn import TurnInfo
     from duckflow_tui.work.pace import PaceKeeper
     from duckflow_tui.work.parts import TurnParts
@@ -160,12 +164,13 @@ class Attempts:
         instructions: str = "",
         rounds: int = 0,
     ) -> AttemptsEnd:
-        """Begin the next attempt (S1-25, S1-30), in the same conversation. A plan for it is asked
-        for where a plan was followed, or with ``replan``, as the way so far did not get there;
-        ``rounds`` more attempts are allowed from here.
+        """Begin the next attempt (S1-25, S1-30), in the same conversation. It does the steps again
+        that the review names. Where it names none and a plan was followed, or with ``replan``, as
+        the way so far did not get there, a plan for it is asked for; ``rounds`` more attempts are
+        allowed from here.
         """
-        plan = ExecutionPlan()
-        if replan or self._followed_a_plan():
+        plan = ExecutionPlan() if replan else self._reopen_steps(review)
+        if replan or (self._followed_a_plan() and not plan.steps):
             try:
                 plan = await self._next_plan(context, instructions)
             except (LlmError, Unreadable) as error:
@@ -195,6 +200,27 @@ class Attempts:
         self.plan = plan
         self._keeper.begin_attempt()
         return "continue"
+
+    def _reopen_steps(self, review: Review) -> ExecutionPlan:
+        """Make the steps that the review names ready to run again, but for those that the user
+        waived or took as done. Returns them as the plan of the next attempt, empty for none.
+        """
+        plan, evaluation = followed_plan(self._store.state), review.evaluation
+        if plan is None or evaluation is None or plan.halted:
+            return ExecutionPlan()
+        named = [find_step(plan, name) for name in evaluation.steps]
+        ended = (WorkStatus.COMPLETED, WorkStatus.FAILED)
+        again = [s for s in plan.steps if s in named and s.status in ended and not s.taken]
+        if not again:
+            return ExecutionPlan()
+        for step in again:
+            set_step(self._store, plan.plan_id, step.step_id, WorkStatus.PENDING)
+        if not plan.status.may_run:
+            status = PlanStatusChanged(plan_id=plan.plan_id, status=PlanStatus.IN_PROGRESS)
+            self._store.dispatch(status)
+        names = tuple(step.name for step in again)
+        self._parts.notices.say("judging.reopened", steps=", ".join(names))
+        return ExecutionPlan(plan_id=plan.plan_id, steps=names)
 
     def _followed_a_plan(self) -> bool:
         """Whether the work on the request went by a plan."""
@@ -289,6 +315,15 @@ def current_work(state: AgentState) -> tuple[TurnInfo, TaskObjective]:
     assert state.turn is not None
     assert state.objective is not None
     return state.turn, state.objective
+
+
+def followed_plan(state: AgentState) -> Plan | None:
+    """The plan in hand where a step of it was reported on since the request was made."""
+    plan, objective = state.active_plan, state.objective
+    since = objective.created_at if objective is not None else 0.0
+    reports = (m for m in state.messages if isinstance(m, ReportMessage) and m.at >= since)
+    worked = plan is not None and any(m.report.plan_id == plan.plan_id for m in reports)
+    return plan if worked else None
 
 
 # --- questions to a model ------------------------------------------------------------------------

@@ -163,6 +163,7 @@ def read_evaluation(
         suggestions=_clean_sentences(reply.suggestions),
         verdict=reply.verdict,
         completion_recommendation=reply.completion_recommendation,
+        steps=_clean_sentences(reply.steps),
     )
 
 

@@ -29,7 +29,7 @@ from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
 from duckflow_tui.tools.results import files_before, net_change
-from duckflow_tui.work.attempts import Attempts, current_work, first_plan
+from duckflow_tui.work.attempts import Attempts, current_work, first_plan, followed_plan
 from duckflow_tui.work.checks import Finding, RequirementChecks
 from duckflow_tui.work.facts import Fact, collect_facts, facts_text
 from duckflow_tui.work.judging import (
@@ -290,7 +290,9 @@ class Reviewer:
                 raise ValueError("; ".join(points))
             return found
 
-        question = satisfaction_question(self._store.state, items, facts_text(case.facts))
+        question = satisfaction_question(
+            self._store.state, items, facts_text(case.facts), followed_plan(self._store.state)
+        )
         try:
             return await self._parts.models.ask(question, read)
         except (LlmError, Unreadable) as error:

@@ -146,7 +146,7 @@ class Turn(Thread):
         if worked or self._desk.is_due:
             await self._desk.run_rest(asks=True)
         if (escalated := escalated_before(state)) is not None:
-            self._judged(await self._reviewer.ask_again(*escalated))
+            await self._take_verdict(await self._reviewer.ask_again(*escalated))
         return None
 
     # --- the loop ----------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class Turn(Thread):
                 end = await self._reviewer.review(log, reply, last=outcome != "done")
                 if outcome != "done":
                     raise TurnEnd(outcome)
-                self._judged(end)
+                await self._take_verdict(end)
             case NextStep.PENDING_USER:
                 raise self._waits(decision, self._ending.outcome("partial"))
             case NextStep.DEFER:
@@ -286,12 +286,17 @@ class Turn(Thread):
         reason = Reason(code="question")
         return TurnEnd(outcome, Status.REQUIRES_USER_INPUT, reason, question=question)
 
-    def _judged(self, end: ReviewEnd) -> None:
+    async def _take_verdict(self, end: ReviewEnd) -> None:
+        """Raise TurnEnd unless another attempt begins; that one does first what it does again of
+        the plan.
+        """
         if end != "continue":
             outcome, status = OUTCOMES.get(end, ("done", Status.SUCCESS))
             reason = BY_USER if end == "cancelled" else None
             raise TurnEnd(outcome, status, reason, laid_down=end in ENDS_WORK)
         self._answer_wanted = False
+        if self._desk.is_due:
+            await self._desk.run_rest()
 
     def _wants_an_answer(self) -> bool:
         """A turn that did something and said nothing is asked once for its answer (S3-23)."""
