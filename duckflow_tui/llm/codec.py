@@ -11,13 +11,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from duckflow_tui.llm.completion import Completion
+from duckflow_tui.llm.decision_reading import Reading
+from duckflow_tui.llm.foreign_calls import foreign_names
 from duckflow_tui.llm.strict_json import parse_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject, hash_data, plain_schema, schema_of
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Message, UserMessage
-from duckflow_tui.state.decision import CHECKS, NEEDED, Action, Reading, TurnDecision
-from duckflow_tui.state.foreign_calls import foreign_names
+from duckflow_tui.state.decision import CHECKS, NEEDED, Action, TurnDecision
 from duckflow_tui.state.operations import OperationSpec
 from duckflow_tui.state.prompt import Prompt
 

@@ -37,13 +37,14 @@ from duckflow_tui.llm.codec import (
     wire_names,
 )
 from duckflow_tui.llm.completion import Completion, NativeCall
+from duckflow_tui.llm.decision_reading import Reading
+from duckflow_tui.llm.foreign_calls import read_editor
 from duckflow_tui.llm.strict_json import NotStrict, find_object, parse_object
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import IdSource, JsonObject, canonical_json
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage, Thought, call_key
-from duckflow_tui.state.decision import CHECKS, Action, Reading, SelfCheck, TurnDecision
-from duckflow_tui.state.foreign_calls import read_editor
+from duckflow_tui.state.decision import CHECKS, Action, SelfCheck, TurnDecision
 from duckflow_tui.state.prompt import Prompt
 
 NOTED = "noted"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
 from duckflow_tui.state.base import Frozen, JsonObject, one_line
-from duckflow_tui.state.foreign_calls import Foreign
 
 if TYPE_CHECKING:
     from duckflow_tui.state.agent import AgentState
@@ -50,13 +47,14 @@ class Need(StrEnum):
     NOTES = "notes"  # earlier sessions noted something
 
 
-def find_nearest_names(name: str, known: Sequence[str]) -> tuple[str, ...]:
-    """At most three of the known operations that someone who wrote ``name`` may have meant."""
-    tail = name.rpartition(".")[2]
-    same = [one for one in known if one.rpartition(".")[2] == tail]
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    within = [one for one in known if tail in one]
-    return tuple(dict.fromkeys([*same, *close] or within))[:3] if tail else ()
+class Foreign(Frozen):
+    """Foreign names of an operation. ``args`` maps foreign argument names to ours, or to an
+    empty string for an argument to discard; ``given`` holds default arguments of such calls.
+    """
+
+    names: tuple[str, ...] = ()
+    args: dict[str, str] = Field(default_factory=dict)
+    given: JsonObject = Field(default_factory=dict)
 
 
 class OperationSpec(Frozen):
@@ -75,52 +73,6 @@ class OperationSpec(Frozen):
     def has_side_effects(self) -> bool:
         """Whether a call may change anything outside our own state."""
         return self.effect in SIDE_EFFECTS
-
-
-#: What a type of JSON is in Python, of those that models also write as text.
-_WRITTEN: Final = {
-    "integer": (int, float),
-    "number": (int, float),
-    "boolean": (bool,),
-    "array": (list,),
-    "object": (dict,),
-}
-
-
-def coerce_value(value: object, schema: JsonObject, parse: Callable[[str], JsonObject]) -> object:
-    """The value as the type that the schema names, where it can mean one thing only: "365" for a
-    number, one item for a list, null for an argument that may be left out. Anything else stays as
-    it is, for the operation to refuse. Lists and objects are changed in place; ``parse`` reads the
-    text of an object.
-    """
-    kind = schema.get("type")
-    items: JsonObject = schema.get("items") or {}
-    if kind in _WRITTEN and isinstance(value, str):
-        try:
-            read = parse(f'{{"value": {value}}}')
-        except ValueError:
-            read = {}
-        if len(read) == 1 and type(read.get("value")) in _WRITTEN[kind]:
-            value = read["value"]
-    if kind == "string" and type(value) in (int, float):
-        return str(value)
-    if kind == "integer" and isinstance(value, float) and value.is_integer():
-        return int(value)
-    if kind == "array" and isinstance(value, list | dict | str | int):
-        many = cast("list[object]", value) if isinstance(value, list) else [cast("object", value)]
-        for at, item in enumerate(many):
-            many[at] = coerce_value(item, items, parse)
-        return many
-    if kind == "object" and isinstance(value, dict):
-        needed: list[str] = schema.get("required") or []
-        own: JsonObject = schema.get("properties") or {}
-        fields = cast("JsonObject", value)
-        for name in fields.keys() & own.keys():
-            if fields[name] is None and name not in needed:
-                del fields[name]
-            else:
-                fields[name] = coerce_value(fields[name], own[name], parse)
-    return cast("object", value)
 
 
 class Risk(StrEnum):

@@ -13,8 +13,7 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.secrets import REDACTED
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import clip_value, hash_data
-from duckflow_tui.state.foreign_calls import Foreign
-from duckflow_tui.state.operations import Effect, Zone
+from duckflow_tui.state.operations import Effect, Foreign, Zone
 from duckflow_tui.tools.changes import ChangeKind, PlannedChange, plan_change
 from duckflow_tui.tools.diffs import (
     MAX_COMPARED,

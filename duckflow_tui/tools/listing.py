@@ -22,9 +22,8 @@ from duckflow_tui.safety.paths import (
 )
 from duckflow_tui.safety.risk import MAX_DEPTH
 from duckflow_tui.safety.workspace import Workspace
-from duckflow_tui.state.foreign_calls import Foreign
 from duckflow_tui.state.lines import split_bare_lines
-from duckflow_tui.state.operations import Effect, Zone
+from duckflow_tui.state.operations import Effect, Foreign, Zone
 from duckflow_tui.tools.commands import find_program, running
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.globs import MAX_PATTERN, FileGlob, Patterns

@@ -12,9 +12,16 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import JsonObject, clip_value, one_line, plain_schema
-from duckflow_tui.state.foreign_calls import Foreign
 from duckflow_tui.state.gates import FilePreview
-from duckflow_tui.state.operations import Effect, FileChange, Need, OperationSpec, Outcome, Weight
+from duckflow_tui.state.operations import (
+    Effect,
+    FileChange,
+    Foreign,
+    Need,
+    OperationSpec,
+    Outcome,
+    Weight,
+)
 from duckflow_tui.tools.changes import PlannedChange
 
 

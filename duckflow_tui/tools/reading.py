@@ -14,9 +14,8 @@ from pydantic.json_schema import SkipJsonSchema
 from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import CallFact
 from duckflow_tui.state.base import clip_value, hash_data
-from duckflow_tui.state.foreign_calls import Foreign
 from duckflow_tui.state.lines import split_lines, strip_ending
-from duckflow_tui.state.operations import Effect, Outcome, Zone
+from duckflow_tui.state.operations import Effect, Foreign, Outcome, Zone
 from duckflow_tui.tools.changes import difference, in_words
 from duckflow_tui.tools.diffs import NotText, decode, size_words
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work

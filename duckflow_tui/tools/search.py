@@ -19,8 +19,7 @@ from duckflow_tui.safety.names import SECRET_DIRS, SECRET_GLOBS
 from duckflow_tui.safety.paths import FileKind, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import MAX_BRIEF
-from duckflow_tui.state.foreign_calls import Foreign
-from duckflow_tui.state.operations import Effect, Outcome, Zone
+from duckflow_tui.state.operations import Effect, Foreign, Outcome, Zone
 from duckflow_tui.tools.commands import find_program, running
 from duckflow_tui.tools.globs import MAX_PATTERN, FileGlob
 from duckflow_tui.tools.listing import (

@@ -33,8 +33,7 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import IdSource, Job, Spawn, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import Action
-from duckflow_tui.state.foreign_calls import Foreign
-from duckflow_tui.state.operations import Effect, Need, Outcome, Risk
+from duckflow_tui.state.operations import Effect, Foreign, Need, Outcome, Risk
 from duckflow_tui.state.session import HOLDS, SandboxLevel, SandboxTested
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.background import BackgroundCommands

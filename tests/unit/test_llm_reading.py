@@ -12,8 +12,9 @@ from support.endpoint import OPERATIONS, action, decision
 from support.pinned import CountingIds
 
 from duckflow_tui.llm.codec import reading_of
+from duckflow_tui.llm.decision_reading import Reading
 from duckflow_tui.state.base import JsonObject
-from duckflow_tui.state.decision import NextStep, PromptPattern, Reading, TurnDecision
+from duckflow_tui.state.decision import NextStep, PromptPattern, TurnDecision
 from duckflow_tui.state.pace import TaskProfile
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.state.prompt import Prompt

@@ -7,8 +7,9 @@ import json
 import pytest
 from pydantic import Field, ValidationError
 
+from duckflow_tui.llm.decision_reading import find_nearest_names
 from duckflow_tui.safety.paths import Place
-from duckflow_tui.state.operations import Effect, find_nearest_names
+from duckflow_tui.state.operations import Effect
 from duckflow_tui.tools.operation import (
     Arguments,
     DuplicateOperation,

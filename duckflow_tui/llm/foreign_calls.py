@@ -8,29 +8,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
-from pydantic import Field
-
-from duckflow_tui.state.base import Frozen, JsonObject
-
-if TYPE_CHECKING:
-    from duckflow_tui.state.operations import OperationSpec
+from duckflow_tui.state.base import JsonObject
+from duckflow_tui.state.operations import Foreign, OperationSpec
 
 #: Editor tools of other agents whose argument ``command`` selects what they do.
 _EDITOR_TOOLS: Final = ("str_replace_editor", "str_replace_based_edit_tool")
 _EDITOR_COMMANDS: Final = {"view": "read", "create": "write", "str_replace": "edit"}
 _LONGEST_TIMEOUT_S: Final = 1_800  # a greater value of ``timeout_s`` must be in milliseconds
-
-
-class Foreign(Frozen):
-    """Foreign names of an operation. ``args`` maps foreign argument names to ours, or to an
-    empty string for an argument to discard; ``given`` holds default arguments of such calls.
-    """
-
-    names: tuple[str, ...] = ()
-    args: dict[str, str] = Field(default_factory=dict)
-    given: JsonObject = Field(default_factory=dict)
 
 
 def foreign_names(operations: Iterable[OperationSpec]) -> dict[str, OperationSpec]:

@@ -1,0 +1,458 @@
+"""Reads the decision in a model's reply. A value in another form than the schema asks for is taken
+where it can mean one thing only: a check as "yes: …", one item for a list, "365" for a number.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+
+from duckflow_tui.llm.foreign_calls import read_arguments, read_editor
+from duckflow_tui.state.base import Frozen, IdSource, JsonObject
+from duckflow_tui.state.decision import (
+    CHECKS,
+    MAX_ACTIONS,
+    MAX_ALTERNATIVES,
+    NEEDED,
+    STEPS,
+    Action,
+    NextStep,
+    PromptPattern,
+    Question,
+    RequirementClaim,
+    SelfCheck,
+    StateDelta,
+    TurnDecision,
+    read_requirement,
+)
+from duckflow_tui.state.operations import OperationSpec
+from duckflow_tui.state.pace import TaskProfile
+from duckflow_tui.state.phase import Phase
+
+_VERDICTS: Final = (
+    (True, re.compile(r"\s*(?:yes|true|ok|はい|可|適合)(?![a-z])[\s:：、。,.\-–—]*", re.I)),
+    (False, re.compile(r"\s*(?:no|false|いいえ|不可|不適合)(?![a-z])[\s:：、。,.\-–—]*", re.I)),
+)
+_CONFIDENCE_WORDS: Final = {"high": 0.9, "medium": 0.6, "low": 0.3}
+_OURS: Final = frozenset(
+    {"decision_id", "call_id", "wire_id", "for_user", "from_text"}
+)  # what no model writes
+#: How models also call what an action says.
+_ALSO: Final = {"name": "operation", "tool": "operation", "arguments": "args"}
+
+
+class _LeftOut(Exception):
+    """A value that cannot be read: its field keeps the default, and ``str()`` is logged."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """One reply on its way to a decision, and what reading it met.
+
+    A *problem* is told to the model and keeps everything with side effects from running; a
+    *warning* is only logged. ``operations`` are those of the request, by every name that a model
+    may give them. ``parse`` reads the text of one JSON object, or raises ValueError with words
+    for the model.
+    """
+
+    operations: Mapping[str, OperationSpec]
+    ids: IdSource
+    parse: Callable[[str], JsonObject]
+    offered: Sequence[str] = ()  # names that a hint may give
+    judged_before: tuple[SelfCheck, SelfCheck] | None = None  # by a reply that only judged
+    why: str = field(default="", init=False)  # of the reply: the reason of a call that gives none
+    problems: list[str] = field(default_factory=list[str])
+    warnings: list[str] = field(default_factory=list[str])
+
+    def decision(
+        self, decision_id: str, written: JsonObject, *, stated: bool = True
+    ) -> TurnDecision:
+        """The decision of these fields; ``stated`` is false for a reply without a judgement. The
+        rest of the reply tells ``step``, ``prompt_pattern`` and ``next_step`` where they cannot be
+        read.
+        """
+        fields = self._known(written, TurnDecision)
+        self.why = str(fields.get("rationale") or fields.get("reply") or self.why)
+        if stated:
+            self.warnings += [f"{name} is missing" for name in NEEDED if name not in fields]
+        elif self.judged_before is not None:
+            fields |= dict(zip(CHECKS, self.judged_before, strict=True))
+        read = self._read_fields(fields, _DECISION)
+        made = TurnDecision.model_validate({**read, "decision_id": decision_id})
+        first = ""  # operation with an effect outside
+        for action in reversed(made.actions):
+            if self.operations[action.operation].has_side_effects:
+                first = action.operation
+        update: dict[str, object] = {}
+        if made.step is Phase.AWAITING_APPROVAL:
+            update["actions"] = tuple(action.replace(for_user=True) for action in made.actions)
+        if made.step is None and first:
+            update["step"] = Phase.EXECUTION
+        at_work = update.get("step", made.step) in (Phase.EXECUTION, Phase.REVIEW)
+        if str(fields.get("prompt_pattern")).strip().lower() != made.prompt_pattern and at_work:
+            update["prompt_pattern"] = PromptPattern.BASE_MAIN_SPECIALIZED
+        if str(fields.get("next_step")).strip().lower() != made.next_step:
+            follows = NextStep.PENDING_USER if made.question else NextStep.DONE
+            update["next_step"] = NextStep.CONTINUE if made.actions or self.problems else follows
+        return made.replace(**update) if update else made
+
+    def action(self, where: str, written: object, wire_id: str = "") -> Action | None:
+        """One action; what makes it useless is a problem, and it is left out (S4-3, R16)."""
+        if not isinstance(written, dict):
+            self.problems.append(f"{where} must be an object")
+            return None
+        given = cast("JsonObject", written)
+        for other, name in _ALSO.items():
+            if given.get(name) is None and given.get(other) is not None:
+                given = {**given, name: given[other]}
+        fields = self._known(given, Action, f"{where}: ")
+        name = fields.get("operation")
+        if isinstance(name, str):
+            called = name.strip()
+            args: object = fields.get("args")
+            if isinstance(args, dict):
+                called = read_editor(called, cast("JsonObject", args))
+            spec = self.operation(where, called)
+            if spec is None:
+                return None
+            where = f"{where} ({spec.name})"
+            fields["operation"] = spec.name
+            own: JsonObject = spec.parameters.get("properties") or {}
+            if "args" not in fields:  # they may stand beside it
+                beside = {key: value for key, value in given.items() if key in own}
+                if beside or not spec.parameters.get("required"):
+                    fields["args"] = beside
+            if isinstance(args := fields.get("args"), dict):
+                given = cast("JsonObject", args)
+                if called.lower() in spec.foreign.names:
+                    given = spec.foreign.given | given
+                fields["args"] = read_arguments(spec, given)
+            if "args" in fields:
+                fields["args"] = coerce_value(fields["args"], spec.parameters, self.parse)
+        if "reasoning" not in fields and (why := fields.get("intent") or self.why):
+            fields["reasoning"] = why
+        wrong = [f"{name} is missing" for name in ("operation", "args") if name not in fields]
+        if not wrong:
+            ours = {"call_id": self.ids("call"), "wire_id": wire_id}
+            try:
+                return Action.model_validate({**self._read_fields(fields, _ACTION), **ours})
+            except ValidationError as error:
+                wrong = [f"{entry['loc'][0]} {entry['msg']}" for entry in error.errors()]
+            except ValueError as error:
+                wrong = [str(error)]
+        self.problems.append(f"{where}: {'; '.join(wrong)}")
+        return None
+
+    def operation(self, where: str, name: str) -> OperationSpec | None:
+        """The operation of that name; unknown is a problem, told with the closest names."""
+        bare = name.replace("__", ".").removeprefix("functions.")
+        for form in (name, name.lower(), bare.lower()):
+            if spec := self.operations.get(form):
+                return spec
+        names = list(dict.fromkeys(spec.name for spec in self.operations.values()))
+        same = [known for known in names if bare in (known, known.rpartition(".")[2])]
+        if len(same) == 1:
+            return self.operations[same[0]]
+        near = find_nearest_names(name, self.offered or names)
+        hint = f"; the closest are {', '.join(near)}" if near else ""
+        if not near and self.offered:
+            hint = f"; there are {', '.join(self.offered)}"
+        if not names:
+            hint = "; no operations are available in this request"
+        self.problems.append(f"{where}: there is no operation {_quote(name)}{hint}")
+        return None
+
+    def count_allowed(self, count: int) -> bool:
+        """Whether a reply may have that many actions; more is a problem and none is read."""
+        if count <= MAX_ACTIONS:
+            return True
+        self.problems.append(
+            f"{count} actions in one reply, at most {MAX_ACTIONS} are allowed; send the first ones"
+        )
+        return False
+
+    def _read_fields(self, fields: JsonObject, readers: Mapping[str, _Read]) -> JsonObject:
+        """The values of the fields, in the order of the readers; one that cannot be read is logged
+        and left to its default.
+        """
+        read: JsonObject = {}
+        for name, reader in readers.items():
+            if name in fields:
+                try:
+                    read[name] = reader(fields[name], name, self)
+                except _LeftOut as left_out:
+                    self.warnings.append(str(left_out))
+        return read
+
+    def _known(self, written: JsonObject, model: type[Frozen], where: str = "") -> JsonObject:
+        """The fields that a model may write and that say something; the unknown are logged."""
+        names = model.model_fields.keys() - _OURS
+        unknown = sorted(written.keys() - names)
+        self.warnings.extend(f"{where}unknown field {_quote(name)}" for name in unknown)
+        return {
+            name: value
+            for name, value in written.items()
+            if name in names and value is not None and str(value).strip()
+        }
+
+
+def _quote(value: object) -> str:
+    text = str(value)
+    return f"“{text[:60]}…”" if len(text) > 60 else f"“{text}”"
+
+
+def _read_text(value: object, name: str, reading: Reading) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    reading.warnings.append(f"{name} is not text, left out")
+    return ""
+
+
+def _read_items(value: object, name: str, reading: Reading) -> list[object]:
+    """A list; one text stands for a list of one."""
+    if isinstance(value, list):
+        return cast("list[object]", value)
+    if isinstance(value, str):
+        return [value] if value.strip() else []
+    if value is not None:
+        reading.warnings.append(f"{name} is not a list, left out")
+    return []
+
+
+def _read_texts(value: object, name: str, reading: Reading) -> tuple[str, ...]:
+    items = _read_items(value, name, reading)
+    return tuple(item.strip() for item in items if isinstance(item, str) and item.strip())
+
+
+def _read_flag(value: object, name: str, reading: Reading) -> bool:
+    for said, pattern in _VERDICTS:
+        if pattern.fullmatch(str(value)):
+            return said
+    raise _LeftOut(f"{name} {_quote(value)} is neither true nor false")
+
+
+def _read_choice(kind: type[StrEnum], value: object, name: str, reading: Reading) -> StrEnum:
+    """The member of the enumeration, in any case."""
+    wanted = str(value).strip().lower()
+    for member in kind:
+        if member.value.lower() == wanted:
+            return member
+    raise _LeftOut(f"{name} {_quote(value)} is unknown, left as not stated")
+
+
+def _read_step(value: object, name: str, reading: Reading) -> StrEnum:
+    step = _read_choice(Phase, value, name, reading)
+    if step not in STEPS:
+        raise _LeftOut(f"step {step} is not for the model to set, left as it is")
+    return step
+
+
+def _read_check(value: object, name: str, reading: Reading) -> SelfCheck:
+    """``{"ok", "reason"}``, or a yes or no as text with the reason behind it."""
+    if isinstance(value, SelfCheck):
+        return value
+    ok, reason = value, None
+    if isinstance(value, dict):
+        fields = cast("JsonObject", value)
+        ok, reason = fields.get("ok"), fields.get("reason")
+    words = reason.strip() if isinstance(reason, str) else ""
+    if isinstance(ok, str):
+        for verdict, pattern in _VERDICTS:
+            if match := pattern.match(ok):
+                return SelfCheck(ok=verdict, reason=words or ok[match.end() :].strip())
+        words = words or ok.strip()
+    if ok is not None and not isinstance(ok, bool):
+        reading.warnings.append(f"{name} is neither yes nor no")
+        ok = None
+    return SelfCheck(ok=ok, reason=words)
+
+
+def _read_confidence(value: object, name: str, reading: Reading) -> float:
+    """0 to 1; a text of a number, a percentage and three words are understood."""
+    if isinstance(value, str):
+        said = value.strip().lower()
+        try:
+            value = float(said.removesuffix("%")) / (100 if said.endswith("%") else 1)
+        except ValueError:
+            value = _CONFIDENCE_WORDS.get(said)
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise _LeftOut(f"{name} is not a number")
+    clamped = min(max(float(value), 0.0), 1.0)
+    if clamped != value:
+        reading.warnings.append(f"{name} {value:g} is outside 0 to 1, taken as {clamped:g}")
+    return clamped
+
+
+def _read_requirements(value: object, name: str, reading: Reading) -> list[RequirementClaim]:
+    claims = (
+        read_requirement(item, reading.warnings) for item in _read_items(value, name, reading)
+    )
+    return [claim for claim in claims if claim is not None]
+
+
+def _read_question(value: object, name: str, reading: Reading) -> Question:
+    fields = cast("JsonObject", value) if isinstance(value, dict) else {"text": value}
+    text = fields.get("text")
+    if not isinstance(text, str) or not text.strip():
+        raise _LeftOut(f"{name} has no text, left out")
+    options = _read_texts(fields.get("options"), f"{name}.options", reading)
+    return Question(text=text.strip(), options=options)
+
+
+def _read_reply(value: object, name: str, reading: Reading) -> str:
+    if isinstance(value, str):
+        return value
+    reading.problems.append(f"{name} must be text")
+    return ""
+
+
+def _read_call_arguments(value: object, _name: str, reading: Reading) -> JsonObject:
+    if isinstance(value, str):
+        try:
+            return reading.parse(value)
+        except ValueError as error:
+            raise ValueError(f"args must be an object; its text is {error}") from error
+    if isinstance(value, dict):
+        return cast("JsonObject", value)
+    raise ValueError("args must be an object")
+
+
+def _read_labels(value: object, _name: str, reading: Reading) -> tuple[str, ...]:
+    """The labels of alternatives, as many as the gate can show."""
+    labels: list[str] = []
+    for item in cast("list[object]", value) if isinstance(value, list) else [value]:
+        label = cast("JsonObject", item).get("label") if isinstance(item, dict) else item
+        if isinstance(label, str) and label.strip():
+            labels.append(label.strip())
+        else:
+            reading.warnings.append("an alternative without a label is left out")
+    if len(labels) > MAX_ALTERNATIVES:
+        reading.warnings.append(f"{len(labels)} alternatives, {MAX_ALTERNATIVES} kept")
+    return tuple(labels[:MAX_ALTERNATIVES])
+
+
+def _read_delta(value: object, name: str, reading: Reading) -> StateDelta:
+    if not isinstance(value, dict):
+        raise _LeftOut(f"{name} is not an object, left out")
+    fields = cast("JsonObject", value)
+    unknown = sorted(fields.keys() - _DELTA.keys())
+    reading.warnings.extend(f"unknown field {_quote(f'{name}.{field}')}" for field in unknown)
+    return StateDelta(
+        **{
+            key: read(fields[key], key, reading)
+            for key, read in _DELTA.items()
+            if fields.get(key) is not None
+        }
+    )
+
+
+def _read_actions(value: object, name: str, reading: Reading) -> tuple[Action, ...]:
+    """The actions of a JSON reply; those of native calls come read."""
+    if isinstance(value, tuple):
+        return cast("tuple[Action, ...]", value)
+    if isinstance(value, dict):
+        value = [cast("JsonObject", value)]
+    if not isinstance(value, list):
+        reading.problems.append(f"{name} must be a list")
+        return ()
+    items = cast("list[object]", value)
+    if not reading.count_allowed(len(items)):
+        return ()
+    read = [reading.action(f"action {at}", item) for at, item in enumerate(items, start=1)]
+    return tuple(action for action in read if action is not None)
+
+
+def find_nearest_names(name: str, known: Sequence[str]) -> tuple[str, ...]:
+    """At most three of the known operations that someone who wrote ``name`` may have meant."""
+    tail = name.rpartition(".")[2]
+    same = [one for one in known if one.rpartition(".")[2] == tail]
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    within = [one for one in known if tail in one]
+    return tuple(dict.fromkeys([*same, *close] or within))[:3] if tail else ()
+
+
+#: What a type of JSON is in Python, of those that models also write as text.
+_WRITTEN: Final = {
+    "integer": (int, float),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+}
+
+
+def coerce_value(value: object, schema: JsonObject, parse: Callable[[str], JsonObject]) -> object:
+    """The value as the type that the schema names, where it can mean one thing only: "365" for a
+    number, one item for a list, null for an argument that may be left out. Anything else stays as
+    it is, for the operation to refuse. Lists and objects are changed in place; ``parse`` reads the
+    text of an object.
+    """
+    kind = schema.get("type")
+    items: JsonObject = schema.get("items") or {}
+    if kind in _WRITTEN and isinstance(value, str):
+        try:
+            read = parse(f'{{"value": {value}}}')
+        except ValueError:
+            read = {}
+        if len(read) == 1 and type(read.get("value")) in _WRITTEN[kind]:
+            value = read["value"]
+    if kind == "string" and type(value) in (int, float):
+        return str(value)
+    if kind == "integer" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    if kind == "array" and isinstance(value, list | dict | str | int):
+        many = cast("list[object]", value) if isinstance(value, list) else [cast("object", value)]
+        for at, item in enumerate(many):
+            many[at] = coerce_value(item, items, parse)
+        return many
+    if kind == "object" and isinstance(value, dict):
+        needed: list[str] = schema.get("required") or []
+        own: JsonObject = schema.get("properties") or {}
+        fields = cast("JsonObject", value)
+        for name in fields.keys() & own.keys():
+            if fields[name] is None and name not in needed:
+                del fields[name]
+            else:
+                fields[name] = coerce_value(fields[name], own[name], parse)
+    return cast("object", value)
+
+
+#: Reads one value of a reply; raises _LeftOut for one without which the reply can do, and of an
+#: action's arguments ValueError.
+_Read = Callable[[object, str, Reading], Any]
+
+#: The fields of a decision, in the order in which they are read.
+_DECISION: Final[dict[str, _Read]] = {
+    "rationale": _read_text,
+    "reply": _read_reply,
+    "goal_consistency": _read_check,
+    "constraint_check": _read_check,
+    "confidence": _read_confidence,
+    "task_profile": partial(_read_choice, TaskProfile),
+    "requirements": _read_requirements,
+    "continues": _read_flag,
+    "step": _read_step,
+    "next_step": partial(_read_choice, NextStep),
+    "prompt_pattern": partial(_read_choice, PromptPattern),
+    "state_delta": _read_delta,
+    "question": _read_question,
+    "actions": _read_actions,
+}
+_ACTION: Final[dict[str, _Read]] = {
+    "operation": lambda value, name, reading: value,
+    "args": _read_call_arguments,
+    "reasoning": _read_text,
+    "intent": _read_text,
+    "alternatives": _read_labels,
+}
+_DELTA: Final[dict[str, _Read]] = {
+    **dict.fromkeys(("goal", "why_now", "decision"), _read_text),
+    **dict.fromkeys(("constraints", "plan_brief", "open_questions", "context_refs"), _read_texts),
+}
