@@ -14,10 +14,8 @@ from duckflow_tui.engine import Engine, count_session
 from duckflow_tui.llm.codec import wire_name
 from duckflow_tui.llm.connections import Connections
 from duckflow_tui.llm.contacts import outside
-from duckflow_tui.llm.endpoints import Endpoint, Roles
-from duckflow_tui.llm.exchange import Target
-from duckflow_tui.llm.learned_models import LearnedModels
-from duckflow_tui.llm.quirks import Lesson
+from duckflow_tui.llm.endpoints import Endpoint, Roles, Target
+from duckflow_tui.llm.quirks import LearnedModels, Lesson
 from duckflow_tui.llm.service import LLMService
 from duckflow_tui.places import asset_folder
 from duckflow_tui.project_settings import tightened

@@ -62,7 +62,7 @@ from duckflow_tui.work.steering import PhaseKeeper, TurnControl
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.endpoints import ModelsInUse
-    from duckflow_tui.llm.learned_models import LearnedModels
+    from duckflow_tui.llm.quirks import LearnedModels
     from duckflow_tui.session.kept_rules import ProjectRules
     from duckflow_tui.session.memory import ProjectMemory
     from duckflow_tui.session.trust import ProjectTrust

@@ -182,6 +182,13 @@ class ModelRef(NamedTuple):
         return f"{self.endpoint}/{self.model}"
 
 
+class Target(NamedTuple):
+    """A model on its endpoint."""
+
+    endpoint: Endpoint
+    model: str
+
+
 class Roles(BaseModel, frozen=True, extra="forbid"):
     """Which model does what, each ``endpoint/model``; empty ones are done by ``main`` (S1-5)."""
 

@@ -6,26 +6,20 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from duckflow_tui.llm.codec import Decoder, WireRequest
 from duckflow_tui.llm.completion import Completion
-from duckflow_tui.llm.endpoints import OPENAI_ORIGIN, Endpoint
+from duckflow_tui.llm.endpoints import Target
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.known_models import ModelFacts
-from duckflow_tui.llm.quirks import Learned, Rung
+from duckflow_tui.llm.quirks import Quirks, Rung, cache_of
 from duckflow_tui.llm.tokens import estimate_tokens
 from duckflow_tui.state.base import Clock, JsonObject, canonical_json, hash_data
 from duckflow_tui.state.usage import CallOutcome, LlmCall, Purpose, Role, Waiting
 
 ACTION_TEMPERATURE: Final = 0.1  # S3-11: what is done should follow from what is there
 _MILLION: Final = 1_000_000
-#: Where requests say what is to be cached, and how; Anthropic's models only by marks.
-_CACHES: Final[dict[str, Literal["marks", "key"]]] = {
-    OPENAI_ORIGIN: "key",
-    "https://openrouter.ai:443": "marks",
-    "https://api.anthropic.com:443": "marks",
-}
 _EPHEMERAL: Final = {"type": "ephemeral"}
 #: Characters of thought and text of one answer. Models write at most 128,000 tokens, half as much.
 MAX_TEXT: Final = 1_000_000
@@ -58,13 +52,6 @@ class Patience:
     connect_s: float = 15.0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     draw: Callable[[], float] = random.random  # 0.0 to 1.0
-
-
-class Target(NamedTuple):
-    """A model on its endpoint."""
-
-    endpoint: Endpoint
-    model: str
 
 
 _UNKNOWN: Final = ModelFacts()
@@ -138,7 +125,7 @@ class Exchange:
         self.completion = Completion(content, reasoning, self.clock)
         return self.completion
 
-    def body(self, learned: Learned) -> JsonObject:
+    def body(self, quirks: Quirks) -> JsonObject:
         """The body of the request, without what the model refused before. Decisions are asked for
         at a low temperature, unless the settings name one (S3-11).
         """
@@ -147,33 +134,29 @@ class Exchange:
         temperature = endpoint.temperature
         if temperature is None and self.calls:
             temperature = ACTION_TEMPERATURE
+        streams = "no_stream" not in quirks.flags
         body: JsonObject = {
             **endpoint.extra_body,
-            "stream_options": {"include_usage": True},
+            "stream_options": {"include_usage": True} if streams else None,
             "temperature": temperature,
             "reasoning_effort": endpoint.reasoning_effort,
-            learned.limit_name: endpoint.max_output,
+            quirks.limit_name: endpoint.max_output,
         }
-        cache = endpoint.cache
-        if cache == "auto":
-            cache = _CACHES.get(endpoint.origin, "off")
-            if cache == "marks" and "claude" not in self.target.model:
-                cache = "off"
+        cache = cache_of(*self.target)
         if cache == "key":
             body["prompt_cache_key"] = hash_data(str(request.messages[0]["content"]))[:32]
-        if self.rung == "tools" and "no_effort" in learned.rules:
+        if self.rung == "tools" and "no_effort" in quirks.flags:
             body["reasoning_effort"] = "none"
         for name in [*body]:
-            if body[name] is None or name in learned.dropped:
+            if body[name] is None or name in quirks.dropped:
                 del body[name]
-        is_plain = learned.roles == "any" and not learned.rules
-        messages = request.messages if is_plain else learned.arranged(request.messages)
-        if cache == "marks" and "no_marks" not in learned.rules:
+        messages = quirks.arranged(request.messages)
+        if cache == "marks" and "no_marks" not in quirks.flags:
             messages = _marked(messages, with_tail=self.calls)
         body |= {
             "model": self.target.model,
             "messages": messages,
-            "stream": "no_stream" not in learned.rules,
+            "stream": streams,
         }
         if request.tools:
             body["tools"] = request.tools

@@ -21,10 +21,17 @@ from duckflow_tui.llm.discovery import (
     inner_of,
     read_faults,
 )
-from duckflow_tui.llm.endpoints import Endpoint, Roles, is_loopback, is_private, may_carry_key
+from duckflow_tui.llm.endpoints import (
+    Endpoint,
+    Roles,
+    Target,
+    is_loopback,
+    is_private,
+    may_carry_key,
+)
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.exchange import Patience, ReplyObserver, Target
-from duckflow_tui.llm.learned_models import LearnedModels
+from duckflow_tui.llm.exchange import Patience, ReplyObserver
+from duckflow_tui.llm.quirks import LearnedModels
 from duckflow_tui.state.base import JsonObject, SystemClock, random_id
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.operations import Effect, OperationSpec
@@ -122,13 +129,13 @@ async def _asked(
         patience=Patience(retries=1, total_s=15.0),
         learned=learned,
     )
-    known = learned.models[learned.name_of(target)]
+    quirks = learned.quirks_of(target)
     try:
         reply = await service.decide(_TALK, llm_id="probe_1", observer=ReplyObserver())
         called = reply.protocol == "tools" and bool(reply.calls) and not reply.from_text
         report = report._replace(
             native_calls=True if called else None if reply.protocol == "tools" else False,
-            streams="no_stream" not in known.rules and not known.whole,
+            streams=quirks.flags.isdisjoint({"no_stream", "sends_whole"}),
             first_token_s=reply.call.first_token_s,
             tokens_per_s=_speed(reply.call),
         )
@@ -136,7 +143,7 @@ async def _asked(
         messages = [ChatMessage("user", wanted)]
         answer = await service.ask("digest", "main", messages, _Counted, llm_id="probe_2")
         return report._replace(
-            json_schema=known.json == "json_schema" and answer.value is not None,
+            json_schema=quirks.json == "json_schema" and answer.value is not None,
             tokens_per_s=_speed(answer.call) or report.tokens_per_s,
         )
     finally:

@@ -1,20 +1,52 @@
-"""Quirks of a model at its origin: how a refusal shows one, and how requests then change."""
+"""Quirks of models: one table of named flags, how a refusal shows each, how requests then change.
+
+A flag that a refusal has shown holds for that model at that origin, and is kept for a week in one
+file that all programs of one user share.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
 
 from duckflow_tui.llm.codec_json import JsonRung
-from duckflow_tui.llm.endpoints import Protocol
+from duckflow_tui.llm.connections import changing, write_private
+from duckflow_tui.llm.endpoints import OPENAI_ORIGIN, Endpoint, Protocol, Target
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.state.base import JsonObject, hash_data
 
 Rung = Literal["tools", "json_schema", "json_object", "text"]
+#: Lessons that the user is told of; ``parameter`` and ``thoughts`` are learned in silence.
+Lesson = Literal[
+    "tools", "failing", "effort", "format", "roles", "parameter", "thoughts", "version", ""
+]  # fmt: skip
+Flag = Literal[
+    "no_tools",  # no native calls
+    "no_schema",  # no ``response_format`` with a schema
+    "no_json_mode",  # no ``response_format`` at all
+    "no_stream",  # answers in one piece only
+    "no_effort",  # native calls only without thinking (OpenAI from gpt-5.4 on)
+    "no_system",  # no message of the system
+    "in_turn",  # user and assistant in turn
+    "no_marks",  # no parts of content that are marked for the cache
+    "no_thoughts",  # its own reasoning is not taken back
+    "needs_thoughts",  # a message with calls needs the reasoning that led to them (DeepSeek)
+    "needs_signature",  # a call needs the signature of its thought (Gemini)
+    "short_ids",  # ids of calls have nine letters or digits (Mistral)
+    "takes_tools",  # a request with native calls was answered in this session
+    "fails_at_tools",  # all with native calls failed in this session, one without was answered
+    "sends_whole",  # an answer of this session came in one piece, though a stream was asked for
+]
 
 _NAMED: Final = (400, 422)  # statuses whose message names what was refused
+_TEMPLATE: Final = (*_NAMED, 500)
 _LATE: Final = (404, 500, 501)  # some servers answer so for native calls, in these very words
 _CALLS: Final = (
     r"(?:tools?|tool[_ -]?(?:choice|use|calls?|calling)|functions?|function[_ -]?call\w*)"
@@ -24,161 +56,200 @@ _NOT: Final = (
     r"|unsupported|unknown|unrecognized|unexpected|disabled|requires|extra inputs)"
 )
 #: Native calls are not to be had, in the words of servers: that calls are spoken of is not enough.
-_NO_TOOLS: Final = re.compile(
+_NO_TOOLS: Final = (
     rf"\b{_CALLS}\b.{{0,80}}?\b{_NOT}"
     rf"|\b(?:not?|cannot|n't|that)\b.{{0,20}}?\b(?:support|accept|allow|implement)\w*\b.{{0,40}}?\b{_CALLS}\b"
     rf"|\b(?:unsupported|unknown|unrecognized|unexpected)\b.{{0,40}}?\b{_CALLS}\b"
-    r"|invalid schema for function|--jinja|--enable-auto-tool-choice",
-    re.I | re.S,
+    r"|invalid schema for function|--jinja|--enable-auto-tool-choice"
 )
-#: The chat template of the model takes only user and assistant, in turn.
-_ROLES: Final = re.compile(
+_IN_TURN: Final = (
     r"roles? must alternate|alternat\w* .{0,40}\broles?\b|only user.{0,20}assistant.{0,20}roles?"
-    r"|system message must be (?:at the beginning|first)|unexpected role '?user'? after role",
-    re.I,
+    r"|system message must be (?:at the beginning|first)|unexpected role '?user'? after role"
 )
-_NO_SYSTEM: Final = re.compile(
-    r"system (?:role|message|prompt)s? .{0,20}?not support|not support\w* .{0,20}?\bsystem"
-    r"|only user.{0,20}assistant.{0,20}roles?",
-    re.I,
+_FORMAT: Final = (
+    r"response[_ ]?format|json[_ ]?(?:schema|object|mode)|structured output|grammar|guided"
 )
-_NO_STREAM: Final = re.compile(
-    r"verified to stream|stream(?:ing)?\b.{0,20}not support|not support\w* stream(?:ing)?\b(?!_)",
-    re.I,
+_THOUGHTS: Final = ("reasoning_content", "reasoning", "reasoning_details", "extra_content")
+
+
+Part = Literal["request", "tools", "json_schema", "json_object", "stream", "marks", "thoughts"]
+
+
+def _parts_of(body: JsonObject) -> set[Part]:
+    """The parts of a request that a server may refuse."""
+    messages: list[JsonObject] = body["messages"]
+    parts: set[Part] = {"request"}
+    if "tools" in body:
+        parts.add("tools")
+    if form := body.get("response_format"):
+        parts.add(form["type"])
+    if body["stream"]:
+        parts.add("stream")
+    if not isinstance(messages[0]["content"], str):
+        parts.add("marks")
+    if any(name in message for message in messages for name in _THOUGHTS):
+        parts.add("thoughts")
+    return parts
+
+
+class Quirk(NamedTuple):
+    """A row of the table: the flag is set where a refusal matches and the request holds what it
+    may be about.
+    """
+
+    flag: Flag
+    lesson: Lesson
+    words: str  # a pattern for the parameter and message of the refusal
+    statuses: tuple[int, ...] = _NAMED
+    part: Part = "request"  # that the refusal may be about
+
+    def matches(self, error: LlmError, body: JsonObject) -> bool:
+        """Whether the refusal of this request shows the flag."""
+        if error.status not in self.statuses or self.part not in _parts_of(body):
+            return False
+        return re.search(self.words, f"{error.param} {error.message}", re.I | re.S) is not None
+
+
+#: Refusals in words of their own, in the order in which they are tried.
+_EXACT: Final = (
+    Quirk("no_effort", "effort", r"function tools with reasoning_effort are not supported"),
+    Quirk("short_ids", "parameter", r"tool call id .{0,200}length of 9"),
+    Quirk(
+        "needs_thoughts",
+        "parameter",
+        r"reasoning_content.{0,80}?(?:must be passed back|is missing)",
+    ),
+    Quirk("needs_signature", "parameter", r"missing a `?thought_signature"),
+    Quirk(
+        "no_marks",
+        "parameter",
+        r"cache_control|content.{0,80}?(?:must|should|valid).{0,20}?str",
+        part="marks",
+    ),
+    Quirk(
+        "no_system",
+        "roles",
+        r"system (?:role|message|prompt)s? .{0,20}?not support|not support\w* .{0,20}?\bsystem"
+        r"|only user.{0,20}assistant.{0,20}roles?",
+        _TEMPLATE,
+    ),
+    Quirk("in_turn", "roles", _IN_TURN, _TEMPLATE),
+    Quirk("no_system", "roles", _IN_TURN, _TEMPLATE),  # in turn, it still refuses
+    Quirk(
+        "no_stream",
+        "parameter",
+        r"verified to stream|stream(?:ing)?\b.{0,20}not support"
+        r"|not support\w* stream(?:ing)?\b(?!_)",
+        part="stream",
+    ),
+)
+#: Refusals of a feature, tried once no parameter is named.
+_BROAD: Final = (
+    Quirk(  # a field of reasoning is named as one that is too much, not as one that is missing
+        "no_thoughts",
+        "thoughts",
+        r"(?:reasoning(?:_content|_details)?|extra_content)\b.{0,200}?\b(?:remove|not (?:permitted"
+        r"|allowed|supported|expected)|unsupported|unknown|unrecognized|unexpected|forbidden)"
+        r"|(?:unknown|unrecognized|unexpected|unsupported|extra)\b.{0,60}?"
+        r"\b(?:reasoning(?:_content|_details)?|extra_content)\b",
+        part="thoughts",
+    ),
+    Quirk("no_tools", "tools", _NO_TOOLS, (*_NAMED, *_LATE), "tools"),
+    Quirk("no_schema", "format", _FORMAT, part="json_schema"),
+    Quirk("no_json_mode", "format", _FORMAT, part="json_object"),
 )
 #: The server could not read what the model wrote as a call; asked again, it may write it well.
 _MISWRITTEN: Final = re.compile(
     r"tool_use_failed|failed to call a function|json_validate_failed|failed to (?:validate|generate"
     r") json", re.I
 )  # fmt: skip
-#: Native calls are taken only without thinking (OpenAI from gpt-5.4 on).
-_NO_EFFORT: Final = re.compile(r"function tools with reasoning_effort are not supported", re.I)
-_SHORT_IDS: Final = re.compile(r"tool call id .{0,200}length of 9", re.I | re.S)
-_SHORT_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
-#: In the words of servers. The last two: a message with calls wants the thoughts that led to
-#: them, and these are of another model, or gone.
-_RULES: Final[dict[Rule, re.Pattern[str]]] = {
-    "no_effort": _NO_EFFORT,
-    "short_ids": _SHORT_IDS,
-    "reasoning_content": re.compile(
-        r"reasoning_content.{0,80}?(?:must be passed back|is missing)", re.I | re.S
-    ),
-    "thought_signature": re.compile(r"missing a `?thought_signature", re.I),
-    "no_marks": re.compile(r"cache_control|content.{0,80}?(?:must|should|valid).{0,20}?str", re.I),
-}
-_SEEN: Final = "(results seen)"  # between results and what the user said after them
-_NOT_KEPT: Final = "(not kept)"  # some refuse an empty text
-_UNSIGNED: Final = {"google": {"thought_signature": "skip_thought_signature_validator"}}
-_FORMAT: Final = re.compile(
-    r"response[_ ]?format|json[_ ]?(?:schema|object|mode)|structured output|grammar|guided", re.I
-)
 _DROPPABLE: Final = (
     "stream_options", "temperature", "reasoning_effort", "max_completion_tokens", "max_tokens"
 )  # fmt: skip
 _FIXED: Final = frozenset({"model", "messages", "stream", "tools", "response_format"})
-_SWAP: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-_THOUGHTS: Final = frozenset(
-    {"reasoning_content", "reasoning", "reasoning_details", "extra_content"}
-)
-#: A field of reasoning is named as one that is too much, not as one that is missing.
-_UNWANTED: Final = re.compile(
-    r"(?:reasoning(?:_content|_details)?|extra_content)\b.{0,200}?\b(?:remove|not (?:permitted"
-    r"|allowed|supported|expected)|unsupported|unknown|unrecognized|unexpected|forbidden)"
-    r"|(?:unknown|unrecognized|unexpected|unsupported|extra)\b.{0,60}?"
-    r"\b(?:reasoning(?:_content|_details)?|extra_content)\b",
-    re.I | re.S,
-)
-_STEPS: Final[dict[Rung, JsonRung]] = {
-    "tools": "json_schema",
-    "json_schema": "json_object",
-    "json_object": "text",
+_SHORT_ID: Final = re.compile(r"[A-Za-z0-9]{9}")
+_SEEN: Final = "(results seen)"  # between results and what the user said after them
+_NOT_KEPT: Final = "(not kept)"  # some refuse an empty text
+_UNSIGNED: Final = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+
+#: Where requests say what is to be cached, and how; Anthropic's models only by marks.
+_CACHES: Final[dict[str, Literal["marks", "key"]]] = {
+    OPENAI_ORIGIN: "key",
+    "https://openrouter.ai:443": "marks",
+    "https://api.anthropic.com:443": "marks",
 }
 
 
-Rule = Literal[
-    "no_stream", "no_effort", "short_ids", "reasoning_content", "thought_signature", "no_marks"
-]
-Lesson = Literal[
-    "tools", "failing", "effort", "format", "roles", "parameter", "thoughts", "version", ""
-]  # fmt: skip
+def cache_of(endpoint: Endpoint, model: str) -> Literal["marks", "key", "off"]:
+    """How a request says what is to be cached: by the setting, else as its origin takes it."""
+    if endpoint.cache != "auto":
+        return endpoint.cache
+    cache = _CACHES.get(endpoint.origin)
+    return "off" if cache is None or (cache == "marks" and "claude" not in model) else cache
 
 
 @dataclass(slots=True)
-class Learned:
-    """The features that a model at its origin has not refused. Starts with all it could be; only
-    ever gets smaller.
-    """
+class Quirks:
+    """The flags of one model at its origin, and the parameters that it refused."""
 
-    tools: bool = True
-    json: JsonRung = "json_schema"
+    flags: set[Flag] = field(default_factory=set["Flag"])
     dropped: set[str] = field(default_factory=set[str])
-    limit_name: str = "max_tokens"
-    thoughts: bool = True  # its own reasoning is sent back with its messages
-    roles: Literal["any", "in_turn", "no_system"] = "any"  # that its chat template takes
-    whole: bool = field(
-        default=False, init=False
-    )  # its last answer came in one piece, though a stream was asked for
-    native: Literal["", "taken", "failing"] = field(
-        default="", init=False
-    )  # a request with native calls was answered; or all failed, and one without was answered
-    rules: set[Rule] = field(default_factory=set["Rule"])  # that are of one maker alone
     at: float = 0.0  # seconds since the epoch, of the first refusal
+
+    @property
+    def json(self) -> JsonRung:
+        """The strictest form of JSON that was not refused."""
+        if "no_json_mode" in self.flags:
+            return "text"
+        return "json_object" if "no_schema" in self.flags else "json_schema"
+
+    @property
+    def limit_name(self) -> str:
+        """The parameter that limits the length of a reply."""
+        return "max_completion_tokens" if "max_tokens" in self.dropped else "max_tokens"
 
     def rung(self, protocol: Protocol, *, calls: bool) -> Rung:
         """Where the next request starts; ``calls`` is false for what is JSON anyway."""
-        if (
-            not calls
-            or protocol == "json"
-            or (protocol == "auto" and (not self.tools or self.native == "failing"))
-        ):
+        is_refused = not self.flags.isdisjoint({"no_tools", "fails_at_tools"})
+        if not calls or protocol == "json" or (protocol == "auto" and is_refused):
             return self.json
         return "tools"
 
-    def learn(self, error: LlmError, body: JsonObject, rung: Rung, protocol: Protocol) -> Lesson:
-        """Learn from a refusal, so that asking again makes sense; empty for no lesson."""
+    def learn(self, error: LlmError, body: JsonObject, protocol: Protocol) -> Lesson:
+        """Learn from the refusal of a request, so that asking again makes sense; empty for no
+        lesson. Native calls are given up only where the ``protocol`` is ``auto``.
+        """
         if error.code not in ("bad_request", "not_found", "server_error"):
             return ""
-        if error.status in _NAMED:
-            wanted: set[Rule] = {
-                rule for rule, words in _RULES.items() if words.search(error.message)
-            }
-            if isinstance(body["messages"][0]["content"], str):
-                wanted.discard("no_marks")  # there were none
-            if not wanted <= self.rules:
-                self.rules |= wanted
-                return "effort" if "no_effort" in wanted else "parameter"
-        if error.status in (*_NAMED, 500) and self.roles != "no_system":
-            in_turn, no_system = (p.search(error.message) for p in (_ROLES, _NO_SYSTEM))
-            if in_turn or no_system:
-                self.roles = "no_system" if no_system or self.roles == "in_turn" else "in_turn"
-                return "roles"
-        if error.status in _NAMED and body["stream"] and _NO_STREAM.search(error.message):
-            self.rules.add("no_stream")
-            self.dropped.add("stream_options")
-            return "parameter"
-        if error.status in _NAMED and (name := self._parameter(error, body)):
+        if lesson := self._set_flag(_EXACT, error, body):
+            return lesson
+        if error.status in _NAMED and (name := _refused_parameter(error, body)):
             self.dropped.add(name)
-            if name in _SWAP and _SWAP[name] not in self.dropped:
-                self.limit_name = _SWAP[name]
             return "parameter"
-        if error.status in _NAMED and self.thoughts and _UNWANTED.search(error.message):
-            self.thoughts = not any(_THOUGHTS & message.keys() for message in body["messages"])
-            if not self.thoughts:
-                return "thoughts"
-        return self._step_down(error, rung, protocol)
+        is_fixed = protocol == "tools"
+        rows = [row for row in _BROAD if not (is_fixed and row.flag == "no_tools")]
+        return self._set_flag(rows, error, body)
+
+    def _set_flag(self, rows: Sequence[Quirk], error: LlmError, body: JsonObject) -> Lesson:
+        for quirk in rows:
+            if quirk.flag not in self.flags and quirk.matches(error, body):
+                self.flags.add(quirk.flag)
+                return quirk.lesson
+        return ""
 
     def arranged(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
         """The messages as this model takes them: neighbours of the user as one, nothing of the user
         right behind results, the system message as the user's first words where there may be none;
         ids and thoughts of calls as they are wanted.
         """
+        is_in_turn = not self.flags.isdisjoint({"in_turn", "no_system"})
         made: list[JsonObject] = []
         for message in messages:
             role = message["role"]
-            if self.roles == "no_system" and role == "system":
+            if "no_system" in self.flags and role == "system":
                 role, message = "user", {**message, "role": "user"}
             before = made[-1] if made else {"role": ""}
-            if role == "user" and self.roles != "any" and before["role"] in ("user", "tool"):
+            if role == "user" and is_in_turn and before["role"] in ("user", "tool"):
                 # The last message tells how the work stands, and may stand in the last result.
                 if before["role"] == "user" or message is messages[-1]:
                     text = f"{before['content']}\n\n{message['content']}"
@@ -191,59 +262,124 @@ class Learned:
     def _with_calls(self, message: JsonObject) -> JsonObject:
         """The message with the ids that are wanted, and what stands in for its thoughts."""
         calls: list[JsonObject] = message.get("tool_calls") or []
-        if "short_ids" in self.rules and "tool_call_id" in message:
+        if "short_ids" in self.flags and "tool_call_id" in message:
             message = {**message, "tool_call_id": _short_id(message["tool_call_id"])}
-        if "short_ids" in self.rules and calls:
+        if "short_ids" in self.flags and calls:
             calls = [{**call, "id": _short_id(call["id"])} for call in calls]
-        if "thought_signature" in self.rules and calls and "extra_content" not in calls[0]:
+        if "needs_signature" in self.flags and calls and "extra_content" not in calls[0]:
             calls = [{**calls[0], "extra_content": _UNSIGNED}, *calls[1:]]
         if calls:
             message = {**message, "tool_calls": calls}
-        if "reasoning_content" in self.rules and calls and not message.get("reasoning_content"):
+        if "needs_thoughts" in self.flags and calls and not message.get("reasoning_content"):
             message = {**message, "reasoning_content": _NOT_KEPT}
         return message
 
-    def _parameter(self, error: LlmError, body: JsonObject) -> str:
-        """The parameter of this request that the message names."""
-        sent = [name for name in body if name in _DROPPABLE]
-        extra = [name for name in body if name not in _DROPPABLE and name not in _FIXED]
-        candidates = sent + extra
-        if (root := error.param.split(".")[0]) in candidates:
-            return root
-        for name in sorted(candidates, key=len, reverse=True):
-            if re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", error.message):
-                return name
-        return ""
 
-    def _step_down(self, error: LlmError, rung: Rung, protocol: Protocol) -> Lesson:
-        words = f"{error.param} {error.message}"
-        if rung == "tools":
-            if protocol == "tools" or error.status not in (*_NAMED, *_LATE):
-                return ""
-            if not _NO_TOOLS.search(words):
-                return ""
-            self.tools = False
-            return "tools"
-        if rung == "text" or error.status not in _NAMED or not _FORMAT.search(words):
-            return ""
-        self.json = _STEPS[rung]
-        return "format"
+def _refused_parameter(error: LlmError, body: JsonObject) -> str:
+    """The parameter of a request that its refusal names; empty for none."""
+    sent = [name for name in body if name in _DROPPABLE]
+    extra = [name for name in body if name not in _DROPPABLE and name not in _FIXED]
+    candidates = sent + extra
+    if (root := error.param.split(".")[0]) in candidates:
+        return root
+    for name in sorted(candidates, key=len, reverse=True):
+        if re.search(rf"(?<![\w]){re.escape(name)}(?![\w])", error.message):
+            return name
+    return ""
 
 
 def _short_id(given: str) -> str:
     return given if _SHORT_ID.fullmatch(given) else hash_data(given)[:9]
 
 
-def is_lasting(error: LlmError, rung: Rung) -> bool:
+def is_refusal(error: LlmError, body: JsonObject) -> bool:
     """Whether a server error is a refusal in truth, so that to send the same again is no use."""
-    if error.status not in _LATE:
-        return False
-    words = error.message
-    no_tools = rung == "tools" and _NO_TOOLS.search(words)
-    return bool(no_tools or _ROLES.search(words) or _NO_SYSTEM.search(words))
+    rows = (*_EXACT, *_BROAD)
+    return error.status in _LATE and any(quirk.matches(error, body) for quirk in rows)
 
 
 def is_miswritten(error: LlmError) -> bool:
     """Whether the server refused its own model's call; the next answer may be another one."""
     words = f"{error.reason} {error.message}"
     return error.status in _NAMED and _MISWRITTEN.search(words) is not None
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+class LearnedModels:
+    """The quirks of each model at its origin, kept in a file for a week: servers are renewed.
+    ``models`` are by origin and model. ``on_lesson`` hears of a lesson, and of whom it is.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        now: float = 0.0,
+        on_lesson: Callable[[Lesson, Target], None] = lambda lesson, target: None,
+    ) -> None:
+        """Reads the file; without a ``path`` nothing is kept. ``now``: seconds since the epoch."""
+        self._path = path
+        self._on_lesson = on_lesson
+        self.models: defaultdict[str, Quirks] = defaultdict(Quirks)
+        self.models.update(self._kept(now))
+
+    def keep(self, lesson: Lesson, target: Target, now: float) -> None:
+        """Write down what was learned just now, unless it only looks so: failures without a reason
+        count in this session. A disk that fails costs the memory of it.
+        """
+        self._on_lesson(lesson, target)
+        if lesson == "failing":
+            return
+        name = self.name_of(target)
+        known = self.models[name]
+        known.at = known.at or now
+        lasting = replace(known, flags=known.flags - _OF_SESSION)
+        self._write(lambda kept: kept.update({name: lasting}), now)
+
+    def _kept(self, now: float) -> dict[str, Quirks]:
+        """Read the file, leaving out entries older than a week."""
+        known: dict[str, Quirks] = {}
+        if self._path is not None:
+            with suppress(OSError, ValidationError):
+                data = self._path.read_bytes()
+                known = _LEARNED.validate_json(data) if len(data) <= _MOST_LEARNED else {}
+        return {name: entry for name, entry in known.items() if now - entry.at < LEARNED_FOR}
+
+    def _write(self, change: Callable[[dict[str, Quirks]], object], now: float) -> None:
+        """Change the file, and nothing in it of what another program of ours has learned."""
+        if self._path is None:
+            return
+        with suppress(OSError), changing(self._path.parent, LEARNED_LOCK_S):
+            change(kept := self._kept(now))
+            if kept:
+                write_private(self._path, _LEARNED.dump_json(kept, indent=1))
+            else:
+                self._path.unlink(missing_ok=True)
+
+    @staticmethod
+    def name_of(target: Target) -> str:
+        """The key of a model in ``models``."""
+        return f"{target.endpoint.origin} {target.model}"
+
+    def quirks_of(self, target: Target) -> Quirks:
+        """The quirks of a model; learning changes them in place."""
+        return self.models[self.name_of(target)]
+
+    def forget(self, target: Target | None = None) -> None:
+        """Nothing is known of this model, or of any; the file says so too."""
+        if target is None:
+            self.models.clear()
+            self._write(lambda kept: kept.clear(), 0.0)
+        else:
+            name = self.name_of(target)
+            self.models.pop(name, None)
+            self._write(lambda kept: kept.pop(name, None), 0.0)
+
+
+_LEARNED: Final = TypeAdapter(dict[str, Quirks])
+#: Flags that are not kept for the next session.
+_OF_SESSION: Final[frozenset[Flag]] = frozenset({"takes_tools", "fails_at_tools", "sends_whole"})
+_MOST_LEARNED: Final = 1024 * 1024  # bytes
+LEARNED_LOCK_S: Final = 0.5  # seconds that the work stands while another program writes
+LEARNED_FOR: Final = 7 * 24 * 3600.0  # seconds

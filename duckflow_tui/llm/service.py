@@ -33,17 +33,17 @@ from duckflow_tui.llm.endpoints import (
     Endpoint,
     ModelsInUse,
     Roles,
+    Target,
     Temperatures,
     needs,
     resolve_key,
     setting_of,
 )
 from duckflow_tui.llm.errors import ErrorCode, LlmError, names_model_or_address
-from duckflow_tui.llm.exchange import Exchange, Patience, ReplyObserver, Target
+from duckflow_tui.llm.exchange import Exchange, Patience, ReplyObserver
 from duckflow_tui.llm.known_models import KnownModels, ModelFacts
-from duckflow_tui.llm.learned_models import LearnedModels
 from duckflow_tui.llm.loose_json import read_object
-from duckflow_tui.llm.quirks import Learned, Rung, is_lasting, is_miswritten
+from duckflow_tui.llm.quirks import LearnedModels, Quirks, Rung, is_miswritten, is_refusal
 from duckflow_tui.llm.strict_json import NotStrict
 from duckflow_tui.llm.wire import wire_text
 from duckflow_tui.state.base import Clock, IdSource, JsonObject, schema_of
@@ -212,12 +212,14 @@ class LLMService:
 
         def encode(rung: Rung) -> WireRequest:
             if rung == "tools":
-                return codec_tools.encode(prompt, sender if learned.thoughts else ("", ""))
+                return codec_tools.encode(
+                    prompt, ("", "") if "no_thoughts" in quirks.flags else sender
+                )
             return codec_json.encode(prompt, rung)
 
         target = self.endpoint_of(role)
         sender = (target.endpoint.origin, target.model)
-        learned = self.learned.models[" ".join(sender)]
+        quirks = self.learned.quirks_of(target)
         exchange = Exchange(llm_id, role, purpose, target, self._clock, observer, encode)
         exchange.thread = prompt.thread
         exchange.facts = self._facts(*target)
@@ -238,7 +240,7 @@ class LLMService:
         if decoded.warnings:
             log.info("a reply of %s: %r", target.model, decoded.warnings[:_MAX_PROBLEMS])
         if decoded.from_text:
-            self._count_text_calls(target, learned)
+            self._count_text_calls(target, quirks)
         elif completion.calls:
             self._text_calls.pop(target.model, None)
         outcome: CallOutcome = "malformed" if decoded.problems else "ok"
@@ -258,30 +260,29 @@ class LLMService:
             ),
         )
 
-    def _count_text_calls(self, target: Target, learned: Learned) -> None:
+    def _count_text_calls(self, target: Target, quirks: Quirks) -> None:
         """A model whose calls come as text twice in a row is asked for JSON instead."""
         self._text_calls[target.model] += 1
         if self._text_calls[target.model] == TEXT_CALLS:
-            self._ask_for_json(target, learned)
+            self._ask_for_json(target, quirks)
 
     def step_down(self, role: Role) -> bool:
         """Ask the role's model for JSON from now on, because its native calls stay unusable; False
         where it is asked for that already, or the settings fix the protocol.
         """
         target = self.endpoint_of(role)
-        learned = self.learned.models[f"{target.endpoint.origin} {target.model}"]
-        return self._ask_for_json(target, learned)
+        return self._ask_for_json(target, self.learned.quirks_of(target))
 
     def gave_up_calls(self, role: Role) -> bool:
         """Whether the role's model is asked for JSON only because its native calls failed."""
         target = self.endpoint_of(role)
-        learned = self.learned.models[self.learned.name_of(target)]
-        return target.endpoint.protocol == "auto" and learned.rung("auto", calls=True) != "tools"
+        rung = self.learned.quirks_of(target).rung("auto", calls=True)
+        return target.endpoint.protocol == "auto" and rung != "tools"
 
-    def _ask_for_json(self, target: Target, learned: Learned) -> bool:
-        if target.endpoint.protocol != "auto" or not learned.tools:
+    def _ask_for_json(self, target: Target, quirks: Quirks) -> bool:
+        if target.endpoint.protocol != "auto" or "no_tools" in quirks.flags:
             return False
-        learned.tools = False
+        quirks.flags.add("no_tools")
         self.learned.keep("tools", target, self._clock.now())
         return True
 
@@ -333,32 +334,33 @@ class LLMService:
         the account of the call when a request was made.
         """
         endpoint, model = exchange.target
-        learned = self.learned.models[f"{endpoint.origin} {model}"]
+        quirks = self.learned.quirks_of(exchange.target)
         try:
             while True:
                 calls = exchange.calls and not exchange.plain
-                exchange.rung = learned.rung(endpoint.protocol, calls=calls)
+                exchange.rung = quirks.rung(endpoint.protocol, calls=calls)
                 exchange.request = exchange.encode(exchange.rung)
                 self._sent[exchange.llm_id] = exchange.request
                 while len(self._sent) > KEPT_SENT:
                     del self._sent[next(iter(self._sent))]
-                body = exchange.body(learned)
+                body = exchange.body(quirks)
                 try:
-                    completion = await self._answered(exchange, body, learned)
-                    learned.whole = bool(body["stream"]) and not completion.streamed
+                    completion = await self._answered(exchange, body, quirks)
+                    if body["stream"] and not completion.streamed:
+                        quirks.flags.add("sends_whole")
                     if exchange.rung == "tools":
-                        learned.native = "taken"
-                    elif exchange.plain and not learned.native:
-                        learned.native = "failing"
+                        quirks.flags.add("takes_tools")
+                    elif exchange.plain and "takes_tools" not in quirks.flags:
+                        quirks.flags.add("fails_at_tools")
                         self.learned.keep("failing", exchange.target, self._clock.now())
                     return completion
                 except LlmError as error:
                     if not exchange.may_retry:
                         raise
-                    lesson = learned.learn(error, body, exchange.rung, endpoint.protocol)
+                    lesson = quirks.learn(error, body, endpoint.protocol)
                     if lesson:
                         self.learned.keep(lesson, exchange.target, self._clock.now())
-                    elif _fails_at_calls(error, exchange, learned):
+                    elif _fails_at_calls(error, exchange, quirks):
                         exchange.plain = True
                     else:
                         raise
@@ -394,7 +396,7 @@ class LLMService:
         self.learned.keep("version", exchange.target, self._clock.now())
         return completion
 
-    async def _answered(self, exchange: Exchange, body: JsonObject, learned: Learned) -> Completion:
+    async def _answered(self, exchange: Exchange, body: JsonObject, quirks: Quirks) -> Completion:
         """One body, sent until it is answered; after an empty answer it is sent once more.
 
         A Retry-After is obeyed to the second; without one the wait is drawn from the whole range
@@ -412,7 +414,7 @@ class LLMService:
                     continue
                 tries += 1
                 most_tries, total_s = patience.retries, patience.total_s
-                if _fails_at_calls(error, exchange, learned):
+                if _fails_at_calls(error, exchange, quirks):
                     most_tries = CALLS_RETRIED
                 elif error.code == "loading":  # which takes as long as the first token may
                     most_tries, total_s = tries, exchange.target.endpoint.first_token_s
@@ -444,7 +446,7 @@ class LLMService:
                 body, exchange.purpose, completion, exchange.observer, exchange.thread
             )
         except LlmError as error:
-            if is_lasting(error, exchange.rung):
+            if is_refusal(error, body):
                 error.retryable = False
             elif is_miswritten(error) and error.generation and not completion.text:
                 completion.take_failed(error.generation)
@@ -499,11 +501,11 @@ def _has_path(endpoint: Endpoint) -> bool:
     return bool(urlsplit(endpoint.base_url).path.strip("/"))
 
 
-def _fails_at_calls(error: LlmError, exchange: Exchange, learned: Learned) -> bool:
+def _fails_at_calls(error: LlmError, exchange: Exchange, quirks: Quirks) -> bool:
     """A server that fails without a reason may do so because it was sent native calls, where it
     has never taken any.
     """
-    if exchange.target.endpoint.protocol != "auto" or learned.native == "taken":
+    if exchange.target.endpoint.protocol != "auto" or "takes_tools" in quirks.flags:
         return False
     return error.code == "server_error" and error.status == 500 and exchange.rung == "tools"
 

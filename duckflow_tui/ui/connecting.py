@@ -33,8 +33,8 @@ from duckflow_tui.ui.panes.status import short_count
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
     from duckflow_tui.llm.discovery import FoundServer, KnownKey
-    from duckflow_tui.llm.learned_models import LearnedModels
     from duckflow_tui.llm.probe import ProbeReport
+    from duckflow_tui.llm.quirks import LearnedModels
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Record
     from duckflow_tui.state.usage import Role

@@ -30,12 +30,11 @@ from duckflow_tui.llm.discovery import (
     tidied,
     usual_model,
 )
-from duckflow_tui.llm.endpoints import Endpoint, ModelRef
+from duckflow_tui.llm.endpoints import Endpoint, ModelRef, Target
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.exchange import Target
 from duckflow_tui.llm.known_models import KnownModels
-from duckflow_tui.llm.learned_models import LearnedModels
 from duckflow_tui.llm.probe import probe
+from duckflow_tui.llm.quirks import LearnedModels
 from duckflow_tui.llm.transport import GuardedTransport
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
@@ -422,7 +421,7 @@ async def test_what_a_probe_learns_is_kept_and_what_was_known_is_forgotten(tmp_p
         report = await probe(here, "duck-1", learned=LearnedModels(kept))
         name = LearnedModels.name_of(Target(here.endpoint, "duck-1"))
     assert (report.native_calls, report.json_schema, report.answers) == (False, False, True)
-    assert not LearnedModels(kept).models[name].tools
+    assert "no_tools" in LearnedModels(kept).models[name].flags
     port = here.endpoint.host.rpartition(":")[2]
     async with ScriptedEndpoint(script(LOOKS_UP), port=int(port)):
         report = await probe(here, "duck-1", learned=LearnedModels(kept))
@@ -517,12 +516,12 @@ import os, sys
 from pathlib import Path
 from duckflow_tui.llm.connections import Connections, KeyStore, ModelConnection, ModelLine
 from duckflow_tui.llm.endpoints import Endpoint
-from duckflow_tui.llm import learned_models
-from duckflow_tui.llm.exchange import Target
-from duckflow_tui.llm.learned_models import LearnedModels
+from duckflow_tui.llm import quirks
+from duckflow_tui.llm.endpoints import Target
+from duckflow_tui.llm.quirks import LearnedModels
 from duckflow_tui.llm.known_models import KnownModels
 
-learned_models.LEARNED_LOCK_S = 30.0  # half a second is too short on a busy machine
+quirks.LEARNED_LOCK_S = 30.0  # half a second is too short on a busy machine
 folder, *names = Path(sys.argv[1]), *sys.argv[2:]
 started, starts = [], [os.pipe() for _ in range(3)]
 for name in names:  # imported once, since it takes longer than all that they write

@@ -11,10 +11,9 @@ import pytest
 from support.endpoint import Bench, bench, decision
 from support.session import done, nothing_but, script, session
 
-from duckflow_tui.llm.endpoints import Endpoint
+from duckflow_tui.llm.endpoints import Endpoint, Target
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.exchange import Target
-from duckflow_tui.llm.learned_models import LEARNED_FOR, LearnedModels
+from duckflow_tui.llm.quirks import LEARNED_FOR, LearnedModels
 from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
 from duckflow_tui.scripted.replies import Fault, Reply, Script
 from duckflow_tui.words.catalogue import Catalogue
@@ -129,7 +128,7 @@ async def test_it_is_said_once_and_kept_for_the_next_start(tmp_path: Path) -> No
         assert running.notices().count("llm.learned.tools") == 1
         (kept,) = (tmp_path / "home").rglob("learned_models.json")
         (entry,) = json.loads(kept.read_bytes()).values()
-        assert entry["tools"] is False
+        assert entry["flags"] == ["no_tools"]
         running.engine.probe_models()
         assert not kept.exists()
         running.server.add("main", done("Native."))
@@ -190,21 +189,21 @@ def target(url: str = "http://127.0.0.1:1/v1") -> Target:
 def test_what_was_learned_holds_for_its_model_for_a_week(tmp_path: Path) -> None:
     path = tmp_path / "data" / "learned.json"
     first = LearnedModels(path, 1000.0)
-    first.models["http://127.0.0.1:1 m"].tools = False
+    first.models["http://127.0.0.1:1 m"].flags.add("no_tools")
     first.keep("tools", target(), 1000.0)
-    assert first.models["http://127.0.0.1:1 other"].tools
+    assert "no_tools" not in first.models["http://127.0.0.1:1 other"].flags
     soon, late = 1000.0 + LEARNED_FOR - 1, 1000.0 + LEARNED_FOR + 1
-    assert not LearnedModels(path, soon).models["http://127.0.0.1:1 m"].tools
-    assert LearnedModels(path, soon).models["http://127.0.0.1:1 other"].tools
-    assert LearnedModels(path, late).models["http://127.0.0.1:1 m"].tools
+    assert "no_tools" in LearnedModels(path, soon).models["http://127.0.0.1:1 m"].flags
+    assert "no_tools" not in LearnedModels(path, soon).models["http://127.0.0.1:1 other"].flags
+    assert "no_tools" not in LearnedModels(path, late).models["http://127.0.0.1:1 m"].flags
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b'{"x": {"tools": "perhaps"}}'])
+@pytest.mark.parametrize("data", [b"", b"[]", b"\xff", b'{"x": {"flags": ["perhaps"]}}'])
 def test_a_file_that_cannot_be_read_is_as_none(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "learned.json"
     path.write_bytes(data)
     kept = LearnedModels(path, 0.0)
-    assert kept.models["x"].tools
-    kept.models["http://127.0.0.1:1 m"].tools = False
+    assert "no_tools" not in kept.models["x"].flags
+    kept.models["http://127.0.0.1:1 m"].flags.add("no_tools")
     kept.keep("tools", target(), 5.0)
-    assert not LearnedModels(path, 6.0).models["http://127.0.0.1:1 m"].tools
+    assert "no_tools" in LearnedModels(path, 6.0).models["http://127.0.0.1:1 m"].flags

@@ -14,8 +14,7 @@ from support.session import done
 from textual.widgets import Input, OptionList
 
 from duckflow_tui.llm.connections import ModelLine
-from duckflow_tui.llm.endpoints import ModelRef
-from duckflow_tui.llm.exchange import Target
+from duckflow_tui.llm.endpoints import ModelRef, Target
 from duckflow_tui.scripted.replies import Fault, Reply
 from duckflow_tui.ui.layout import chat_width
 from duckflow_tui.ui.screens.model_list import ModelList
@@ -259,7 +258,7 @@ async def test_what_came_of_a_probe_stays_until_something_else_is_done(tmp_path:
         engine = seat.app.session.engine
         assert engine is not None
         endpoint = engine.models.endpoints["pond"]
-        assert not engine.learned.models[engine.learned.name_of(Target(endpoint, "large"))].tools
+        assert "no_tools" in engine.learned.quirks_of(Target(endpoint, "large")).flags
         await seat.pilot.press("down")
         await settled(seat.pilot, lambda: "calls no functions" not in seat.screen, "the end of it")
 

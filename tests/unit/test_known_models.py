@@ -10,8 +10,8 @@ import pytest
 
 from duckflow_tui.llm.codec import WireRequest
 from duckflow_tui.llm.connections import Connections, ModelConnection, ModelLine
-from duckflow_tui.llm.endpoints import Endpoint, ModelRef
-from duckflow_tui.llm.exchange import Exchange, ReplyObserver, Target
+from duckflow_tui.llm.endpoints import Endpoint, ModelRef, Target
+from duckflow_tui.llm.exchange import Exchange, ReplyObserver
 from duckflow_tui.llm.known_models import KnownModels, ModelFacts, packaged
 from duckflow_tui.state.base import SystemClock
 
