@@ -212,11 +212,9 @@ class _Doctor:
         if level in HOLDS:
             return self._made("sandbox", "ok", f"sandbox.{level}", **facts)
         key = "refused" if level == "none" and wanted.level != "auto" else level
-        if wanted.level == "partial" and level == "partial":
-            fix = "off_fix"
-        else:
-            fix = "install_fix" if any("not installed" in one for one in lacks) else "closed_fix"
-        return self._made("sandbox", "missing", f"sandbox.{key}", f"sandbox.{fix}", **facts)
+        fix = "install_fix" if any("not installed" in one for one in lacks) else "closed_fix"
+        fix = "" if level == "partial" else f"sandbox.{fix}"
+        return self._made("sandbox", "missing", f"sandbox.{key}", fix, **facts)
 
     def _disk(self) -> HealthCheck:
         folders: list[Path] = []

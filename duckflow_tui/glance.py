@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LANGUAGES: Final = ("en", "ja")
 MODES: Final = ("plan", "strict", "standard", "trusted")
 PROTOCOLS: Final = ("auto", "tools", "json")
-SANDBOXES: Final = ("auto", "full", "partial", "none", "external")
+SANDBOXES: Final = ("auto", "full", "none", "external")
 THEMES: Final = ("duck-dark", "duck-light", "duck-contrast", "duck-contrast-light")
 MAX_SETTINGS: Final = 256 * 1024  # bytes; R18
 

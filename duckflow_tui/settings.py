@@ -195,7 +195,7 @@ class ShellSettings(_Section):
 class SandboxSettings(_Section):
     """The sandbox of the AI's commands."""
 
-    level: Literal["auto", "full", "partial", "none"] = "auto"
+    level: Literal["auto", "full", "none"] = "auto"
     read: tuple[str, ...] = ()
 
 

@@ -67,7 +67,7 @@ class SandboxChoice(NamedTuple):
     ``rungs``: the kinds to try, empty for all there are.
     """
 
-    level: Literal["auto", "full", "partial", "none", "external"] = "none"
+    level: Literal["auto", "full", "none", "external"] = "none"
     read: tuple[str, ...] = ()  # more places that commands can read
     folder: Path = Path("/nonexistent")
     own: tuple[Path, ...] = ()

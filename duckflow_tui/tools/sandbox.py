@@ -41,21 +41,20 @@ from duckflow_tui.tools.seccomp import filter_for
 
 log = logging.getLogger("duckflow.sandbox")
 
-Rung = Literal["bwrap", "namespaces", "landlock", "seatbelt"]
+Rung = Literal["bwrap", "namespaces", "seatbelt"]
 
 #: From the strongest; Ubuntu lets no program but its own bubblewrap make user namespaces.
 _RUNGS: Final[Mapping[str, tuple[Rung, ...]]] = {
-    "linux": ("bwrap", "namespaces", "landlock"),
+    "linux": ("bwrap", "namespaces"),
     "darwin": ("seatbelt",),
 }
 _LEVELS: Final[Mapping[Rung, SandboxLevel]] = {
     "bwrap": "full",
     "namespaces": "full",
-    "landlock": "partial",
     "seatbelt": "seatbelt",
 }
 #: Processes of the sandbox itself that outlive its command as long as something is left of it.
-_KEEPERS: Final[Mapping[Rung, int]] = {"bwrap": 2, "namespaces": 1, "landlock": 0, "seatbelt": 0}
+_KEEPERS: Final[Mapping[Rung, int]] = {"bwrap": 2, "namespaces": 1, "seatbelt": 0}
 
 _BWRAP: Final = "/usr/bin/bwrap"
 _SEATBELT: Final = "/usr/bin/sandbox-exec"
@@ -77,7 +76,7 @@ HIDDEN: Final = words_of(
 )
 
 
-#: Why a kind that holds counts as partial.
+#: Why a kind that works counts as partial.
 CROWDED: Final = "the workspace is too large to be looked through for repositories"
 LINKED: Final = "a repository is a link, which bubblewrap cannot close"
 NEAR: Final = "the home folder, or one around this, is too large to be looked through for secrets"
@@ -156,11 +155,11 @@ class Sandbox:
             near = tuple(path for path in below.near if not _is_one_of(path, named))
             below = below._replace(near=near)
             held = self._held(self._rung, argv, network=network, below=below, channel=channel)
-            return held if self._rung == "landlock" else held._replace(unread=secret, later=later)
+            return held._replace(unread=secret, later=later)
         wanted = self._choice.level
-        if wanted in ("full", "partial"):
+        if wanted == "full":
             raise ToolFault(
-                f"The user's settings want a sandbox that is {wanted}, and none can be set up "
+                "The user's settings want a sandbox that is full, and none can be set up "
                 f"here ({'; '.join(self.why) or 'no kind for this system'}); nothing was run."
             )
         return Held(tuple(argv))
@@ -183,7 +182,7 @@ class Sandbox:
         ToolFault where that is more than can be found, once: from then on each command asks.
         """
         below, why = await asyncio.to_thread(self._look, self._rung)
-        if why and self._rung != "landlock" and not self._crowded:
+        if why and not self._crowded:
             self._crowded = True
             self.why.append(why)
             raise ToolFault(
@@ -202,16 +201,14 @@ class Sandbox:
         if not home.is_relative_to(root):
             near, whole = secrets_near(home, {str(root), *hidden}, root.parents)
             why = "" if whole else NEAR
-        below = _NOTHING
-        if rung != "landlock":
-            below = find_guarded_places(self._workspace, self._known)
-            links = below.links if rung == "bwrap" else ()
-            if not below.whole:  # too much to be passed on to a command
-                below, why = _NOTHING, CROWDED
-            elif links:
-                closed = {path: of for path, of in below.closed.items() if path not in links}
-                below = below._replace(closed=closed)
-            why = LINKED if links else why
+        below = find_guarded_places(self._workspace, self._known)
+        links = below.links if rung == "bwrap" else ()
+        if not below.whole:  # too much to be passed on to a command
+            below, why = _NOTHING, CROWDED
+        elif links:
+            closed = {path: of for path, of in below.closed.items() if path not in links}
+            below = below._replace(closed=closed)
+        why = LINKED if links else why
         return below._replace(near=tuple(near)), why
 
     def _came_later(self, met: dict[str, Identity], shown: tuple[str, ...]) -> tuple[str, ...]:
@@ -228,14 +225,11 @@ class Sandbox:
         if wanted in ("none", "external"):
             return "external" if wanted == "external" else "none"
         rungs: tuple[Rung, ...] = _RUNGS.get(sys.platform, ())
-        levels = {"full": ("full", "seatbelt"), "partial": ("partial",)}.get(wanted)
         for rung in rungs:
             if self._choice.rungs and rung not in self._choice.rungs:
                 continue
-            if levels and _LEVELS[rung] not in levels:
-                continue
             lacks, why = await self._lacks(rung), ""
-            if not lacks and rung != "landlock":
+            if not lacks:
                 _, why = await asyncio.to_thread(self._look, rung)
                 lacks = LINKED if why == LINKED else ""
             if not lacks:
@@ -285,11 +279,7 @@ class Sandbox:
                 "outside": self._outside(),
                 "witness": str(witness),
                 # What lies elsewhere is hidden: what is written there is written in nothing.
-                "closed": [
-                    path
-                    for path in self._closed()
-                    if rung != "landlock" and Path(path).is_relative_to(root)
-                ],
+                "closed": [path for path in self._closed() if Path(path).is_relative_to(root)],
                 "port": listening.getsockname()[1],
                 "socket": path,
                 "abstract": abstract,
@@ -377,16 +367,16 @@ class Sandbox:
             "readable": self._readable(),
             "network": network,
             "channel": channel,
-            "filter": self._filter(rung, network).hex(),
+            "filter": self._filter(network).hex(),
             "sized": self._sized,
         }
         return Held((*self._python(self._source), "hold", json.dumps(plan), *argv), _KEEPERS[rung])
 
-    def _filter(self, rung: Rung, network: bool) -> bytes:
+    def _filter(self, network: bool) -> bytes:
         shared = False
         with contextlib.suppress(OSError):  # a folder that is gone lets no command run
             shared = bool(os.stat(self._workspace.root).st_mode & stat.S_ISGID)
-        return filter_for(network=network, alone=rung == "landlock", shared=shared)
+        return filter_for(network=network, shared=shared)
 
     def _python(self, text: str) -> tuple[str, ...]:
         """A program of ours, as text: no command can change what the next one runs."""

@@ -46,7 +46,6 @@ _ASKED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")  # answered by the command, 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442  # the same on every architecture
-_LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE, _AT_NO_FOLLOW = -100, 0x1000, 0x8000, 0x100
 _CLONE_TREE, _CLOSE_ON_EXEC, _FROM_DESCRIPTOR = 1, os.O_CLOEXEC, 4
 _READ_ONLY, _NO_SETUID, _NO_DEVICES, _NO_PROGRAMS = 1, 2, 4, 8
@@ -339,47 +338,6 @@ def _loopback_up() -> None:
     os.close(asking)
 
 
-# --- partial: Landlock -----------------------------------------------------------------------
-
-_WRITE_FILE, _TRUNCATE = 1 << 1, 1 << 14
-_CHANGES = _WRITE_FILE | sum(1 << bit for bit in range(4, 14)) | _TRUNCATE  # all but reading
-_TCP, _SCOPES = 0b11, 0b11  # bind and connect; abstract sockets and signals of others
-LEAST_ABI = 3  # from which on a file cannot be cut either
-
-
-def landlock(plan: dict[str, Any]) -> None:
-    """From now on nothing is written, made, moved or removed but in the workspace and the private
-    folder. Landlock has no right for modes, times, extended attributes and groups: those of the
-    user's files can be changed anywhere. A filter of system calls sees no paths, and without these
-    calls no build works.
-    """
-    abi = _syscall("landlock", _LANDLOCK_CREATE, 0, 0, 1)
-    if abi < LEAST_ABI:
-        raise OSError(errno.EOPNOTSUPP, f"landlock has ABI {abi}, {LEAST_ABI} is needed")
-    given = struct.pack("=Q", _CHANGES)
-    if abi >= 4:
-        given += struct.pack("=Q", 0 if plan["network"] else _TCP)
-    if abi >= 6:
-        given += struct.pack("=Q", _SCOPES)
-    rules = _syscall("landlock", _LANDLOCK_CREATE, given, len(given), 0)
-    _prctl("no_new_privs", _NO_NEW_PRIVILEGES, 1)
-    for path, allowed in (
-        (plan["root"], _CHANGES),
-        (plan["private"], _CHANGES),
-        *((f"/dev/{name}", _WRITE_FILE | _TRUNCATE) for name in ("null", "zero", "full", "tty")),
-    ):
-        if not os.path.exists(path):
-            continue
-        folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        if path == plan["root"]:
-            _check_same(os.fstat(folder), plan["identity"], path)
-        rule = struct.pack("=Qi", allowed, folder)
-        _syscall("landlock", _LANDLOCK_ADD, rules, 1, rule, 0)
-        os.close(folder)
-    _syscall("landlock", _LANDLOCK_RESTRICT, rules, 0)
-    os.close(rules)
-
-
 # --- every rung: no rights, fewer calls ------------------------------------------------------
 
 
@@ -408,17 +366,17 @@ def shared_memory() -> int:
     return min(memory // 2, MOST_SHARED)
 
 
-def limit(plan: dict[str, Any]) -> None:
+def limit() -> None:
     """Bound what the command may take. Memory of a process is not bounded: Node, Go and Java
     reserve far more addresses than they use (RLIMIT_AS), and so do sanitizers, in a way that
     RLIMIT_DATA counts too.
 
     The kernel counts processes for each user in a namespace of users since 5.14, and never those
-    of root. Before, and by Landlock alone, it counts all that the user runs: no limit then.
+    of root. Before, it counts all that the user runs: no limit then.
     """
     wanted = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: MOST_FILE}
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
-    if plan["rung"] != "landlock" and release and tuple(map(int, release.groups())) >= (5, 14):
+    if release and tuple(map(int, release.groups())) >= (5, 14):
         processors = os.cpu_count() or 1
         wanted[resource.RLIMIT_NPROC] = max(MOST_PROCESSES, EACH_PROCESSOR * processors)
     for kind, most in wanted.items():
@@ -437,10 +395,6 @@ def hold(plan: dict[str, Any], command: list[str]) -> NoReturn:
     _check_same(os.stat(plan["root"]), plan["identity"], plan["root"])
     here = os.stat(".")
     plan = {**plan, "cwd": os.getcwd(), "here": [here.st_dev, here.st_ino]}
-    if plan["rung"] == "landlock":
-        landlock(plan)
-        confine(plan)
-        _become(plan, command)
     for name in _ASKED:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     told, tell = os.pipe()
@@ -495,7 +449,7 @@ def inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)  # what it sends to its group stays in the sandbox
-        _become(plan, command)
+        _become(command)
     for descriptor in (0, 1, 2):
         os.close(descriptor)  # whoever reads the output waits for the command alone
     ended = 0
@@ -537,14 +491,13 @@ def _others(seconds: float) -> bool:
         time.sleep(_LOOK)
 
 
-def _become(plan: dict[str, Any], command: list[str]) -> NoReturn:
+def _become(command: list[str]) -> NoReturn:
     """The command itself, with the signals that a program expects, and places to write."""
     for name in (*_ASKED, "SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
-    limit(plan)
-    private = plan["private"] if plan["rung"] == "landlock" else "/tmp"
+    limit()
     environ = {n: v for n, v in os.environ.items() if n not in ("TMP", "TEMP", "TEMPDIR")}
-    environ |= {"TMPDIR": private, "XDG_CACHE_HOME": f"{private}/.cache"}
+    environ |= {"TMPDIR": "/tmp", "XDG_CACHE_HOME": "/tmp/.cache"}
     try:
         os.execve(command[0], command, environ)
     except OSError as error:

@@ -24,8 +24,7 @@ class Machine(NamedTuple):
     ioctl: int
     socket: int
     modes: tuple[tuple[int, int, int], ...]
-    denied: tuple[int, ...]  # whoever asks
-    others: tuple[int, ...]  # that reach into other processes
+    denied: tuple[int, ...]
 
 
 _NEWER = (425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 443, 467)  # the same everywhere
@@ -49,7 +48,6 @@ MACHINES = {
             *(304, 159, 163, 167, 168, 169, 170, 179, 227, 305, 103, 172, 173, 153),
             *_NEWER,
         ),
-        others=(101, 310, 311, 438),
     ),
     "aarch64": Machine(
         audit=0xC00000B7,
@@ -63,7 +61,6 @@ MACHINES = {
             *(265, 171, 89, 224, 225, 142, 170, 60, 112, 266, 116, 58),
             *_NEWER,
         ),
-        others=(117, 270, 271, 438),
     ),
 }
 
@@ -78,13 +75,10 @@ _ALLOW, _KILL, _FAIL = 0x7FFF0000, 0x80000000, 0x00050000
 _LINUX_X32 = 0x40000000
 
 
-def seccomp_program(
-    machine: Machine, families: tuple[int, ...], *, alone: bool, shared: bool = False
-) -> bytes:
-    """The filter: what it does not name is allowed. ``families``: of sockets that may be made;
-    ``alone``: there is no namespace that keeps it from other processes. No file can be made to run
-    as its owner or its group, but for the latter where the folder is ``shared`` by a group: there
-    the bit is on folders, and copying them sets it.
+def seccomp_program(machine: Machine, families: tuple[int, ...], *, shared: bool = False) -> bytes:
+    """The filter: what it does not name is allowed. ``families``: of sockets that may be made.
+    No file can be made to run as its owner or its group, but for the latter where the folder is
+    ``shared`` by a group: there the bit is on folders, and copying them sets it.
     """
     bits = _SET_USER if shared else _SET_USER | _SET_GROUP
     steps: list[tuple[int, int, int, int]] = []
@@ -98,7 +92,7 @@ def seccomp_program(
     answer(_AT_LEAST, _LINUX_X32, _FAIL | errno.ENOSYS)
     for number in _HIDDEN:
         answer(_IS, number, _FAIL | errno.ENOSYS)
-    for number in machine.denied + (machine.others if alone else ()):
+    for number in machine.denied:
         answer(_IS, number, _FAIL | errno.EPERM)
     for number in (machine.clone, machine.unshare):
         steps += [(_IS, 0, 4, number), (_LOAD, 0, 0, _FIRST)]
@@ -120,7 +114,7 @@ def seccomp_program(
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
-def filter_for(*, network: bool, alone: bool, shared: bool) -> bytes:
+def filter_for(*, network: bool, shared: bool) -> bytes:
     """The filter for this machine, as ``seccomp_program`` says; empty where its system calls are
     not known. Without ``network``, in one of its own, there is nobody to talk to but itself.
     """
@@ -129,5 +123,5 @@ def filter_for(*, network: bool, alone: bool, shared: bool) -> bytes:
         return b""
     families = (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)
     if not network:
-        families = () if alone else (socket.AF_UNIX, *families)
-    return seccomp_program(machine, tuple(map(int, families)), alone=alone, shared=shared)
+        families = (socket.AF_UNIX, *families)
+    return seccomp_program(machine, tuple(map(int, families)), shared=shared)

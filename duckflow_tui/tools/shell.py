@@ -430,9 +430,10 @@ class Shell:
     async def _git(self, args: Run, workspace: Workspace, *, reads: bool) -> dict[str, str] | None:
         """The settings git obeys, before a command that could change them; None where it cannot."""
         # In full it can make a repository, in part also change those that are there.
-        level = self._store.state.session.sandbox
-        held = level in ("full", "seatbelt") and not (reads or args.outside)
-        return await asyncio.to_thread(git_obeys, workspace) if held or level == "partial" else None
+        held = self._store.state.session.sandbox in ("full", "partial", "seatbelt")
+        if not held or reads or args.outside:
+            return None
+        return await asyncio.to_thread(git_obeys, workspace)
 
     async def _tell_git(self, args: Run, workspace: Workspace, git: dict[str, str]) -> str:
         """Tell the user what it changed of what git or this app obeys; returns it for the model."""

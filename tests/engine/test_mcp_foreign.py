@@ -110,7 +110,6 @@ async def test_a_question_to_a_database_of_mcp_server_sqlite(tmp_path: Path) -> 
         db("describe_table", table_name="products"),
         db("read_query", query=wrong),
         db("describe_table", table_name='"order items"'),
-        db("read_query", query=wrong),
         db("read_query", query=right),
         done(said),
     )
@@ -124,13 +123,11 @@ async def test_a_question_to_a_database_of_mcp_server_sqlite(tmp_path: Path) -> 
         for _ in range(5):  # this server says of no tool that it only reads
             await s.answer(GateChoice.ONCE)
         end = await s.ended()
-        early, tables, schema, half, second, guessed, rows = s.results()
-        assert early.result.outcome is half.result.outcome is Outcome.INVALID
-        assert "schema of order items, products was not read" in early.result.text
+        early, tables, schema, guessed, second, rows = s.results()
+        assert early.result.outcome is Outcome.INVALID
         assert "Call mcp.db.describe_table first" in early.result.text
         assert "products" in tables.result.text
         assert "price" in schema.result.text
-        assert "schema of order items was not read" in half.result.text
         assert "amount" in second.result.text
         assert guessed.result.outcome is Outcome.ERROR
         assert "no such column: p.cost" in guessed.result.text

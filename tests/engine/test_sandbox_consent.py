@@ -912,43 +912,6 @@ async def test_of_a_command_in_the_background_it_is_said_at_its_end(root: Path) 
         ]
 
 
-@pytest.mark.parametrize(
-    ("line", "changed"),
-    [
-        ("echo evil > .git/hooks/pre-commit", ".git/hooks/pre-commit"),
-        ("chmod +x .git/hooks/sample; sleep 30", ".git/hooks/sample"),
-        ("git config core.pager evil; ln -sf other .git/HEAD; false", ".git/HEAD, .git/config"),
-        ("rm -r .git/hooks", ".git/hooks/sample"),
-        ("touch .git/hooks/sample .git/index", ""),
-        ("cp -r .git copy; mkdir -p a/.git; echo evil > a/.git/config", "a/.git, copy"),
-    ],
-)
-async def test_what_a_partial_sandbox_lets_a_command_change_of_git_is_said(
-    root: Path, tmp_path: Path, line: str, changed: str
-) -> None:
-    """However the command ends."""
-    (root / ".git/hooks").mkdir(parents=True)
-    for path, text in (
-        ("config", "[core]\n"),
-        ("HEAD", "ref: refs/heads/main\n"),
-        ("hooks/sample", ""),
-    ):
-        (root / ".git" / path).write_text(text)
-    for name in ("objects", "refs"):
-        (root / ".git" / name).mkdir()
-    choice = SandboxChoice("auto", folder=tmp_path / "private", rungs=("landlock",))
-    bench = ShellBench(root, sandbox=choice)
-    try:
-        _, message = await asked(bench, GateChoice.ONCE, line, timeout_s=2)
-        if bench.store.state.session.sandbox != "partial":
-            pytest.skip("; ".join(bench.runner.sandbox.why))
-        said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
-        assert [notice.params["paths"] for notice in said] == ([changed] if changed else [])
-        assert message.result.outcome in (Outcome.OK, Outcome.ERROR)
-    finally:
-        await bench.end_commands()
-
-
 async def test_a_session_tries_the_sandbox_with_its_first_command(tmp_path: Path) -> None:
     """The whole assembly: the level is told before the command begins, and once; in trusted mode
     commands then run unasked, and what writes elsewhere is offered outside.

@@ -514,42 +514,37 @@ async def test_a_schema_that_was_refused_was_not_read(tmp_path: Path) -> None:
         assert early.result.outcome is Outcome.INVALID
 
 
-async def test_common_servers_are_known_by_their_tools_and_the_rule_holds_for_each_table(
-    tmp_path: Path,
-) -> None:
-    """Covers S3-39."""
-    query = "mcp.hostile.read_query"
-    async with served(tmp_path, hostile()) as s:
-        assert (await s.run(query, query="SELECT 1")).result.outcome is Outcome.OK
-        sql = "SELECT * FROM orders JOIN items ON items.o = orders.id"
-        await s.run("mcp.hostile.describe_table", table_name="Orders")
-        early = await s.bench.call(query, query=sql)
-        assert early.result.outcome is Outcome.INVALID
-        assert "schema of items was not read" in early.result.text
-        await s.run("mcp.hostile.describe_table", table_name="public.items")
-        assert (await s.run(query, query=sql)).result.outcome is Outcome.OK
-        early = await s.bench.call(query, query="SELECT o.id FROM orders o, buyers b")
-        assert "schema of buyers was not read" in early.result.text
-        # What a WITH names is known to its own query alone.
-        named = "WITH buyers AS (SELECT * FROM orders) SELECT * FROM buyers, items"
-        assert (await s.run(query, query=named)).result.outcome is Outcome.OK
-        early = await s.bench.call(query, query="SELECT * FROM buyers")
-        assert early.result.outcome is Outcome.INVALID
-
-
 async def test_any_tool_with_a_query_is_behind_the_schema_of_its_server_without_settings(
     tmp_path: Path,
 ) -> None:
-    """Covers S3-19, S3-33."""
+    """Covers S3-19, S3-33, S3-39: the common servers are known by their tools."""
     notes = tmp_path / "notes"
     async with served(tmp_path, hostile("hostile", "--notes", str(notes))) as s:
-        early = await s.bench.call("mcp.hostile.query", sql="SELECT * FROM orders")
-        assert early.result.outcome is Outcome.INVALID
-        assert "schema of orders was not read" in early.result.text
+        for tool, query in (("query", "sql"), ("read_query", "query")):
+            early = await s.bench.call(f"mcp.hostile.{tool}", **{query: "SELECT * FROM orders"})
+            assert early.result.outcome is Outcome.INVALID
+            assert "Call mcp.hostile.describe_table first" in early.result.text
         assert "call query" not in notes.read_text()
         await s.run("mcp.hostile.describe_table", table_name="orders")
         late = await s.run("mcp.hostile.query", sql="SELECT * FROM orders")
         assert late.result.outcome is Outcome.OK
+        late = await s.run("mcp.hostile.read_query", query="SELECT * FROM items")
+        assert late.result.outcome is Outcome.OK
+
+
+async def test_the_shop_of_the_demo_is_asked_once_its_tables_were_described(tmp_path: Path) -> None:
+    """Covers S3-19. The list of its tables alone is no schema."""
+    shop = McpServerConfig(
+        name="shop", command=sys.executable, args=("-m", "duckflow_tui.scripted.servers.shop")
+    )
+    sql = "SELECT name FROM products"
+    async with served(tmp_path, shop) as s:
+        assert "products" in (await s.run("mcp.shop.list_tables")).result.text
+        early = await s.bench.call("mcp.shop.query", sql=sql)
+        assert early.result.outcome is Outcome.INVALID
+        assert "Call mcp.shop.get_table_schema first" in early.result.text
+        await s.run("mcp.shop.get_table_schema", table="products")
+        assert (await s.run("mcp.shop.query", sql=sql)).result.outcome is Outcome.OK
 
 
 async def test_a_query_that_failed_is_an_error_where_the_server_says_it_only_in_words(

@@ -36,7 +36,7 @@ from duckflow_tui.tools.sandbox import LINKED, NEAR, Rung, Sandbox, seatbelt_pro
 
 Who = Literal["us", "nobody"]
 NOBODY: Final = 65533  # a user that owns nothing here
-RUNGS: Final[tuple[Rung, ...]] = ("bwrap", "namespaces", "landlock")
+RUNGS: Final[tuple[Rung, ...]] = ("bwrap", "namespaces")
 DEADLINE: Final = 60.0
 
 
@@ -182,9 +182,8 @@ def test_nothing_beside_the_workspace_is_changed(made: Made) -> None:
     done = made.run(
         f"echo no > {made.beside}/new; echo no > {theirs}; echo no > {made.root}/link; "
         f"truncate -s 0 {theirs}; ln {theirs} hard && echo no > hard; "
-        f"mv {theirs} {made.root}/taken; rm -f {theirs}"
-        # Landlock has no say in modes.
-        + (f"; chmod 666 {theirs}; chmod 777 {made.beside}" if made.rung != "landlock" else "")
+        f"mv {theirs} {made.root}/taken; rm -f {theirs}; "
+        f"chmod 666 {theirs}; chmod 777 {made.beside}"
     )
     assert theirs.read_text() == "as it was", done.stderr
     assert sorted(path.name for path in made.beside.iterdir()) == ["home", "theirs"], done.stderr
@@ -200,8 +199,6 @@ def test_what_a_command_takes_has_limits(made: Made) -> None:
         source = re.sub(rf"^MOST_{name} = .*?(?=  #)", f"MOST_{name} = {value}", source, flags=re.M)
     source = re.sub("^EACH_PROCESSOR = .*", "EACH_PROCESSOR = 1", source, flags=re.M)
     made.sandbox._source = source  # pyright: ignore[reportPrivateUsage]
-    if made.rung == "landlock":  # it has no folder in memory of its own, and counts nothing
-        return
     if made.who == "nobody":  # the kernel never counts those of root
         many = made.run("for n in {1..60}; do sleep 1 & done; wait")
         assert "Resource temporarily unavailable" in many.stderr
@@ -228,7 +225,6 @@ def test_a_bubblewrap_that_cannot_bound_memory_is_not_told_to() -> None:
 
 
 def test_what_git_obeys_stays_as_it_is(made: Made) -> None:
-    full_only(made)
     made.run(
         "echo evil > .git/hooks/pre-commit; echo evil >> .git/config; rm -rf .git; "
         "mv .git .gone; mkdir .git; echo evil > .git/config"
@@ -239,7 +235,6 @@ def test_what_git_obeys_stays_as_it_is(made: Made) -> None:
 
 
 def test_where_a_git_file_leads_is_closed_too(made: Made) -> None:
-    full_only(made)
     if made.who == "nobody":
         pytest.skip("held as ourselves")
     bare = made.root / ".bare"
@@ -257,7 +252,6 @@ def test_a_repository_below_the_root_stays_as_it_is_with_the_places_it_leads_to(
     made: Made,
 ) -> None:
     """The folders around it can be used."""
-    full_only(made)
     repository(made.root / "libs/one/.git")
     repository(made.root / "libs/kept.git")
     repository(made.root / ".store")
@@ -330,7 +324,6 @@ def test_where_bubblewrap_cannot_close_a_link_another_kind_holds_or_each_command
 
 
 def test_a_repository_that_a_command_makes_is_its_own_until_it_ends(made: Made) -> None:
-    full_only(made)
     assert made.run("mkdir -p new/.git/hooks && echo '[core]' >new/.git/config").returncode == 0
     made.run("echo evil >>new/.git/config; echo evil >new/.git/hooks/pre-commit; mv new old")
     assert contents(made.root / "new") == {".git/config": "[core]\n"}
@@ -338,7 +331,6 @@ def test_a_repository_that_a_command_makes_is_its_own_until_it_ends(made: Made) 
 
 def test_a_repository_that_is_swapped_before_it_is_closed_lets_no_command_run(made: Made) -> None:
     """As a command in the background could do between the look and the start."""
-    full_only(made)
     repository(made.root / "sub/.git")
     if made.who == "nobody":
         open_for(made.root)
@@ -350,11 +342,6 @@ def test_a_repository_that_is_swapped_before_it_is_closed_lets_no_command_run(ma
     done = made.started(held.argv)
     assert (done.returncode, (made.root / "made").exists()) == (125, False)
     assert "is not the folder it was" in done.stderr
-
-
-def full_only(made: Made) -> None:
-    if made.rung == "landlock":
-        pytest.skip("partial: a place inside of the workspace cannot be kept from it")
 
 
 def repository(folder: Path) -> None:
@@ -483,7 +470,6 @@ for name, attack in {
 def test_neither_a_socket_by_a_relative_name_nor_a_fifo_of_a_program_outside_is_reached(
     made: Made,
 ) -> None:
-    full_only(made)
     made.sandbox._choice = made.sandbox._choice._replace(  # pyright: ignore[reportPrivateUsage]
         read=(str(made.beside),)  # else nothing of it could be seen
     )
@@ -519,15 +505,14 @@ tried("umount", libc.umount2(b"/tmp", 2))
 tried("keyctl", libc.syscall(219 if arm else 250, 0, -3, 1))
 tried("io_uring", libc.syscall(425, 1, ctypes.create_string_buffer(120)))
 tried("clone", libc.syscall(220 if arm else 56, 0x10000000 | 17, 0, 0, 0, 0))
-main, terminal = os.openpty() if os.path.exists("/dev/ptmx") and HAS_PTY else (0, 0)
+main, terminal = os.openpty() if os.path.exists("/dev/ptmx") else (0, 0)
 tried("typing", libc.ioctl(terminal, 0x5412, b"x"))
 print(done)
 """
 
 
 def test_no_call_leads_out_of_it(made: Made) -> None:
-    code = FORBIDDEN.replace("HAS_PTY", str(made.rung != "landlock"))
-    found = made.python(code)
+    found = made.python(FORBIDDEN)
     assert found.stdout == "[]\n", found.stderr
 
 
@@ -541,19 +526,12 @@ def test_the_app_is_neither_signalled_nor_read(made: Made) -> None:
         try:
             found = made.run(f"kill -KILL {app.pid}; cat /proc/{app.pid}/environ /proc/*/environ")
             assert secret not in found.stdout
-            if made.rung != "landlock" or landlock_abi() >= 6:
-                assert app.poll() is None
+            assert app.poll() is None
         finally:
             app.kill()
 
 
-def landlock_abi() -> int:
-    return int(sandbox_worker._libc.syscall(444, 0, 0, 1))  # pyright: ignore[reportPrivateUsage]
-
-
 def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
-    if made.rung == "landlock":
-        pytest.skip("partial: it reads what the user can read")
     home = made.root / "home"  # inside of the workspace: what is there can be seen but for these
     near = made.root.parent / "near"  # elsewhere, where other names are hidden too
     for path in (
@@ -628,7 +606,6 @@ def test_nobody_waits_while_the_home_is_looked_through_and_what_is_too_much_is_t
 def test_secret_files_of_the_workspace_are_kept_from_a_command_that_does_not_name_them(
     made: Made,
 ) -> None:
-    full_only(made)
     for path, text in {
         ".env": "KEY=a secret",
         "conf/secrets.toml": "key = 'a secret'",
@@ -686,7 +663,6 @@ def test_what_was_found_as_a_secret_stays_hidden_under_any_name(made: Made) -> N
     """A command can rename the folder that makes a file one, or remove the link that leads to it;
     another name of the same file is none the less it.
     """
-    full_only(made)
     away = made.beside / "led-to"
     for path in (
         made.root / ".docker/config.json",
@@ -724,7 +700,6 @@ def test_what_was_found_as_a_secret_stays_hidden_under_any_name(made: Made) -> N
 
 def own_folders(made: Made, *own: Path, repositories: tuple[Path, ...] = ()) -> Made:
     """The same workspace, in which folders of the app lie."""
-    full_only(made)
     workspace = Workspace(made.root, own_dirs=own, repositories=repositories)
     choice = SandboxChoice("auto", folder=made.root.parent / "kept", own=own, rungs=(made.rung,))
     kind = Tried if made.who == "us" else OtherUser
@@ -751,7 +726,6 @@ def test_the_apps_own_folders_in_the_workspace_are_neither_read_nor_written(made
 
 
 def test_the_environment_that_the_app_runs_from_cannot_be_changed(made: Made) -> None:
-    full_only(made)
     code = made.root / ".venv/lib/app.py"
     (made.root / ".venv/bin").mkdir(parents=True)
     code.parent.mkdir()
@@ -808,7 +782,6 @@ def test_the_workspace_is_written_and_a_command_ends_as_it_does_outside(made: Ma
 
 
 def test_a_command_cannot_say_in_place_of_its_sandbox_how_it_ended(made: Made) -> None:
-    full_only(made)
     found = made.run("for pipe in /proc/1/fd/*; do echo '0 1' >$pipe; done; exit 7")
     assert (found.returncode, found.stdout) == (7, "")
 
@@ -897,7 +870,7 @@ def test_a_command_does_not_run_when_its_sandbox_cannot_be_set_up(made: Made) ->
 
 
 def test_where_the_user_wants_a_full_sandbox_nothing_runs_without_one(tmp_path: Path) -> None:
-    choice = SandboxChoice("full", folder=tmp_path / "kept", rungs=("landlock",))
+    choice = SandboxChoice("full", folder=tmp_path / "kept", rungs=("seatbelt",))
     sandbox = Sandbox(choice, Workspace(tmp_path), os.environ)
 
     async def tried() -> str:
@@ -951,7 +924,7 @@ def test_the_filter_of_both_architectures_is_whole() -> None:
     """Every jump lands in the program, and its last step lets pass what no step named."""
     for machine in seccomp.MACHINES.values():
         for families in ((), (1, 2, 10, 16)):
-            program = seccomp.seccomp_program(machine, families, alone=True)
+            program = seccomp.seccomp_program(machine, families)
             steps = [program[at : at + 8] for at in range(0, len(program), 8)]
             assert len(program) % 8 == 0
             assert len(steps) < 4096

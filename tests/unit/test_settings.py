@@ -289,7 +289,7 @@ def test_headless_consent_never_comes_from_settings(places: Places, tmp_path: Pa
     )
 
 
-@pytest.mark.parametrize("level", ["auto", "full", "partial", "none", "external"])
+@pytest.mark.parametrize("level", ["auto", "full", "none", "external"])
 def test_the_command_line_says_what_is_to_hold_commands_before_the_settings(
     places: Places, tmp_path: Path, level: str
 ) -> None:

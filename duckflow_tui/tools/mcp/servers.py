@@ -13,14 +13,6 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, operation_name
 from duckflow_tui.tools.mcp.connection import ConnectionFailed, ServerParts, result_text
-from duckflow_tui.tools.mcp.databases import (
-    FAILED,
-    QUERIES,
-    SCHEMA_TOOLS,
-    made_by,
-    plain_name,
-    tables_of,
-)
 from duckflow_tui.tools.mcp.schemas import (
     LeftOut,
     OfferedTool,
@@ -35,6 +27,12 @@ from duckflow_tui.tools.operation import Operation, Output, Registry, ToolContex
 
 PREFIX: Final = "mcp."
 ANY: Final = "*"  # all tools of a server
+#: Tools of servers for sqlite, postgres and mysql that tell what a table consists of.
+SCHEMA_TOOLS: Final = ("describe_table", "get_object_details", "get_table_schema", "table_schema")
+#: Arguments in which a tool of such a server takes a query.
+QUERIES: Final = frozenset({"sql", "query"})
+#: Beginnings of the text of a failure in such a server, which calls none an error.
+FAILED: Final = ("Database error: ", "Error: ")
 RETRIES: Final = 2  # more tries of a read that failed for a passing reason (S3-22)
 
 _WHYS: Final[tuple[Why, ...]] = get_args(Why)
@@ -221,43 +219,26 @@ class McpServers:
     def _check_schema_was_read(
         self, server: Server, offered: OfferedTool, args: ToolArguments
     ) -> None:
-        """No query before the schema of the tables that it names was read in this session (C37,
-        S3-19, S3-33): for the two tools that the settings name, and for those of the common
-        servers. A schema that was read without a table's name is that of all.
+        """Refuse a query until the server's schema tool has answered in this session, for the two
+        tools that the settings name, or for those that the common servers have (C37, S3-19, S3-33).
         """
-        config, asked = server.config, offered.tool.name
-        schema_tool = _schema_tool(server)
-        queries = not QUERIES.isdisjoint(args.values)
-        if config.schema_tool:
-            queries = asked == config.query_tool
-        if not (schema_tool and queries) or asked == schema_tool:
+        schema_tool, asked = _schema_tool(server), offered.tool.name
+        takes_query = not QUERIES.isdisjoint(args.values)
+        queries = asked == server.config.query_tool if server.config.query_tool else takes_query
+        if not schema_tool or asked == schema_tool or not queries:
             return
         schema = operation_name(server.name, schema_tool)
-        known, all_known, read = set[str](), False, False
-        for message in self._store.state.messages:
-            if (
-                not isinstance(message, OperationMessage)
-                or message.result.outcome is not Outcome.OK
-            ):
-                continue
-            if not message.operation.startswith(f"{PREFIX}{server.name}."):
-                continue
-            texts = [value for value in message.args.values() if isinstance(value, str)]
-            if message.operation == schema:
-                read, all_known = True, all_known or not texts
-                known.update(map(plain_name, texts))
-            else:
-                known.update(*map(made_by, texts))
-        texts = [value for value in args.values.values() if isinstance(value, str)]
-        missing = frozenset[str]().union(*map(tables_of, texts)) - known
-        if all_known or (not missing and (read or not config.schema_tool)):
-            return
-        of = f" of {', '.join(sorted(missing))}" if missing else ""
-        raise ToolFault(
-            f"The database's schema{of} was not read in this session. Call {schema} first, then "
-            "write the query with the names it tells. Nothing ran.",
-            Outcome.INVALID,
-        )
+        if not any(
+            isinstance(message, OperationMessage)
+            and message.operation == schema
+            and message.result.outcome is Outcome.OK
+            for message in self._store.state.messages
+        ):
+            raise ToolFault(
+                f"The database's schema was not read in this session. Call {schema} first, then "
+                "write the query with the names it tells. Nothing ran.",
+                Outcome.INVALID,
+            )
 
     @staticmethod
     async def _run(
