@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from random import Random
+
 import pytest
+from support.consults import consultation
 from support.conversations import START, ChatApp, assistant, notice, operation, user
 from support.plans import FIX, report, working
 from textual.pilot import Pilot
 
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import Level, Message
+from duckflow_tui.state.gates import CardAnswer, CardMessage
 from duckflow_tui.state.operations import FileChange, Outcome
+from duckflow_tui.state.pace import Pattern
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.turn import TurnSummary
 
@@ -106,11 +112,9 @@ async def test_the_next_turn_has_a_row_of_its_own_and_a_resumed_chat_is_the_same
         lines = said(app)
         assert lines[:3] == FOLDED[:3]
         second = lines.index("› and the tests?")
-        assert (
-            lines[second + 1]
-            == "▸ 1 file read, 1 folder listed, 1 command, 1 read failed      0.2 s"
-        )
+        assert lines[second + 1].startswith("▸ 1 file read, 1 folder listed  ")
         assert lines[second + 2].startswith("! Note:")  # a warning is never folded
+        assert lines[second + 3] == "▸ 1 command, 1 read failed"
         assert "◆ They pass." in lines
         assert lines[-2].startswith("▸ read   a.py")  # one row is no shorter as a count
         assert not any("0.0 s" in line for line in lines)
@@ -245,3 +249,63 @@ async def test_the_time_for_which_the_user_was_waited_for_stands_beside_that_of_
     app = ChatApp(state)
     async with app.run_test(size=(72, 40)):
         assert figures in said(app)
+
+
+def answered_card() -> CardMessage:
+    card = consultation(Pattern.STAGNATION)
+    answer = CardAnswer(card_id=card.card_id, subject=card.subject, action="go_on")
+    return CardMessage(message_id="card", card=card, answer=answer, at=START)
+
+
+async def test_work_before_and_after_a_card_is_folded_above_and_below_it() -> None:
+    state = AgentState()
+    before, after = work()[1:5], work()[5:7]
+    state.messages = [user("mend"), *before, answered_card(), *after, assistant("Done.", 3)]
+    ended(state)
+    app = ChatApp(state)
+    async with app.run_test(size=(72, 40)):
+        rows = [line for line in said(app) if line[:1] in "▸◆"]
+    assert rows[0].startswith("▸ 2 files read  ")
+    assert rows[2].startswith("▸ 2 operations, 1 edit  pricing.py +3 −2")
+    assert rows[3] == "◆ Done."
+    assert len(rows) == 4  # the card is the second
+
+
+def reads_of(line: str) -> int:
+    """How many reads a row on the screen stands for."""
+    counted = re.match(r"▸ (\d+) files? read", line)
+    return int(counted[1]) if counted else line.startswith("▸ read ")
+
+
+async def test_folded_rows_count_exactly_the_work_between_their_neighbours() -> None:
+    """Above each row that is not folded stand as many reads as were made before it."""
+    app = ChatApp()
+    async with app.run_test(size=(72, 200)) as pilot:
+        for seed in range(30):
+            random, state, reads = Random(seed), AgentState(), 0
+            state.messages += [user("begin")]
+            expected: dict[str, int] = {}
+            for number in range(random.randint(2, 16)):
+                kind = random.choice(("read", "read", "read", "words", "notice", "beside"))
+                mark = f"{kind}-{number}"
+                if kind == "read":
+                    reads += 1
+                    state.messages.append(operation("file_ops.read_file", {"path": mark}))
+                elif kind == "words":
+                    state.messages.append(assistant(mark, number))
+                elif kind == "beside":
+                    asked = user(mark, number).model_copy(update={"aside": True})
+                    state.messages.append(asked)
+                else:
+                    state.messages.append(notice("files.changed_outside", paths=mark))
+                expected[mark] = reads
+            ended(state)
+            app.chat.bind_state(state, app.chat.words)
+            await pilot.pause()
+            above = 0
+            for line in said(app):
+                for mark, count in expected.items():
+                    if "read" not in mark and re.search(rf"\b{mark}\b", line):
+                        assert above == count, (seed, line)
+                above += reads_of(line)
+            assert above == reads, seed

@@ -200,7 +200,7 @@ class Transcript(SearchableColumn, can_focus=True):
                 self._hand_over(message.llm_id, blocks)
             self._column.append(blocks)
             if isinstance(message, ReportMessage):
-                self._to_fold += self._threads.work.ended(message.report.step_id)
+                self._to_fold += self._threads.work.end(message.report.step_id)
         self._end_turns(state)
         self._fold_ended()
         for index in refreshed(self._column.finished, state):
@@ -237,7 +237,7 @@ class Transcript(SearchableColumn, can_focus=True):
             if turn.messages > self._count:
                 return
             self._ended += 1
-            self._to_fold += self._threads.work.ended()
+            self._to_fold += self._threads.work.end()
             self._column.append(turn_blocks(turn))
 
     def _fold_ended(self) -> None:

@@ -167,22 +167,21 @@ class StepHeads:
             self._said[message.step_id] = message.text
         for block in blocks:
             block.step_id = message.step_id
-        if blocks:
-            blocks = self._with_question(message, blocks)
-        own, heads = len(blocks), list[Block]()
-        if blocks and message.step_id and message.step_id != self._step:
+        if not blocks:
+            return []
+        blocks = self._with_question(message, blocks)
+        first = blocks[0]
+        heads = list[Block]()
+        if message.step_id and message.step_id != self._step:
             self._step = message.step_id
             heads.append(_head(message.step_id, state))
-        work = self.work.take(message, blocks, index + len(heads))
-        blocks = [*heads, *([work] if work is not None else []), *blocks]
-        if blocks and message.step_id:
+        blocks = [*heads, *self.work.add_message(message, blocks, index + len(heads))]
+        if message.step_id:
             self._steps.setdefault(message.step_id, index)
-        if blocks and isinstance(message, ReportMessage):
+        if isinstance(message, ReportMessage):
             self._steps.setdefault(message.report.step_id, index)
-        if isinstance(message, OperationMessage):
-            self._refs[message.call_id] = index + len(blocks) - 1
-        elif blocks:
-            self._refs[message.message_id] = index + len(blocks) - own
+        ref = message.call_id if isinstance(message, OperationMessage) else message.message_id
+        self._refs[ref] = index + blocks.index(first)
         return blocks
 
     def _with_question(self, message: Message, blocks: list[Block]) -> list[Block]:

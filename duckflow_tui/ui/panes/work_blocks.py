@@ -58,10 +58,15 @@ class WorkBlock(Block):
     group: Group = "row"
     foldable = True
 
-    def __init__(self, index: int) -> None:
-        """``index``: its own, among the finished blocks; its members are all behind it."""
+    def __init__(self, index: int, step_id: str, above: WorkBlock | None = None) -> None:
+        """``index``: its own, among the finished blocks; its members follow it without a gap.
+        ``above``: the work right above it, where both are of one turn or step.
+        """
         super().__init__()
         self.index = index
+        self.step_id = step_id
+        self.above = above
+        self.closing: Block | None = None  # the reply or verdict right below the members
         self.hidden = True
         self.members: list[Block] = []
 
@@ -71,14 +76,9 @@ class WorkBlock(Block):
         return [block.message for block in self.members if isinstance(block, OperationBlock)]
 
     def end(self, *, opened: bool) -> None:
-        """The work has ended: show the row, and the members only if it is ``opened``. What was said
-        last is the answer and what was judged last the verdict: they are not folded, nor is work
-        of one row.
+        """The work has ended: show the row, and the members only if it is ``opened``. Work of one
+        row stays as it is.
         """
-        for kept in (ReplyBlock, ReviewBlock):
-            last = next((m for m in reversed(self.members) if isinstance(m, kept)), None)
-            if last is not None:
-                self.members.remove(last)
         if len(self.members) > 1 and self.calls:
             self.hidden = False
             self.open(opened=opened)
@@ -167,42 +167,60 @@ def _same(call: OperationMessage) -> str:
 
 
 class WorkFolds:
-    """Which blocks belong to the work that is under way, that of a step apart from the turn's."""
+    """Groups work that nothing interrupts, so that folding it keeps the order of the chat."""
 
     def __init__(self) -> None:
-        self._open: dict[str, WorkBlock] = {}  # by step, empty for the turn itself
+        self._open: list[WorkBlock] = []  # of the turn that is under way
+        self._last: WorkBlock | None = None  # the next work goes on with it
 
     def clear(self) -> None:
         """Another conversation, or another request in it."""
         self._open.clear()
+        self._last = None
 
-    def take(self, message: Message, blocks: list[Block], index: int) -> WorkBlock | None:
-        """Note what of a message is work; the row to put before it where it is the first.
-        ``index``: of that row.
+    def add_message(self, message: Message, blocks: list[Block], index: int) -> list[Block]:
+        """The blocks of a message, the first of which lies at ``index``, and before them the rows
+        that may stand for them once the work has ended.
         """
         if isinstance(message, UserMessage) and not message.aside:
             self.clear()
-        if not _is_work(message):
-            return None
-        members = [block for block in blocks if not isinstance(block, QuestionBlock)]
-        if not members:
-            return None
-        work = self._open.get(message.step_id)
-        first = None
-        if work is None:
-            work = first = self._open[message.step_id] = WorkBlock(index)
-            work.step_id = message.step_id
-        work.members += members
-        return first
+        placed: list[Block] = []
+        for block in blocks:
+            if _is_work(message) and not isinstance(block, QuestionBlock):
+                work = self._last
+                if work is None or work.closing or work.step_id != message.step_id:
+                    above = work if work and work.step_id == message.step_id else None
+                    work = WorkBlock(index + len(placed), message.step_id, above)
+                    self._last = work
+                    self._open.append(work)
+                    placed.append(work)
+                if isinstance(block, ReplyBlock | ReviewBlock):
+                    work.closing = block
+                else:
+                    work.members.append(block)
+            else:
+                self._last = None
+            placed.append(block)
+        return placed
 
-    def ended(self, step_id: str | None = None) -> list[WorkBlock]:
-        """The work that has ended, of this step or all there is."""
-        if step_id is None:
-            found = list(self._open.values())
-            self.clear()
-            return found
-        work = self._open.pop(step_id, None)
-        return [] if work is None else [work]
+    def end(self, step_id: str | None = None) -> list[WorkBlock]:
+        """End the work of this step, or all there is; the rows of it. The last reply is the answer
+        and the last verdict stands: they are not folded, all others are with the work around them.
+        """
+        ended = [work for work in self._open if step_id in (None, work.step_id)]
+        self._open = [work for work in self._open if work not in ended]
+        self._last = None
+        kept = {(work.step_id, type(work.closing)): work.closing for work in ended if work.closing}
+        rows: dict[WorkBlock | None, WorkBlock] = {}  # by the work whose end was folded too
+        for work in ended:
+            row = rows.get(work.above, work)
+            if row is not work:
+                row.members += work.members
+                work.members = []
+            if work.closing is not None and work.closing not in kept.values():
+                row.members.append(work.closing)
+                rows[work] = row
+        return ended
 
 
 def _is_work(message: Message) -> bool:
