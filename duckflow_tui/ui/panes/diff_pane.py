@@ -20,7 +20,7 @@ from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, UserMessage
-from duckflow_tui.state.gates import CardMessage, FilePreview
+from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.tools.undo import last_changed
@@ -69,7 +69,7 @@ class NewestChange:
 
     def __init__(self) -> None:
         self.call: OperationMessage | None = None
-        self.overtaken = False  # the user has decided or asked for something else behind it
+        self.overtaken = False  # the user has asked for something behind it
         self.plan_overtaken = False  # they have asked for something behind the work on the plan
         self._messages: Sequence[Message] = ()
         self._count = 0  # of them that were looked at
@@ -83,10 +83,6 @@ class NewestChange:
             if isinstance(message, OperationMessage):
                 if previews_of(message):
                     self.call, self.overtaken = message, False
-                elif message.gate is not None:
-                    self.overtaken = True
-            elif isinstance(message, CardMessage):
-                self.overtaken = True
             elif isinstance(message, UserMessage) and not message.aside:
                 self.overtaken = self.plan_overtaken = True
             if isinstance(message, ReportMessage) or message.step_id:

@@ -73,7 +73,7 @@ class Side(Vertical):
 
     def slices(self, state: AgentState) -> tuple[object, ...]:
         """The slices of the state that ``show`` reads."""
-        diff = (*self.diff.slices(state), state.cards, state.running)
+        diff = (*self.diff.slices(state), state.running)
         return *self.plan.slices(state), *self.goal.ledger.slices(state), state.turns, *diff
 
     def show(self, state: AgentState) -> None:
@@ -101,15 +101,11 @@ class Side(Vertical):
         self.holding = frozenset(found)
 
     def _has_change(self, state: AgentState) -> bool:
-        """Whether a change is to be decided, or is made, or was the last that was decided and
-        nothing was asked for since.
-        """
+        """Whether a change is to be decided, or is made, or was made for the last request."""
         newest = self.diff.newest
         last = newest.look(state.messages)
         if state.gates:
             return bool(state.gates[0].previews)
-        if state.cards:
-            return False
         if any(running.call_id == self.diff.call_id for running in state.running):
             return bool(self.diff.view.document.previews)
         return last is not None and not newest.overtaken
