@@ -15,6 +15,7 @@ from duckflow_tui.prompting.questions import (
 from duckflow_tui.prompting.replies import ContinuationReply, DigestReply, FailureReply
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.calls import OperationMessage
+from duckflow_tui.state.consequences import find_consequence
 from duckflow_tui.state.gates import ESCALATION_OPTIONS, Card, CardKind
 from duckflow_tui.state.goal import (
     DONE_FROM,
@@ -265,29 +266,26 @@ class Attempts:
         """
         rounds = self._parts.settings.max_attempts
         while True:
-            answer = await self._parts.desk.ask(self._make_card(report))
-            text = answer.text.strip()
-            match answer.action:
-                case "instructions" | "tell" if text:
-                    await self._parts.user_said(text)
+            card = self._make_card(report)
+            answer = await self._parts.desk.ask(card)
+            text, found = answer.text.strip(), find_consequence(card, answer.action)
+            match found.next:
+                case "new_round" if text or not found.ledger:
+                    if text:
+                        await self._parts.user_said(text)
                     return await self._begin_attempt(
                         review, context, replan=True, instructions=text, rounds=rounds
                     )
-                case "alternative":
-                    return await self._begin_attempt(review, context, replan=True, rounds=rounds)
-                case "accept_partial":
-                    if self._store.state.session.headless:
+                case "accepted" | "cancelled":
+                    if found.next == "accepted" and self._store.state.session.headless:
                         self._tell_unasked(report)
                     change_objective(self._store, closed=True)  # what comes next is another request
-                    return "accepted"
-                case "cancel":
-                    change_objective(self._store, closed=True)
-                    return "cancelled"
-                case "assistance":
-                    found = await failure_analysis(
+                    return found.next
+                case "asks_again":
+                    analysis = await failure_analysis(
                         self._parts, log, report.missing, "judging.no_analysis"
                     )
-                    report = report.model_copy(update={"analysis": found or report.analysis})
+                    report = report.model_copy(update={"analysis": analysis or report.analysis})
                 case _:
                     pass
 

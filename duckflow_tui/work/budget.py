@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from duckflow_tui.safety.desk import Desk, Unanswered
+from duckflow_tui.state.consequences import find_consequence
 from duckflow_tui.state.conversation import UserMessage, UserMessageAdded
 from duckflow_tui.state.decision import Question
 from duckflow_tui.state.gates import BUDGET_OPTIONS, Card, CardAnswer, CardKind, CardOpened
@@ -191,20 +192,21 @@ class CallBudget:
             outcome: TurnOutcome = "limit" if nobody else "partial"
             self._end = outcome, Status.REQUIRES_USER_INPUT, _reached(over)
         else:
-            await self._take(answer, over, step_id, aside)
+            await self._take_answer(card, answer, over, aside)
 
-    async def _take(self, answer: CardAnswer, over: _Over, step_id: str, aside: bool) -> None:
-        match answer.action:
-            case "raise_budget":
+    async def _take_answer(self, card: Card, answer: CardAnswer, over: _Over, aside: bool) -> None:
+        step_id = card.step_id
+        match find_consequence(card, answer.action).next:
+            case "goes_on":
                 by = over.raised - over.limit
                 if over.what == "calls":
                     self._more[step_id] = self._more.get(step_id, 0) + int(by)
                 else:
                     await self._store.commit(BudgetRaised(what=over.what, by=by))
-            case "accept_result":
+            case "accepted":
                 change_objective(self._store, closed=True)
                 self._end = "partial", Status.SUCCESS, _reached(over)
-            case "stop_work":
+            case "stopped":
                 self._end = "stopped", Status.SUCCESS, _reached(over)
             case _ if answer.text.strip():  # words are no consent to spend: the card asks again
                 message = UserMessage(

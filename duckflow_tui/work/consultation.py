@@ -10,11 +10,12 @@ from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.prompting.lines import frame_text
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import one_line
+from duckflow_tui.state.consequences import find_consequence
 from duckflow_tui.state.conversation import Level, NoticeAdded
 from duckflow_tui.state.decision import PromptPattern
-from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, CardKind
+from duckflow_tui.state.gates import CONSULTATION_OPTIONS, TELL, Card, CardKind
 from duckflow_tui.state.goal import RequirementEdited, RequirementItem
-from duckflow_tui.state.pace import MORE_LOOPS, Pattern, Reason, Situation
+from duckflow_tui.state.pace import Pattern, Reason, Situation
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.work.attempts import (
     current_work,
@@ -122,17 +123,17 @@ class Consultation:
                 return None
             situation = self._keeper.make_situation(found, self._log())
         try:
-            action, text = await self._ask_user(situation)
+            card, action, text = await self._ask_user(situation)
         except Unanswered as none:
             if none.reason == "nobody":
                 return self._end_unasked(situation)
             # Renewed: the user let it go on by another key.
             return ConsultationEnd("goes_on" if none.reason == "renewed" else "waits")
-        return await self._take_answer(action, text, situation.pattern)
+        return await self._take_answer(card, action, text)
 
-    async def _ask_user(self, situation: Situation) -> tuple[str, str]:
-        """Ask the user; returns their choice, and their words where it takes some. A choice that
-        needs words and has none is asked again (S0-43).
+    async def _ask_user(self, situation: Situation) -> tuple[Card, str, str]:
+        """Ask the user; returns the card, their choice, and their words where it takes some. A
+        choice that needs words and has none is asked again (S0-43).
         """
         while True:
             card = self._parts.desk.make_card(
@@ -146,7 +147,7 @@ class Consultation:
             option = next(o for o in card.options if o.action == answer.action)
             text = answer.text.strip() if option.takes_text else ""
             if text or not option.takes_text:
-                return answer.action, text
+                return card, answer.action, text
 
     def _end_unasked(self, situation: Situation) -> ConsultationEnd:
         """The work ends: more of the same would cost calls and gain nothing."""
@@ -155,57 +156,53 @@ class Consultation:
         self._parts.notices.warn(key, step_id=self._step_id, **params)
         return ConsultationEnd("nobody", cause=situation.cause)
 
-    async def _take_answer(self, action: str, text: str, pattern: Pattern) -> ConsultationEnd:
-        match action:
-            case "stop_work":
-                return ConsultationEnd("stopped")
-            case "accept_result":
-                return ConsultationEnd("accepted", met=self._accept_result())
-            case "analyse":
-                await self._analyse_failure()
-                return ConsultationEnd("waits")
-            case "keep_going" | "keep_approach":
-                return ConsultationEnd()  # only the cool-down
-            case "more_loops":
-                self._keeper.extend_limit(MORE_LOOPS)
-                return ConsultationEnd()
-            case "split" if self._step_id:  # by the turn's conversation, which changes the plan
-                wish = "the step split into smaller ones: change the plan with plan_tool.revise"
-                return ConsultationEnd("stopped", wish=wish)
-            case _:
-                pass
-        self._keeper.forgive_repeats()
+    async def _take_answer(self, card: Card, action: str, text: str) -> ConsultationEnd:
+        """Carry out the consequence of the answer, and tell the model of it where it goes on."""
+        found = find_consequence(card, action)
+        if found.loops:
+            self._keeper.extend_limit(found.loops)
+        if found.forgives:
+            self._keeper.forgive_repeats()
         if text:
             await self._parts.user_said(text, self._step_id)
-        return await self._go_on(action, text, pattern)
-
-    async def _go_on(self, action: str, text: str, pattern: Pattern) -> ConsultationEnd:
-        """The work goes on another way; ``text`` are the user's words, which the model has."""
+        match found.ledger:
+            case "first":
+                self._put_first(text)
+            case "added":
+                _, objective = current_work(self._store.state)
+                self._set_priority(new_requirement(objective, text), 1)
+            case _:
+                pass
+        match found.next:
+            case "accepted":
+                return ConsultationEnd("accepted", met=self._accept_result())
+            case "waits":
+                await self._analyse_failure()
+                return ConsultationEnd("waits")
+            case "stopped" if found.plan == "revised":  # by the turn's conversation
+                wish = self._parts.notices.words("consulting.split_step", data="plan_tool.revise")
+                return ConsultationEnd("stopped", wish=wish)
+            case "stopped":
+                return ConsultationEnd("stopped")
+            case _:
+                pass
+        if found.plan == "proposed":  # small steps, approved one by one by the user
+            self._parts.machine.move_to(Phase.PLANNING, Trigger.USER_MESSAGE)
+            self._tell_model(action, "plan_tool.propose")
+            return ConsultationEnd(next_prompt=PromptPattern.BASE_MAIN_SPECIALIZED)
         match action:
             case "other_approach" | "different_approach":
                 self._other_approach()
-            case "split":  # back to planning: small steps, approved one by one by the user
-                self._parts.machine.move_to(Phase.PLANNING, Trigger.USER_MESSAGE)
-                self._tell_model("split", "plan_tool.propose")
-                return ConsultationEnd(next_prompt=PromptPattern.BASE_MAIN_SPECIALIZED)
             case "other_source":
                 self._other_source()
             case "start_over":
                 self._start_over()
             case "tidy_results":
                 await self._tidy_results()
-            case TELL.action:
-                if pattern is Pattern.LIMIT:  # words on how to go on are a yes to going on
-                    self._keeper.extend_limit(MORE_LOOPS)
-            case "top_requirement":
-                self._put_first(text)
-                self._tell_model(action)
-            case "simplify":
-                _, objective = current_work(self._store.state)
-                self._set_priority(new_requirement(objective, text), 1)
+            case _ if found.forgives and action != TELL.action:  # the user's words speak alone
                 self._tell_model(action)
             case _:
-                self._tell_model(action)
+                pass
         return ConsultationEnd()
 
     # --- what an answer does -----------------------------------------------------------------

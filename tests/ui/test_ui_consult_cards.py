@@ -109,7 +109,6 @@ def test_each_option_says_what_it_is_and_what_it_does(language: str) -> None:
     known = load_entries(language)
     for card, option in CHOICES:
         assert known[f"card.{card.kind}.{option.action}"]
-        assert known[f"consult.does.{card.kind}.{option.action}"]
         assert known[f"card.answered.{option.action}"]
         if option.takes_text:
             assert known[f"card.ask_text.{option.action}"]
@@ -123,8 +122,8 @@ def test_in_a_step_taking_the_result_ends_the_step_and_says_so() -> None:
     of_turn = consultation(Pattern.LIMIT)
     of_step = of_turn.model_copy(update={"step_id": "step_1"})
     key = next(o.key for o in of_turn.options if o.action == "accept_result")
-    assert option_effects(of_turn, words)[key] == "closes the request as it is"
-    assert option_effects(of_step, words)[key] == "the step counts as done; the plan goes on"
+    assert option_effects(of_turn, words)[key] == "closes the request"
+    assert option_effects(of_step, words)[key] == "the step is done, the plan halts"
 
 
 @pytest.mark.parametrize("card", CARDS, ids=named)

@@ -11,6 +11,7 @@ from typing import Final
 
 from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.state.base import ELLIPSIS
+from duckflow_tui.state.consequences import find_consequence
 from duckflow_tui.state.gates import SKIP, SUGGESTED, Card, CardKind, CardOption, DiffMark
 from duckflow_tui.state.goal import FailureAnalysis, SituationReport
 from duckflow_tui.state.lines import split_bare_lines
@@ -80,14 +81,24 @@ def option_words(card: Card, option: CardOption, words: Catalogue) -> str:
 
 
 def option_effects(card: Card, words: Catalogue) -> dict[str, str]:
-    """The effect of each option, by its key."""
-    if card.kind not in CONSULTS:
+    """The effect of each option, by its key: on the work, the requirements, the plan, the limit and
+    the stamina.
+    """
+    if card.kind is CardKind.QUESTION or card.kind not in CONSULTS:
         return {}
-    keys = {o.key: f"consult.does.{card.kind}.{o.action}" for o in card.options}
-    if card.kind is CardKind.CONSULTATION and card.step_id:
-        own = {o.key: f"consult.does.step.{o.action}" for o in card.options}
-        keys |= {key: entry for key, entry in own.items() if words.has(entry)}
-    return {key: words(entry) for key, entry in keys.items() if words.has(entry)}
+    return {option.key: _effect_words(card, option.action, words) for option in card.options}
+
+
+def _effect_words(card: Card, action: str, words: Catalogue) -> str:
+    found = find_consequence(card, action)
+    parts = [f"does.{action}", f"ledger.{found.ledger}"]
+    parts.append(f"plan.{found.plan}" if found.plan else f"next.{found.next}")
+    if card.kind is not CardKind.BUDGET and found.next in ("goes_on", "new_round"):
+        same = "more" if found.loops else "same"
+        parts.append(f"pace.{same if found.next == 'goes_on' else found.next}")
+    entries = [f"consult.{part}" for part in parts]
+    told = [words(entry, loops=found.loops) for entry in entries if words.has(entry)]
+    return words("consult.effects_join").join(told)
 
 
 def hint_of(card: Card, chosen: str) -> str:
