@@ -24,14 +24,13 @@ from duckflow_tui.ui.arrangement import Arrangement, Column
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.layout import NARROW, ROOMY, SCANT, layout_for
-from duckflow_tui.ui.panes.card import CardPane
 from duckflow_tui.ui.panes.completion import CompletionList
 from duckflow_tui.ui.panes.composer import NEWLINES, Composer
 from duckflow_tui.ui.panes.diff import DiffView
-from duckflow_tui.ui.panes.gate import GatePane
 from duckflow_tui.ui.panes.header import Header, PaneName, Tabs
 from duckflow_tui.ui.panes.key_guard import Typed
 from duckflow_tui.ui.panes.plan import PlanPill
+from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.panes.queue import QueueChips
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.side import MOST, SIDE, Side
@@ -326,14 +325,11 @@ class Workbench(Screen[None], inherit_bindings=False):
         self._drafting = None
         self.host.session.keep_draft()
 
-    def on_gate_pane_left(self, event: GatePane.Left) -> None:
-        if event.typed or self.focused is not self.card:
+    def on_question_widget_left(self, event: QuestionWidget.Left) -> None:
+        at_other = isinstance(self.focused, QuestionWidget) and self.focused is not event.question
+        if event.typed or not at_other:
             self.to_composer(*event.typed)
-
-    def on_card_pane_left(self, event: CardPane.Left) -> None:
-        if event.typed or self.focused is not self.gate:
-            self.to_composer(*event.typed)
-        if event.pending:
+        if event.pending and event.question is self.card:
             self.status.show_notice("card.left_pending")
 
     def on_card_pane_plan_wanted(self) -> None:

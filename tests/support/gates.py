@@ -20,6 +20,7 @@ from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate import Alike, GatePane
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
+from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.themes import themes
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -240,14 +241,15 @@ class GateApp(App[None]):
         assert self.diff is not None
         self.title_line.update(self.diff.title(self.title_line.size.width))
 
-    def on_gate_pane_answered(self, event: GatePane.Answered) -> None:
+    def on_question_widget_answered(self, event: QuestionWidget.Answered) -> None:
+        assert isinstance(event.answer, GateAnswer)
         self.answers.append(event.answer)
         if self.keep_gates:
             return
         waiting = [g for g in self.card.gates if g.gate_id != event.answer.gate_id]
         self.card.gates = tuple(waiting)
 
-    def on_gate_pane_left(self, event: GatePane.Left) -> None:
+    def on_question_widget_left(self, event: QuestionWidget.Left) -> None:
         self.composer.focus()
         for typed in event.typed:
             self.composer.post_message(typed)

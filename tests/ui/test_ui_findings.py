@@ -38,7 +38,7 @@ from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
 from duckflow_tui.ui.panes.plan_rows import one_line
-from duckflow_tui.ui.panes.question import OptionRows
+from duckflow_tui.ui.panes.question import KeyRow
 from duckflow_tui.ui.screens.board import Board
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -132,7 +132,7 @@ async def test_what_is_left_of_a_card_is_counted_among_its_keys(language: str) -
         await at_question(pilot)
         unseen = app.bench.card.unseen()
         assert unseen
-        hints = app.bench.card.query_one(OptionRows).hints
+        hints = app.bench.card.query_one(KeyRow).hints
         shows = app.words("gate.key.next", count=unseen)
         assert (hints[-1].letter, hints[-1].text) == ("↓", shows)
         assert app.words("card.plan.run_steps") in [hint.text for hint in hints]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from rich.cells import cell_len
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import ScrollableContainer
 from textual.geometry import Size
 from textual.message import Message
 
@@ -49,7 +48,7 @@ from duckflow_tui.ui.panes.card_words import (
     option_words,
     with_remarks,
 )
-from duckflow_tui.ui.panes.question import KeyHint, OptionRows, QuestionWidget
+from duckflow_tui.ui.panes.question import Frame, KeyHint, KeyRow, QuestionWidget, scroll_bindings
 from duckflow_tui.ui.panes.request import CardView, QuestionRow
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit
@@ -77,10 +76,7 @@ def card_bindings(letters: frozenset[str]) -> list[BindingType]:
         elif "option" not in key.action:
             found.append(Binding(",".join(key.keys), key.action, show=False))
     walked = {k for key in keys_of("consultation") for k in key.keys}
-    for binding in cast("list[Binding]", ScrollableContainer.BINDINGS):
-        if binding.key not in walked:
-            found.append(Binding(binding.key, f"scroll_rows('{binding.action}')", show=False))
-    return found
+    return found + scroll_bindings(walked)
 
 
 def option_at(card: Card, key: str) -> CardOption | None:
@@ -105,24 +101,13 @@ class CardPane(QuestionWidget):
     LETTERS = _OPTIONS | {k for key in keys_of("card") for k in key.keys}
     BINDINGS: ClassVar[list[BindingType]] = card_bindings(_OPTIONS)
 
-    class Answered(Message):
-        """The user pressed the key of an option."""
-
-        def __init__(self, answer: CardAnswer) -> None:
-            super().__init__()
-            self.answer = answer
-
     class PlanWanted(Message):
         """The user would change the plan before answering; the card stays open."""
 
-    class Left(QuestionWidget.Left):
-        """The user is done here; the card may still wait."""
-
     def __init__(self, clock: Clock, *, id: str | None = None) -> None:
         rows = CardView(self._room_of_rows, id="card-rows")
-        options = OptionRows(rows.height_for)
-        super().__init__(clock, options, field_id="card-text", id=id)
-        self._rows, self._options = rows, options
+        super().__init__(clock, KeyRow(rows.height_for), field_id="card-text", id=id)
+        self._rows = rows
         self._card: Card | None = None
         self._plan: Plan | None = None
         self._waiting = 1  # questions that are open, this one included
@@ -135,7 +120,7 @@ class CardPane(QuestionWidget):
     def compose(self) -> ComposeResult:
         yield self._rows
         yield self._field
-        yield self._options
+        yield self._keys
 
     def on_mount(self) -> None:
         self._rows.on_seen(self._refresh_frame)
@@ -213,12 +198,11 @@ class CardPane(QuestionWidget):
             return ""
         return "  " + self.words("gate.waiting", number=1, total=self._waiting)
 
-    def _refresh_frame(self) -> None:
+    def _describe(self, *, lit: bool) -> Frame | None:
         card = self._card
-        if card is None or not self.is_attached:
-            return
+        if card is None:
+            return None
         palette = palette_of(self)
-        lit = self.has_focus and not self._sent
         room = max(0, self.size.width - 2)
         heading, subject = self._heading()
         rest = self._number()
@@ -226,18 +210,12 @@ class CardPane(QuestionWidget):
         spare = room - title.cell_len - cell_len(rest) - 2
         if subject and spare > 3:
             title.append(f"  {fit(subject, spare)}")
-        self.border_title = title.append(rest, style=f"not bold {palette.quiet}")
-        self.border_subtitle = Text(fit(self._hint_now(lit), room), style=palette.accent)
-        self._rows.lit = self._keys.lit = lit
-        asked = consult_question(card, self.words)
-        if asked and self._unread_for and self.unseen():
-            asked = self.words("card.unread", count=self.unseen())
-        self._options.question = asked
-        self._options.effects = option_effects(card, self.words)
-        hints = tuple(self._key_hints(card))
-        if hints != self._keys.hints:
-            self._keys.hints = hints
-            self._relayout()
+        title.append(rest, style=f"not bold {palette.quiet}")
+        prompt = consult_question(card, self.words)
+        if prompt and self._unread_for and self.unseen():
+            prompt = self.words("card.unread", count=self.unseen())
+        keys, effects = self._key_hints(card, prompt), option_effects(card, self.words)
+        return Frame(title, self._hint_now(lit), keys, prompt, effects)
 
     def _hint_now(self, lit: bool) -> str:
         if self._remarked:
@@ -248,12 +226,15 @@ class CardPane(QuestionWidget):
             return self._hint or self.words("gate.hint")
         return self.words(hint_of(self._card, self._rows.chosen))
 
-    def _key_hints(self, card: Card) -> list[KeyHint]:
+    def _key_hints(self, card: Card, prompt: str) -> tuple[KeyHint, ...]:
         unseen = self.unseen()
         found = [
-            KeyHint(option.key, option_words(card, option, self.words) + needed)
+            KeyHint(
+                option.key,
+                option_words(card, option, self.words)
+                + needed_by(card, option, self._plan, self.words),
+            )
             for option in card.options
-            for needed in [needed_by(card, option, self._plan, self.words)]
         ]
         if card.kind in REMARKED:
             if self._remarks:
@@ -263,13 +244,13 @@ class CardPane(QuestionWidget):
         if unseen:
             found.append(KeyHint("↓", self.words("gate.key.next", count=unseen)))
         asks: list[str] = []
-        if self._unread_for and unseen and not self._options.question:
+        if self._unread_for and unseen and not prompt:
             asks.append(self.words("card.unread", count=unseen))
         if self._unread_for and self._remarks:
             asks.append(self.words("gate.unread.remarks", count=len(self._remarks)))
         if asks:
             found.insert(0, KeyHint("", self.words("gate.unread.joint").join(asks), asks=True))
-        return found
+        return tuple(found)
 
     # --- room -------------------------------------------------------------------------------
 
@@ -403,9 +384,9 @@ class CardPane(QuestionWidget):
         keys = " ".join(o.key for o in self._card.options) if self._card else ""
         return self.words("card.no_such_key", key=key, keys=keys)
 
-    async def action_scroll_rows(self, action: str) -> None:
+    def _scrolled_view(self) -> CardView:
         self._rows.unfold()
-        await self._rows.run_action(action)
+        return self._rows
 
     def _submit(self, text: str) -> None:
         card, option = self._card, self._asked

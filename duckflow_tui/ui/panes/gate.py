@@ -3,29 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rich.cells import cell_len
+from rich.text import Text
 from textual import events
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import ScrollableContainer
+from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import var
 from textual.timer import Timer
 
 from duckflow_tui.state.base import Clock
 from duckflow_tui.state.calls import OperationMessage
-from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
+from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, Remark, before_hashes
 from duckflow_tui.ui.bindings import KEYS, keys_of
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.panes.diff_document import shown_line
+from duckflow_tui.ui.layout import ROOMY, TALK_AT_GATE
+from duckflow_tui.ui.panes.diff import DiffView
+from duckflow_tui.ui.panes.diff_document import DiffDocument, shown_line
+from duckflow_tui.ui.panes.diff_paint import counted
 from duckflow_tui.ui.panes.diff_pane import DiffPane
-from duckflow_tui.ui.panes.gate_view import GateView
-from duckflow_tui.ui.panes.key_guard import Typed
-from duckflow_tui.ui.panes.question import QuestionWidget
+from duckflow_tui.ui.panes.gate_words import (
+    UnreadWay,
+    argument_rows,
+    figures_of,
+    headline,
+    key_hints,
+    letter_of,
+    point_rows,
+    scope_rows,
+    sentence_rows,
+    title_of,
+    unread_hints,
+)
+from duckflow_tui.ui.panes.key_guard import InlineField, Typed
+from duckflow_tui.ui.panes.question import Frame, KeyHint, KeyRow, QuestionWidget, scroll_bindings
+from duckflow_tui.ui.panes.request import QuestionRow, RequestView
+from duckflow_tui.ui.panes.rows import palette_of
+from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
     from duckflow_tui.ui.screens.whole_diff import WholeDiff
+
+_LEAST_DIFF: Final = 3  # lines: two of the file and the one that counts the rest
+_POINTS: Final = 7  # lines that the points get before arguments and diff get more than the least
+_FAIR: Final = (_POINTS, 3, 6)  # lines they get before another part gets all it wants
+
+Lines = tuple[int, int, int]  # of the points, the arguments and the diff
+
+
+def share_lines(room: int, wants: Lines, *, least_points: int) -> Lines:
+    """Share ``room`` lines: a line of each point first, then arguments and diff. Where not even
+    that has room, the first part that has something to show has all of it.
+
+    ``wants`` are the lines that each part takes whole, 0 where it has nothing to show;
+    ``least_points`` those that name every point, each cut to one.
+    """
+    # The line that counts what is left of the diff can stand alone.
+    diff = 2 if least_points <= 1 else 1
+    given = [min(want, least) for want, least in zip(wants, (least_points, 1, diff), strict=True)]
+    if sum(given) > room:
+        first = next((part for part in range(3) if wants[part]), 0)
+        return 0 if first else room, room if first == 1 else 0, room if first == 2 else 0
+    points = max(_POINTS, room // 2)
+    for limits in ((0, 1, _LEAST_DIFF), (points, 0, 0), _FAIR, wants):
+        for part, want in enumerate(wants):
+            more = min(want, limits[part]) - given[part]
+            given[part] += max(0, min(more, room - sum(given)))
+    return given[0], given[1], given[2]
+
+
+_SHARE: Final = 0.6  # of the container's height that the card takes at most
+_SHARE_WITH_DIFF: Final = 0.8  # the same when the diff is inside the card, or room is short
+_TIGHT: Final = 30  # rows of the screen below which each point is one row, and all have one
+_TIGHT_LINES: Final = 10  # lines that it gets there, if two are left to the chat
+_LEAST_YIELDED: Final = 6  # lines that it keeps where the chat has some of its room
+_LEAST_BESIDE: Final = (24, 4)  # cells and lines of a pane that can show a diff
+
+
+class InnerDiff(DiffPane):
+    """The diff inside the card, where no other pane shows it."""
+
+    def __init__(self, allot: Callable[[Size], int]) -> None:
+        super().__init__(focusable=False, titled=False)
+        self._allot = allot
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self._allot(container)
+
+
+#: What each key of a gate does, by the name of its action.
+_ACTIONS: Final = {name: key.action for key in keys_of("gate") for name in key.keys}
+#: Actions that answer with an approval, of this call or of more.
+_APPROVES: Final = frozenset({"once", "session", "step", "only", "routine", "project"})
+#: Keys of a diff that the one in the card or beside it carries out.
+_ON_DIFF: Final = frozenset({"next_hunk", "previous_hunk", "toggle_split", "toggle_wrap"})
+_ON_HUNK: Final = frozenset({"toggle_hunk", "only_hunk"})
 
 
 def gate_bindings() -> list[BindingType]:
@@ -33,30 +109,32 @@ def gate_bindings() -> list[BindingType]:
     found: list[BindingType] = [Binding("escape", "escape", show=False)]
     own = {key.keys for key in keys_of("gate")}  # these mean at a gate what they mean there
     for key in KEYS:
-        if key.action == "alternative":
+        action = key.action
+        if action == "alternative":
             found += [Binding(k, f"alternative({k})", k, show=False) for k in key.keys]
-        elif key.surface == "gate" or (key.surface == "diff" and key.keys not in own):
-            found.append(Binding(",".join(key.keys), key.action, key.label, show=False))
-    lines = {k for key in keys_of("diff") for k in key.keys}
-    for binding in cast("list[Binding]", ScrollableContainer.BINDINGS):
-        if binding.key in lines:
             continue
-        found.append(Binding(binding.key, f"scroll_part('{binding.action}')", show=False))
-    return found
+        if action in _APPROVES:
+            action = f"approve('{action}')"
+        elif action in _ON_DIFF:
+            action = f"on_diff('{action}')"
+        elif action in _ON_HUNK:
+            action = f"on_hunk('{action}')"
+        if key.surface == "gate" or (key.surface == "diff" and key.keys not in own):
+            found.append(Binding(",".join(key.keys), action, key.label, show=False))
+    return found + scroll_bindings({k for key in keys_of("diff") for k in key.keys})
 
 
 #: Seconds that an answered gate keeps the focus at most while its reply may ask again.
 STAY: Final = 2.0
 
-#: Answers after which the same reply may ask again: the others skip what it asked for.
-_ACTIONS: Final = {name: key.action for key in keys_of("gate") for name in key.keys}
+#: Answers after which the same reply asks nothing more: they skip what it asked for.
 _ENDS: Final = (GateChoice.REJECT, GateChoice.ALTERNATIVE)
 
 Proposed = Callable[[str], str | None]
 Alike = Callable[[Gate], Sequence[OperationMessage]]
 
 
-class GatePane(GateView):
+class GatePane(QuestionWidget):
     """The oldest open gate: what, why, with what consequences, and the keys (S4-60…62, S4-65).
 
     While part of the request was not on screen, or remarks would be lost, a key that consents asks
@@ -74,16 +152,8 @@ class GatePane(GateView):
         {"left_square_bracket", "right_square_bracket", "j", "k", "space", "up", "down"}
     )
 
-    class Answered(Message):
-        """The user pressed a key of the gate."""
-
-        def __init__(self, answer: GateAnswer) -> None:
-            super().__init__()
-            self.answer = answer
-
-    class Left(QuestionWidget.Left):
-        """The user is done here; the gate may be open."""
-
+    gates: var[tuple[Gate, ...]] = var(())  # open ones, oldest first; the first is shown
+    step: var[str] = var("")  # "step 2": which step of the plan asks, empty for none
     may_ask_again: var[bool] = var(False)  # the reply at hand may open another gate
 
     def __init__(
@@ -99,15 +169,42 @@ class GatePane(GateView):
         whole new content behind a gate, by its id, ``alike`` the calls of the session that asked
         for the same.
         """
-        super().__init__(clock, beside, id=id)
+        super().__init__(clock, KeyRow(), field_id="gate-reason", id=id)
         self._clock = clock
+        self._beside = beside
+        self._document = DiffDocument()
+        self._gate: Gate | None = None
+        self._scope: GateChoice | None = None  # the answer whose scope is shown
+        self._call_id = ""  # of the gate that is shown, or was last
+        self._points = RequestView(partial(self._allot, 0), id="gate-points")
+        self._arguments = RequestView(partial(self._allot, 1), id="gate-args")
+        self._inner = InnerDiff(partial(self._allot, 2))
+        self._rule = RequestView(partial(self._allot, 0), id="gate-rule")
+        self._details = RequestView(partial(self._allot, 0), id="gate-details")
+        self._details.folds = False
+        for pane in (self._inner, beside):
+            if pane is not None:
+                pane.view.on_change(super()._refresh_frame)
         self._proposed = proposed
         self._alike = alike
         self._whole: WholeDiff | None = None  # it shows the diff of the gate at hand
         self._stayed_until = float("-inf")  # keys from before were typed between two gates
         self._stay_timer: Timer | None = None
 
+    def compose(self) -> ComposeResult:
+        yield self._points
+        yield self._arguments
+        yield self._inner
+        yield self._rule
+        yield self._details
+        yield self._field
+        yield self._keys
+
     def on_mount(self) -> None:
+        for view in (self._points, self._arguments, self._rule, self._details):
+            view.on_seen(self._refresh_frame)
+        self.screen.screen_layout_refresh_signal.subscribe(self, self._laid_out)  # pyright: ignore[reportUnknownMemberType]  # Screen[Unknown]
+        self._field.display = self._rule.display = self._details.display = self.display = False
         self._take_gate()
 
     def watch_gates(self) -> None:
@@ -141,6 +238,276 @@ class GatePane(GateView):
             self._guard.begin()
             if typing:
                 self.focus()
+
+    @property
+    def gate(self) -> Gate | None:
+        """The gate that is shown."""
+        return self._gate
+
+    @property
+    def _line(self) -> InlineField | None:
+        field = self._pane.field
+        return field if field.display else super()._line
+
+    def unseen(self) -> int:
+        """Lines of the request that have not been on screen: rows, arguments and diff."""
+        rule = self._rule.unseen() if self._rule.display else 0
+        request = self._points.unseen() + self._arguments.unseen()
+        if self._details.rows:  # they say the same, and more
+            request = min(request, self._details.unseen())
+        return request + self._document.unseen + rule
+
+    # --- what it shows ---------------------------------------------------------------------
+
+    def show_gate(self, gate: Gate | None) -> None:
+        """Show another gate from its start; none hides the card.
+
+        What stays in the pane beside is only to be read from then on.
+        """
+        self._gate = gate
+        self._hint, self._unread_for = "", ""
+        self._scope = None
+        self._rule.display, self._details.display, self._points.display = False, False, True
+        self._details.show((), fresh=True)
+        self._pane.stop_writing()
+        self._document.choosing = False
+        self.display = gate is not None
+        if gate is None:
+            self._show_again()
+            return
+        before = self._document
+        self._document = DiffDocument(gate.previews, choosing=True, apart=bool(gate.also))
+        if gate.call_id == self._call_id:  # the same change, another version of it
+            self._document.take_remarks(before)
+            self._tell_remarks(gate)
+        elif gate.previews and self.kept is not None:
+            self._put_remarks(self.kept(gate.args_hash))
+        self._call_id = gate.call_id
+        self._document.on_choice(self._chosen)
+        if self._beside is not None:
+            self._beside.open(self._document, gate.call_id)
+        self._place_diff()
+        self._refresh_rows(fresh=True)
+
+    def show_scope(self, choice: GateChoice | None, alike: Sequence[OperationMessage] = ()) -> None:
+        """Show what this answer would allow in place of the request, and of a rule for the project
+        the calls that asked for the same; None: the request again.
+        """
+        self._scope = choice
+        self._rule.display, self._points.display = choice is not None, choice is None
+        self._details.display = False
+        if self._gate is not None and choice is not None:
+            self._rule.show(scope_rows(self._gate, choice, alike, self.words), fresh=True)
+        self._hint, self._unread_for = "", ""
+        self._place_diff()
+        self._refresh_rows(fresh=False)
+
+    def show_details(self, *, shown: bool) -> None:
+        """Everything about the gate in place of the sentence and the diff, or those again."""
+        self._details.display, self._points.display = shown, not shown
+        self._rule.display, self._scope = False, None
+        if shown:
+            self._details.scroll_to(0, 0, animate=False)
+        self._hint = ""
+        self._place_diff()
+        self._refresh_rows(fresh=False)
+
+    @property
+    def _over(self) -> RequestView | None:
+        """The text in place of the request: the rule, or all about it."""
+        return next((view for view in (self._rule, self._details) if view.display), None)
+
+    def watch_words(self, words: Catalogue) -> None:
+        self._inner.words = words
+        if self.is_mounted:
+            self._refresh_rows(fresh=False)
+
+    def watch_step(self) -> None:
+        self._refresh_frame()
+
+    def _put_remarks(self, remarks: tuple[Remark, ...]) -> None:
+        """Let these stand on their lines again."""
+        document = self._document
+        for row in document.lines if remarks else ():
+            here = (document.rows[row].old, document.rows[row].new)
+            for one in remarks:
+                if one.number in here and document.remark_on(row, one.said) == one:
+                    document.remarks[row] = one.said
+
+    def _tell_remarks(self, gate: Gate) -> None:
+        self.post_message(self.Remarked(gate.args_hash, self._document.remarked()))
+
+    def _chosen(self) -> None:
+        if self._gate is not None:
+            self._tell_remarks(self._gate)
+        self._hint, self._unread_for = "", ""
+        self._show_again()
+        self._refresh_rows(fresh=False)
+
+    def _show_again(self) -> None:
+        if self._inner.display:
+            self._inner.view.invalidate()
+        if self._beside is not None:
+            self._beside.view.invalidate()
+
+    def _refresh_rows(self, *, fresh: bool) -> None:
+        gate = self._gate
+        if gate is None or not self.is_attached:
+            return
+        small = self.screen.size.height < ROOMY
+        self.set_class(small, "-small")
+        # Where the title cuts the path it stands in a row of its own.
+        with_path = self._title()[1] and not small
+        points = sentence_rows(gate, self.words, self._document, with_path=with_path)
+        if small:  # no border, so no title
+            what = headline(gate, self.words, self._figures())
+            points.insert(0, QuestionRow("", what, tone="notice", wide=True))
+        arguments = argument_rows(gate, self.words, titled=True)
+        self._points.show(points, fresh=fresh)
+        self._arguments.show(arguments, fresh=fresh)
+        self._arguments.display = bool(arguments) and self._over is None
+        if self._details.display:
+            self._details.says = self.words("gate.says")
+            rows = point_rows(gate, self.words, self._document)
+            self._details.show((*rows, *argument_rows(gate, self.words)), fresh=False)
+        self._refresh_frame()
+        self._relayout()
+
+    def _refresh_frame(self) -> None:
+        """Along with what is said at the diff: both count the same lines."""
+        self._view.announce()
+
+    def _describe(self, *, lit: bool) -> Frame | None:
+        gate = self._gate
+        if gate is None:
+            return None
+        hint = self._hint or self.words("gate.hint_focused" if lit else "gate.hint")
+        if self._staying:
+            hint = self.words("gate.answered")
+        if self._line is not None:
+            writes = "gate.hint_reason" if self._line is self._field else "gate.hint_remark"
+            hint = self._hint or self.words(writes)
+        elif self._scope is not None:
+            hint = self._hint or self.words("gate.rule.hint", key=letter_of(self._scope))
+        return Frame(self._title()[0], hint, self._key_hints(gate))
+
+    def _key_hints(self, gate: Gate) -> tuple[KeyHint, ...]:
+        if self._staying:
+            return (KeyHint("✓", self.words("gate.answered_hint")),)
+        unread = self._unread() if self._unread_for else ""
+        remarks = len(self._document.remarks)
+        if (unread or remarks) and self._unread_for:
+            choice = GateChoice(self._unread_for)
+            return unread_hints(gate, self.words, choice, remarks, unread, self._way())
+        return key_hints(
+            gate,
+            self.words,
+            width=self.size.width,
+            scope=self._scope,
+            whole=self._details.display,
+            remarks=remarks,
+        )
+
+    @property
+    def _is_tight(self) -> bool:
+        return self.screen.size.height < _TIGHT
+
+    def _figures(self) -> str:
+        assert self._gate is not None
+        return figures_of(self._gate, self.words, self._document)
+
+    def _title(self) -> tuple[Text, bool]:
+        assert self._gate is not None
+        palette = palette_of(self)
+        room = max(0, self.size.width - 2)  # the border leaves a space at both ends of it
+        return title_of(
+            self._gate,
+            self.words,
+            palette,
+            room,
+            figures=self._figures(),
+            step=self.step,
+            waiting=len(self.gates),
+        )
+
+    # --- room ------------------------------------------------------------------------------
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        keys, wants = self._wanted_lines(Size(width, container.height))
+        share = _SHARE_WITH_DIFF if wants[2] or self._is_tight else _SHARE
+        most = max(int(container.height * share), min(container.height, 4))
+        if self._is_tight:
+            most = max(most, min(container.height - 2, _TIGHT_LINES))
+        if self.alone:
+            most = container.height
+        elif self.yields:
+            most = min(most, max(container.height - TALK_AT_GATE, _LEAST_YIELDED))
+        return min(keys + sum(wants), most)
+
+    def _wanted_lines(self, size: Size) -> tuple[int, Lines]:
+        """Lines that the keys take, and those that the other parts would take whole."""
+        width = size.width
+        keys = 1 if self._field.display else self._keys.height_for(width, size.height)
+        return keys, (
+            (self._over or self._points).height_for(width),
+            self._arguments.height_for(width) if self._arguments.display else 0,
+            self._inner.height_for(width) if self._inner.display else 0,
+        )
+
+    def _allot(self, part: int, size: Size) -> int:
+        """The lines of one part of ``Lines``."""
+        keys, wants = self._wanted_lines(size)
+        least = (self._over or self._points).least_for(size.width)
+        return share_lines(max(0, size.height - keys), wants, least_points=least)[part]
+
+    def _needs_inner(self) -> bool:
+        """Whether the diff has to be in the card, because no pane beside it can be seen."""
+        if self._gate is None or not self._gate.previews or self._over is not None:
+            return False
+        if self._beside is None or not self._beside.is_on_screen:
+            return True
+        width, height = self._beside.view.size
+        whole = self._beside.view.virtual_size.height  # a short change needs no more
+        return width < _LEAST_BESIDE[0] or height < min(_LEAST_BESIDE[1], max(whole, 1))
+
+    def _laid_out(self, _: object) -> None:
+        if self._gate is not None and self._inner.display != self._needs_inner():
+            self._place_diff()
+
+    def _place_diff(self) -> None:
+        self._inner.display = self._needs_inner()
+        if self._inner.display:
+            self._inner.open(self._document)
+        self._relayout()
+
+    @property
+    def _pane(self) -> DiffPane:
+        """The pane that shows the diff now."""
+        return self._inner if self._beside is None or self._inner.display else self._beside
+
+    @property
+    def _view(self) -> DiffView:
+        return self._pane.view
+
+    def _scrolled_view(self) -> DiffView | RequestView:
+        if self._over is not None:
+            return self._over
+        if self._document.rows:
+            return self._view
+        return self._arguments if self._arguments.max_scroll_y else self._points
+
+    def _way(self) -> UnreadWay:
+        """Which keys show what of the request has not been on screen."""
+        above, below = self._view.unseen_lies() if self._document.unseen else (False, False)
+        return ("both" if below else "up") if above else "down"
+
+    def _unread(self) -> str:
+        """The part of the request that has not been on screen, in words (R14); empty for none."""
+        left, lines = self._document.unseen, self._document.to_see
+        rows = self.unseen() - left
+        parts = [self.words("gate.unread.lines", count=left, total=lines)] if left else []
+        parts += [counted(self.words, "gate.unread.rows", rows)] if rows else []
+        return self.words("gate.unread.and").join(parts)
 
     # --- the focus between two gates ---------------------------------------------------------
 
@@ -208,23 +575,12 @@ class GatePane(GateView):
         """The gate, if a key may answer it now."""
         return self._gate if self._ready else None
 
-    def action_once(self) -> None:
-        self._approve(GateChoice.ONCE)
-
-    def action_session(self) -> None:
-        self._widen(GateChoice.SESSION)
-
-    def action_step(self) -> None:
-        self._widen(GateChoice.STEP)
-
-    def action_only(self) -> None:
-        self._widen(GateChoice.ONLY)
-
-    def action_routine(self) -> None:
-        self._widen(GateChoice.ROUTINE)
-
-    def action_project(self) -> None:
-        self._widen(GateChoice.PROJECT)
+    def action_approve(self, choice: str) -> None:
+        answer = GateChoice(choice)
+        if answer is GateChoice.ONCE:
+            self._approve(answer)
+        else:
+            self._widen(answer)
 
     def _widen(self, choice: GateChoice) -> None:
         """Allow more than this call: the first time show exactly what, then do it."""
@@ -324,7 +680,7 @@ class GatePane(GateView):
         if self._document.rows and self._over is None:
             self._view.action_line(by)
         else:
-            self._part.scroll_relative(y=by, animate=False)
+            self._scrolled_view().scroll_relative(y=by, animate=False)
 
     def action_remark(self) -> None:
         """Write on the line at the cursor."""
@@ -337,35 +693,18 @@ class GatePane(GateView):
         else:
             self._show_hint("diff.no_line")
 
-    def action_next_hunk(self) -> None:
-        self._view.action_next_hunk()
+    async def action_on_diff(self, action: str) -> None:
+        await self._view.run_action(action)
 
-    def action_previous_hunk(self) -> None:
-        self._view.action_previous_hunk()
-
-    def action_toggle_hunk(self) -> None:
-        self._choose(self._view.action_toggle_hunk)
-
-    def action_only_hunk(self) -> None:
-        self._choose(self._view.action_only_hunk)
-
-    def _choose(self, change: Callable[[], None]) -> None:
+    async def action_on_hunk(self, action: str) -> None:
+        """Take or leave hunks; where the change is one whole, say why not."""
+        whole = self._view.whole
         if not self._ready:
             return
-        whole = self._view.whole
         if whole is None:
-            change()
+            await self._view.run_action(action)
         else:
             self._show_hint(f"diff.whole.{whole}")
-
-    def action_toggle_split(self) -> None:
-        self._view.action_toggle_split()
-
-    def action_toggle_wrap(self) -> None:
-        self._view.action_toggle_wrap()
-
-    async def action_scroll_part(self, action: str) -> None:
-        await self._part.run_action(action)
 
     def _submit(self, text: str) -> None:
         gate = self._gate

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from rich.cells import cell_len
@@ -407,14 +406,6 @@ _SCOPES: Final = (
 _REMARK: Final = next(key.label for key in keys_of("diff") if key.action == "remark")
 
 
-@dataclass(frozen=True, slots=True)
-class Title:
-    """The title as it fits, and whether something of its subject does not."""
-
-    text: Text
-    cut: bool
-
-
 def title_of(
     gate: Gate,
     words: Catalogue,
@@ -424,8 +415,10 @@ def title_of(
     figures: str,
     step: str,
     waiting: int,
-) -> Title:
-    """``Edit src/shop/pricing.py  +3 −2  step 2  1 of 3`` in at most ``room`` cells."""
+) -> tuple[Text, bool]:
+    """``Edit src/shop/pricing.py  +3 −2  step 2  1 of 3`` in at most ``room`` cells, and whether
+    its subject is cut.
+    """
     head = f"{_first_up(verb(gate, words))} "
     rest = f"  {figures}" if figures else ""
     rest += f"  {step}" if step else ""
@@ -436,7 +429,7 @@ def title_of(
     shown = fit(what, max(room - cell_len(f"{head}{rest}"), 0), keep="end")
     text = Text(f"{head}{shown}", style=f"bold {palette.accent}", no_wrap=True)
     text.append(rest, style=f"not bold {palette.quiet}")
-    return Title(text, shown != what)
+    return text, shown != what
 
 
 def figures_of(gate: Gate, words: Catalogue, document: DiffDocument) -> str:

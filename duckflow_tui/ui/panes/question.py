@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.containers import Vertical
+from textual.binding import Binding, BindingType
+from textual.containers import ScrollableContainer, Vertical
 from textual.geometry import Size
 from textual.message import Message
 from textual.reactive import reactive, var
 from textual.widget import Widget
 
 from duckflow_tui.state.base import Clock
-from duckflow_tui.state.gates import Remark
+from duckflow_tui.state.gates import CardAnswer, GateAnswer, Remark
 from duckflow_tui.ui.host import names_key, press_clicked
 from duckflow_tui.ui.panes.key_guard import (
     InlineField,
@@ -28,6 +29,7 @@ from duckflow_tui.ui.panes.key_guard import (
     copy_event,
     writes,
 )
+from duckflow_tui.ui.panes.request import RequestView
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit, ink, wrap
 from duckflow_tui.ui.textual_private import bindings_of, half_width_key
@@ -57,6 +59,29 @@ class KeyHint:
         return cell_len(self.letter) + 3 if self.letter else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A question without its rows: its title, a hint below them, the keys, and a ``prompt`` above
+    the keys with the ``effects`` of each.
+    """
+
+    title: Text
+    hint: str
+    keys: tuple[KeyHint, ...]
+    prompt: str = ""
+    effects: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def scroll_bindings(taken: Container[str]) -> list[BindingType]:
+    """The stock keys that scroll, but for those ``taken``, bound to ``action_scroll``."""
+    stock = cast("list[Binding]", ScrollableContainer.BINDINGS)
+    return [
+        Binding(binding.key, f"scroll('{binding.action}')", show=False)
+        for binding in stock
+        if binding.key not in taken
+    ]
+
+
 def _key_of(letter: str) -> str:
     """The name of a key that is printed like this."""
     if letter.startswith("↓"):
@@ -64,20 +89,46 @@ def _key_of(letter: str) -> str:
     return {"Esc": "escape"}.get(letter, letter)
 
 
+_KEY: Final = 4  # cells of `` 1 `` and the space behind it
+_ROWS: Final = 3  # of the rest of the card that the prompt gives way to
+_GAP: Final = 2  # cells between what an option is called and what it does
+
+
 class KeyRow(Widget, can_focus=False):
-    """Letters on the accent while ``lit``, quiet otherwise: only lit letters act, pressed or
-    clicked.
+    """The keys of a question with their words, lit on the accent while they act.
+
+    With a ``prompt`` above them they get a line each where nothing else on the card has to give
+    way; ``others_height`` returns the lines that everything else takes at some width.
     """
 
     lit: reactive[bool] = reactive(False)
     hints: reactive[tuple[KeyHint, ...]] = reactive((), layout=True)
+    prompt: reactive[str] = reactive("", layout=True)
+    effects: reactive[dict[str, str]] = reactive(dict[str, str])  # by key: what an answer does
+
+    def __init__(self, others_height: Callable[[int], int] | None = None) -> None:
+        super().__init__()
+        self._others_height = others_height
 
     def height_for(self, width: int, most: int) -> int:
         """Lines that the keys take, with ``most`` lines for the whole card.
 
         Something of the request stays in sight however long the labels are.
         """
-        return min(len(self._packed(width)[1]), max(1, most - 2))
+        packed = len(self._packed(width)[1])
+        if self.prompt:
+            others = self._others_height(width) if self._others_height is not None else 0
+            listed = 1 + len(self.hints)
+            least = min(1, others)  # of these, so that one knows what the keys are about
+            if listed + others < most:
+                return listed + 1  # with a blank line above
+            if listed + others <= most or (listed <= 1 + packed and listed + least <= most):
+                return listed
+            if 1 + packed + min(_ROWS, others) <= most:
+                return 1 + packed
+            if packed + least <= most:  # all keys, without the prompt
+                return packed
+        return min(packed, max(1, most - 2))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self.height_for(width, container.height)
@@ -85,18 +136,21 @@ class KeyRow(Widget, can_focus=False):
     def on_click(self, event: events.Click) -> None:
         press_clicked(self, event)
 
-    def _letter(self, letter: str) -> tuple[str, Style]:
-        """A letter as it is drawn, with the key that a click on it stands for."""
-        palette = palette_of(self)
-        style = ink(palette.quiet)
-        if self.lit:
-            style = ink(palette.on_accent, on=palette.accent, bold=True)
-        return f" {letter} ", names_key(style, _key_of(letter))
-
     def render(self) -> Text:
+        width, height = self.size
+        if not self.prompt or height <= len(self._packed(width)[1]):
+            return self._render_packed(width)
+        prompt = Text(fit(self.prompt, width), style=palette_of(self).text, no_wrap=True, end="")
+        listed = 1 + len(self.hints)
+        if height < listed:
+            return prompt.append("\n").append_text(self._render_packed(width))
+        blank = Text("\n" if height > listed else "", no_wrap=True, end="")
+        return blank.append_text(prompt).append("\n").append_text(self._render_listed(width))
+
+    def _render_packed(self, width: int) -> Text:
         palette = palette_of(self)
         text = Text(no_wrap=True, end="")
-        gap, lines = self._packed(self.size.width)
+        gap, lines = self._packed(width)
         for number, line in enumerate(lines):
             if number:
                 text.append("\n")
@@ -108,6 +162,32 @@ class KeyRow(Widget, can_focus=False):
                 tone = palette.text if self.lit else palette.quiet
                 text.append(hint.text, style=f"bold {palette.accent}" if hint.asks else tone)
         return text
+
+    def _render_listed(self, width: int) -> Text:
+        palette = palette_of(self)
+        names = max((cell_len(hint.text) for hint in self.hints), default=0)
+        room = width - _KEY - names - _GAP
+        effects = [self.effects.get(hint.letter, "") for hint in self.hints]
+        tells = all(cell_len(effect) <= room for effect in effects)
+        text = Text(no_wrap=True, end="")
+        for hint, effect in zip(self.hints, effects, strict=True):
+            if text:
+                text.append("\n")
+            text.append(*self._letter(hint.letter)).append(" ")
+            name = fit(hint.text, width - _KEY)
+            text.append(name, style=palette.text if self.lit else palette.quiet)
+            if tells and effect:
+                gap = names - cell_len(name) + _GAP
+                text.append(f"{' ' * gap}{effect}", style=palette.quiet)
+        return text
+
+    def _letter(self, letter: str) -> tuple[str, Style]:
+        """A letter as it is drawn, with the key that a click on it stands for."""
+        palette = palette_of(self)
+        style = ink(palette.quiet)
+        if self.lit:
+            style = ink(palette.on_accent, on=palette.accent, bold=True)
+        return f" {letter} ", names_key(style, _key_of(letter))
 
     def _packed(self, width: int) -> tuple[int, list[list[KeyHint]]]:
         """The gap and the lines: the wide gap unless the narrow one needs fewer lines."""
@@ -137,73 +217,6 @@ class KeyRow(Widget, can_focus=False):
         return lines
 
 
-_KEY: Final = 4  # cells of `` 1 `` and the space behind it
-_ROWS: Final = 3  # of the rest of the card that the question gives way to
-_GAP: Final = 2  # cells between what an option is called and what it does
-
-
-class OptionRows(KeyRow):
-    """A question with its answers. Without a question it is the row of keys that a gate has.
-
-    ``others`` says how many lines everything else on the card takes at some width: the answers
-    get a line each only where nothing else has to give way.
-    """
-
-    question: reactive[str] = reactive("", layout=True)
-    effects: reactive[dict[str, str]] = reactive(dict[str, str])  # by key: what an answer does
-
-    def __init__(self, others: Callable[[int], int]) -> None:
-        super().__init__()
-        self._others = others
-
-    def height_for(self, width: int, most: int) -> int:
-        if not self.question:
-            return super().height_for(width, most)
-        listed, packed = 1 + len(self.hints), 1 + len(self._packed(width)[1])
-        others = self._others(width)
-        if listed + others < most:
-            return listed + 1  # with a blank line above
-        least = min(1, others)  # of these, so that one knows what the keys are about
-        if listed + others <= most or (listed <= packed and listed + least <= most):
-            return listed
-        if packed + min(_ROWS, others) <= most:
-            return packed
-        if packed - 1 + least <= most:  # all keys, without the question
-            return packed - 1
-        return super().height_for(width, most)
-
-    def render(self) -> Text:
-        if not self.question:
-            return super().render()
-        width, height = self.size
-        asked = Text(fit(self.question, width), style=palette_of(self).text, no_wrap=True, end="")
-        if height >= 1 + len(self.hints):
-            air = Text("\n" if height > 1 + len(self.hints) else "", no_wrap=True, end="")
-            asked = air.append_text(asked)
-            return asked.append("\n").append_text(self._listed(width))
-        if height > len(self._packed(width)[1]):
-            return asked.append("\n").append_text(super().render())
-        return super().render()
-
-    def _listed(self, width: int) -> Text:
-        palette = palette_of(self)
-        names = max((cell_len(hint.text) for hint in self.hints), default=0)
-        room = width - _KEY - names - _GAP
-        effects = [self.effects.get(hint.letter, "") for hint in self.hints]
-        tells = all(cell_len(effect) <= room for effect in effects)
-        text = Text(no_wrap=True, end="")
-        for hint, effect in zip(self.hints, effects, strict=True):
-            if text:
-                text.append("\n")
-            text.append(*self._letter(hint.letter)).append(" ")
-            name = fit(hint.text, width - _KEY)
-            text.append(name, style=palette.text if self.lit else palette.quiet)
-            if tells and effect:
-                gap = names - cell_len(name) + _GAP
-                text.append(f"{' ' * gap}{effect}", style=palette.quiet)
-        return text
-
-
 class QuestionWidget(Vertical, can_focus=True):
     """A question that waits for the user's key: what a gate and a card have in common.
 
@@ -226,6 +239,13 @@ class QuestionWidget(Vertical, can_focus=True):
             self.about = about
             self.remarks = remarks
 
+    class Answered(Message):
+        """The user pressed a key that answers."""
+
+        def __init__(self, answer: GateAnswer | CardAnswer) -> None:
+            super().__init__()
+            self.answer = answer
+
     class Left(Message):
         """The user is done here: the composer should have the focus.
 
@@ -233,8 +253,11 @@ class QuestionWidget(Vertical, can_focus=True):
         answer.
         """
 
-        def __init__(self, typed: Sequence[Typed] = (), *, pending: bool = False) -> None:
+        def __init__(
+            self, question: QuestionWidget, typed: Sequence[Typed] = (), *, pending: bool = False
+        ) -> None:
             super().__init__()
+            self.question = question
             self.typed = typed
             self.pending = pending
 
@@ -256,8 +279,10 @@ class QuestionWidget(Vertical, can_focus=True):
 
     # --- what each kind of question says for itself --------------------------------------------
 
-    def _refresh_frame(self) -> None:
-        """Title, hint and keys for how things stand now."""
+    def _describe(self, *, lit: bool) -> Frame | None:
+        """Title, hint and keys for how things stand now; None while nothing is asked. ``lit``: keys
+        act.
+        """
         raise NotImplementedError
 
     def _refresh_rows(self, *, fresh: bool) -> None:
@@ -266,6 +291,10 @@ class QuestionWidget(Vertical, can_focus=True):
 
     def _submit(self, text: str) -> None:
         """The user wrote this in the line of the question."""
+        raise NotImplementedError
+
+    def _scrolled_view(self) -> Widget:
+        """The part that keys scroll."""
         raise NotImplementedError
 
     def answers_to(self, letter: str) -> bool:
@@ -328,7 +357,7 @@ class QuestionWidget(Vertical, can_focus=True):
 
     def _leave(self, typed: Sequence[Typed] = (), *, pending: bool = False) -> None:
         self._leaving = True  # what comes until the focus has moved is meant for the composer too
-        self.post_message(self.Left([copy_event(event) for event in typed], pending=pending))
+        self.post_message(self.Left(self, [*map(copy_event, typed)], pending=pending))
 
     def action_escape(self) -> None:
         if self._field.display:
@@ -394,7 +423,27 @@ class QuestionWidget(Vertical, can_focus=True):
             self._hint = guard.words(self.words, self._waiting_words(guard.newest))
         self._refresh_frame()
 
+    async def action_scroll(self, action: str) -> None:
+        await self._scrolled_view().run_action(action)
+
     # --- how it looks --------------------------------------------------------------------------
+
+    def _refresh_frame(self) -> None:
+        """Show title, hint and keys anew."""
+        lit = self.has_focus and not self._sent
+        frame = self._describe(lit=lit) if self.is_attached else None
+        if frame is None:
+            return
+        self.border_title = frame.title
+        hint = fit(frame.hint, max(0, self.size.width - 2))
+        self.border_subtitle = Text(hint, style=palette_of(self).accent, no_wrap=True)
+        for view in self.query_children(RequestView).results(RequestView):
+            view.lit = lit
+        keys = self._keys
+        keys.lit, keys.prompt, keys.effects = lit, frame.prompt, frame.effects
+        if frame.keys != keys.hints:
+            keys.hints = frame.keys
+            self._relayout()
 
     def watch_yields(self) -> None:
         if self.is_mounted:

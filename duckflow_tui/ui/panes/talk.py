@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from textual.app import ComposeResult
@@ -16,7 +16,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, StateError
 from duckflow_tui.state.calls import OperationMessage, list_similar_calls
 from duckflow_tui.state.conversation import AssistantMessage, UserMessage
-from duckflow_tui.state.gates import Card, CardKind, DraftRemarks, Gate, Remark
+from duckflow_tui.state.gates import Card, CardKind, DraftRemarks, Gate, GateAnswer, Remark
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.host import host_of
@@ -257,24 +257,22 @@ class Talk(Vertical):
         if shown is not None and here and not self._composer.text:
             shown.take_focus()
 
-    async def on_gate_pane_answered(self, event: GatePane.Answered) -> None:
-        if self._composer.text:  # the user was in the middle of a message
-            self.gate.release_focus()
-        engine = host_of(self).session.acting()
-        await self._hand_on(engine.answer_gate(event.answer) if engine else None)
-
-    def on_gate_pane_left(self) -> None:
+    def on_question_widget_left(self) -> None:
         self.gates_open = bool(self.gate.gates)
 
-    async def on_card_pane_answered(self, event: CardPane.Answered) -> None:
-        engine = host_of(self).session.acting()
-        await self._hand_on(engine.answer_card(event.answer) if engine else None)
-
-    async def _hand_on(self, answering: Awaitable[None] | None) -> None:
+    async def on_question_widget_answered(self, event: QuestionWidget.Answered) -> None:
+        event.stop()
+        if self._composer.text:  # the user was in the middle of a message
+            self.gate.release_focus()
         self._carries = self._waiting > 1
+        engine, answer = host_of(self).session.acting(), event.answer
+        if engine is None:
+            return
         try:
-            if answering is not None:
-                await answering
+            if isinstance(answer, GateAnswer):
+                await engine.answer_gate(answer)
+            else:
+                await engine.answer_card(answer)
         except StateError:
             # It closed or was renewed between the key and here: nothing was answered.
             host_of(self).status.show_notice("shell.answer_refused")
