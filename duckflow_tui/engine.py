@@ -57,7 +57,6 @@ from duckflow_tui.work.inbox import Inbox
 from duckflow_tui.work.pace import PaceActions
 from duckflow_tui.work.parts import TurnParts
 from duckflow_tui.work.requirements import LedgerActions
-from duckflow_tui.work.run import TaskLoop
 from duckflow_tui.work.steering import PhaseKeeper, TurnControl
 
 if TYPE_CHECKING:
@@ -113,8 +112,7 @@ class Engine:
         self._chosen: ModelsInUse | None = None  # for when the turn ends
         parts.store.subscribe(self._on_record)
         note_changes(parts.store)
-        self._task_loop = TaskLoop(parts.store, spawn)
-        desk = PlanDesk(parts, self._task_loop, self._control, lambda: self._inbox.take_plan_up())
+        desk = PlanDesk(parts, self._control, lambda: self._inbox.take_plan_up())
         router.registry.add(*plan_operations(desk), *memory_operations(memory))
         self._own_commands = OwnCommands(parts.router, parts.ids, spawn)
         inbox = self._inbox = Inbox(parts, desk, spawn)

@@ -99,8 +99,7 @@ class TaskSpawn:
         if task.cancelled() or task.exception() is None:
             return
         self.broken = task.exception()
-        if task.get_name() != "task":  # who began a piece of work is told of its end
-            self.loop_broke.set()
+        self.loop_broke.set()
 
     async def end_tasks(self) -> None:
         """Cancel what still runs and wait for it."""

@@ -344,6 +344,7 @@ SPOKEN: Final = {
     "op_update": "plan_tool.update_step",
     "op_get": "plan_tool.get",
     "op_tasks": "task_tool.generate_list",
+    "op_run": "task_loop.run",
     "op_pause": "task_loop.pause",
     "op_stop": "task_loop.stop",
 }

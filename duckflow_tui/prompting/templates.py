@@ -10,11 +10,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Final, get_type_hints
+
+from duckflow_tui.prompting.lines import SPOKEN
 
 _COMMENT: Final = re.compile(r"\A\s*<!--.*?-->\s*", re.DOTALL)
 
@@ -65,22 +67,22 @@ class Template:
         absent = self.fields - given.keys()
         if absent:
             raise TemplateError(f"{self.source}: no value for {{{min(absent)}}}")
-        kept: list[tuple[bool, str]] = []  # whether it is the template's own heading, its text
+        kept: list[tuple[Sequence[str], str]] = []  # the template's own line, its text here
         for pieces in self._lines:
             text = pieces[0]
             if len(pieces) > 1:
                 filled = list(pieces)
                 filled[1::2] = map(given.__getitem__, pieces[1::2])
                 if not any(filled[1::2]):
-                    if kept and kept[-1][1].endswith((":", "：")):
+                    if kept and kept[-1][0][-1].endswith((":", "：")):
                         kept.pop()
                     continue
                 text = "".join(filled)
-            kept.append((pieces[0].startswith("#"), text))
+            kept.append((pieces, text))
         result: list[str] = []
         pending: list[str] = []  # a heading and the blank lines after it, while nothing follows
-        for is_heading, text in kept:
-            if is_heading:
+        for pieces, text in kept:
+            if pieces[0].startswith("#"):
                 pending = [text]
             elif pending and not text.strip():
                 pending.append(text)
@@ -222,11 +224,13 @@ def load_notices(folder: Path, language: str) -> Mapping[str, Template]:
 
 
 def notice_words(folder: Path, language: str) -> Callable[..., str]:
-    """A function from the name of such a section and its values to the words."""
+    """A function from the name of such a section and its values to the words, which may also speak
+    of operations.
+    """
     texts = load_notices(folder, language)
 
     def render_notice(name: str, **values: str) -> str:
-        return texts[name].render(values)
+        return texts[name].render({**SPOKEN, **values})
 
     return render_notice
 

@@ -40,31 +40,7 @@ Hindrance = Literal[
     "", "busy", "unknown", "lost", "none", "said", "not_kept", "not_written", "replay"
 ]
 
-_BACK: Final = (
-    "The user took the conversation back to here. What was said and done after this is no part of "
-    "it any more."
-)
-
-_FILES: Final = (
-    "What it changed in these files was not undone: {files}. Read them before you rely on them."
-)
-
-_PUT_BACK: Final = "The user had these files put back to what they were: {files}."
-
-_PUT_BACK_PARTLY: Final = (
-    "Of these files the user had only the newer changes undone, not the older ones: {files}. Read "
-    "them before you rely on them."
-)
-
 _CHANGED: Final = "operations.undo.changed"  # key of the report: somebody else changed the file
-
-_COMMANDS: Final = "Commands that were started after this still run in the background."
-
-_FORKED: Final = (
-    "This session was forked from another one here, and the other goes on by itself. What ran "
-    "there does not run here. Files may be other ones than they were: read them before you rely "
-    "on them."
-)
 
 
 class Forked(NamedTuple):
@@ -89,21 +65,14 @@ class _UndoneFiles:
         """The files of which only the newer changes were undone, each once."""
         return [name for name in dict.fromkeys(self.files) if name in self.left]
 
-    def list_notices(self) -> list[tuple[str, str, str]]:
-        """Key of the words, files and what the model is told: of those that are as they were, and
-        of those that are so only in part.
+    def list_notices(self) -> list[tuple[str, str]]:
+        """Key of the words and files: of those that are as they were, and of those that are so only
+        in part.
         """
         partly = self.partly_undone
         whole = [name for name in dict.fromkeys(self.files) if name not in partly]
-        found = (
-            ("rewind.put_back", whole, _PUT_BACK),
-            ("rewind.put_back_partly", partly, _PUT_BACK_PARTLY),
-        )
-        return [
-            (key, names, told.format(files=names))
-            for key, files, told in found
-            if (names := ", ".join(files))
-        ]
+        found = (("rewind.put_back", whole), ("rewind.put_back_partly", partly))
+        return [(key, ", ".join(files)) for key, files in found if files]
 
     def in_the_way(self) -> list[UndoReport]:
         """Reasons why changes were not undone, for files not reported otherwise."""
@@ -258,8 +227,8 @@ class RewindActions:
 
     def _report_files(self, came: _UndoneFiles) -> None:
         """Say what came of the files, where nothing else is said of it."""
-        for key, names, told in came.list_notices():
-            self._parts.notices.say(key, for_model=told, files=names)
+        for key, files in came.list_notices():
+            self._parts.notices.tell(key, files=files)
         for report in came.in_the_way():
             self._parts.notices.warn(report.key, **report.params)
 
@@ -304,13 +273,14 @@ class RewindActions:
         )
         known = {process.process_id for process in past.processes}
         running = sum(p.is_running and p.process_id not in known for p in state.processes)
-        told = [_FILES.format(files=files)] if files else []
-        told += [words for *_, words in came.list_notices()]
-        told += [_COMMANDS] if running else []
-        for_model = " ".join([_BACK, *told]) if told else ""
+        words = self._parts.notices.words
+        told = [words("rewind.files", files=files)] if files else []
+        told += [words(key, files=names) for key, names in came.list_notices()]
+        told += [words("rewind.commands")] if running else []
+        for_model = " ".join([words("rewind.back"), *told]) if told else ""
         said = one_line(point.text, PREVIEW)
         found = [notice("rewind.back", for_model, said=said, count=str(point.messages))]
-        found += [notice(key, files=names) for key, names, _ in came.list_notices()]
+        found += [notice(key, files=names) for key, names in came.list_notices()]
         warning = Level.WARNING
         found += [notice(stuck.key, "", warning, **stuck.params) for stuck in came.in_the_way()]
         if files and not came.stuck:
@@ -342,6 +312,7 @@ class RewindActions:
         key, said = "rewind.forked", ""
         if point is not None:
             key, said, draft = "rewind.forked_before", one_line(point.text, PREVIEW), point.text
+        told = self._parts.notices.words("rewind.forked")
         params = {"title": title, "said": said, "id": state.session.session_id}
         return SessionForked(
             session=session,
@@ -349,6 +320,6 @@ class RewindActions:
             stopped=past.turn.summarize_as_stopped(past, now) if past.turn is not None else None,
             carried=settle_running(past, state.messages),
             draft=draft,
-            notices=(self._parts.notices.message(key, _FORKED, Level.INFO, **params),),
+            notices=(self._parts.notices.message(key, told, Level.INFO, **params),),
             at=now,
         )

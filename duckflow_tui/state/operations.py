@@ -30,7 +30,7 @@ SIDE_EFFECTS: Final = FILE_CHANGES | {Effect.EXECUTE, Effect.REMOTE}
 
 
 class Weight(StrEnum):
-    """Light operations run in the turn, heavy ones in TaskLoop (S2-7)."""
+    """Light operations run in the turn, heavy ones as work of their own (S2-7)."""
 
     LIGHT = "light"
     HEAVY = "heavy"

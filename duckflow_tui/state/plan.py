@@ -219,7 +219,7 @@ class StepReport(Frozen):
 
 
 class WorkInfo(Frozen):
-    """The work TaskLoop does now: one step of a plan, or a task list of a turn without a plan."""
+    """The work that goes on now: one step of a plan, or a task list of a turn without a plan."""
 
     work_id: str
     plan_id: str = ""

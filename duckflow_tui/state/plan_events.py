@@ -338,7 +338,7 @@ class ReportAdded(Event, kind="report"):
 
 
 class WorkStarted(Event, kind="work_started"):
-    """TaskLoop took work up; there is one at a time."""
+    """Work on a plan or a list begins; there is one at a time."""
 
     work: WorkInfo
 
@@ -349,7 +349,7 @@ class WorkStarted(Event, kind="work_started"):
 
 
 class WorkProgressed(Event, kind="work_progressed"):
-    """TaskLoop came to another step, decision or task."""
+    """The work came to another step, decision or task."""
 
     work_id: str
     step_id: str = ""
@@ -368,7 +368,7 @@ class WorkProgressed(Event, kind="work_progressed"):
 
 
 class WorkFinished(Event, kind="work_finished"):
-    """TaskLoop ended its work, whatever came of it."""
+    """The work ended, whatever came of it."""
 
     work_id: str
     outcome: Literal["completed", "failed", "stopped", "waiting"]

@@ -157,7 +157,7 @@ class SessionResumed(Event, kind="session_resumed"):
         )
 
     def _end_steps(self, state: AgentState) -> None:
-        """A step that TaskLoop worked on may begin again; so may a task that is asked for anew."""
+        """A step that was worked on may begin again; so may a task that is asked for anew."""
         worked_on = state.work.plan_id if state.work is not None else ""
         cut = {message.call_id for message in self.ended}
 

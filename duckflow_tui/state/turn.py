@@ -111,7 +111,7 @@ class TurnState:
     """The turn that runs, what it does, and the turns before it, which only grow."""
 
     turn: TurnInfo | None = None
-    work: WorkInfo | None = None  # what TaskLoop does
+    work: WorkInfo | None = None  # on a plan or a list
     interrupted: Interrupted | None = None  # what the turn has to take up again
     recoveries: int = 0  # error recoveries in this turn (S4-53)
     last_turn: TurnSummary | None = None

@@ -26,11 +26,6 @@ if TYPE_CHECKING:
 
 MAX_LOOPS: Final = 4  # decisions one answer may take
 
-_NOT_HERE: Final = (
-    "work is running: beside it only reading, and changes of the plan for the user to accept, "
-    "are possible; the running work reads this conversation and takes wishes up"
-)
-
 
 class Aside(Thread):
     """It reads, it may propose a change of the plan, it changes nothing itself.
@@ -82,7 +77,7 @@ class Aside(Thread):
         called = self.parts.router.registry.get(action.operation)
         reads = called is None or (called.effect is Effect.READ and called.weight is Weight.LIGHT)
         if not (beside or reads):
-            return await self.skip(action, _NOT_HERE)
+            return await self.skip(action, self.parts.notices.words("aside.reads_only"))
 
         def hear(state: AgentState, record: Record) -> None:
             match record.event:

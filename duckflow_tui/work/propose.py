@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable
 from duckflow_tui.prompting.questions import plan_question
@@ -50,15 +50,12 @@ from duckflow_tui.work.budget import BudgetEnd
 from duckflow_tui.work.requirements import accept_change, normalize_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Store
     from duckflow_tui.tools.plan_operations import PlannedStep
     from duckflow_tui.work.parts import TurnParts
-    from duckflow_tui.work.run import TaskLoop
-
-NOT_SENT: Final = "The user's limit of calls to models was reached; nothing was made."
 
 
 async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = ()) -> Plan:
@@ -66,7 +63,12 @@ async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = 
     model's own ``steps``; the role ``creative`` makes it where there are none, or where that role
     has a model of its own. Raises ToolFault when none could be had.
     """
-    if steps and not parts.models.service.roles.creative:
+
+    def read(reply: PlanReply) -> Plan:
+        return _read_plan(parts, reply, goal)
+
+    words, models = parts.notices.words, parts.models
+    if steps and not models.service.roles.creative:
         given = [
             PlanStep(
                 id=step.id.strip() or str(number),
@@ -76,47 +78,44 @@ async def make_plan(parts: TurnParts, goal: str, steps: Sequence[PlannedStep] = 
             )
             for number, step in enumerate(steps, start=1)
         ]
-        reply = PlanReply(name="", goal=goal, steps=given)
         try:
-            return _from_reply(parts, reply, goal)
+            return read(PlanReply(name="", goal=goal, steps=given))
         except PlanProblem as problem:
             raise ToolFault(str(problem), Outcome.INVALID) from problem
-
-    def read(reply: PlanReply) -> Plan:
-        return _from_reply(parts, reply, goal)
-
     specs = parts.router.registry.specs()
     try:
-        return await parts.models.ask(plan_question(parts.store.state, goal, specs), read)
+        return await models.ask(plan_question(parts.store.state, goal, specs), read)
     except Unreadable as error:
-        raise ToolFault(f"No usable plan came: {one_line(str(error), 400)}") from error
+        text = words("plan.not_usable", problem=one_line(str(error), 400))
+        raise ToolFault(text) from error
     except LlmError as error:
         parts.notices.error(f"llm.error.{error.code}", **error.params)
-        raise ToolFault(f"The plan could not be made: {error.code}.") from error
+        raise ToolFault(words("plan.model_failed", code=error.code)) from error
     except BudgetEnd as end:  # the turn's next call ends it
-        raise ToolFault(NOT_SENT, Outcome.STOPPED) from end
+        raise ToolFault(words("plan.limit"), Outcome.STOPPED) from end
 
 
-def _from_reply(parts: TurnParts, reply: PlanReply, goal: str) -> Plan:
+def _read_plan(parts: TurnParts, reply: PlanReply, goal: str) -> Plan:
+    """A plan with ids of ours in place of the model's. Raises PlanProblem."""
     names = [step.id.strip() for step in reply.steps]
     if len(set(names)) < len(names):
-        raise PlanProblem("Two steps have the same id.")
+        raise PlanProblem(parts.notices.words("plan.same_id"))
     given = {name: parts.ids("step") for name in names}
     by_number = {str(n): given[name] for n, name in enumerate(names, start=1)}
     by_name = {step.name.strip(): given[step.id.strip()] for step in reply.steps}
 
-    def need(reference: str) -> str:
+    def find_need(reference: str) -> str:
         for known in (given, by_number, by_name):
             if found := known.get(reference.strip()):
                 return found
-        raise PlanProblem(f"depends_on names {reference!r}, which is no step's number or name.")
+        raise PlanProblem(parts.notices.words("plan.no_need", need=repr(reference)))
 
     steps = tuple(
         Step(
             step_id=given[step.id.strip()],
             name=one_line(step.name, 200),
             description=step.description,
-            depends_on=tuple(dict.fromkeys(need(name) for name in step.depends_on)),
+            depends_on=tuple(dict.fromkeys(map(find_need, step.depends_on))),
         )
         for step in reply.steps
     )
@@ -138,76 +137,80 @@ _ANSWERS = {RUN_ALL.action: RunMode.ALL, RUN_STEPS.action: RunMode.STEP}
 class PlanApprovals:
     """Each answer is bound to what its card showed; a plan that changed is shown again."""
 
-    def __init__(self, parts: TurnParts, task_loop: TaskLoop) -> None:
+    def __init__(self, parts: TurnParts, stop_work: Callable[[], None]) -> None:
         self._parts = parts
-        self._task_loop = task_loop
-        self._asking: dict[str, str] = {}  # plan id → its open card
+        self._store = parts.store
+        self._words = parts.notices.words
+        self._stop_work = stop_work
 
     def show_again(self, plan_id: str) -> bool:
         """The plan changed: renew its card; False when none is open."""
-        card_id = self._asking.get(plan_id)
-        if card_id is None:
-            return False
-        self._parts.desk.withdraw_question(card_id, "renewed")
-        return True
+        for card in self._store.state.cards:
+            if card.kind is CardKind.PLAN and card.plan_id == plan_id:
+                self._parts.desk.withdraw_question(card.card_id, "renewed")
+                return True
+        return False
 
-    def _who(self) -> str:
+    def _name_approver(self) -> str:
         """Who says yes to a plan: without a screen nobody is asked."""
-        headless = self._parts.store.state.session.headless
-        return "The approval mode, as nobody was asked," if headless else "The user"
+        headless = self._store.state.session.headless
+        return self._words("plan.by_mode" if headless else "plan.by_user")
 
     async def approval(self, plan_id: str, since: Plan | None = None) -> Output:
-        """Ask until the user answered for the plan as it is (S2-22, C35)."""
+        """Ask until the user answered for the plan as it is (S2-22, C35). Raises ToolFault where
+        they rejected it.
+        """
         while True:
-            plan = self._parts.store.state.get_plan(plan_id)
+            plan = self._store.state.get_plan(plan_id)
             options = (RUN_ALL, RUN_STEPS, EDIT_PLAN, REJECT)
             card = self._parts.desk.make_card(
                 CardKind.PLAN, options, plan.fingerprint, plan_id=plan_id, before=since
             )
-            self._asking[plan_id] = card.card_id
+            since = plan
             try:
                 answer = await self._parts.desk.ask(card)
-            except Unanswered as none:
-                if none.reason == "renewed":
-                    since = plan
-                    continue
-                raise _unanswered(none) from none
-            finally:
-                self._asking.pop(plan_id, None)
-            run = _ANSWERS.get(answer.action)
-            try:
-                await self._parts.store.commit(
+                await self._store.commit(
                     PlanAnswered(
                         plan_id=plan_id,
                         fingerprint=answer.subject,
-                        run=run,
+                        run=_ANSWERS.get(answer.action),
                         reason=answer.full_text,
                     )
                 )
+            except Unanswered as none:
+                if none.reason == "renewed":
+                    continue
+                raise _unanswered(none) from none
             except StateError:  # changed between the key and now: the answer was for what it said
-                since = plan
                 continue
-            approved = self._parts.store.state.get_plan(plan_id)
-            if approved.run is not None:
-                self._put_others_aside(plan_id)
-            return _approved(approved, answer, self._who())
+            approved = self._store.state.get_plan(plan_id)
+            if approved.run is None:
+                text = self._words("plan.rejected", said=self._describe_refusal(answer))
+                raise ToolFault(text, Outcome.REJECTED)
+            self._put_others_aside(plan_id)
+            said = answer.text.strip()
+            told = self._words(
+                "plan.all" if approved.run is RunMode.ALL else "plan.steps",
+                who=self._name_approver(),
+                said=self._words("plan.they_said", text=said) if said else "",
+                plan=describe_plan(approved, self._words),
+            )
+            return Output(told, f"{len(approved.steps)}")
 
     def _put_others_aside(self, plan_id: str) -> None:
         """There is one plan at a time: what is left of another ends, and is said to."""
-        parts = self._parts
-        for other in parts.store.state.plans:
+        parts, store = self._parts, self._store
+        for other in store.state.plans:
             if other.plan_id == plan_id or not other.status.may_run:
                 continue
-            work = parts.store.state.work
+            work = store.state.work
             if work is not None and work.plan_id == other.plan_id:
-                self._task_loop.stop()
-            for card in parts.store.state.cards:
+                self._stop_work()
+            for card in store.state.cards:
                 if card.plan_id == other.plan_id:
                     parts.desk.withdraw_question(card.card_id, "stopped")
-            end_steps(parts.store, other, "another plan took its place")
-            parts.store.dispatch(
-                PlanStatusChanged(plan_id=other.plan_id, status=PlanStatus.CANCELLED)
-            )
+            end_steps(store, other, self._words("work.ended_by_plan"))
+            store.dispatch(PlanStatusChanged(plan_id=other.plan_id, status=PlanStatus.CANCELLED))
             done, total = other.progress
             parts.notices.tell("plan.put_aside", plan=other.name, done=str(done), total=str(total))
 
@@ -215,34 +218,32 @@ class PlanApprovals:
         """Put a change of an approved plan before the user; until then it holds back the steps
         that it changes or drops.
         """
-        parts = self._parts
+        parts, store = self._parts, self._store
         while True:
-            options = (ACCEPT, REJECT)
             card = parts.desk.make_card(
-                CardKind.PLAN_CHANGE, options, change.change_id, plan_id=plan.plan_id, change=change
+                CardKind.PLAN_CHANGE,
+                (ACCEPT, REJECT),
+                change.change_id,
+                plan_id=plan.plan_id,
+                change=change,
             )
             try:
-                answer = await parts.desk.ask(card)
-            except Unanswered as none:
-                raise _unanswered(none) from none
+                await self._ask_to_accept(card, "plan.refused")
             except asyncio.CancelledError:
                 parts.notices.tell("plan.change_dropped")
                 raise
-            _check_accepted(answer, "the change")
-            now = self._parts.store.state.get_plan(plan.plan_id)
+            now = store.state.get_plan(plan.plan_id)
             try:
                 result = apply_edits(now, change.edits)
             except PlanProblem as problem:
-                raise ToolFault(
-                    f"The plan went on meanwhile, and the change no longer fits: {problem}"
-                ) from problem
+                text = self._words("plan.no_longer_fits", problem=str(problem))
+                raise ToolFault(text) from problem
             if now.fingerprint == change.base:
-                await parts.store.commit(PlanRevised(plan=result, by="model", accepted=True))
+                await store.commit(PlanRevised(plan=result, by="model", accepted=True))
                 await accept_change(parts, change)
-                end_idle_plan(parts.store, plan.plan_id)
-                return Output(
-                    f"{self._who()} accepted the change; the plan is changed.", "accepted"
-                )
+                end_idle_plan(store, plan.plan_id)
+                told = self._words("plan.accepted", who=self._name_approver())
+                return Output(told, "accepted")
             # Someone changed the plan meanwhile: show what this would do to it now.
             base, change_id = now.fingerprint, parts.ids("change")
             change = change.replace(change_id=change_id, base=base, result=result)
@@ -252,51 +253,38 @@ class PlanApprovals:
         card = self._parts.desk.make_card(
             CardKind.PLAN_END, (ACCEPT, REJECT), how, plan_id=plan.plan_id
         )
+        await self._ask_to_accept(card, "plan.refused_end", how=how)
+        await self._store.commit(PlanClosed(plan_id=plan.plan_id, deleted=how == "delete"))
+        ended = f"{how}d"
+        return Output(self._words("plan.ended", plan=plan.name, status=ended), ended)
+
+    async def _ask_to_accept(self, card: Card, refusal: str, **values: str) -> None:
+        """Return once the user accepts. Raises ToolFault, in the words ``refusal`` for models,
+        where they do not.
+        """
         try:
             answer = await self._parts.desk.ask(card)
         except Unanswered as none:
             raise _unanswered(none) from none
-        _check_accepted(answer, f"to {how} the plan")
-        await self._parts.store.commit(PlanClosed(plan_id=plan.plan_id, deleted=how == "delete"))
-        return Output(f"The user agreed: the plan {plan.name!r} is {how}d.", f"{how}d")
+        if answer.action != ACCEPT.action:
+            text = self._words(refusal, said=self._describe_refusal(answer), **values)
+            raise ToolFault(text, Outcome.REJECTED)
 
-
-def _check_accepted(answer: CardAnswer, what: str) -> None:
-    if answer.action != ACCEPT.action:
-        raise ToolFault(f"The user refused {what}{_reason(answer)}", Outcome.REJECTED)
-
-
-def _reason(answer: CardAnswer) -> str:
-    """Why the user refused, with what they wrote on steps; empty where they said nothing."""
-    reason = answer.text.strip()
-    said = f": {reason}" if reason else ""
-    if not answer.remarks:
-        return said
-    return f"{said}\nRemarks on steps of the plan:\n{remarks_for_model(answer.remarks)}"
+    def _describe_refusal(self, answer: CardAnswer) -> str:
+        """The end of the sentence that the user refused: why, and what they wrote on steps."""
+        reason = answer.text.strip()
+        said = f": {reason}" if reason else "" if answer.remarks else "."
+        if not answer.remarks:
+            return said
+        remarks = remarks_for_model(answer.remarks)
+        return f"{said}\n{self._words('plan.remarks', remarks=remarks)}"
 
 
 def _unanswered(none: Unanswered) -> ToolFault:
     return ToolFault(str(none), Outcome.DENIED if none.reason == "nobody" else Outcome.STOPPED)
 
 
-def _approved(plan: Plan, answer: CardAnswer, who: str) -> Output:
-    if plan.run is None:
-        account = "every remark" if answer.remarks else "the reason"
-        raise ToolFault(
-            f"The user rejected the plan{_reason(answer) or '.'}\nDo not carry it out. Take "
-            f"{account} into account and propose another, or ask what they want instead.",
-            Outcome.REJECTED,
-        )
-    how = "and wants it step by step"
-    if plan.run is RunMode.ALL:
-        how = "and wants all steps run; they begin now, and you are asked for each"
-    text = f"{who} approved the plan {how}."
-    if answer.text.strip():
-        text += f" They said: {answer.text.strip()}"
-    return Output(f"{text}\n{plan_words(plan)}", f"{len(plan.steps)}")
-
-
-def _work(plan: Plan) -> list[tuple[str, str, list[int]]]:
+def _describe_work(plan: Plan) -> list[tuple[str, str, list[int]]]:
     """The finished work of a plan, whatever its ids, name and spacing: the steps in order."""
     numbers = {step.step_id: number for number, step in enumerate(plan.steps)}
     return [
@@ -309,23 +297,18 @@ def _work(plan: Plan) -> list[tuple[str, str, list[int]]]:
     ]
 
 
-def check_not_rejected(state: AgentState, plan: Plan) -> None:
-    """Raise ToolFault where the user rejected a plan of these very steps, and said nothing since
-    but no: it is not shown to them again unasked.
-    """
+def was_just_rejected(state: AgentState, plan: Plan) -> bool:
+    """Whether the user rejected a plan of these very steps, and said nothing since but no."""
     for message in reversed(state.messages):
         match message:
             case UserMessage() | CardMessage(card=Card(kind=CardKind.QUESTION)):
-                return
+                return False
             case CardMessage(card=Card(kind=CardKind.PLAN), plan=Plan() as shown, answer=answer):
-                if answer.action == REJECT.action and _work(shown) == _work(plan):
-                    raise ToolFault(
-                        "The user rejected a plan of these very steps, so it was not shown again. "
-                        "Propose one with other steps, or end your turn and ask what they want "
-                        "instead."
-                    )
+                if answer.action == REJECT.action and _describe_work(shown) == _describe_work(plan):
+                    return True
             case _:
                 pass
+    return False
 
 
 def held_back(state: AgentState, plan_id: str) -> frozenset[str]:
@@ -364,28 +347,35 @@ def was_told_of(state: AgentState, step: Step) -> bool:
 _SHOWN = 50  # steps
 
 
-def plan_words(plan: Plan) -> str:
-    """The plan with ids, status and needs, one step a line."""
+def describe_plan(plan: Plan, words: Callable[..., str]) -> str:
+    """The plan with ids, status and needs, one step a line, in the ``words`` for models."""
     numbers = {step.step_id: str(n) for n, step in enumerate(plan.steps, start=1)}
     done, total = plan.progress
-    lines = [
-        f'Plan {plan.plan_id} "{plan.name}", {plan.status.value}, {done} of {total} steps done.',
-        f"Goal: {one_line(plan.goal, 400)}",
-    ]
+    lines: list[str] = []
     for number, step in enumerate(plan.steps[:_SHOWN], start=1):
         needs = ", ".join(numbers[need] for need in step.depends_on)
-        behind = f" (after {needs})" if needs else ""
+        behind = f" (depends_on {needs})" if needs else ""
         note = f" — {one_line(step.note, 120)}" if step.note else ""
         lines.append(
             f"{number}. {step.step_id} [{step.status_text}] {step.name}{behind}: "
             f"{one_line(step.description, 200)}{note}"
         )
     if total > _SHOWN:
-        lines.append(f"… and {total - _SHOWN} more steps")
-    return "\n".join(lines)
+        lines.append(words("plan.more_steps", count=str(total - _SHOWN)))
+    return words(
+        "plan.shown",
+        plan_id=plan.plan_id,
+        plan=plan.name,
+        status=plan.status.value,
+        done=str(done),
+        total=str(total),
+        goal=one_line(plan.goal, 400),
+        steps="\n".join(lines),
+    )
 
 
-def tasks_words(tasks: tuple[Task, ...]) -> str:
+def describe_tasks(tasks: tuple[Task, ...]) -> str:
+    """A line for each task: its number, the call, what it is for."""
     return "\n".join(
         f"{number}. {task.operation} {clip_value(canonical_json(task.args))} "
         f"{task.description}".rstrip()

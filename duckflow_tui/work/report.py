@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from duckflow_tui.llm.errors import LlmError, Unreadable, because
 from duckflow_tui.prompting.questions import list_evidence_calls, report_question
@@ -14,18 +14,26 @@ from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, descri
 from duckflow_tui.state.plan import Plan, RunMode, Step, StepReport, Task
 from duckflow_tui.tools.results import changed_files
 from duckflow_tui.work.budget import BudgetEnd
-from duckflow_tui.work.tasks import linked_tasks
+from duckflow_tui.work.tasks import find_linked_tasks
 
 if TYPE_CHECKING:
     from duckflow_tui.state.calls import OperationMessage
     from duckflow_tui.work.parts import TurnParts
 
 
-NO_OPERATION: Final = "No operation ran that shows it."
+class Cause(NamedTuple):
+    """Why a step or a list was not done: ``text`` for the model, ``told`` for the user, None where
+    they read the same text.
+    """
 
-NOTHING_WENT_WELL: Final = "None of its changes and commands went well."
+    text: str
+    told: LocalizedText | None = None
 
-NOT_JUDGED: Final = "Whether it is done could not be judged."
+
+def make_cause(parts: TurnParts, code: str, **values: str) -> Cause:
+    """A cause that both catalogues have under this code."""
+    key = f"work.cause.{code}"
+    return Cause(parts.notices.words(key, **values), LocalizedText(key=key))
 
 
 async def make_report(
@@ -34,8 +42,7 @@ async def make_report(
     step: Step,
     log: tuple[OperationMessage, ...],
     *,
-    cause: str = "",
-    told: LocalizedText | None = None,
+    cause: Cause | None = None,
     said: str = "",
     early: bool = False,
     reachable: bool = True,
@@ -45,7 +52,7 @@ async def make_report(
 ) -> StepReport:
     """The report on what ``log`` did of ``step``, and on what the model ``said`` at its end.
 
-    ``cause`` is why it was not done, ``told`` the same for the user. A step is done by what its
+    ``cause`` is why it was not done. A step is done by what its
     operations brought; one that called none, by the words it brought, which a call judges (S2-28);
     one whose changes and commands all failed or were refused is not, whatever is said of it. The
     report is made of what is known: a call of its own words it only where the user goes step by
@@ -54,19 +61,18 @@ async def make_report(
     """
     found, specs = counts(log), parts.router.registry.specs()
     shows = any(m.result.went_well for m in list_evidence_calls(log, specs))
-    if not cause and has_tried(log, specs) and not has_done_some(log, specs):
-        cause, told = NOTHING_WENT_WELL, LocalizedText(key="work.cause.nothing_went_well")
+    if cause is None and has_tried(log, specs) and not has_done_some(log, specs):
+        cause = make_cause(parts, "nothing_went_well")
     words = None
     if cause or not shows or plan.run is RunMode.STEP:
         if reachable and (cause or log or said.strip()):
-            words = await _words(parts, plan, step, log, cause, said)
-        if not cause and not shows and words is None:
-            claims = bool(said.strip())
-            cause = NOT_JUDGED if claims else NO_OPERATION
-            told = LocalizedText(key=f"work.cause.{'not_judged' if claims else 'no_operation'}")
+            words = await _ask_for_words(parts, plan, step, log, cause, said)
+        if cause is None and not shows and words is None:
+            cause = make_cause(parts, "not_judged" if said.strip() else "no_operation")
     status = words.status if words is not None else "completed"
     if cause:
         status = "partial" if has_done_some(log, specs) else "failed"
+    text, told = cause if cause is not None else ("", None)
     if words is not None and words.cause.strip():
         told = None
     summary = said.strip() or _runs(log)
@@ -82,7 +88,7 @@ async def make_report(
         step_name=step.name,
         status=status,
         summary=summary,
-        cause=cause if told or words is None else words.cause or cause,
+        cause=text if told or words is None else words.cause or text,
         told=told,
         next_action=words.next_action if words is not None else "",
         **found,
@@ -99,16 +105,17 @@ def _runs(log: Sequence[OperationMessage]) -> str:
     return "; ".join(f"{one_line(describe_target(m.args), 80)} → {m.result.exit_code}" for m in ran)
 
 
-async def _words(
+async def _ask_for_words(
     parts: TurnParts,
     plan: Plan,
     step: Step,
     log: tuple[OperationMessage, ...],
-    cause: str,
+    cause: Cause | None,
     said: str,
 ) -> ReportReply | None:
     """The model's words on the log; None when they could not be had, which is shown."""
-    question = report_question(parts.store.state, plan, step, log, counts(log), cause, said)
+    text = cause.text if cause is not None else ""
+    question = report_question(parts.store.state, plan, step, log, counts(log), text, said)
     try:
         return await parts.models.ask(question, lambda reply: reply, step_id=step.step_id)
     except (LlmError, Unreadable) as error:
@@ -161,30 +168,30 @@ def _works_of(
     return [m for m in log if effects.get(m.operation) not in (Effect.READ, Effect.STATE)]
 
 
-def report_words(report: StepReport, last_reply: str = "") -> str:
-    """The report for the model. Left out is what stands right before it: the summary where that is
-    the model's ``last_reply``, and of a step that is done the counts of its operations.
+def describe_report(report: StepReport, words: Callable[..., str], last_reply: str = "") -> str:
+    """The report in the ``words`` for models. Left out is what stands right before it: the summary
+    where that is the model's ``last_reply``, and of a step that is done the counts of operations.
     """
-    done = report.status == "completed"
-    lines = [f'Report on step {report.step_id} "{report.step_name}": {report.status}.']
-    if not done:
-        lines[0] += (
-            f" {report.succeeded} operations went well, {report.failed} failed, "
-            f"{report.refused} were refused, {report.skipped} did not run."
-        )
-    if report.summary and report.summary != last_reply.strip():
-        lines.append(one_line(report.summary, 300))
-    if report.files_changed:
-        lines.append(f"Files changed: {', '.join(report.files_changed[:30])}")
-    if done:
-        return "\n".join(lines)
-    for name, text in (("Cause", report.cause), ("Suggested next", report.next_action)):
-        if text:
-            lines.append(f"{name}: {one_line(text, 500)}")
-    return "\n".join(lines)
+    names = ("succeeded", "failed", "refused", "skipped")
+    counted, cause, following = dict.fromkeys(names, ""), "", ""
+    if report.status != "completed":
+        counted = {name: str(getattr(report, name)) for name in names}
+        cause, following = one_line(report.cause, 500), one_line(report.next_action, 500)
+    repeats = report.summary == last_reply.strip()
+    return words(
+        "work.report",
+        step_id=report.step_id,
+        step=report.step_name,
+        status=report.status,
+        summary="" if repeats else one_line(report.summary, 300),
+        files=", ".join(report.files_changed[:30]),
+        cause=cause,
+        next=following,
+        **counted,
+    )
 
 
-def failed_task(task: Task) -> LocalizedText:
+def name_failed_task(task: Task) -> LocalizedText:
     """Why work ended with this task, for the user: what its result says is meant for the model."""
     what = " · ".join(part for part in (one_line(task.description, 100), task.operation) if part)
     return LocalizedText(key="work.cause.task", params={"what": what})
@@ -192,7 +199,7 @@ def failed_task(task: Task) -> LocalizedText:
 
 def is_independent(tasks: tuple[Task, ...]) -> bool:
     """Whether no task needs what another gives."""
-    return not any(task.depends_on or linked_tasks(task.args) for task in tasks)
+    return not any(task.depends_on or find_linked_tasks(task.args) for task in tasks)
 
 
 def result_line(message: OperationMessage) -> str:

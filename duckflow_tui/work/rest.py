@@ -11,7 +11,7 @@ from duckflow_tui.state.conversation import AssistantMessage, UserMessage
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.state.goal import Review, ReviewMessage, SituationReport
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.state.plan import ReportMessage, Step, WorkStatus
+from duckflow_tui.state.plan import ReportMessage, Step, Task, WorkStatus
 from duckflow_tui.state.session import CUT
 
 if TYPE_CHECKING:
@@ -19,21 +19,19 @@ if TYPE_CHECKING:
     from duckflow_tui.state.decision import Action, TurnDecision
     from duckflow_tui.state.turn import Interrupted, TurnInfo
 
-#: Why what a reply asked for behind such a call is not run.
-SKIPS: Final = {
-    Outcome.DECLINED: "the user chose an alternative to an earlier call of this reply",
-    Outcome.REJECTED: "the user rejected an earlier call of this reply",
-    Outcome.STOPPED: "the app ended while an earlier call of this reply ran",
-}
+#: Outcomes of a call behind which nothing of the same reply is run.
+SKIPS: Final = (Outcome.DECLINED, Outcome.REJECTED, Outcome.STOPPED)
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The actions of a decision that have no result; ``skip``: why none of them may run."""
+    """The actions of a decision that have no result; ``skip``: the outcome of an earlier call of it
+    for which none of them may run.
+    """
 
     decision: TurnDecision
     actions: tuple[Action, ...]
-    skip: str = ""
+    skip: Outcome | None = None
 
 
 def rest_of(state: AgentState, step_id: str = "") -> Rest | None:
@@ -72,7 +70,7 @@ def _unanswered(
         return None
     known = [results[a.call_id] for a in decision.actions if a.call_id in results]
     found = [m.result.outcome for m in known if not leaves_out(m)]
-    return Rest(decision, rest, next((SKIPS[o] for o in found if o in SKIPS), ""))
+    return Rest(decision, rest, next((o for o in found if o in SKIPS), None))
 
 
 def leaves_out(message: OperationMessage) -> bool:
@@ -163,7 +161,7 @@ def task_results(step: Step, log: Sequence[OperationMessage]) -> dict[str, str]:
     }
 
 
-def cut_task(step: Step) -> str:
-    """The reason that kept the newest task of a list from ending; empty for none."""
+def cut_task(step: Step) -> Task | None:
+    """The newest task of a list that ran when an earlier process ended."""
     cut = [t for t in step.task_list if t.status is WorkStatus.CANCELLED and t.result == CUT]
-    return f"{cut[-1].operation}: {CUT}; what it did is not known" if cut else ""
+    return cut[-1] if cut else None

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.state.base import LocalizedText, StateError, one_line
+from duckflow_tui.state.base import one_line
 from duckflow_tui.state.gates import (
     GO_ON,
     RETRY,
@@ -39,14 +36,12 @@ from duckflow_tui.state.plan_events import (
     WorkStarted,
 )
 from duckflow_tui.work.propose import end_plan, held_back, let_go, set_step
-from duckflow_tui.work.report import failed_task, make_report, result_line
+from duckflow_tui.work.report import Cause, make_report, name_failed_task, result_line
 from duckflow_tui.work.rest import Rest, interrupted_at
-from duckflow_tui.work.tasks import LinkFault, call_of
+from duckflow_tui.work.tasks import LinkFault, make_call
 
 if TYPE_CHECKING:
-    from duckflow_tui.state.base import Job, Spawn
     from duckflow_tui.state.calls import OperationMessage
-    from duckflow_tui.state.store import Store
     from duckflow_tui.work.parts import TurnParts
     from duckflow_tui.work.steering import TurnControl
     from duckflow_tui.work.step import StepRun
@@ -56,9 +51,6 @@ WorkEnd = Literal["completed", "failed", "waiting"]
 
 #: Status of a step that ended without being done; the user decides what becomes of it.
 NOT_DONE: Final = (WorkStatus.FAILED, WorkStatus.BLOCKED)
-
-#: Why actions meant for the next step are not carried out.
-LEFT_OUT: Final = "the plan does not go on with the step that it was meant for"
 
 _MAX_LEAD: Final = (
     16  # characters around a step's name that add nothing: "Go on: ", "Next, step 2: "
@@ -207,7 +199,7 @@ class PlanRun:
         if keep and not ended.has_plan_changed:
             return ended.left
         for action in ended.left.actions:
-            await self._parts.router.skip(action, LEFT_OUT)
+            await self._parts.router.skip(action, self._parts.notices.words("skip.left"))
         return None
 
     def _choose_mode(self, step: Step) -> ExecutionMode:
@@ -319,103 +311,6 @@ def _only_names_step(suggestion: str, step: Step) -> bool:
     return bool(found) and len(f"{before}{after}".strip()) <= _MAX_LEAD
 
 
-T = TypeVar("T")
-
-
-class WorkStopped(Exception):
-    """Raised to the waiting caller when work was stopped; its effects remain.
-
-    ``by_model``: by a call of task_loop.stop.
-    """
-
-    def __init__(self, *, by_model: bool = False) -> None:
-        super().__init__("by the model" if by_model else "")
-        self.by_model = by_model
-
-
-class WorkBroke(Exception):
-    """Raised to the waiting caller when work ended by an error, which the spawner shows."""
-
-
-class _Piece(Generic[T]):
-    """The work of one job, and the future by which the caller waits for it."""
-
-    def __init__(self, body: Coroutine[Any, Any, T]) -> None:
-        self.body = body
-        self.ended: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.job: Job | None = None
-        self.by_model = False  # stopped by the model
-        self.begun = False  # its job has taken its first step
-
-
-class TaskLoop:
-    """Runs one piece of work at a time as a job of the group ``task``, and returns its result.
-
-    An error of the work is raised in its job; the caller gets ``WorkBroke``. When the caller is
-    cancelled, the work is stopped and its clean-up awaited.
-    """
-
-    def __init__(self, store: Store, spawn: Spawn) -> None:
-        self._store = store
-        self._spawn = spawn
-        self._piece: _Piece[Any] | None = None
-
-    @property
-    def works(self) -> bool:
-        """Whether a piece of work has not ended."""
-        return self._piece is not None
-
-    async def run(self, body: Coroutine[Any, Any, T]) -> T:
-        """Run the work and return its result.
-
-        Raises WorkStopped, WorkBroke, and StateError while another piece goes on.
-        """
-        if self._piece is not None:
-            body.close()
-            raise StateError("other work goes on; there is one writer at a time")
-        piece = self._piece = _Piece(body)
-        piece.job = self._spawn(self._run_piece(piece), "task")
-        try:
-            return await asyncio.shield(piece.ended)
-        except asyncio.CancelledError:
-            if not piece.begun:  # cancelled now, the job never starts and sets no result
-                piece.job.cancel()
-                piece.body.close()
-                self._piece = None
-                raise
-            while not piece.ended.done():
-                self.stop()  # cancels again with each further cancellation of the caller
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait({piece.ended})
-            raise
-
-    def stop(self, *, by_model: bool = False) -> None:
-        """Cancel the work; its caller gets WorkStopped."""
-        piece = self._piece
-        if piece is not None and piece.job is not None:
-            piece.by_model = by_model
-            # Only after the job has started: a job that never starts sets no result.
-            asyncio.get_running_loop().call_soon(piece.job.cancel)
-
-    async def _run_piece(self, piece: _Piece[T]) -> None:
-        piece.begun = True
-        try:
-            result = await piece.body
-        except (asyncio.CancelledError, Exception) as error:
-            stopped, work = isinstance(error, asyncio.CancelledError), self._store.state.work
-            if work is not None:
-                outcome = "stopped" if stopped else "failed"
-                self._store.dispatch(WorkFinished(work_id=work.work_id, outcome=outcome))
-            by_model = piece.by_model
-            told = WorkStopped(by_model=by_model) if stopped else WorkBroke(repr(error))
-            self._piece = None
-            piece.ended.set_exception(told)
-            piece.ended.exception()  # marks it as retrieved: the caller may be gone
-            raise
-        self._piece = None
-        piece.ended.set_result(result)
-
-
 @dataclass(frozen=True, slots=True)
 class ListResult:
     """Results of a list of tasks, in words for the model, and how many succeeded."""
@@ -438,7 +333,7 @@ class ListRun:
 
     async def run(self) -> ListResult:
         """Run the tasks until one fails; returns every result in full for the model."""
-        total = len(self._tasks)
+        total, words = len(self._tasks), self._parts.notices.words
         self._store.dispatch(
             WorkStarted(
                 work=WorkInfo(
@@ -452,10 +347,11 @@ class ListRun:
         started = self._store.clock.monotonic()
         lines: list[str] = []
         results: dict[str, str] = {}
-        failure, told = "", None
+        cause: Cause | None = None
         for number, task in enumerate(self._tasks, start=1):
-            if failure:
-                lines.append(f"{number}. {task.operation}: not run, because task {failure} failed")
+            if cause is not None:
+                at = {"number": str(number), "failed": str(len(results) + 1)}
+                lines.append(words("tasks.not_run", operation=task.operation, **at))
                 continue
             await self._control.safe_point()
             self._store.dispatch(
@@ -466,30 +362,28 @@ class ListRun:
             if good:
                 results[task.task_id] = text
             else:
-                failure, told = str(number), failed_task(task)
-        cause = lines[int(failure) - 1] if failure else ""
-        await self._make_report(cause, told, started)
-        outcome = "failed" if failure else "completed"
+                cause = Cause(lines[-1], name_failed_task(task))
+        await self._make_report(cause, started)
+        outcome = "failed" if cause is not None else "completed"
         self._store.dispatch(WorkFinished(work_id=self._work_id, outcome=outcome))
         return ListResult("\n\n".join(lines), len(results), total)
 
-    async def _make_report(self, cause: str, told: LocalizedText | None, started: float) -> None:
+    async def _make_report(self, cause: Cause | None, started: float) -> None:
         """Make the report for the user; the model gets the results themselves (S2-10)."""
         request = self._store.state.objective
         asked = one_line(request.original_query, 200) if request else ""
         step = Step(step_id=self._work_id, name=asked or "list", task_list=self._tasks)
         plan = Plan(plan_id=self._work_id, name=step.name, goal=asked, steps=(step,))
         log = tuple(self._log)
-        report = await make_report(
-            self._parts, plan, step, log, cause=cause, told=told, started=started
-        )
+        report = await make_report(self._parts, plan, step, log, cause=cause, started=started)
         await self._parts.add_report(report, self._work_id)
 
     async def _run_task(self, task: Task, results: dict[str, str]) -> tuple[bool, str]:
+        words = self._parts.notices.words
         try:
-            action = call_of(task, results, self._parts.ids, "part of the list of tasks")
+            action = make_call(task, results, self._parts.ids, words("tasks.purpose"))
         except LinkFault as fault:
-            return False, str(fault)
+            return False, words(fault.name, **fault.values)
         message = await self._parts.router.call(action, step_id=self._work_id)
         self._log.append(message)
         if message.result.went_well:

@@ -32,9 +32,16 @@ from duckflow_tui.work.ask import Asker
 from duckflow_tui.work.budget import BudgetEnd, TurnEnd
 from duckflow_tui.work.consultation import Consultation, ConsultationEnd
 from duckflow_tui.work.pace import PaceKeeper
-from duckflow_tui.work.report import failed_task, make_report, report_words, result_line
+from duckflow_tui.work.report import (
+    Cause,
+    describe_report,
+    make_cause,
+    make_report,
+    name_failed_task,
+    result_line,
+)
 from duckflow_tui.work.rest import Rest, cut_task, interrupted_at, rest_of, step_log, task_results
-from duckflow_tui.work.tasks import LinkFault, call_of, list_tasks
+from duckflow_tui.work.tasks import LinkFault, list_tasks, make_call
 from duckflow_tui.work.thread import Thread
 
 if TYPE_CHECKING:
@@ -44,24 +51,15 @@ if TYPE_CHECKING:
     from duckflow_tui.work.steering import TurnControl
 
 UPDATE_STEP: Final = "plan_tool.update_step"
-#: Why actions behind the end of a step are not carried out.
-NOT_ENDED: Final = "an earlier call of this step did not go well, so the step has not ended"
-
 REPLANS: Final = 2  # times a step's remaining tasks are listed anew after a failure
 
 
 class StepFailed(Exception):
-    """Raised when the step cannot be done; ``str()`` is the cause for the model, ``told`` the cause
-    in the app's words for the user, or None.
-    """
+    """Raised when the step cannot be done."""
 
-    def __init__(self, text: str, told: LocalizedText | None = None) -> None:
-        super().__init__(text)
-        self.told = told
-
-
-def _step_failure(code: str, text: str) -> StepFailed:
-    return StepFailed(text, LocalizedText(key=f"work.cause.{code}"))
+    def __init__(self, cause: Cause) -> None:
+        super().__init__(cause.text)
+        self.cause = cause
 
 
 class StepRun(Thread):
@@ -137,14 +135,13 @@ class StepRun(Thread):
         self._record_status(WorkStatus.IN_PROGRESS)
         self.store.dispatch(PlanStatusChanged(plan_id=self._plan_id, status=PlanStatus.IN_PROGRESS))
         try:
-            cause, told = await self._do_step()
+            cause = await self._do_step()
             report = await make_report(
                 self.parts,
                 self._plan,
                 self._step,
                 tuple(self.log),
                 cause=cause,
-                told=told,
                 said=self._last_words(),
                 reachable=self._is_model_reachable,
                 early=bool(self.ran),
@@ -166,35 +163,33 @@ class StepRun(Thread):
             WorkStatus.COMPLETED if done else WorkStatus.FAILED,
             one_line(report.summary if done else report.cause or report.summary, 200),
         )
-        await self.parts.add_report(report, for_model=report_words(report, self.asker.last_reply))
+        told = describe_report(report, self.parts.notices.words, self.asker.last_reply)
+        await self.parts.add_report(report, for_model=told)
         return report
 
-    async def _do_step(self) -> tuple[str, LocalizedText | None]:
-        """Do the work of the step; returns the cause of a failure for the model, or empty, and the
-        same for the user.
-        """
+    async def _do_step(self) -> Cause | None:
+        """Do the work of the step; returns the cause of a failure."""
         try:
             if self._mode == "tasklist":
                 await self._run_by_list()
             else:
                 await self._run_adaptive()
         except StepFailed as failed:
-            return str(failed), failed.told
+            return failed.cause
         except BudgetEnd:
             self.stopped = True  # the turn has the same budget
-            text = "The user's limit of calls to models was reached, and was not raised."
-            return text, LocalizedText(key="work.cause.budget")
+            return make_cause(self.parts, "budget")
         except TurnEnd:  # the repairs are used up
-            told = LocalizedText(key="work.cause.unreadable")
-            return "The model's replies could not be read.", told
+            return make_cause(self.parts, "unreadable")
         except LlmError as error:
             self.parts.notices.error(
                 f"llm.error.{error.code}", step_id=self.step_id, **error.params
             )
             self._is_model_reachable = False
-            text = f"The model could not be asked: {error.code}, {error.detail}".rstrip(", ")
-            return text, LocalizedText(key=f"llm.error.{error.code}", params=error.params)
-        return "", None
+            problem = f"{error.code}, {error.detail}".rstrip(", ")
+            text = self.parts.notices.words("work.cause.unasked", problem=problem)
+            return Cause(text, LocalizedText(key=f"llm.error.{error.code}", params=error.params))
+        return None
 
     # --- adaptive: one decision after each result (S3-8) ----------------------------------------
 
@@ -255,7 +250,7 @@ class StepRun(Thread):
         if not self._ends_step(action):
             return await self._run_task(self._task_of(action), action)
         if not all(message.result.went_well for message in self.ran):
-            return await super().skip(action, NOT_ENDED)
+            return await super().skip(action, self.parts.notices.words("skip.not_ended"))
         message = await super().call(action)
         if message.result.went_well:
             self._end_note = str(action.args.get("note", ""))
@@ -273,7 +268,7 @@ class StepRun(Thread):
             self.left = Rest(decision, self._behind) if self._behind else None
             return True
         for action in self._behind:
-            await self.skip(action, NOT_ENDED)
+            await self.skip(action, self.parts.notices.words("skip.not_ended"))
         if self.changes_course:
             return False
         asks = decision.step is Phase.AWAITING_APPROVAL and not decision.actions
@@ -286,7 +281,7 @@ class StepRun(Thread):
             case NextStep.CONTINUE:
                 return False
             case _:
-                raise _question_failure(decision)
+                raise StepFailed(self._name_question(decision))
 
     def _last_words(self) -> str:
         """The model's words at the step's end."""
@@ -304,23 +299,26 @@ class StepRun(Thread):
         self.stopped, self.wish = True, consulted.wish
         if not self.wish:
             self.steering.turn_end = consulted.outcome
-        text = {
-            "stopped": "The user wanted it to end here.",
-            "waits": "It waits for the user's word.",
-            "nobody": "It could not be done so, and nobody was there to ask.",
-        }[consulted.end]
-        raise _step_failure(consulted.end, text)
+        raise StepFailed(make_cause(self.parts, consulted.end))
+
+    def _name_question(self, decision: TurnDecision) -> Cause:
+        """The cause of a failure that is the model's question to the user, in its own words."""
+        text = decision.question.text if decision.question else decision.reply
+        return Cause(said) if (said := one_line(text, 300)) else make_cause(self.parts, "not_said")
 
     # --- by list: in order; a failure replans the rest (C9) -------------------------------------
 
     async def _run_by_list(self) -> None:
-        failure = cut_task(self._step) if self._interrupted is not None else ""
+        failure = ""
+        if self._interrupted is not None and (cut := cut_task(self._step)) is not None:
+            told = {"operation": cut.operation, "cut": cut.result or ""}
+            failure = self.parts.notices.words("tasks.cut", **told)
         while True:
             if failure or not _open_tasks(self._step):
                 await self._make_list(failure)
             if not _open_tasks(self._step):
                 if failure:  # and the model listed no other tasks
-                    raise StepFailed(failure, self._failed_task_words())
+                    raise StepFailed(self._name_failure(failure))
                 self.pace = self._step_pace
                 await self._run_adaptive()  # a step without tasks: its result is a reply
                 return
@@ -328,19 +326,20 @@ class StepRun(Thread):
             if not failure:
                 return
             if (wish := await self.take_redirect()) is not None:
-                failure = f"The user said meanwhile: {wish}"
+                failure = self.parts.notices.words("tasks.wish", wish=wish)
                 continue
             self._replans += 1
             if self._replans > REPLANS:
-                raise StepFailed(failure, self._failed_task_words())
+                raise StepFailed(self._name_failure(failure))
 
     async def _make_list(self, failure: str) -> None:
         try:
             tasks = await list_tasks(self.parts, self._plan_id, self.step_id, failure)
         except Unreadable as error:
             if failure:
-                raise StepFailed(failure, self._failed_task_words()) from error
-            raise _step_failure("no_list", f"No usable list of tasks: {error}") from error
+                raise StepFailed(self._name_failure(failure)) from error
+            cause = make_cause(self.parts, "no_list", problem=str(error))
+            raise StepFailed(cause) from error
         await self.store.commit(
             StepTasksSet(plan_id=self._plan_id, step_id=self.step_id, tasks=tasks)
         )
@@ -353,7 +352,7 @@ class StepRun(Thread):
             await self.steering.safe_point()
             if self.steering.redirected is not None:
                 self._cancel_tasks(tasks[number - 1 :])
-                return "the user redirected the work"
+                return self.parts.notices.words("turn.redirected")
             self._record_progress(total - len(tasks) + number, max(total, 1))
             failure, text = await self._run_listed_task(task, results)
             if failure:
@@ -362,12 +361,12 @@ class StepRun(Thread):
             results[task.task_id] = text
         return ""
 
-    def _failed_task_words(self) -> LocalizedText | None:
-        """The last task that did not complete, in words for the user."""
+    def _name_failure(self, failure: str) -> Cause:
+        """The failure of a list; the user is told the last task that did not complete."""
         for task in reversed(self._step.task_list):
             if task.result is not None and task.status is not WorkStatus.COMPLETED:
-                return failed_task(task)
-        return None
+                return Cause(failure, name_failed_task(task))
+        return Cause(failure)
 
     def _cancel_tasks(self, tasks: tuple[Task, ...]) -> None:
         for task in tasks:
@@ -375,12 +374,11 @@ class StepRun(Thread):
 
     async def _run_listed_task(self, task: Task, results: Mapping[str, str]) -> tuple[str, str]:
         try:
-            action = call_of(task, results, self.parts.ids, self._step.name)
+            action = make_call(task, results, self.parts.ids, self._step.name)
         except LinkFault as fault:
-            self._record_task(
-                task.model_copy(update={"status": WorkStatus.FAILED, "result": str(fault)})
-            )
-            return f"{task.operation}: {fault}", ""
+            said = self.parts.notices.words(fault.name, **fault.values)
+            self._record_task(task.replace(status=WorkStatus.FAILED, result=said))
+            return f"{task.operation}: {said}", ""
         message = await self._run_task(task, action)
         if message.result.went_well:
             return "", message.result.text
@@ -452,14 +450,6 @@ class StepRun(Thread):
                 limit=limit,
             )
         )
-
-
-def _question_failure(decision: TurnDecision) -> StepFailed:
-    """A failure whose cause is the model's question to the user, in its own words."""
-    text = decision.question.text if decision.question else decision.reply
-    if said := one_line(text, 300):
-        return StepFailed(said)
-    return _step_failure("not_said", "The user has to be asked, and the model did not say what.")
 
 
 def _open_tasks(step: Step) -> tuple[Task, ...]:

@@ -25,47 +25,49 @@ _PLANNING: Final = ("plan_tool.", "task_tool.", "task_loop.")
 CheckArguments = Callable[[str, JsonObject], str]
 
 
-def listed(
+def read_tasks(
     proposed: Sequence[ProposedTask | ListedTask],
     specs: Sequence[OperationSpec],
     ids: IdSource,
     check: CheckArguments,
+    words: Callable[..., str],
 ) -> tuple[Task, ...]:
     """Tasks in the order given, with ids of ours in place of the model's.
 
-    Raises ValueError for an overlong list, an operation that is not there or may not
-    stand in a list, arguments that cannot be, and a need or a link that does not lead back.
+    Raises ValueError, in the ``words`` for models, for an overlong list, an operation that is not
+    there or may not stand in a list, arguments that cannot be, and a need or a link that does not
+    lead back.
     """
     if len(proposed) > MAX_TASKS:
-        raise ValueError(f"The list has {len(proposed)} tasks; at most {MAX_TASKS} are possible.")
+        raise ValueError(words("tasks.too_many", count=str(len(proposed)), most=str(MAX_TASKS)))
     known = {spec.name: spec for spec in specs}
     names: dict[str, str] = {}
 
-    def renamed(link: JsonObject) -> JsonObject:
+    def rename_link(link: JsonObject) -> JsonObject:
         named = str(link["from_task"])
         return {**link, "from_task": names.get(named, named)}
 
     tasks: list[Task] = []
     problems: list[str] = []
     for number, item in enumerate(proposed, start=1):
-        spec = known.get(item.operation)
+        spec, place = known.get(item.operation), {"number": str(number)}
         if spec is None:
-            problems.append(f"Task {number}: there is no operation {item.operation!r}.")
+            problems.append(words("tasks.no_operation", operation=item.operation, **place))
         elif spec.weight is Weight.HEAVY or item.operation.startswith(_PLANNING):
-            problems.append(f"Task {number}: {item.operation} cannot stand in a list of tasks.")
-        links = linked_tasks(item.args)
+            problems.append(words("tasks.cannot_stand", operation=item.operation, **place))
+        links = find_linked_tasks(item.args)
         needs = (*item.depends_on, *links)
-        for need in needs:
-            if need not in names:
-                problems.append(f"Task {number} refers to {need!r}, which is no task before it.")
+        problems += [
+            words("tasks.broken_need", need=need, **place) for need in needs if need not in names
+        ]
         if spec is not None and not links and (wrong := check(item.operation, item.args)):
-            problems.append(f"Task {number}: {wrong}")
+            problems.append(words("tasks.wrong", problem=wrong, **place))
         task_id = ids("task")
         tasks.append(
             Task(
                 task_id=task_id,
                 operation=item.operation,
-                args={key: _with_links(value, renamed) for key, value in item.args.items()},
+                args={key: _replace_links(value, rename_link) for key, value in item.args.items()},
                 description=item.description,
                 depends_on=tuple(dict.fromkeys(names[need] for need in needs if need in names)),
             )
@@ -78,7 +80,7 @@ def listed(
     return tuple(tasks)
 
 
-def call_of(task: Task, results: Mapping[str, str], ids: IdSource, purpose: str) -> Action:
+def make_call(task: Task, results: Mapping[str, str], ids: IdSource, purpose: str) -> Action:
     """The call that carries out a task, its links filled in from ``results`` by the task's id.
 
     ``purpose`` is said where the task has no words of its own. Raises LinkFault.
@@ -87,7 +89,7 @@ def call_of(task: Task, results: Mapping[str, str], ids: IdSource, purpose: str)
     return Action(
         call_id=ids("call"),
         operation=task.operation,
-        args=resolved(task.args, results),
+        args=resolve_links(task.args, results),
         reasoning=words,
         intent=words,
     )
@@ -100,14 +102,15 @@ async def list_tasks(
 
     ``failure`` says what went wrong with the tasks before, of which only the rest is listed.
     """
-    state = parts.store.state
-    specs = parts.router.registry.specs()
+    state, registry = parts.store.state, parts.router.registry
+    specs = registry.specs()
     plan = state.get_plan(plan_id)
     step = plan.get_step(step_id)
     assert step is not None  # whoever asks has found it
 
     def read(reply: TasksReply) -> tuple[Task, ...]:
-        return listed(reply.tasks, specs, parts.ids, parts.router.registry.argument_problem)
+        check, words = registry.argument_problem, parts.notices.words
+        return read_tasks(reply.tasks, specs, parts.ids, check, words)
 
     question = tasks_question(state, plan, step, specs, failure)
     return await parts.models.ask(question, read, step_id=step_id)
@@ -118,53 +121,56 @@ _KEYS: Final = {"from_task", "field"}
 _DIGITS: Final = 9  # of a place in a list
 
 
-class LinkFault(ValueError):
-    """A link that leads nowhere; ``str()`` is a sentence for the model."""
+class LinkFault(Exception):
+    """Raised for a link that leads nowhere; ``name`` and ``values`` are of the words for models."""
+
+    def __init__(self, name: str, **values: str) -> None:
+        super().__init__(name)
+        self.name, self.values = name, values
 
 
-def linked_tasks(value: object) -> set[str]:
+def find_linked_tasks(value: object) -> set[str]:
     """The tasks whose results a value refers to."""
     found: set[str] = set()
-    _with_links(value, lambda link: found.add(str(link["from_task"])))
+    _replace_links(value, lambda link: found.add(str(link["from_task"])))
     return found
 
 
-def resolved(args: JsonObject, results: Mapping[str, str]) -> JsonObject:
+def resolve_links(args: JsonObject, results: Mapping[str, str]) -> JsonObject:
     """The arguments with every link replaced by the value it leads to.
 
     ``results`` are the texts of tasks that went well, by the task's id. Raises LinkFault.
     """
 
-    def value(link: JsonObject) -> Any:
+    def find_value(link: JsonObject) -> Any:
         task = str(link["from_task"])
         if task not in results:
-            raise LinkFault(f"Task {task!r} has no result that could be used.")
-        return _field(task, str(link.get("field", "")), results[task])
+            raise LinkFault("tasks.no_result", task=task)
+        return _read_field(task, str(link.get("field", "")), results[task])
 
-    return {key: _with_links(item, value) for key, item in args.items()}
+    return {key: _replace_links(item, find_value) for key, item in args.items()}
 
 
-def _with_links(value: Any, replaced: Callable[[JsonObject], Any]) -> Any:
+def _replace_links(value: Any, replace: Callable[[JsonObject], Any]) -> Any:
     """The value with another one in place of each link in it."""
     if isinstance(value, list):
-        return [_with_links(item, replaced) for item in cast("list[Any]", value)]
+        return [_replace_links(item, replace) for item in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
     table = cast("JsonObject", value)
     if "from_task" in table and set(table) <= _KEYS:
-        return replaced(table)
-    return {key: _with_links(item, replaced) for key, item in table.items()}
+        return replace(table)
+    return {key: _replace_links(item, replace) for key, item in table.items()}
 
 
-def _field(task: str, path: str, text: str) -> Any:
+def _read_field(task: str, path: str, text: str) -> Any:
+    """The value at a dotted path in the JSON result of a task; all of it for an empty path."""
     if not path:
         return text
     try:
         at: Any = json.loads(text)
     except ValueError as error:
-        raise LinkFault(
-            f"The result of task {task!r} is no JSON, so it has no field {path!r}."
-        ) from error
+        raise LinkFault("tasks.no_json", task=task, field=path) from error
     for name in path.split("."):
         if isinstance(at, list) and len(name) <= _DIGITS and name.isascii() and name.isdigit():
             items = cast("list[Any]", at)
@@ -174,5 +180,5 @@ def _field(task: str, path: str, text: str) -> Any:
             found = isinstance(at, dict) and name in at
             at = cast("dict[str, Any]", at)[name] if found else None
         if not found:
-            raise LinkFault(f"The result of task {task!r} has no field {path!r}.")
+            raise LinkFault("tasks.no_field", task=task, field=path)
     return at

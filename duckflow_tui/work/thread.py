@@ -14,7 +14,7 @@ from duckflow_tui.state.gates import CardKind, make_question_options
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.work.checks import RequirementChecks
-from duckflow_tui.work.rest import SKIPS, leaves_out
+from duckflow_tui.work.rest import leaves_out
 from duckflow_tui.work.steering import ReplyStopped
 
 if TYPE_CHECKING:
@@ -27,16 +27,6 @@ if TYPE_CHECKING:
     from duckflow_tui.work.rest import Rest
     from duckflow_tui.work.steering import TurnControl
 
-#: Why the setting leaves an action out that stands behind the first.
-ONE_ACTION: Final = (
-    "execution.mode is adaptive: one action a decision. Look at the result of the first, then "
-    "decide on the next."
-)
-#: Why a call is left out that a turn had made before it broke off.
-RAN_BEFORE: Final = (
-    "this very call was carried out before the work broke off; its result stands above. It was not "
-    "run again. Go on from there; if it has to run once more, ask for it again."
-)
 REPEATS: Final = 4  # the same failing call asks the user at its fourth time (safety.md, faults)
 
 
@@ -149,13 +139,14 @@ class Thread(ABC):
                 await Thread.before(self)
 
     async def _carry_out(
-        self, decision: TurnDecision, actions: Sequence[Action], skip: str = ""
+        self, decision: TurnDecision, actions: Sequence[Action], skip: Outcome | None = None
     ) -> bool:
         begun = len(actions) < len(decision.actions)
         several = len(decision.actions) > 1 and self.parts.settings.execution != "adaptive"
         if several and not skip:
             await self.parts.router.weigh(decision.actions, self.step_id)
-        await self._dispatch(self.take_actions(actions), skip, begun=begun)
+        reason = self.parts.notices.words(f"skip.{skip}") if skip else ""
+        await self._dispatch(self.take_actions(actions), reason, begun=begun)
         await self._checks.tick_requirements(self.ran)
         if self.pace is not None:
             self.pace.take_results(self.ran, self._stuck)
@@ -178,21 +169,21 @@ class Thread(ABC):
         others of the decision have their results.
         """
         self.ran, self._stuck = [], None
-        one = self.parts.settings.execution == "adaptive"
+        one, words = self.parts.settings.execution == "adaptive", self.parts.notices.words
         self.course_changed = bool(skip)
         for action in actions:
             if not skip and self.control is not None:
                 await self.control.safe_point()
                 if self.control.redirected is not None:
-                    skip = "the user redirected the work before this call began"
-            reason = skip or (ONE_ACTION if one and (begun or self.ran) else "")
+                    skip = words("skip.redirected")
+            reason = skip or (words("skip.one_action") if one and (begun or self.ran) else "")
             reason = reason or self.reason_to_skip(action)
             if reason:
                 await self.skip(action, reason)
                 continue
             if self.ran_before and action.args_hash in self.ran_before:
                 self.ran_before.remove(action.args_hash)
-                self.ran.append(await self.skip(action, RAN_BEFORE))
+                self.ran.append(await self.skip(action, words("skip.ran_before")))
                 continue
             if self.ran_before and self.parts.router.registry.changes(action.operation):
                 self.ran_before.clear()  # what is done from here on is new
@@ -205,7 +196,7 @@ class Thread(ABC):
                 if self._failures[failure] >= REPEATS:
                     self._stuck = message, self._failures[failure]
             elif outcome in (Outcome.DECLINED, Outcome.REJECTED) and not leaves_out(message):
-                skip = SKIPS[outcome]
+                skip = words(f"skip.{outcome}")
             self.course_changed = bool(skip)
 
     @property

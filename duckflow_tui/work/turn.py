@@ -35,15 +35,6 @@ from duckflow_tui.work.review import ENDS_WORK, OUTCOMES, ReviewEnd, Reviewer
 from duckflow_tui.work.steering import TurnControl
 from duckflow_tui.work.thread import Thread
 
-#: Why an action behind a call that lets the approved plan begin is left out.
-#: A change while a step waits to begin: asked about once, so that it is not made twice.
-BESIDE_PLAN: Final = (
-    "step {step!r} ({step_id}) of the approved plan is ready. If the call belongs to it, begin the "
-    "step with task_loop.run, or with plan_tool.update_step to work on it here; if the user wants "
-    "it beside the plan, make the call again"
-)
-PLAN_RUNS: Final = "the steps of the approved plan begin now; what belongs to them is done there"
-
 _FRESH: Final = ("new", "guessed_new")  # requests of their own
 
 if TYPE_CHECKING:
@@ -195,14 +186,15 @@ class Turn(Thread):
 
     def reason_to_skip(self, action: Action) -> str:
         if self._desk.is_due:
-            return PLAN_RUNS
+            return self.parts.notices.words("skip.begins")
         step = self._desk.waiting_step
         if step is None or not self.parts.router.registry.changes(action.operation):
             return ""
         if step.step_id in self._asked_of_steps:
             return ""
         self._asked_of_steps.add(step.step_id)
-        return BESIDE_PLAN.format(step=step.name, step_id=step.step_id)
+        named = {"step": step.name, "step_id": step.step_id}
+        return self.parts.notices.words("plan.begin_or_beside", **named)
 
     async def refuse(self, decision: TurnDecision) -> bool:
         if decision.next_step is not NextStep.CONTINUE:
@@ -478,7 +470,7 @@ class TurnEnding:
         if end.outcome == "answered":
             self._parts.notices.say("turn.answered")
         for plan in self._store.state.plans:
-            end_steps(self._store, plan, "the turn ended before it was done")
+            end_steps(self._store, plan, self._parts.notices.words("work.ended_by_turn"))
             # Its work may have been stopped before it could say that nothing of it is left.
             if derive_end_status(plan) is PlanStatus.COMPLETED:
                 end_plan(self._store, plan.plan_id)

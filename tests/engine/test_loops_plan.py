@@ -22,7 +22,7 @@ from support.plan_talk import (
 from support.session import DEADLINE, action, decision, done, script, session
 
 from duckflow_tui.scripted.replies import Fault, Reply, Script, When
-from duckflow_tui.state.base import LocalizedText, StateError
+from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.gates import CardAnswer, CardKind, CardOpened, GateChoice, Remark
@@ -292,8 +292,8 @@ async def test_a_rejected_plan_does_not_run_and_the_reason_reaches_the_model(
             "   The user's remark: name it a.md",
             '2. step 2: "second note"',
             "   The user's remark: not needed",
-            "Do not carry it out. Take every remark into account and propose another, or ask what "
-            "they want instead.",
+            "Do not carry it out. Take all that they said into account and propose another, or ask "
+            "what they want instead.",
         ]
         assert "too many files" in str(running.server.requests[-1].text)
         assert 'step 1: "first note"' in running.results()[2].result.text
@@ -929,7 +929,7 @@ async def test_tasks_that_cannot_be_are_refused_before_anything_runs(tmp_path: P
         assert len(running.results()) == 1
 
 
-async def test_a_list_that_breaks_is_told_as_a_fault_of_the_app(tmp_path: Path) -> None:
+async def test_a_list_that_breaks_is_told_and_lays_nothing_else_down(tmp_path: Path) -> None:
     tasks = [write("a.txt"), write("b.txt")]
     run = decision("", action("task_loop.run", task_list=tasks))
     async with session(tmp_path, script(run, done("It broke."))) as running:
@@ -941,9 +941,7 @@ async def test_a_list_that_breaks_is_told_as_a_fault_of_the_app(tmp_path: Path) 
         assert (await running.ended()).reply == "It broke."
         told = running.results()[-1].result
         assert told.outcome is Outcome.ERROR
-        assert "a fault of the app" in told.text
-        assert isinstance(running.spawn.broken, StateError)
-        running.spawn.broken = None
+        assert running.state.work is None
 
 
 @pytest.mark.parametrize("needs", [[], ["1"]])

@@ -31,7 +31,7 @@ async def test_a_change_beside_a_waiting_step_is_asked_about_once(tmp_path: Path
         looked, asked, written = running.results()[1:]
         assert looked.result.outcome is Outcome.OK
         assert asked.result.outcome is Outcome.SKIPPED
-        assert "step 'first'" in asked.result.text
+        assert "Step 'first'" in asked.result.text
         assert written.result.outcome is Outcome.OK
 
 

@@ -318,7 +318,7 @@ async def test_a_stop_by_the_model_is_not_said_to_be_the_users(tmp_path: Path) -
         assert halted.outcome is Outcome.STOPPED
         told = running.server.of("main")[-1].text
         assert "user stopped" not in told.lower()
-        assert "ended with task_loop.stop" in told
+        assert "The work was stopped" in told
         assert "by the user" not in halted.text
         assert statuses(running.state) == [WorkStatus.CANCELLED]
 
@@ -478,7 +478,7 @@ async def test_another_plan_that_is_approved_ends_the_work_on_the_older_one(
             (stopped,) = [result for result in results if result.outcome is Outcome.STOPPED]
             assert stopped.text.startswith("The step is completed.")
         else:
-            assert "The user stopped the work" in running.server.of("main")[-1].text
+            assert "The work was stopped" in running.server.of("main")[-1].text
 
 
 async def test_a_draft_is_changed_as_it_is_shown_and_shown_again(tmp_path: Path) -> None:
@@ -544,7 +544,7 @@ async def test_a_step_neither_plans_nor_begins_other_work(tmp_path: Path) -> Non
         "Work on the plan is going on": action(
             "plan_tool.update_step", step_id="1", status="failed"
         ),
-        "other work goes on": action(
+        "Work is going on": action(
             "task_loop.run", task_list=[{"operation": "file_ops.find_files", "args": {"glob": "*"}}]
         ),
     }

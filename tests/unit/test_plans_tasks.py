@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duckflow_tui.places import asset_folder
+from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import (
@@ -24,20 +26,21 @@ from duckflow_tui.tools.plan_operations import ListedTask
 from duckflow_tui.tools.results import changed_files
 from duckflow_tui.work.report import (
     counts,
+    describe_report,
     has_done_some,
     is_independent,
-    report_words,
     result_line,
 )
 from duckflow_tui.work.tasks import (
     MAX_TASKS,
     LinkFault,
-    call_of,
-    linked_tasks,
-    listed,
-    resolved,
+    find_linked_tasks,
+    make_call,
+    read_tasks,
+    resolve_links,
 )
 
+WORDS = notice_words(asset_folder("prompts"), "en")
 READ = OperationSpec(name="f.read", summary="", parameters={}, effect=Effect.READ)
 WRITE = OperationSpec(name="f.write", summary="", parameters={}, effect=Effect.WRITE)
 HEAVY = READ.model_copy(update={"name": "f.heavy", "weight": Weight.HEAVY})
@@ -61,7 +64,7 @@ def read(*items: ListedTask) -> tuple[Task, ...]:
     def check(operation: str, args: JsonObject) -> str:
         return "no path." if operation == "f.write" and "path" not in args else ""
 
-    return listed(items, (READ, WRITE, HEAVY, PLANS), Ids(), check)
+    return read_tasks(items, (READ, WRITE, HEAVY, PLANS), Ids(), check, WORDS)
 
 
 def link(task: str, field: str = "") -> dict[str, str]:
@@ -123,10 +126,10 @@ def test_arguments_with_a_link_are_checked_when_it_is_filled_in() -> None:
 
 def test_a_call_has_the_words_of_its_task_or_of_the_step() -> None:
     task = Task(task_id="t", operation="f.read", args={"path": link("a")}, description="look")
-    call = call_of(task, {"a": "x.py"}, Ids(), "the step")
+    call = make_call(task, {"a": "x.py"}, Ids(), "the step")
     assert (call.call_id, call.operation, call.args) == ("call_1", "f.read", {"path": "x.py"})
     assert (call.reasoning, call.intent) == ("look", "look")
-    plain = call_of(task.model_copy(update={"description": ""}), {"a": ""}, Ids(), "the step")
+    plain = make_call(task.model_copy(update={"description": ""}), {"a": ""}, Ids(), "the step")
     assert (plain.reasoning, plain.intent) == ("the step", "the step")
 
 
@@ -149,7 +152,7 @@ RESULT = json.dumps({"a": {"b": [10, {"c": "deep"}]}, "0": "zero", "none": None}
 )
 def test_a_link_is_the_value_of_its_field(field: str, value: object) -> None:
     args = {"x": link("t", field), "y": [link("t", field)], "z": {"in": link("t", field)}, "n": 1}
-    filled = resolved(args, {"t": RESULT})
+    filled = resolve_links(args, {"t": RESULT})
     assert filled == {"x": value, "y": [value], "z": {"in": value}, "n": 1}
 
 
@@ -168,16 +171,17 @@ def test_a_link_is_the_value_of_its_field(field: str, value: object) -> None:
     ],
 )
 def test_a_link_that_leads_nowhere_is_said(task: str, field: str, words: str) -> None:
-    with pytest.raises(LinkFault, match=words):
-        resolved({"x": link(task, field)}, {"t": RESULT, "text": "plain"})
+    with pytest.raises(LinkFault) as fault:
+        resolve_links({"x": link(task, field)}, {"t": RESULT, "text": "plain"})
+    assert words in WORDS(fault.value.name, **fault.value.values)
 
 
 def test_only_exactly_a_link_is_one() -> None:
-    assert linked_tasks({"x": [link("a"), {"y": {"from_task": "b"}}]}) == {"a", "b"}
+    assert find_linked_tasks({"x": [link("a"), {"y": {"from_task": "b"}}]}) == {"a", "b"}
     no_link = {"from_task": "a", "field": "", "more": 1}
-    assert linked_tasks(no_link) == set()
-    assert linked_tasks({"field": "a"}) == set()
-    assert resolved({"x": no_link}, {}) == {"x": no_link}
+    assert find_linked_tasks(no_link) == set()
+    assert find_linked_tasks({"field": "a"}) == set()
+    assert resolve_links({"x": no_link}, {}) == {"x": no_link}
 
 
 @given(
@@ -191,8 +195,8 @@ def test_only_exactly_a_link_is_one() -> None:
     )
 )
 def test_what_holds_no_link_stays_as_it_is(value: object) -> None:
-    assert linked_tasks(value) == set()
-    assert resolved({"x": value}, {}) == {"x": value}
+    assert find_linked_tasks(value) == set()
+    assert resolve_links({"x": value}, {}) == {"x": value}
 
 
 @pytest.mark.parametrize(
@@ -278,14 +282,14 @@ REPORT = StepReport(
 
 
 def test_the_words_of_a_report() -> None:
-    lines = report_words(REPORT).split("\n")
+    lines = describe_report(REPORT, WORDS).split("\n")
     assert lines == [
-        'Report on step step_1 "write": failed. 1 operations went well, 2 failed, 3 were refused, '
-        "4 did not run.",
+        'Report on step step_1 "write": failed.',
+        "1 operations went well, 2 failed, 3 were refused, 4 did not run.",
         "half of it",
         "Files changed: " + ", ".join(f"f{n}" for n in range(30)),
         "Cause: no room",
         "Suggested next: make room",
     ]
     bare = {"summary": "", "next_action": "", "files_changed": (), "status": "completed"}
-    assert report_words(REPORT.model_copy(update=bare)).count("\n") == 0
+    assert describe_report(REPORT.model_copy(update=bare), WORDS).count("\n") == 0

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 from support import plans
 
+from duckflow_tui.places import asset_folder
+from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.plan import Halt, Plan, PlanEdit, PlanStatus, Step, WorkStatus, apply_edits
 from duckflow_tui.state.plan_events import PlanRevised
 from duckflow_tui.ui.panes.plan_rows import one_line, status_words
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.work.desk import run_words
-from duckflow_tui.work.propose import held_back, plan_words
-from duckflow_tui.work.run import PlanResult
+from duckflow_tui.work.propose import describe_plan, held_back
+
+WORDS = notice_words(asset_folder("prompts"), "en")
 
 
 def step(number: int, *needs: str, **fields: object) -> Step:
@@ -31,38 +33,20 @@ def test_a_plan_is_a_line_for_each_of_its_steps() -> None:
         step(2, "s1", note="half\nway", description="mend"),
         step(3, "s2", "s1"),
     )
-    assert plan_words(made).split("\n") == [
+    assert describe_plan(made, WORDS).split("\n") == [
         f'Plan {plans.PLAN} "p", {PlanStatus.DRAFT.value}, 1 of 3 steps done.',
         "Goal: the goal",
         "1. s1 [completed] step 1: look first",
-        "2. s2 [pending] step 2 (after 1): mend — half way",
-        "3. s3 [pending] step 3 (after 2, 1): ",
+        "2. s2 [pending] step 2 (depends_on 1): mend — half way",
+        "3. s3 [pending] step 3 (depends_on 2, 1): ",
     ]
 
 
 @pytest.mark.parametrize(("steps", "more"), [(50, []), (51, ["… and 1 more steps"])])
 def test_of_a_long_plan_the_first_fifty_steps_are_told(steps: int, more: list[str]) -> None:
-    lines = plan_words(plan(*(step(number) for number in range(steps)))).split("\n")
+    lines = describe_plan(plan(*(step(number) for number in range(steps))), WORDS).split("\n")
     assert len(lines) == 52 + len(more)
     assert lines[52:] == more
-
-
-@pytest.mark.parametrize(
-    ("result", "said"),
-    [
-        (PlanResult(), []),
-        (PlanResult("waiting"), ["The user does not want to go on for now."]),
-        (PlanResult("waiting", wish="rest"), ["The user wants instead: rest"]),
-        (PlanResult("completed", wish="more"), ["The user wants instead: more"]),
-        (PlanResult(reports=[plans.report(step_name="x")]), ["- x: completed"]),
-    ],
-)
-def test_a_run_is_told_by_its_reports_and_what_the_user_wants(
-    result: PlanResult, said: list[str]
-) -> None:
-    first, *lines = run_words(plan(step(1)), result).split("\n")
-    assert first == f"0 of 1 steps are done; the plan is {PlanStatus.DRAFT.value}."
-    assert lines == said
 
 
 # --- what keeps it from going on -----------------------------------------------------------------
