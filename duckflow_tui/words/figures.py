@@ -79,8 +79,8 @@ def lack_words(what: str, words: Catalogue) -> str:
 
 def verdict_words(review: Review, words: Catalogue, *, outdated: bool = False) -> str:
     """``Done: 2 of 2 · tests pass`` or ``Partly: 1 of 2 · README``: a review's result and what it
-    rests on, on one line; ``outdated``: files changed since. It names text of the user and the
-    model, not made safe.
+    rests on or what is missing, on one line; ``outdated``: files changed since. It names text of
+    the user and the model, not made safe.
     """
     if outdated:
         said = verdict_words(review, words), words("review.outdated")
@@ -99,13 +99,12 @@ def verdict_words(review: Review, words: Catalogue, *, outdated: bool = False) -
         if review.remarks:
             said.append(words("review.remarks", count=len(review.remarks)))
         return words("review.and").join(said)
-    open_ = [item for item in review.items if item.is_counted and item.state != "met"]
     if verdict == "unchecked":
-        open_ = [i for i in open_ if i.requirement_id in review.unchecked] or [
-            i for i in review.items if i.requirement_id in review.unchecked
+        named = [i.requirement for i in review.items if i.requirement_id in review.unchecked]
+    else:
+        named = [lack_words(lack.what, words) for lack in review.missing] or [
+            item.requirement for item in review.items if item.is_counted and item.state != "met"
         ]
-    named = [item.requirement for item in open_]
-    named = named or [lack_words(lack.what, words) for lack in review.missing]
     what = words("review.joined").join(" ".join(name.split()) for name in named[:_NAMED])
     if more := max(len(named) - _NAMED, 0):
         what += f" {words('review.more', count=more)}"

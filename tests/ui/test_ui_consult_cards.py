@@ -499,14 +499,14 @@ def judged(*messages: object) -> Store:
     return at_work("en", more=messages)  # pyright: ignore[reportArgumentType]  # messages of the chat
 
 
-async def test_a_review_is_one_line_that_names_what_is_not_met(open_apps: OpenApps) -> None:
+async def test_a_review_is_one_line_that_names_what_is_missing(open_apps: OpenApps) -> None:
     """Covers S1-25, S1-27."""
     async with open_apps.standing(FakeEngine(judged(reviewed(review()), attempt())), 120, 50) as (
         app,
         _,
     ):
         text = chat_of(app)
-        assert "▸ Not yet, attempt 1 of 3: A test covers two discounts" in text
+        assert "▸ Not yet, attempt 1 of 3: no test with two discounts" in text
         assert "Attempt 2 of 3" in text
         assert f"{SAYS} Write the test for two discounts first" in text
         assert "exit 4" not in text
@@ -545,7 +545,7 @@ async def test_a_check_that_overrules_the_evaluator_decides_the_verdict(
         app,
         pilot,
     ):
-        assert "▸ Not yet, attempt 1 of 3: A test covers two discounts" in chat_of(app)
+        assert "▸ Not yet, attempt 1 of 3: no test with two discounts" in chat_of(app)
         await pilot.press("ctrl+o")
         await settled(pilot, lambda: "exit 4" in chat_of(app))
         text = chat_of(app)
@@ -560,7 +560,7 @@ async def test_the_last_attempt_does_not_say_that_it_goes_on(open_apps: OpenApps
         app,
         _,
     ):
-        assert "▸ Partly: 1 of 3 · A test covers two discounts" in chat_of(app)
+        assert "▸ Partly: 1 of 3 · no test with two discounts" in chat_of(app)
         assert "attempt" not in chat_of(app)
 
 
