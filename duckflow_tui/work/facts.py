@@ -6,7 +6,7 @@ The most telling kinds come first. Nothing here judges them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -14,9 +14,10 @@ from duckflow_tui.prompting.lines import format_call
 from duckflow_tui.state.base import ELLIPSIS, canonical_json, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
-from duckflow_tui.state.gates import CardMessage
+from duckflow_tui.state.gates import ACCEPT, RUN_ALL, RUN_STEPS, Card, CardKind, CardMessage
 from duckflow_tui.state.goal import TEST_SUITE, Evidence, RequirementItem, TaskObjective
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome
+from duckflow_tui.state.plan import Plan
 from duckflow_tui.tools.operation import RUN
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ _PLAN_OPERATIONS: Final = (
     "task_tool.",
 )  # prefixes of operations whose results prove nothing
 
+_YES: Final = (ACCEPT.action, RUN_ALL.action, RUN_STEPS.action)
 _REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED)
 _FACT_ID: Final = re.compile(
     r"(?<![A-Za-z0-9])([CRKSPU])[-_ ]?(\d{1,3})(?![A-Za-z0-9])", re.IGNORECASE
@@ -110,13 +112,14 @@ def collect_facts(
     net_change: str,
     reply: str,
     specs: Sequence[OperationSpec],
+    words: Callable[..., str],
     findings: Mapping[str, Finding] | None = None,
 ) -> list[Fact]:
     """Collect the facts of the work on a request, the most telling kinds first.
 
     ``net_change``: the difference of the files as ``tools.results.net_change`` writes it;
-    ``reply``: all replies to the user on the request; ``findings``: results of checks by
-    requirement.
+    ``reply``: all replies to the user on the request; ``words`` gives the words for models by
+    their name; ``findings``: results of checks by requirement.
     """
     calls = [
         m
@@ -125,11 +128,11 @@ def collect_facts(
     ]
     facts = [
         *_collect_changes(net_change),
-        *_collect_runs(calls, specs),
-        *_collect_checks(objective.extracted_requirements, findings or {}, calls),
+        *_collect_runs(calls, specs, words),
+        *_collect_checks(objective.extracted_requirements, findings or {}, words),
         *_collect_reads(calls, specs, whole=not net_change),
-        *_collect_paragraphs(reply),
-        *_collect_user_words(state, objective),
+        *_collect_paragraphs(reply, words("facts.reply")),
+        *_collect_user_words(state, objective, words),
     ]
     numbers: dict[str, int] = {}
     named: list[Fact] = []
@@ -203,7 +206,9 @@ def _collect_changes(net_change: str) -> list[Fact]:
     return found
 
 
-def _collect_runs(calls: Sequence[OperationMessage], specs: Sequence[OperationSpec]) -> list[Fact]:
+def _collect_runs(
+    calls: Sequence[OperationMessage], specs: Sequence[OperationSpec], words: Callable[..., str]
+) -> list[Fact]:
     """Facts of commands and other effects, newest last; of equal calls only the newest."""
     effects = {spec.name: spec.effect for spec in specs}
     found: dict[str, Fact] = {}
@@ -220,17 +225,19 @@ def _collect_runs(calls: Sequence[OperationMessage], specs: Sequence[OperationSp
         key = canonical_json([message.operation, message.args])
         found.pop(key, None)
         command = str(message.args.get("command", "")) if message.operation == RUN else ""
-        title = format_call(message.operation, message.args)
+        title = one_line(format_call(message.operation, message.args), 300)
+        if message.by_user:
+            title = words("facts.run_by_user", call=title)
         current = number >= last_change
         code = result.exit_code
         end = f"exit {code}" if code is not None else result.outcome.value
-        by = "run by the user: " if message.by_user else ""
-        age = "" if current else " (before the last change of a file)"
+        if not current:
+            end = words("facts.run_outdated", end=end)
         went_well = result.outcome is Outcome.OK and code in (None, 0)
         found[key] = Fact(
             "",
             "run",
-            f"{by}{one_line(title, 300)} -> {end}{age}",
+            f"{title} -> {end}",
             _keep_end(result.text.strip(), _MAX_OUTPUT),
             source=command or message.operation,
             call_id=message.call_id,
@@ -253,20 +260,21 @@ def _changes_files(message: OperationMessage) -> bool:
 def _collect_checks(
     items: Sequence[RequirementItem],
     findings: Mapping[str, Finding],
-    calls: Sequence[OperationMessage],
+    words: Callable[..., str],
 ) -> list[Fact]:
     found: list[Fact] = []
     for item in items:
         finding = findings.get(item.requirement_id)
         if finding is None:
             continue
-        by = "the user's check" if item.by_user else "the worker's check"
+        check = words(f"facts.check_by_{'user' if item.by_user else 'worker'}")
+        result = f"{item.requirement_id}, {finding.outcome}: {one_line(finding.words, 400)}"
         seen = finding.evidence
         found.append(
             Fact(
                 "",
                 "check",
-                f"{by} of {item.requirement_id}, {finding.outcome}: {one_line(finding.words, 400)}",
+                f"{check} {result}",
                 seen.text if seen is not None and seen.exit_code is not None else "",
                 source=item.check.value,
                 call_id=seen.call_id if seen is not None else "",
@@ -312,45 +320,43 @@ def _collect_reads(
     return list(found.values())
 
 
-def _collect_paragraphs(reply: str) -> list[Fact]:
+def _collect_paragraphs(reply: str, title: str) -> list[Fact]:
     parts = [part.strip() for part in re.split(r"\n\s*\n", reply) if part.strip()]
-    return [
-        Fact("", "reply", "the reply to the user says:", _keep_end(part, _MAX_PARAGRAPH))
-        for part in parts
-    ]
+    return [Fact("", "reply", title, _keep_end(part, _MAX_PARAGRAPH)) for part in parts]
 
 
-def _collect_user_words(state: AgentState, objective: TaskObjective) -> list[Fact]:
+def _collect_user_words(
+    state: AgentState, objective: TaskObjective, words: Callable[..., str]
+) -> list[Fact]:
     """Facts of the user's messages and decisions after the request, oldest first."""
     found: list[Fact] = []
 
-    def add(title: str, text: str, at: float, call_id: str = "") -> None:
-        found.append(
-            Fact(
-                "", "user", title, text.strip()[:_MAX_USER_WORDS], source="", call_id=call_id, at=at
-            )
-        )
+    def add(name: str, text: str, at: float, call_id: str = "", **values: str) -> None:
+        title, text = words(f"facts.user_{name}", **values), text.strip()[:_MAX_USER_WORDS]
+        found.append(Fact("", "user", title, text, call_id=call_id, at=at))
 
     for message in state.messages:
         if message.at < objective.created_at:
             continue
         match message:
             case UserMessage() if message.message_id != objective.message_id:
-                add("the user said:", message.text, message.at)
-            case OperationMessage() if message.result.outcome in _REFUSED:
-                what = one_line(format_call(message.operation, message.args), 300)
-                why = message.answer.full_text if message.answer is not None else ""
-                add(f"the user refused {what}", why, message.at, message.call_id)
-            case OperationMessage(answer=answer) if answer is not None and answer.full_text.strip():
-                what = one_line(format_call(message.operation, message.args), 300)
-                add(
-                    f"the user allowed {what} and said:",
-                    answer.full_text,
-                    message.at,
-                    message.call_id,
-                )
+                add("said", message.text, message.at)
+            case OperationMessage(answer=answer, result=result):
+                text = answer.full_text if answer is not None else ""
+                if result.outcome in _REFUSED or text.strip():
+                    what = one_line(format_call(message.operation, message.args), 300)
+                    name = "refused" if result.outcome in _REFUSED else "allowed"
+                    add(name, text, message.at, message.call_id, what=what)
+            case CardMessage(card=Card(kind=CardKind.PLAN), plan=Plan() as plan, answer=answer):
+                steps = "\n".join(f"{n}. {step.name}" for n, step in enumerate(plan.steps, 1))
+                name = "approved" if answer.action in _YES else "refused"
+                text = "\n".join(filter(None, (answer.full_text.strip(), steps)))
+                add(f"{name}_plan", text, message.at, plan=plan.name)
+            case CardMessage(card=Card(kind=CardKind.PLAN_CHANGE), plan=Plan() as plan):
+                name = "approved" if message.answer.action in _YES else "refused"
+                add(f"{name}_change", message.answer.full_text, message.at, plan=plan.name)
             case CardMessage(answer=answer) if answer.full_text.strip():
-                add(f"the user answered ({answer.action}):", answer.full_text, message.at)
+                add("answered", answer.full_text, message.at, action=answer.action)
             case _:
                 pass
     return found

@@ -173,6 +173,7 @@ class Reviewer:
             case.changes,
             case.reply,
             self._parts.router.registry.specs(),
+            self._parts.notices.words,
             case.findings,
         )
         try:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from duckflow_tui.places import asset_folder
 from duckflow_tui.prompting.replies import SatisfactionReply
+from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Message, UserMessage
 from duckflow_tui.state.decision import Check
+from duckflow_tui.state.gates import (
+    ACCEPT,
+    REJECT,
+    Card,
+    CardAnswer,
+    CardKind,
+    CardMessage,
+    CardOption,
+)
 from duckflow_tui.state.goal import (
     Evidence,
     RequirementItem,
@@ -23,6 +34,7 @@ from duckflow_tui.state.operations import (
     OperationSpec,
     Outcome,
 )
+from duckflow_tui.state.plan import Plan
 from duckflow_tui.work.checks import Finding
 from duckflow_tui.work.facts import Fact, collect_facts, facts_text, resolve_reference
 from duckflow_tui.work.judging import find_strongest_run, judge_requirements, read_evaluation
@@ -72,7 +84,8 @@ def facts_of(*messages: Message, changes: str = CHANGES, reply: str = "") -> lis
     state = AgentState()
     state.messages = list(messages)
     asked = TaskObjective(objective_id="o", original_query="q", created_at=1.0, message_id="m1")
-    return collect_facts(state, asked, changes, reply, SPECS)
+    words = notice_words(asset_folder("prompts"), "en")
+    return collect_facts(state, asked, changes, reply, SPECS, words)
 
 
 def test_facts_stand_in_the_order_in_which_they_matter_each_with_its_id() -> None:
@@ -83,6 +96,17 @@ def test_facts_stand_in_the_order_in_which_they_matter_each_with_its_id() -> Non
     assert "C2 src/a.py line 3 def total\n    -    return 1\n    +    return 2" in text
     assert "words" not in text  # files were changed: what was read is only named
     assert "U1 the user said:\n    and keep it short" in text
+
+
+@pytest.mark.parametrize(("key", "said"), [(ACCEPT, "approved"), (REJECT, "refused")])
+def test_an_answer_to_a_change_of_the_plan_is_a_fact(key: CardOption, said: str) -> None:
+    kind, at = CardKind.PLAN_CHANGE, 20.0
+    card = Card(card_id="c", kind=kind, subject="x", options=(ACCEPT, REJECT), opened_at=at)
+    answer = CardAnswer(card_id="c", subject="x", action=key.action, text="both")
+    plan = Plan(plan_id="p", name="notes", goal="g", steps=(), created_at=at)
+    message = CardMessage(message_id="m2", card=card, plan=plan, answer=answer, at=at)
+    told = facts_text(facts_of(message, changes=""))
+    assert told == f"U1 the user {said} a change of the plan “notes”\n    both"
 
 
 def test_where_the_words_are_the_work_what_was_read_stands_there_as_an_excerpt() -> None:
