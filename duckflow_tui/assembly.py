@@ -256,10 +256,10 @@ def _models(
 
 def _correct(kept: Connections, endpoint: Endpoint) -> None:
     """Keep the address at which the server of a connection answers in truth."""
-    connection = kept.of(endpoint.name)
+    connection = kept.find_connection(endpoint.name)
     if connection is not None and f"{connection.base_url}/v1" == endpoint.base_url:
         with suppress(OSError):  # then it is corrected once more at the next start
-            kept.add(connection.model_copy(update={"base_url": endpoint.base_url}))
+            kept.add_connection(connection.model_copy(update={"base_url": endpoint.base_url}))
 
 
 def _budget_limits(settings: Settings) -> BudgetLimits:
@@ -280,9 +280,9 @@ def _command_limits(settings: Settings) -> CommandLimits:
 
 def first_event(choice: SessionChoice, session_id: str, root: Path, now: float) -> SessionStarted:
     """The initial state of a new session of this choice."""
-    main = choice.settings.roles.of("main")
+    main = choice.settings.roles.model_of("main")
     endpoint = choice.settings.endpoints[main.endpoint] if main else None
-    window = choice.known.at(endpoint, main.model).context if main and endpoint else 0
+    window = choice.known.facts_at(endpoint, main.model).context if main and endpoint else 0
     return SessionStarted(
         session=SessionInfo(
             session_id=session_id,

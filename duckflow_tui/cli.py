@@ -334,9 +334,9 @@ def _headless(args: argparse.Namespace, places: Places, workspace: Path, languag
     choice = _choose(args, places, workspace, language)
     _say_problems(choice.problems, say)
     if choice.endpoint_missing:
-        from duckflow_tui.model_choice import settle
+        from duckflow_tui.model_choice import settle_model
 
-        choice, line = asyncio.run(settle(choice))
+        choice, line = asyncio.run(settle_model(choice))
         print(line, file=sys.stderr)
     options = HeadlessOptions(text, args.json, args.stream, args.sandboxed)
     ending = Ending()

@@ -28,7 +28,7 @@ from duckflow_tui.llm.endpoints import (
     ModelRef,
     ModelsInUse,
     Roles,
-    needs,
+    find_need,
     resolve_key,
     setting_of,
 )
@@ -261,7 +261,7 @@ def _with_models(
         settings.roles = Roles(main=f"{CLI_ENDPOINT}/{model}" if model else "")
     elif flags.model and settings.endpoints:
         settings.roles = _roles_with(settings, flags.model, say, path)
-    main = settings.roles.of("main")
+    main = settings.roles.model_of("main")
     if main is None:
         choice = replace(choice, endpoint_missing=True)
         if flags.base_url is not None:
@@ -279,7 +279,7 @@ def _with_models(
 
 def _model_at(endpoint: Endpoint, settings: Settings) -> str:
     """The model that was set or chosen for this very server; empty for none."""
-    main = settings.roles.of("main")
+    main = settings.roles.model_of("main")
     if main is None or settings.endpoints[main.endpoint].base_url != endpoint.base_url:
         return ""
     return main.model
@@ -307,7 +307,7 @@ def _checked(
     choice: SessionChoice, endpoint: Endpoint, say: Catalogue, environ: Mapping[str, str]
 ) -> SessionChoice:
     """The choice, once it is clear that requests may go to its endpoint."""
-    need = needs(endpoint, environ)
+    need = find_need(endpoint, environ)
     if need == "refused":
         setting = setting_of(endpoint.name, "base_url")
         raise Unusable(say("llm.error.refused_url", detail=endpoint.base_url, setting=setting))
@@ -332,7 +332,7 @@ def _roles_with(settings: Settings, model: str, say: Catalogue, path: str) -> Ro
     head, slash, _ = model.partition("/")
     if slash and head in settings.endpoints:
         return settings.roles.model_copy(update={"main": model})
-    main = settings.roles.of("main")
+    main = settings.roles.model_of("main")
     if main is not None:
         name = main.endpoint
     elif len(settings.endpoints) == 1:
@@ -435,10 +435,10 @@ class Sessions:
         flags = self.choice.flags
         named = flags is not None and (flags.base_url or flags.model)
         if self.choice.endpoint_missing and named and not self.choice.confirm_origin:
-            from duckflow_tui.model_choice import settle
+            from duckflow_tui.model_choice import settle_model
 
             try:
-                self.choice = (await settle(self.choice)).choice
+                self.choice = (await settle_model(self.choice)).choice
             except Unusable as refused:
                 self.missing = str(refused)
         if self.choice.endpoint_missing:
@@ -462,8 +462,8 @@ class Sessions:
         """
         kept, at_hand = self.connections, self.models_at_hand()
         origin = CHOSEN_FOR_NOW
-        if kept.of(ref.endpoint) is not None:
-            kept.choose(ref, role, line)
+        if kept.find_connection(ref.endpoint) is not None:
+            kept.choose_model(ref, role, line)
             origin = CHOSEN
         added = at_hand.endpoints.keys() - self.choice.settings.endpoints.keys()
         self._chosen |= dict.fromkeys((setting_of(name, "base_url") for name in added), CHOSEN)
@@ -518,7 +518,7 @@ class Sessions:
 
     def needs_confirmation(self, endpoint: Endpoint) -> bool:
         """Whether the user has yet to allow plain http to this private address (R11)."""
-        if needs(endpoint, {}) != "confirmation":
+        if find_need(endpoint, {}) != "confirmation":
             return False
         return not ConfirmedOrigins(self.choice.places.data).has(endpoint.origin)
 

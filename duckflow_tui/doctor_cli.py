@@ -254,7 +254,7 @@ class _Doctor:
                 )  # fmt: skip
 
     def _model(self, choice: SessionChoice) -> HealthCheck:
-        main = choice.settings.roles.of("main")
+        main = choice.settings.roles.model_of("main")
         if choice.confirm_origin:
             return self._made(
                 "model", "missing", "model.unconfirmed", "model.unconfirmed_fix",
@@ -279,10 +279,10 @@ class _Doctor:
 
     def _found(self, choice: SessionChoice) -> HealthCheck:
         """The model that answers where none is set, or what is missing."""
-        from duckflow_tui.model_choice import settle
+        from duckflow_tui.model_choice import settle_model
 
         try:
-            line = asyncio.run(settle(choice)).line
+            line = asyncio.run(settle_model(choice)).line
         except Unusable as refused:
             return self._made("model", "broken", "model.none")._replace(fix=str(refused))
         return self._made("model", "missing", "model.none", "model.found_fix", line=line)
@@ -315,6 +315,6 @@ async def _models(choice: SessionChoice) -> tuple[str, ...]:
     endpoints, roles = choice.settings.endpoints, choice.settings.roles
     service = LLMService(endpoints, roles, random_id, SystemClock(), choice.environ)
     try:
-        return await service.models("main", _ANSWER_S)
+        return await service.fetch_model_names("main", _ANSWER_S)
     finally:
         await service.aclose()

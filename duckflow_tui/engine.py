@@ -161,7 +161,7 @@ class Engine:
 
     async def load_lazily(self) -> None:
         """Load what the first request needs, after the screen stands."""
-        await self._models.service.warm()
+        await self._models.service.import_client()
         await self.note_project_files()
         if self.servers is not None:
             await self.servers.begin()
@@ -203,14 +203,14 @@ class Engine:
 
     def _change_models(self, models: ModelsInUse) -> None:
         service, before, roles = self._models.service, self._models.service.roles, models.roles
-        service.change(models)
+        service.change_models(models)
         self._chosen = None
         endpoint, model = service.endpoint_of("main")
         self.store.dispatch(
             ModelsChosen(
                 endpoint=endpoint.name,
                 model=model,
-                context_window=service.window("main"),
+                context_window=service.window_of("main"),
                 roles=roles.model_dump(exclude={"main"}, exclude_defaults=True),
                 at=self.store.clock.now(),
             )

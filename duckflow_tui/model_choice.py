@@ -17,15 +17,15 @@ from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.discovery import (
     FoundServer,
     KnownKey,
+    find_nearest,
     keys_here,
     known_keys,
     models_of,
-    nearest,
-    reach,
+    reach_server,
     servers_here,
     usual_model,
 )
-from duckflow_tui.llm.endpoints import Endpoint, key_name, needs, resolve_key
+from duckflow_tui.llm.endpoints import Endpoint, find_need, key_name, resolve_key
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.places import ConfirmedOrigins
 from duckflow_tui.safety.safe_text import visible_line
@@ -36,7 +36,7 @@ SHOWN: Final = 6  # models of one source that are named
 LIST_S: Final = 8.0  # seconds that each provider has to list its models
 
 
-class Settled(NamedTuple):
+class SettledChoice(NamedTuple):
     """A choice with a model, and the line that says which one was taken."""
 
     choice: SessionChoice
@@ -53,12 +53,12 @@ class ModelSource(NamedTuple):
     fault: LlmError | None = None  # why its models are not known
 
 
-async def settle(choice: SessionChoice) -> Settled:
+async def settle_model(choice: SessionChoice) -> SettledChoice:
     """The choice with the model that is clear; raises Unusable with what is missing and what there
     is.
     """
     choice = await asyncio.to_thread(choice.with_keys)
-    return await _Search(choice).settled()
+    return await _Search(choice).find_choice()
 
 
 class _Search:
@@ -68,35 +68,35 @@ class _Search:
         self._say = Catalogue(choice.language)
         self._path = str(choice.places.settings_file)
 
-    async def settled(self) -> Settled:
+    async def find_choice(self) -> SettledChoice:
         endpoints = self._choice.settings.endpoints
         if self._flags.base_url is not None:
-            return await self._at(endpoints["cli"])
+            return await self._choose_at(endpoints["cli"])
         if len(endpoints) == 1:
-            return await self._at(next(iter(endpoints.values())))
+            return await self._choose_at(next(iter(endpoints.values())))
         if endpoints:
             raise Unusable(self._say("cli.no_model", path=self._path))
-        sources = await self._sources()
+        sources = await self._find_sources()
         if self._flags.model:
-            return self._with(sources, self._flags.model)
-        return self._only(sources)
+            return self._choose_source_of(sources, self._flags.model)
+        return self._choose_only_source(sources)
 
-    async def _at(self, endpoint: Endpoint) -> Settled:
+    async def _choose_at(self, endpoint: Endpoint) -> SettledChoice:
         """The only model of the server that was named."""
-        if self._waits(endpoint):
+        if self._needs_confirmation(endpoint):
             raise Unusable(self._say("cli.not_confirmed", origin=endpoint.origin))
         environ = self._choice.environ
         key, variable = resolve_key(endpoint, environ) or "", key_name(endpoint, environ)
         try:
-            found = await reach(endpoint.base_url, key, variable, LIST_S)
+            found = await reach_server(endpoint.base_url, key, variable, LIST_S)
         except LlmError as error:
-            raise Unusable(self._words(error)) from None
+            raise Unusable(self._describe_error(error)) from None
         endpoint = endpoint.model_copy(update={"base_url": found.base_url})
         if len(found.models) == 1:
-            return self._taken(endpoint, found.models[0].id, endpoint.host)
-        raise Unusable(self._which(endpoint.host, found.models))
+            return self._make_choice(endpoint, found.models[0].id, endpoint.host)
+        raise Unusable(self._ask_which(endpoint.host, found.models))
 
-    async def _sources(self) -> list[ModelSource]:
+    async def _find_sources(self) -> list[ModelSource]:
         environ, named = self._choice.environ, self._flags.api_key_env
         keys = [key for key in keys_here(environ) if named in (None, key.variable)]
         if named is not None and not keys:
@@ -120,7 +120,7 @@ class _Search:
     async def _of_key(self, known: KnownKey) -> ModelSource:
         endpoint = known.connection.endpoint
         label = self._say("cli.found.key", host=endpoint.host, variable=known.variable)
-        if self._waits(endpoint):
+        if self._needs_confirmation(endpoint):
             return ModelSource(endpoint, label, known, (), LlmError("not_found"))
         key = resolve_key(endpoint, self._choice.environ) or ""
         try:
@@ -129,18 +129,18 @@ class _Search:
             return ModelSource(endpoint, label, known, (), error)
         return ModelSource(endpoint, label, known, models)
 
-    def _waits(self, endpoint: Endpoint) -> bool:
+    def _needs_confirmation(self, endpoint: Endpoint) -> bool:
         """Whether the user has to confirm first that requests go there (R11)."""
         confirmed = ConfirmedOrigins(self._choice.places.data).has(endpoint.origin)
-        return needs(endpoint, self._choice.environ) == "confirmation" and not confirmed
+        return find_need(endpoint, self._choice.environ) == "confirmation" and not confirmed
 
-    def _with(self, sources: Sequence[ModelSource], model: str) -> Settled:
+    def _choose_source_of(self, sources: Sequence[ModelSource], model: str) -> SettledChoice:
         """The only source that has the model."""
         having = [source for source in sources if any(line.id == model for line in source.models)]
-        if not having and len(sources) == 1 and _unlisted(sources[0]):
+        if not having and len(sources) == 1 and _has_no_list(sources[0]):
             having = [sources[0]]
         if len(having) == 1:
-            return self._taken(having[0].endpoint, model, having[0].label)
+            return self._make_choice(having[0].endpoint, model, having[0].label)
         if having:
             labels = ", ".join(source.label for source in having)
             raise Unusable(self._say("cli.several_have", model=visible_line(model), labels=labels))
@@ -148,10 +148,10 @@ class _Search:
             nowhere = self._say("cli.nowhere", model=visible_line(model))
             raise Unusable("\n".join([nowhere, *self._key_for(model)]))
         names = [line.id for source in sources for line in source.models]
-        near = ", ".join(_shown(name) for name in nearest(model, names, SHOWN))
+        near = ", ".join(_show_name(name) for name in find_nearest(model, names, SHOWN))
         key = "cli.nobody_has" if near else "cli.nothing_like"
         sentence = self._say(key, model=visible_line(model), near=near)
-        raise Unusable("\n".join([sentence, *self._listed(sources), *self._key_for(model)]))
+        raise Unusable("\n".join([sentence, *self._list_sources(sources), *self._key_for(model)]))
 
     def _key_for(self, model: str) -> list[str]:
         """Which variable the model may need: that of a provider whose models begin like it."""
@@ -163,58 +163,58 @@ class _Search:
                 return [self._say("cli.set_key", model=model, variable=known.variable)]
         return []
 
-    def _only(self, sources: Sequence[ModelSource]) -> Settled:
+    def _choose_only_source(self, sources: Sequence[ModelSource]) -> SettledChoice:
         """The only source there is, where it has one model, or a usual one."""
         if not sources:
             raise Unusable(self._say("cli.no_endpoint", path=self._path))
         if len(sources) > 1:
-            raise Unusable("\n".join([self._say("cli.several"), *self._listed(sources)]))
+            raise Unusable("\n".join([self._say("cli.several"), *self._list_sources(sources)]))
         (source,) = sources
-        if self._waits(source.endpoint):
+        if self._needs_confirmation(source.endpoint):
             raise Unusable(self._say("cli.not_confirmed", origin=source.endpoint.origin))
-        if source.fault is not None and not _unlisted(source):
-            raise Unusable(self._words(source.fault))
+        if source.fault is not None and not _has_no_list(source):
+            raise Unusable(self._describe_error(source.fault))
         usual = source.known.default_model if source.known is not None else ""
         model = usual_model(source.known, source.models)
         if len(source.models) > 1 and not (usual and model.startswith(usual)):
             model = ""  # the first of many is nobody's choice
         if not model:
-            raise Unusable(self._which(source.label, source.models))
-        return self._taken(source.endpoint, model, source.label)
+            raise Unusable(self._ask_which(source.label, source.models))
+        return self._make_choice(source.endpoint, model, source.label)
 
-    def _taken(self, endpoint: Endpoint, model: str, label: str) -> Settled:
-        line = self._say("cli.taken", model=_shown(model), label=label)
-        return Settled(with_model(self._choice, endpoint, model), line)
+    def _make_choice(self, endpoint: Endpoint, model: str, label: str) -> SettledChoice:
+        line = self._say("cli.taken", model=_show_name(model), label=label)
+        return SettledChoice(with_model(self._choice, endpoint, model), line)
 
-    def _which(self, label: str, models: Sequence[ModelLine]) -> str:
-        names = ", ".join(_shown(line.id) for line in models[:SHOWN])
+    def _ask_which(self, label: str, models: Sequence[ModelLine]) -> str:
+        names = ", ".join(_show_name(line.id) for line in models[:SHOWN])
         if not models:
             return self._say("cli.no_models", label=label)
         more = len(models) - SHOWN
         names += self._say("cli.and_more", count=more) if more > 0 else ""
         return self._say("cli.which_model", label=label, names=names)
 
-    def _listed(self, sources: Sequence[ModelSource]) -> list[str]:
+    def _list_sources(self, sources: Sequence[ModelSource]) -> list[str]:
         """A line for each source: its models, or why they are not known."""
         lines: list[str] = []
         for source in sources:
             if source.fault is not None:
-                names = self._words(source.fault)
+                names = self._describe_error(source.fault)
             else:
-                names = ", ".join(_shown(line.id) for line in source.models[:SHOWN])
+                names = ", ".join(_show_name(line.id) for line in source.models[:SHOWN])
                 more = len(source.models) - SHOWN
                 names += self._say("cli.and_more", count=more) if more > 0 else ""
             lines.append(f"  {source.label}: {names}")
         return lines
 
-    def _words(self, error: LlmError) -> str:
+    def _describe_error(self, error: LlmError) -> str:
         return visible_line(self._say(f"llm.error.{error.code}", **error.params))
 
 
-def _unlisted(source: ModelSource) -> bool:
+def _has_no_list(source: ModelSource) -> bool:
     """Whether the server has no list of its models at all, which it need not have."""
     return source.fault is not None and source.fault.code in ("not_found", "not_json", "html")
 
 
-def _shown(name: str) -> str:
+def _show_name(name: str) -> str:
     return visible_line(one_line(name, 80))

@@ -16,10 +16,10 @@ from duckflow_tui.command_line import CommandParser
 from duckflow_tui.compose import SessionChoice, choose
 from duckflow_tui.flags import Flags
 from duckflow_tui.glance import LANGUAGES
-from duckflow_tui.llm.discovery import LIST_S, listed
+from duckflow_tui.llm.discovery import LIST_S, list_server
 from duckflow_tui.llm.endpoints import Endpoint, resolve_key
 from duckflow_tui.llm.errors import LlmError
-from duckflow_tui.llm.known_models import KnownModels, Price, packaged
+from duckflow_tui.llm.known_models import KnownModels, Price, load_packaged
 from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.usage import Role
@@ -43,9 +43,9 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
     known, status = KnownModels.load(choice.connections), DONE
     if args.refresh:
         for endpoint in {e.origin: e for e in choice.settings.endpoints.values()}.values():
-            if not _refreshed(known, endpoint, choice, say):
+            if not _refresh_endpoint(known, endpoint, choice, say):
                 status = FAILED
-    print(say("models.packaged", date=packaged().date))
+    print(say("models.packaged", date=load_packaged().date))
     for origin, asked in known.refreshed.items():
         print(say("models.refreshed", origin=origin, count=len(asked.models), date=asked.date))
     _print_used(known, choice, say)
@@ -64,14 +64,14 @@ def parser(say: Catalogue) -> CommandParser:
     return made
 
 
-def _refreshed(
+def _refresh_endpoint(
     known: KnownModels, endpoint: Endpoint, choice: SessionChoice, say: Catalogue
 ) -> bool:
     """Ask one endpoint for its models and keep what it says; False where that failed."""
     key = resolve_key(endpoint, choice.environ) or ""
     try:
-        found = asyncio.run(listed(endpoint, key, LIST_S))
-        known.keep(endpoint.origin, found.models, time.strftime("%Y-%m-%d", time.gmtime()))
+        found = asyncio.run(list_server(endpoint, key, LIST_S))
+        known.keep_lines(endpoint.origin, found.models, time.strftime("%Y-%m-%d", time.gmtime()))
     except LlmError as error:
         print(say(f"llm.error.{error.code}", **error.params), file=sys.stderr)
         return False
@@ -85,11 +85,11 @@ def _refreshed(
 def _print_used(known: KnownModels, choice: SessionChoice, say: Catalogue) -> None:
     """A line for each model of a role."""
     roles = choice.settings.roles
-    for ref in dict.fromkeys(map(roles.of, get_args(Role))):
+    for ref in dict.fromkeys(map(roles.model_of, get_args(Role))):
         endpoint = choice.settings.endpoints.get(ref.endpoint) if ref is not None else None
         if ref is None or endpoint is None:
             continue
-        facts = known.at(endpoint, ref.model)
+        facts = known.facts_at(endpoint, ref.model)
         window = f"{facts.context:,}" if facts.context else say("models.unknown")
         abilities = ", ".join(facts.abilities) or say("models.unknown")
         print(visible_line(str(ref)))
@@ -98,13 +98,13 @@ def _print_used(known: KnownModels, choice: SessionChoice, say: Catalogue) -> No
             "  "
             + say(
                 "models.prices",
-                full=_price(facts.price_in, say),
-                cached=_price(facts.price_cached, say),
-                reply=_price(facts.price_out, say),
+                full=_format_price(facts.price_in, say),
+                cached=_format_price(facts.price_cached, say),
+                reply=_format_price(facts.price_out, say),
             )
         )
         print("  " + say("models.abilities", names=abilities))
 
 
-def _price(price: Price, say: Catalogue) -> str:
+def _format_price(price: Price, say: Catalogue) -> str:
     return say("models.unknown") if price is None else f"${price:g}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from duckflow_tui.llm.connections import changing, write_private
+from duckflow_tui.llm.connections import lock_folder, write_private
 from duckflow_tui.places import Places
 from duckflow_tui.settings import Say, load
 from duckflow_tui.state.base import one_line
@@ -59,7 +59,7 @@ def write_ui_setting(path: Path, name: str, value: str) -> None:
     """
     import tomlkit
 
-    with changing(path.parent, LOCK_S):
+    with lock_folder(path.parent, LOCK_S):
         text, mode = "", 0o600
         try:
             with path.open("r+b") as file:  # fails for a file that must not be written

@@ -31,7 +31,7 @@ from duckflow_tui.llm.endpoints import (
     key_name,
     may_carry_key,
 )
-from duckflow_tui.llm.errors import FailureTeller, LlmError, escaped
+from duckflow_tui.llm.errors import FailureTeller, LlmError, escape_text
 from duckflow_tui.llm.exchange import Patience, ReplyObserver
 from duckflow_tui.llm.transport import (
     MAX_BODY,
@@ -40,8 +40,8 @@ from duckflow_tui.llm.transport import (
     BadStatus,
     BodyTooLarge,
     ForeignOrigin,
-    Life,
     Proxy,
+    SilenceLimit,
     WayClosed,
     open_http,
     proxy_for,
@@ -114,7 +114,7 @@ class ChatClient:
         name = key_name(endpoint, environ) or ("headers" if headers else "")
         teller = FailureTeller(endpoint, "", secrets)
         if any(not value.isascii() or not value.isprintable() for value in secrets):
-            raise teller.of("bad_key", setting="api_key_env")
+            raise teller.make_error("bad_key", setting="api_key_env")
         secrets += proxy.secrets if proxy else ()
         teller = FailureTeller(endpoint, "", secrets)
         with _raising_llm_error(teller, clock, proxy):
@@ -122,9 +122,11 @@ class ChatClient:
                 try:
                     private = await resolves_privately(endpoint.hostname)
                 except (OSError, UnicodeError) as error:  # the latter for a name that no host has
-                    raise teller.of("not_found_host", _said(error), setting="base_url") from error
+                    raise teller.make_error(
+                        "not_found_host", _describe_cause(error), setting="base_url"
+                    ) from error
                 if not private:
-                    raise teller.of("refused_url", endpoint.base_url, setting="base_url")
+                    raise teller.make_error("refused_url", endpoint.base_url, setting="base_url")
             http = await open_http(endpoint, key, environ, patience.connect_s, report)
             return cls(endpoint, http, secrets, clock, patience, name, proxy)
 
@@ -135,7 +137,7 @@ class ChatClient:
         except Exception:
             log.warning("connections to %s were not closed", self._endpoint.host, exc_info=True)
 
-    async def stream(
+    async def stream_completion(
         self,
         body: JsonObject,
         purpose: str,
@@ -149,10 +151,10 @@ class ChatClient:
             headers[THREAD_HEADER] = thread
         model = str(body.get("model", ""))
         teller = FailureTeller(self._endpoint, model, self._secrets, *self._key)
-        life = Life(observer, self._clock, self._endpoint, self._patience.silent_s)
+        silence = SilenceLimit(observer, self._clock, self._endpoint, self._patience.silent_s)
         with _raising_llm_error(teller, self._clock, self._proxy):
             try:
-                async with life.held():
+                async with silence.limit_block():
                     answer = await self._sdk.post(
                         "/chat/completions",
                         cast_to=object,
@@ -162,21 +164,23 @@ class ChatClient:
                         stream_cls=AsyncStream[object],
                     )
                     async with aclosing(answer.response.aiter_bytes()) as pieces:
-                        await _Answer(completion, life, teller).read(answer.response, pieces)
+                        await _Answer(completion, silence, teller).read_answer(
+                            answer.response, pieces
+                        )
                         await _pass_the_end(pieces)
             except TimeoutError as error:
-                if life.stalled is None:
+                if silence.stalled is None:
                     raise
                 setting = "first_token_s" if completion.first_token_at is None else "idle_s"
-                stalled = teller.of("stalled", setting=setting)
-                stalled.seconds = life.stalled
+                stalled = teller.make_error("stalled", setting=setting)
+                stalled.seconds = silence.stalled
                 raise stalled from error
             finally:
                 completion.close()
             if not (completion.ended or completion.finish):
-                raise teller.of("cut", "the stream ended without an end", retryable=True)
+                raise teller.make_error("cut", "the stream ended without an end", retryable=True)
 
-    async def listing(self, seconds: float) -> object:
+    async def fetch_listing(self, seconds: float) -> object:
         """The server's answer to a request for its models, within so many seconds, as JSON or
         as text. Raises LlmError.
         """
@@ -187,15 +191,15 @@ class ChatClient:
                     return await self._sdk.get("/models", cast_to=object)
             except TimeoutError as error:
                 late = os.strerror(errno.ETIMEDOUT)
-                raise teller.of("connect", late, setting="base_url") from error
+                raise teller.make_error("connect", late, setting="base_url") from error
             except (ValueError, RecursionError) as error:  # said to be JSON, and is none
-                raise teller.of("not_json", str(error), setting="base_url") from error
+                raise teller.make_error("not_json", str(error), setting="base_url") from error
 
-    async def models(self, seconds: float) -> tuple[str, ...]:
+    async def fetch_model_names(self, seconds: float) -> tuple[str, ...]:
         """The names of the models that the server lists, within so many seconds. Raises LlmError;
         ``not_json`` also where the answer is no list of models.
         """
-        answer = await self.listing(seconds)
+        answer = await self.fetch_listing(seconds)
         try:
             found = _Models.model_validate(answer).data or ()
             return tuple(entry.id.removeprefix("models/") for entry in found)  # Gemini's has it
@@ -203,24 +207,26 @@ class ChatClient:
             raise self.no_list(answer) from None
 
     def no_list(self, answer: object) -> LlmError:
-        """Of an answer to ``listing`` that is no list of models."""
+        """Of an answer to ``fetch_listing`` that is no list of models."""
         text = str(answer)[:_SHOWN]
         code = "html" if text.lstrip().startswith("<") else "not_json"
-        return FailureTeller(self._endpoint, "", self._secrets).of(code, text, setting="base_url")
+        return FailureTeller(self._endpoint, "", self._secrets).make_error(
+            code, text, setting="base_url"
+        )
 
-    async def explain(self, error: LlmError, seconds: float) -> None:
+    async def explain_error(self, error: LlmError, seconds: float) -> None:
         """Look for so many seconds whether the model's name or the address is what is wrong."""
         try:
-            names = await self.models(seconds)
+            names = await self.fetch_model_names(seconds)
         except LlmError:
             return
         if names and error.model.removeprefix("models/") not in names:
-            from duckflow_tui.llm.discovery import nearest
+            from duckflow_tui.llm.discovery import find_nearest
 
             error.code = "unknown_model"
-            near = nearest(error.model, names, _SHOWN_MODELS)
+            near = find_nearest(error.model, names, _SHOWN_MODELS)
             shown = list(dict.fromkeys((*near, *names)))[:_SHOWN_MODELS]
-            error.detail = escaped(", ".join(shown), self._secrets)
+            error.detail = escape_text(", ".join(shown), self._secrets)
 
 
 @contextmanager
@@ -245,40 +251,42 @@ def _llm_error_of(
         cause = error.__cause__
     while isinstance(cause, BaseExceptionGroup):  # as a connection raises it
         cause = cast("BaseExceptionGroup[BaseException]", cause).exceptions[0]
-    words = _said(cause)
+    words = _describe_cause(cause)
     match cause:
         case BadStatus():
-            return teller.status(cause.status, cause.headers, cause.body, clock.now())
+            return teller.make_status_error(cause.status, cause.headers, cause.body, clock.now())
         case BodyTooLarge():
-            return teller.of("too_large", f"{MAX_BODY // _MB} MB")
+            return teller.make_error("too_large", f"{MAX_BODY // _MB} MB")
         case LineTooLong():
-            return teller.of("too_large", f"{MAX_LINE // _MB} MB")
+            return teller.make_error("too_large", f"{MAX_LINE // _MB} MB")
         case ForeignOrigin():
-            return teller.of("redirect", str(cause), setting="base_url")
+            return teller.make_error("redirect", str(cause), setting="base_url")
         case WayClosed():
-            made = teller.of(cause.code, _said(cause.__cause__ or cause))
+            made = teller.make_error(cause.code, _describe_cause(cause.__cause__ or cause))
             made.setting = cause.variable
             return made
         case httpx2.DecodingError():
-            return teller.of("not_json", words)
+            return teller.make_error("not_json", words)
         case _ if _is_tls(cause):
-            return teller.of("tls", words, setting="base_url")
+            return teller.make_error("tls", words, setting="base_url")
         case httpx2.ProxyError() | httpx2.ConnectError() | httpx2.ConnectTimeout():
             if proxy is None:
-                return teller.of("connect", words, setting="base_url", retryable=True)
-            made = teller.of("proxy", words, retryable=not isinstance(cause, httpx2.ProxyError))
+                return teller.make_error("connect", words, setting="base_url", retryable=True)
+            made = teller.make_error(
+                "proxy", words, retryable=not isinstance(cause, httpx2.ProxyError)
+            )
             made.setting = proxy.variable
             return made
         case httpx2.TransportError() | OSError():
-            return teller.of("cut", words, retryable=True)
+            return teller.make_error("cut", words, retryable=True)
         case openai.OpenAIError() | httpx2.HTTPError() | httpx2.InvalidURL():
-            return teller.of("connect", words, setting="base_url")
+            return teller.make_error("connect", words, setting="base_url")
         case _:
             log.error("a request to %s failed in the program", teller.host, exc_info=error)
-            return teller.of("internal", describe_error(cause))
+            return teller.make_error("internal", describe_error(cause))
 
 
-def _said(error: BaseException) -> str:
+def _describe_cause(error: BaseException) -> str:
     """The message of the system error behind an error, else the error's own: the
     libraries on the way only say that something failed.
     """
@@ -307,39 +315,39 @@ class _Answer:
     """Reads the body of an answer: an event stream, or a plain completion where none streams."""
 
     _completion: Completion
-    _life: Life
+    _silence: SilenceLimit
     _teller: FailureTeller
 
-    async def read(self, response: httpx2.Response, pieces: AsyncIterator[bytes]) -> None:
+    async def read_answer(self, response: httpx2.Response, pieces: AsyncIterator[bytes]) -> None:
         first = b""
         while len(first.lstrip()) < _ENOUGH:
             piece = await anext(pieces, None)
             if piece is None:
                 break
-            self._life.byte()
+            self._silence.note_byte()
             first += piece
         kind = response.headers.get("content-type", "").lower()
         start = first.lstrip(b"\xef\xbb\xbf \t\r\n")
         if "text/event-stream" in kind or start.startswith(_EVENT_STARTS):
-            await self._events(first, pieces)
+            await self._read_events(first, pieces)
         elif start.startswith((b"{", b"[")):
-            await self._plain(first, pieces)
+            await self._read_plain(first, pieces)
         elif start:
-            raise self._unreadable(first)
+            raise self._make_unreadable_error(first)
         else:
-            raise self._teller.of("empty")
+            raise self._teller.make_error("empty")
 
-    def _unreadable(self, beginning: bytes) -> LlmError:
+    def _make_unreadable_error(self, beginning: bytes) -> LlmError:
         code = "html" if beginning.lstrip().startswith(b"<") else "not_json"
-        return self._teller.of(code, beginning[:_SHOWN], setting="base_url")
+        return self._teller.make_error(code, beginning[:_SHOWN], setting="base_url")
 
-    async def _events(self, first: bytes, pieces: AsyncIterator[bytes]) -> None:
+    async def _read_events(self, first: bytes, pieces: AsyncIterator[bytes]) -> None:
         self._completion.streamed = True
         reader = EventReader()
         if self._take_all(reader.feed(first)):
             return
         async for piece in pieces:
-            self._life.byte()
+            self._silence.note_byte()
             if self._take_all(reader.feed(piece)):
                 return
         self._take_all(reader.finish())
@@ -347,15 +355,15 @@ class _Answer:
         if completion.saw_choice or completion.ended or completion.finish:
             return
         if first.strip() and not first.lstrip().startswith(_EVENT_STARTS):
-            raise self._unreadable(first)
-        raise self._teller.of("empty")
+            raise self._make_unreadable_error(first)
+        raise self._teller.make_error("empty")
 
-    async def _plain(self, first: bytes, pieces: AsyncIterator[bytes]) -> None:
+    async def _read_plain(self, first: bytes, pieces: AsyncIterator[bytes]) -> None:
         body = bytearray(first)
         async for piece in pieces:
-            self._life.byte()
+            self._silence.note_byte()
             body += piece
-        self._take(bytes(body))
+        self._take_event(bytes(body))
         self._completion.ended = True
 
     def _take_all(self, events: list[bytes]) -> bool:
@@ -365,19 +373,19 @@ class _Answer:
                 self._completion.ended = True
                 return True
             if event.strip():
-                self._take(event)
+                self._take_event(event)
         if self._completion.pieces > before:
-            self._life.token()
+            self._silence.note_token()
         return False
 
-    def _take(self, event: bytes) -> None:
+    def _take_event(self, event: bytes) -> None:
         try:
             chunk = read_chunk(event)
         except ValidationError:
-            raise self._unreadable(event) from None
+            raise self._make_unreadable_error(event) from None
         if chunk.error:
             raise self._teller.stream_error(chunk.error)
-        self._completion.add(chunk)
+        self._completion.add_chunk(chunk)
 
 
 async def _pass_the_end(pieces: AsyncIterator[bytes]) -> None:

@@ -144,7 +144,7 @@ def read_patch(name: str, args: JsonObject, prompt: Prompt) -> Sequence[tuple[st
     return [(call.name, call.arguments) for call in found.calls]
 
 
-def marked(decision: TurnDecision) -> TurnDecision:
+def mark_as_text(decision: TurnDecision) -> TurnDecision:
     """The decision with each of its calls known as one that was written as text."""
     actions = tuple(action.replace(from_text=True) for action in decision.actions)
     return decision.replace(actions=actions)
@@ -165,12 +165,12 @@ def judged_before(history: Sequence[Message]) -> TurnDecision | None:
     return None
 
 
-def user(text: str) -> JsonObject:
+def user_message(text: str) -> JsonObject:
     """A message of the role user."""
     return {"role": "user", "content": wire_text(text)}
 
 
-def assistant(text: str) -> JsonObject:
+def assistant_message(text: str) -> JsonObject:
     """A message of the role assistant; never empty, because some servers refuse that."""
     return {"role": "assistant", "content": wire_text(text) or NO_TEXT}
 
@@ -181,7 +181,7 @@ def system_of(prompt: Prompt, codec: str) -> JsonObject:
     return {"role": "system", "content": wire_text("\n\n".join(parts))}
 
 
-def unread(message: AssistantMessage) -> str:
+def unread_text(message: AssistantMessage) -> str:
     """The text that stands in the history for a reply without a decision."""
     if not message.complete:
         return (message.text or message.raw) + (STOPPED if message.stopped else CUT_OFF)

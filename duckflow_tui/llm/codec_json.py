@@ -13,19 +13,19 @@ from duckflow_tui.llm.codec import (
     Decoded,
     Show,
     WireRequest,
-    assistant,
+    assistant_message,
     calls_in,
     decision_schema,
     extras_of,
     judgement_of,
-    marked,
+    mark_as_text,
     read_patch,
     reading_of,
     result_text,
     said_to_model,
     system_of,
-    unread,
-    user,
+    unread_text,
+    user_message,
     wire_name,
 )
 from duckflow_tui.llm.completion import Completion
@@ -52,11 +52,11 @@ _WRITTEN: Final = re.compile(
 )
 
 
-def encode(prompt: Prompt, rung: JsonRung = "json_schema") -> WireRequest:
+def encode_request(prompt: Prompt, rung: JsonRung = "json_schema") -> WireRequest:
     """The request; the messages before the tail are a prefix of the next request's."""
-    messages = [system_of(prompt, "json"), *_history(prompt.history)]
+    messages = [system_of(prompt, "json"), *_encode_history(prompt.history)]
     if prompt.tail:
-        messages.append(user(prompt.tail))
+        messages.append(user_message(prompt.tail))
     form = response_format(rung, "turn_decision", decision_schema())
     return WireRequest(messages, response_format=form, decoder=JsonDecoder)
 
@@ -83,7 +83,7 @@ def decision_text(decision: TurnDecision) -> str:
     return json.dumps(fields, ensure_ascii=False)
 
 
-def _history(history: tuple[Message, ...]) -> list[JsonObject]:
+def _encode_history(history: tuple[Message, ...]) -> list[JsonObject]:
     messages: list[JsonObject] = []
     results: list[OperationMessage] = []
     for item in said_to_model(history):
@@ -91,26 +91,28 @@ def _history(history: tuple[Message, ...]) -> list[JsonObject]:
             results.append(item)
             continue
         if results:
-            messages.append(_results(results))
+            messages.append(_encode_results(results))
             results = []
         if isinstance(item, AssistantMessage):
             made = item.decision if item.complete else None
-            messages.append(assistant(item.raw or decision_text(made) if made else unread(item)))
+            messages.append(
+                assistant_message(item.raw or decision_text(made) if made else unread_text(item))
+            )
         elif isinstance(item, OperationMessage):
-            messages.append(user(result_text(item)))
+            messages.append(user_message(result_text(item)))
         else:
-            messages.append(user(item.for_model))
+            messages.append(user_message(item.for_model))
     if results:
-        messages.append(_results(results))
+        messages.append(_encode_results(results))
     return messages
 
 
-def _results(results: list[OperationMessage]) -> JsonObject:
+def _encode_results(results: list[OperationMessage]) -> JsonObject:
     parts = [
         f"{number}. {result.operation} {result_text(result)}"
         for number, result in enumerate(results, start=1)
     ]
-    return user(f"{RESULTS}\n\n" + "\n\n".join(parts))
+    return user_message(f"{RESULTS}\n\n" + "\n\n".join(parts))
 
 
 class JsonDecoder:
@@ -119,9 +121,9 @@ class JsonDecoder:
     def __init__(self, show: Show) -> None:
         self._shown: list[str] = []
         self._show = show
-        self._preview = ReplyPreview(self._out)
+        self._preview = ReplyPreview(self._show_text)
 
-    def _out(self, text: str) -> None:
+    def _show_text(self, text: str) -> None:
         self._shown.append(text)
         self._show(text)
 
@@ -171,10 +173,10 @@ class JsonDecoder:
         elif found.around:
             reading.warnings.append("text around the JSON object is left out")
         if PATCH in said:
-            found.data["actions"] = _parts(found.data.get("actions"), prompt)
+            found.data["actions"] = _split_patches(found.data.get("actions"), prompt)
         decision = reading.decision(decision_id, found.data)
         if spoken is not None:
-            decision = marked(decision)
+            decision = mark_as_text(decision)
         if not (decision.reply or decision.rationale or decision.actions or decision.question):
             reading.problems.append(
                 "the object says nothing: reply, rationale and actions are empty"
@@ -185,7 +187,7 @@ class JsonDecoder:
         )  # fmt: skip
 
 
-def _parts(actions: object, prompt: Prompt) -> object:
+def _split_patches(actions: object, prompt: Prompt) -> object:
     """The actions, with a patch of several files as an action for each of them."""
     if not isinstance(actions, list):
         return actions

@@ -18,12 +18,12 @@ from duckflow_tui.llm.codec import (
     Decoded,
     Show,
     WireRequest,
-    assistant,
+    assistant_message,
     calls_in,
     decide_function,
     judged_before,
     judgement_of,
-    marked,
+    mark_as_text,
     operation_function,
     other_function,
     read_patch,
@@ -31,8 +31,8 @@ from duckflow_tui.llm.codec import (
     result_text,
     said_to_model,
     system_of,
-    unread,
-    user,
+    unread_text,
+    user_message,
     wire_name,
     wire_names,
 )
@@ -51,7 +51,7 @@ NOTED = "noted"
 NOT_EXECUTED = "not executed"
 
 
-def encode(prompt: Prompt, receiver: tuple[str, str] = ("", "")) -> WireRequest:
+def encode_request(prompt: Prompt, receiver: tuple[str, str] = ("", "")) -> WireRequest:
     """The request; the messages before the tail are a prefix of the next request's. Each call has
     its result right behind the reply. What a model wants back with its message goes with it where
     the ``receiver``, origin and model, is the one that it came from. Raises ValueError when two
@@ -64,18 +64,18 @@ def encode(prompt: Prompt, receiver: tuple[str, str] = ("", "")) -> WireRequest:
     own = frozenset(spec.name for spec in prompt.operations if not spec.listed)
     for item in history:
         if isinstance(item, AssistantMessage):
-            made = _reply(item, results, own)
+            made = _encode_reply(item, results, own)
             if item.thought is not None and (item.thought.origin, item.thought.model) == receiver:
                 _give_back(made[0], item.thought)
             messages += made
         elif not isinstance(item, OperationMessage):
-            messages.append(user(item.for_model))
+            messages.append(user_message(item.for_model))
         elif item.by_user:
-            messages.append(user(result_text(item)))
+            messages.append(user_message(result_text(item)))
         elif item.call_id in results:  # of a call that no reply here made
-            messages.append(user(f"Result of {item.operation}: {result_text(item)}"))
+            messages.append(user_message(f"Result of {item.operation}: {result_text(item)}"))
     if prompt.tail:
-        messages.append(user(prompt.tail))
+        messages.append(user_message(prompt.tail))
     functions = (operation_function(spec) for spec in prompt.operations if spec.name in own)
     tools = [decide_function(), *functions, other_function()]
     return WireRequest(messages, tools=tools, decoder=ToolsDecoder)
@@ -91,7 +91,7 @@ def _give_back(message: JsonObject, thought: Thought) -> None:
             call["extra_content"] = extra
 
 
-def _reply(
+def _encode_reply(
     message: AssistantMessage, results: dict[str, OperationMessage], own: frozenset[str]
 ) -> list[JsonObject]:
     """A reply with its calls, then the results of these, which are taken out of ``results``.
@@ -99,14 +99,14 @@ def _reply(
     """
     decision = message.decision
     calls: list[tuple[str, str, JsonObject, str]] = []  # id, function, arguments, what came of it
-    if message.calls and (calls := _refused(message, results)):
+    if message.calls and (calls := _list_refused_calls(message, results)):
         return _with_calls(message.text, calls)
     if decision is None or not message.complete:
-        return [assistant(unread(message))]
+        return [assistant_message(unread_text(message))]
     checks = (decision.goal_consistency, decision.constraint_check)
     if decision.rationale or decision.step or checks != (SelfCheck(), SelfCheck()):
-        judged = _native(judgement_of(decision))
-        about = [_about(action, decision) for action in decision.actions]
+        judged = _as_native_judgement(judgement_of(decision))
+        about = [_describe_call(action, decision) for action in decision.actions]
         if any(about):
             judged["calls"] = about
         calls.append((f"decide_{decision.decision_id}", DECIDE, judged, NOTED))
@@ -117,10 +117,10 @@ def _reply(
         if action.operation not in own:
             name, args = OTHER, {"name": action.operation, "args": canonical_json(args)}
         calls.append((action.wire_id or action.call_id, name, args, came))
-    return _with_calls(decision.reply, calls) if calls else [assistant(decision.reply)]
+    return _with_calls(decision.reply, calls) if calls else [assistant_message(decision.reply)]
 
 
-def _native(judgement: JsonObject) -> JsonObject:
+def _as_native_judgement(judgement: JsonObject) -> JsonObject:
     """The judgement in the form that ``decide`` takes: its checks are texts."""
     for name in CHECKS:
         if check := judgement.get(name):
@@ -131,7 +131,7 @@ def _native(judgement: JsonObject) -> JsonObject:
     return judgement
 
 
-def _refused(
+def _list_refused_calls(
     message: AssistantMessage, results: dict[str, OperationMessage]
 ) -> list[tuple[str, str, JsonObject, str]]:
     """The calls of a reply that could not be used, or only those of them that read; none where a
@@ -171,7 +171,7 @@ def _with_calls(reply: str, calls: list[tuple[str, str, JsonObject, str]]) -> li
     return [{"role": "assistant", "content": text, "tool_calls": asked}, *answers]
 
 
-def _about(action: Action, decision: TurnDecision) -> JsonObject:
+def _describe_call(action: Action, decision: TurnDecision) -> JsonObject:
     """The reply's own words about one of its calls; where that is its rationale, only there."""
     said: JsonObject = {}
     if action.reasoning != decision.rationale:
@@ -202,7 +202,7 @@ class ToolsDecoder:
         if completion.finish == "length":  # R16b
             return Decoded(None, text, raw, (CUT_BY_LIMIT,))
         reading = reading_of(prompt, ids)
-        calls, spoken = [part for c in completion.calls for part in _parts(c, prompt)], None
+        calls, spoken = [part for c in completion.calls for part in _split_patch(c, prompt)], None
         if not calls and (spoken := calls_in(text, prompt)) is not None:
             text = spoken.rest
             calls = [
@@ -212,14 +212,14 @@ class ToolsDecoder:
             if spoken.unread:
                 reading.problems.append(NOT_READ)
         elif not calls and text.startswith(("{", "```json")) and (whole := _decision_in(text)):
-            decision = marked(reading.decision(decision_id, whole))
+            decision = mark_as_text(reading.decision(decision_id, whole))
             problems, warnings = tuple(reading.problems), tuple(reading.warnings)
             said_nothing = not (decision.reply or decision.actions)
             return Decoded(
                 decision, decision.reply, raw, (NOT_READ,) if said_nothing else problems, warnings,
                 from_text=True,
             )  # fmt: skip
-        judgement, others = _split(calls, reading)
+        judgement, others = _split_decide(calls, reading)
         said: object = judgement.pop("calls", None) if judgement else None
         about = cast("list[object]", said) if isinstance(said, list) else []
         before = judged_before(prompt.history)
@@ -227,20 +227,20 @@ class ToolsDecoder:
         reading.why = str(why or text)
         actions: tuple[Action, ...] = ()
         if reading.count_allowed(len(others) + completion.more_calls):
-            actions = _actions(others, reading, _ids_in(prompt), about)
+            actions = _read_actions(others, reading, _ids_in(prompt), about)
         decision = reading.decision(
             decision_id,
             {**(judgement or {}), "reply": text, "actions": actions},
             stated=judgement is not None,
         )
         if spoken is not None:
-            decision = marked(decision)
+            decision = mark_as_text(decision)
         return Decoded(
             decision, text, raw, tuple(reading.problems), tuple(reading.warnings), bool(spoken)
         )
 
 
-def _parts(call: NativeCall, prompt: Prompt) -> list[NativeCall]:
+def _split_patch(call: NativeCall, prompt: Prompt) -> list[NativeCall]:
     """The call, or those that it stands for where it is a patch of several files; the first of
     them keeps the id.
     """
@@ -261,7 +261,9 @@ def _parts(call: NativeCall, prompt: Prompt) -> list[NativeCall]:
     ] or [call]
 
 
-def _split(calls: list[NativeCall], reading: Reading) -> tuple[JsonObject | None, list[NativeCall]]:
+def _split_decide(
+    calls: list[NativeCall], reading: Reading
+) -> tuple[JsonObject | None, list[NativeCall]]:
     """The arguments of ``decide``, None where it was not called, and the other calls."""
     judgement: JsonObject | None = None
     others: list[NativeCall] = []
@@ -271,7 +273,7 @@ def _split(calls: list[NativeCall], reading: Reading) -> tuple[JsonObject | None
         elif judgement is not None:
             reading.problems.append(f"{DECIDE} was called more than once; call it once")
         else:
-            judgement = _object(DECIDE, call, reading) or {}
+            judgement = _parse_arguments(DECIDE, call, reading) or {}
             for name in ("reply", "actions"):
                 if judgement.pop(name, None):
                     reading.warnings.append(f"{name} inside {DECIDE} is left out")
@@ -302,7 +304,7 @@ def _ids_in(prompt: Prompt) -> set[str]:
     return ids
 
 
-def _actions(
+def _read_actions(
     calls: list[NativeCall], reading: Reading, seen: set[str], about: list[object]
 ) -> tuple[Action, ...]:
     """The calls that can be read; one with an id that is ``seen`` goes without. ``about`` is what
@@ -311,7 +313,7 @@ def _actions(
     found: list[Action] = []
     for number, call in enumerate(calls, start=1):
         where = f"call {number}"
-        meant = _meant(where, call, reading)
+        meant = _read_target(where, call, reading)
         if meant is None:
             continue
         name, arguments = meant
@@ -332,21 +334,21 @@ def _actions(
     return tuple(found)
 
 
-def _meant(where: str, call: NativeCall, reading: Reading) -> tuple[str, JsonObject] | None:
+def _read_target(where: str, call: NativeCall, reading: Reading) -> tuple[str, JsonObject] | None:
     """The name of the operation that a call means, and its arguments; None where they cannot be
     read.
     """
-    given = _object(f"{where} ({call.name})", call, reading)
+    given = _parse_arguments(f"{where} ({call.name})", call, reading)
     if given is None or call.name != OTHER:
         return None if given is None else (call.name, given)
     inner: object = given.get("args") or {}
     text = inner if isinstance(inner, str) else canonical_json(inner)
     name = str(given.get("name", ""))
-    args = _object(f"{where} ({name})", NativeCall(name=name, arguments=[text]), reading)
+    args = _parse_arguments(f"{where} ({name})", NativeCall(name=name, arguments=[text]), reading)
     return None if args is None else (name, args)
 
 
-def _object(where: str, call: NativeCall, reading: Reading) -> JsonObject | None:
+def _parse_arguments(where: str, call: NativeCall, reading: Reading) -> JsonObject | None:
     text = call.argument_text.strip() or "{}"
     if text.startswith('"'):  # written as JSON inside JSON
         with suppress(ValueError):

@@ -17,7 +17,7 @@ from duckflow_tui.llm.wire import (
     WireChunk,
     WireMessage,
     WireUsage,
-    paired,
+    join_surrogates,
     wire_text,
 )
 from duckflow_tui.state.base import Clock, JsonObject, canonical_json
@@ -34,7 +34,7 @@ _LEAD: Final = 64  # characters of blank space and half a tag that are held back
 Hear = Callable[[str], None]
 
 
-def _unheard(piece: str) -> None:
+def _ignore_piece(piece: str) -> None:
     """Arguments are shown to nobody as they come."""
 
 
@@ -52,18 +52,18 @@ class NativeCall:
     @property
     def argument_text(self) -> str:
         """The arguments, a JSON text once the stream has ended; lone surrogates stay."""
-        return paired("".join(self.arguments))
+        return join_surrogates("".join(self.arguments))
 
     @property
     def is_whole(self) -> bool:
         """Whether its arguments are an object to the end, so that nothing more belongs to it.
         It may be asked at each piece: none is looked at twice.
         """
-        self._scan = self._scan or ReplyPreview(_unheard)
+        self._scan = self._scan or ReplyPreview(_ignore_piece)
         for piece in self.arguments[self._scanned :]:
             self._scan.feed(piece)
         self._scanned = len(self.arguments)
-        return self._scan.ended
+        return self._scan.has_ended
 
 
 #: What servers of their own mind call the two ends that are known by other names.
@@ -75,7 +75,9 @@ _FINISHES: Final = {
 
 
 class Completion:
-    """Grows with ``add``. The server brought it to an end where ``finish`` or ``ended`` says so."""
+    """Grows with ``add_chunk``. The server brought it to an end where ``finish`` or ``ended`` says
+    so.
+    """
 
     def __init__(self, content: Hear, reasoning: Hear, clock: Clock) -> None:
         """``content`` and ``reasoning`` hear the pieces as they come, on the loop."""
@@ -107,7 +109,7 @@ class Completion:
     @property
     def text(self) -> str:
         """The content without reasoning; lone surrogates stay, because it may hold calls."""
-        return paired("".join(self._content_parts))
+        return join_surrogates("".join(self._content_parts))
 
     @property
     def reasoning(self) -> str:
@@ -122,7 +124,7 @@ class Completion:
         end = self._reasoning_to if self._reasoning_to is not None else self._clock.monotonic()
         return max(end - self._reasoning_from, 0.0)
 
-    def thought(self, origin: str, model: str) -> Thought | None:
+    def make_thought(self, origin: str, model: str) -> Thought | None:
         """The reasoning that this model may want back with its message; None where there is
         nothing, or where it would take more room than the rest of a request.
         """
@@ -144,7 +146,7 @@ class Completion:
         made = Thought(origin=origin, model=model, fields=fields, calls=calls)
         return made if len(canonical_json(made.model_dump())) <= _MOST_THOUGHT else None
 
-    def add(self, chunk: WireChunk) -> None:
+    def add_chunk(self, chunk: WireChunk) -> None:
         """Take the next chunk; other choices than the first are left out."""
         first = chunk.choices[0].usage if chunk.choices else None
         inside = chunk.usage or first or chunk.x_groq or {}
@@ -166,9 +168,9 @@ class Completion:
         """Nothing more comes: what was held back to look for a tag is given out."""
         held, self._held = self._held, ""
         if held and self._where == "inside":
-            self._reasoning(held)
+            self._add_reasoning(held)
         elif held and self._where == "start":
-            self._content(held)
+            self._add_content(held)
         self._where = "answer"
         self._content_shown.feed("", final=True)
         self._reasoning_shown.feed("", final=True)
@@ -194,7 +196,7 @@ class Completion:
                 self.first_token_at = self._clock.monotonic()
         if reasoning:
             self._reasoning_name = "reasoning_content" if message.reasoning_content else "reasoning"
-            self._reasoning(reasoning)
+            self._add_reasoning(reasoning)
         for detail in message.reasoning_details or ():
             self._add_detail(detail)
         self._extra |= message.extra_content or {}
@@ -252,7 +254,7 @@ class Completion:
     def _take_content(self, text: str) -> None:
         """Tell ``<think>…</think>`` at the start of the content from the answer behind it."""
         if self._where == "answer":
-            self._content(text)
+            self._add_content(text)
             return
         self._held += text
         if self._where == "start":
@@ -272,7 +274,7 @@ class Completion:
             self._where = "answer" if self._held else "lead"
         if self._where == "answer":
             held, self._held = self._held, ""
-            self._content(held)
+            self._add_content(held)
 
     def _take_inside(self) -> None:
         """Give out the reasoning; what may be the beginning of its end is held back."""
@@ -284,14 +286,14 @@ class Completion:
             cut = len(inside) - next(begun, 0)
             inside, self._held = inside[:cut], inside[cut:]
         if inside:
-            self._reasoning(inside)
+            self._add_reasoning(inside)
 
-    def _content(self, text: str) -> None:
+    def _add_content(self, text: str) -> None:
         self._end_reasoning()
         self._content_parts.append(text)
         self._content_shown.feed(text)
 
-    def _reasoning(self, text: str) -> None:
+    def _add_reasoning(self, text: str) -> None:
         if self._reasoning_from is None:
             self._reasoning_from = self._clock.monotonic()
         self._reasoning_parts.append(text)

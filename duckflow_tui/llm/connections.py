@@ -53,7 +53,7 @@ class ModelLine(BaseModel, frozen=True, extra="ignore"):
     date: str = ""  # YYYY-MM-DD on which it said so; empty: today, or unknown where it is kept
 
     @property
-    def dated(self) -> ModelLine:
+    def with_date(self) -> ModelLine:
         """The same with its date."""
         today = time.strftime("%Y-%m-%d", time.gmtime())
         return self if self.date else self.model_copy(update={"date": today})
@@ -116,7 +116,7 @@ class Connections:
         self.problem = ""
         self._kept = _Kept()
         try:
-            self._kept = self._read()
+            self._kept = self._read_kept()
         except (OSError, ValueError) as error:
             self.problem = str(error)
 
@@ -140,7 +140,7 @@ class Connections:
         """The models that were used, the last one first."""
         return tuple(ModelRef.parse(text) for text in self._kept.recent)
 
-    def of(self, name: str) -> ModelConnection | None:
+    def find_connection(self, name: str) -> ModelConnection | None:
         """The connection of that name."""
         return self._kept.connections.get(name)
 
@@ -162,26 +162,26 @@ class Connections:
             name = f"{base}-{number}"
         return name
 
-    def add(self, connection: ModelConnection, secret: str = "") -> ModelConnection:
+    def add_connection(self, connection: ModelConnection, secret: str = "") -> ModelConnection:
         """Keep a connection, in the place of an older one of its name, and its key where there is
         one. Returns it with the place where the key is in truth.
         """
         if secret:
-            place = self.keys.put(connection, secret)
+            place = self.keys.put_key(connection, secret)
             connection = connection.model_copy(update={"key_place": place, "variable": ""})
 
         def change(kept: _Kept) -> None:
             kept.connections[connection.name] = connection
 
-        self._change(change)
+        self._change_kept(change)
         return connection
 
-    def forget(self, name: str) -> None:
+    def forget_connection(self, name: str) -> None:
         """Drop a connection, its key, and what was chosen on it."""
-        connection = self.of(name)
+        connection = self.find_connection(name)
         if connection is None:
             return
-        self.keys.drop(connection)
+        self.keys.drop_key(connection)
 
         def change(kept: _Kept) -> None:
             kept.connections.pop(name, None)
@@ -191,9 +191,11 @@ class Connections:
             kept.recent = [text for text in kept.recent if not text.startswith(begin)]
             kept.models = {t: line for t, line in kept.models.items() if not t.startswith(begin)}
 
-        self._change(change)
+        self._change_kept(change)
 
-    def choose(self, ref: ModelRef, role: Role = "main", line: ModelLine | None = None) -> None:
+    def choose_model(
+        self, ref: ModelRef, role: Role = "main", line: ModelLine | None = None
+    ) -> None:
         """From now on this model does this role; it is the last used one too."""
 
         def change(kept: _Kept) -> None:
@@ -201,19 +203,19 @@ class Connections:
             kept.roles[role] = text
             kept.recent = [text, *(other for other in kept.recent if other != text)][:RECENT]
             if line is not None:
-                kept.models[text] = line.dated
+                kept.models[text] = line.with_date
 
-        self._change(change)
+        self._change_kept(change)
 
-    def clear(self, role: Role) -> None:
+    def clear_role(self, role: Role) -> None:
         """No model of its own for this role: ``main`` does it."""
 
         def change(kept: _Kept) -> None:
             kept.roles.pop(role, None)
 
-        self._change(change)
+        self._change_kept(change)
 
-    def favour(self, ref: ModelRef, favourite: bool = True) -> None:
+    def set_favourite(self, ref: ModelRef, favourite: bool = True) -> None:
         """Mark a model as a favourite, or take the mark away."""
 
         def change(kept: _Kept) -> None:
@@ -221,7 +223,7 @@ class Connections:
             if favourite:
                 kept.favourites.append(str(ref))
 
-        self._change(change)
+        self._change_kept(change)
 
     def stored_keys(self, names: Collection[str]) -> dict[str, str]:
         """The keys kept here of the connections so named, by the ``key_name`` of each: what
@@ -230,19 +232,19 @@ class Connections:
         found: dict[str, str] = {}
         for connection in self.all:
             if connection.name in names and connection.key_place in ("keyring", "file"):
-                secret = self.keys.get(connection)
+                secret = self.keys.get_key(connection)
                 if secret:
                     found[connection.key_name] = secret
         return found
 
-    def _read(self) -> _Kept:
+    def _read_kept(self) -> _Kept:
         data = _read_file(self.path)
         return _Kept.model_validate_json(data) if data else _Kept()
 
-    def _change(self, change: Callable[[_Kept], None]) -> None:
-        with changing(self.path.parent):
+    def _change_kept(self, change: Callable[[_Kept], None]) -> None:
+        with lock_folder(self.path.parent):
             try:
-                kept = self._read()
+                kept = self._read_kept()
             except ValueError:
                 kept = _Kept()
                 self.put_aside.append(_put_aside(self.path))
@@ -280,13 +282,13 @@ class KeyStore:
         """Where keys are that no keyring holds; only this user can read it."""
         return self.folder / KEYS_NAME
 
-    def place(self) -> Literal["keyring", "file"]:
+    def find_place(self) -> Literal["keyring", "file"]:
         """Where the next key would be kept. Looks for a keyring at the first call."""
         if not self._looked:
             self._looked = True
             try:
-                self.library = self.library or _keyring()
-                backend = _within(self.seconds[0], self.library.get_keyring)
+                self.library = self.library or _load_keyring()
+                backend = _call_within(self.seconds[0], self.library.get_keyring)
                 module = type(backend).__module__
                 if float(cast("Any", backend).priority) <= 0 or "plaintext" in module:
                     raise RuntimeError(f"no keyring of this system answers ({module})")
@@ -294,60 +296,60 @@ class KeyStore:
                 self.library, self.why_not = None, str(error) or type(error).__name__
         return "file" if self.library is None else "keyring"
 
-    def put(self, connection: ModelConnection, secret: str) -> Literal["keyring", "file"]:
+    def put_key(self, connection: ModelConnection, secret: str) -> Literal["keyring", "file"]:
         """Keep a key, in the file where the connection says so; returns where. A keyring that
         refuses it, or that does not answer in time, is not used. Raises OSError when the disk
         fails.
         """
         user = _user_of(connection)
-        if connection.key_place != "file" and self.place() == "keyring":
+        if connection.key_place != "file" and self.find_place() == "keyring":
             library = cast("KeyringLike", self.library)
             try:
-                _within(self.seconds[1], lambda: library.set_password(SERVICE, user, secret))
+                _call_within(self.seconds[1], lambda: library.set_password(SERVICE, user, secret))
             except Exception as error:  # noqa: BLE001
                 self.library, self.why_not = None, str(error) or type(error).__name__
             else:
-                self._write(user, "")
+                self._write_key(user, "")
                 return "keyring"
-        self._write(user, secret)
+        self._write_key(user, secret)
         return "file"
 
-    def get(self, connection: ModelConnection) -> str:
+    def get_key(self, connection: ModelConnection) -> str:
         """The key of a connection; empty where there is none, or none can be read."""
         user = _user_of(connection)
         if connection.key_place == "file":
             try:
-                return self._file().get(user, "")
+                return self._read_keys().get(user, "")
             except (OSError, ValueError):
                 return ""
-        if connection.key_place == "keyring" and self.place() == "keyring":
+        if connection.key_place == "keyring" and self.find_place() == "keyring":
             library = cast("KeyringLike", self.library)
             try:
-                found = _within(self.seconds[0], lambda: library.get_password(SERVICE, user))
+                found = _call_within(self.seconds[0], lambda: library.get_password(SERVICE, user))
             except Exception as error:  # noqa: BLE001
                 self.why_not = str(error) or type(error).__name__
                 return ""
             return found or ""
         return ""
 
-    def drop(self, connection: ModelConnection) -> None:
+    def drop_key(self, connection: ModelConnection) -> None:
         """Take a key out of the place that it is kept in."""
         user = _user_of(connection)
         if connection.key_place == "file":
-            self._write(user, "")
-        elif connection.key_place == "keyring" and self.place() == "keyring":
+            self._write_key(user, "")
+        elif connection.key_place == "keyring" and self.find_place() == "keyring":
             library = cast("KeyringLike", self.library)
             with contextlib.suppress(Exception):  # it is not there, or the keyring is closed
-                _within(self.seconds[0], lambda: library.delete_password(SERVICE, user))
+                _call_within(self.seconds[0], lambda: library.delete_password(SERVICE, user))
 
-    def _file(self) -> dict[str, str]:
+    def _read_keys(self) -> dict[str, str]:
         """Read the file; raises OSError, and ValueError where it is damaged."""
         return _KEYS.validate_json(_read_file(self.file) or b"{}")
 
-    def _write(self, user: str, secret: str) -> None:
-        with changing(self.folder):
+    def _write_key(self, user: str, secret: str) -> None:
+        with lock_folder(self.folder):
             try:
-                held = self._file()
+                held = self._read_keys()
             except ValueError:
                 held = {}
                 if secret:
@@ -363,13 +365,13 @@ def _user_of(connection: ModelConnection) -> str:
     return f"{connection.endpoint.origin} {connection.name}"
 
 
-def _keyring() -> KeyringLike:
+def _load_keyring() -> KeyringLike:
     import importlib
 
     return cast("KeyringLike", importlib.import_module("keyring"))
 
 
-def _within(seconds: float, call: Callable[[], _T]) -> _T:
+def _call_within(seconds: float, call: Callable[[], _T]) -> _T:
     """The result of a call that may hang, such as one to a keyring that is locked: it is left to
     itself after so many seconds. Raises TimeoutError, or what the call raised.
     """
@@ -393,7 +395,7 @@ def _within(seconds: float, call: Callable[[], _T]) -> _T:
 
 
 @contextlib.contextmanager
-def changing(folder: Path, seconds: float | None = None) -> Generator[None]:
+def lock_folder(folder: Path, seconds: float | None = None) -> Generator[None]:
     """No other program of ours changes files of this folder meanwhile; it is made where it lacks.
     Raises OSError, TimeoutError after so many seconds, by default ``LOCK_S``. On a disk without
     locks it goes without.

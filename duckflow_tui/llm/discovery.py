@@ -23,10 +23,10 @@ from duckflow_tui.llm.endpoints import (
     HERE,
     LOOPBACK_PORTS,
     Endpoint,
+    find_need,
     is_loopback,
     is_private,
     may_carry_key,
-    needs,
     origin_of,
 )
 from duckflow_tui.llm.errors import LlmError
@@ -147,7 +147,7 @@ def known_keys() -> tuple[KnownKey, ...]:
     return _PROVIDERS
 
 
-def nearest(name: str, names: Iterable[str], count: int) -> list[str]:
+def find_nearest(name: str, names: Iterable[str], count: int) -> list[str]:
     """Those of the names that were most likely meant, the likeliest first: what a name is a part
     of, and what is spelt much like it.
     """
@@ -180,10 +180,10 @@ def address_of(text: str, key: str = "") -> str:
     if not name:
         name = next((who for begin, who in _KEYS_BEGIN if key.startswith(begin)), "").lower()
     found = next((known for known in _PROVIDERS if known.provider.lower() == name), None)
-    return found.base_url if found is not None else tidied(text)
+    return found.base_url if found is not None else complete_address(text)
 
 
-def tidied(address: str) -> str:
+def complete_address(address: str) -> str:
     """An address as people type it, with its scheme: http where it can only be near, else https."""
     address = address.strip()
     if not address or "://" in address:
@@ -217,12 +217,12 @@ async def _server_at(port: int, timeout_s: float) -> FoundServer | None:
     try:
         async with asyncio.timeout(timeout_s):
             headers, body = await get_bounded(endpoint, None, f"{base_url}/models", MAX_HERE)
-            entries = _entries(jiter.from_json(body))
+            entries = _read_entries(jiter.from_json(body))
             kind = _kind_of(headers, entries)
             if not kind and not entries:  # Ollama without a model says so at its root only
                 _, body = await get_bounded(endpoint, None, f"{endpoint.origin}/", 1024)
                 kind = "Ollama" if body.startswith(b"Ollama is running") else ""
-            return FoundServer(base_url, kind, _lines(entries))
+            return FoundServer(base_url, kind, _read_lines(entries))
     except BadStatus as refused:
         asks = refused.status == 401
         return FoundServer(base_url, _kind_of(refused.headers, ()), (), asks) if asks else None
@@ -252,50 +252,50 @@ async def models_of(
     """The models of a server that can hold a conversation. ``variable`` is where the key came from,
     for what is said of it. Raises LlmError; ValidationError for an address that is none.
     """
-    return (await reach(base_url, key, variable, seconds)).models
+    return (await reach_server(base_url, key, variable, seconds)).models
 
 
-async def reach(
+async def reach_server(
     base_url: str, key: str = "", variable: str = "", seconds: float = LIST_S
 ) -> FoundServer:
     """The same with the address that answers, which is ``base_url`` or that with ``/v1`` behind it,
     and with the program that the server is.
     """
-    endpoint = _endpoint(base_url, key, variable)
+    endpoint = _make_endpoint(base_url, key, variable)
     try:
-        return await listed(endpoint, key, seconds)
+        return await list_server(endpoint, key, seconds)
     except LlmError as error:
         if urlsplit(endpoint.base_url).path or error.code not in ("not_found", "html", "not_json"):
             raise
         try:
             with_version = endpoint.model_copy(update={"base_url": f"{endpoint.base_url}/v1"})
-            return await listed(with_version, key, seconds)
+            return await list_server(with_version, key, seconds)
         except LlmError as other:
             raise (error if other.code == "not_found" else other) from None
 
 
-def _endpoint(base_url: str, key: str, variable: str) -> Endpoint:
+def _make_endpoint(base_url: str, key: str, variable: str) -> Endpoint:
     name = (variable or "DUCKFLOW_API_KEY") if key else ""
     return Endpoint(name="cli", base_url=base_url, api_key_env=name)
 
 
-async def listed(endpoint: Endpoint, key: str, seconds: float) -> FoundServer:
+async def list_server(endpoint: Endpoint, key: str, seconds: float) -> FoundServer:
     """List the models of the server at this very address; ``key`` is empty without one. Raises
     LlmError.
     """
-    async with _client(endpoint, key) as client:
-        answer = await client.listing(seconds)
+    async with _open_client(endpoint, key) as client:
+        answer = await client.fetch_listing(seconds)
         try:
-            entries = _entries(answer)
+            entries = _read_entries(answer)
         except ValueError:
             raise client.no_list(answer) from None
-    return FoundServer(endpoint.base_url, _kind_of({}, entries), _lines(entries))
+    return FoundServer(endpoint.base_url, _kind_of({}, entries), _read_lines(entries))
 
 
 @asynccontextmanager
-async def _client(endpoint: Endpoint, key: str) -> AsyncGenerator[ChatClient]:
+async def _open_client(endpoint: Endpoint, key: str) -> AsyncGenerator[ChatClient]:
     """A client of an endpoint; raises LlmError where nothing may be sent there at all."""
-    if needs(endpoint, {endpoint.api_key_env: key}) == "refused":
+    if find_need(endpoint, {endpoint.api_key_env: key}) == "refused":
         raise LlmError(
             "refused_url", host=endpoint.host, detail=endpoint.base_url, setting="--base-url"
         )
@@ -311,7 +311,7 @@ async def _client(endpoint: Endpoint, key: str) -> AsyncGenerator[ChatClient]:
         await client.aclose()
 
 
-def _entries(answer: object) -> list[JsonObject]:
+def _read_entries(answer: object) -> list[JsonObject]:
     """The models of a list as servers write it: ``{"data": […]}``, or the list itself. Raises
     ValueError for what is none; a ``data`` of null is an empty one.
     """
@@ -336,7 +336,7 @@ _MUTE: Final = re.compile(
 _TALKS: Final = frozenset({"", "chat", "language", "code", "model", "base", "llm", "vlm"})
 
 
-def _lines(entries: Sequence[JsonObject]) -> tuple[ModelLine, ...]:
+def _read_lines(entries: Sequence[JsonObject]) -> tuple[ModelLine, ...]:
     """The models that talk: the newest first where the server dates them, else by name."""
     made: dict[str, tuple[float, ModelLine]] = {}
     for entry in entries:
@@ -344,12 +344,12 @@ def _lines(entries: Sequence[JsonObject]) -> tuple[ModelLine, ...]:
         if not isinstance(name, str) or not 0 < len(name) <= MAX_ID or not name.isprintable():
             continue
         name = name.strip().removeprefix("models/")  # Gemini
-        if name and name not in made and _talks(name, entry):
+        if name and name not in made and _can_talk(name, entry):
             created = entry.get("created")
             date = 0.0
             if isinstance(created, (int, float)) and 0 < created < _MAX_DATE:
                 date = float(created)
-            made[name] = date, _line(name, entry)
+            made[name] = date, _read_line(name, entry)
     dates = {date for date, _ in made.values()}
     order = sorted(made.values(), key=lambda one: one[1].id.casefold())
     if len(dates) > 1 and 0.0 not in dates:
@@ -357,7 +357,7 @@ def _lines(entries: Sequence[JsonObject]) -> tuple[ModelLine, ...]:
     return tuple(line for _, line in order)
 
 
-def _talks(name: str, entry: JsonObject) -> bool:
+def _can_talk(name: str, entry: JsonObject) -> bool:
     kind = entry.get("type")
     if isinstance(kind, str) and kind.lower() not in _TALKS:  # Together
         return False
@@ -369,7 +369,7 @@ def _talks(name: str, entry: JsonObject) -> bool:
     return _MUTE.search(name) is None
 
 
-def _line(name: str, entry: JsonObject) -> ModelLine:
+def _read_line(name: str, entry: JsonObject) -> ModelLine:
     sizes = [
         entry.get("context_length"),  # OpenRouter, Together, Moonshot
         inner_of(entry, "top_provider").get("context_length"),
@@ -381,11 +381,17 @@ def _line(name: str, entry: JsonObject) -> ModelLine:
     context = first_count(sizes)
     prices = inner_of(entry, "pricing")
     if "prompt" in prices:  # a token's, as text
-        price_in, price_out = _price(prices["prompt"], 1e6), _price(prices.get("completion"), 1e6)
-        cached = _price(prices.get("input_cache_read"), 1e6)
+        price_in, price_out = (
+            _read_price(prices["prompt"], 1e6),
+            _read_price(prices.get("completion"), 1e6),
+        )
+        cached = _read_price(prices.get("input_cache_read"), 1e6)
     else:
-        price_in, price_out = _price(prices.get("input"), 1.0), _price(prices.get("output"), 1.0)
-        cached = _price(prices.get("cached_input"), 1.0)
+        price_in, price_out = (
+            _read_price(prices.get("input"), 1.0),
+            _read_price(prices.get("output"), 1.0),
+        )
+        cached = _read_price(prices.get("cached_input"), 1.0)
     return ModelLine(
         id=name, context=context, price_in=price_in, price_out=price_out, price_cached=cached
     )
@@ -404,7 +410,7 @@ def first_count(sizes: Sequence[object]) -> int:
     return 0
 
 
-def _price(value: object, times: float) -> float | None:
+def _read_price(value: object, times: float) -> float | None:
     """Dollars for a million tokens; None for what is no price, such as the -1 of a router."""
     try:
         price = float(value) * times if isinstance(value, (str, int, float)) else -1.0

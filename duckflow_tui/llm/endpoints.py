@@ -89,7 +89,7 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
 
     @field_validator("base_url", mode="before")
     @classmethod
-    def _address(cls, value: object) -> object:
+    def _check_address(cls, value: object) -> object:
         if not isinstance(value, str) or not value.strip():
             raise PydanticCustomError(
                 "address_needed", "an address such as http://localhost:11434/v1 is needed"
@@ -118,7 +118,7 @@ class Endpoint(BaseModel, frozen=True, extra="forbid"):
 
     @field_validator("base_url")
     @classmethod
-    def _base(cls, value: str) -> str:
+    def _strip_call_path(cls, value: str) -> str:
         """People paste the address of a call; the part that is the same for all calls is meant."""
         value, mark, query = value.partition("?")
         for call in _CALLS:
@@ -205,21 +205,21 @@ class Roles(BaseModel, frozen=True, extra="forbid"):
 
     @field_validator("*")
     @classmethod
-    def _reference(cls, value: str) -> str:
+    def _check_reference(cls, value: str) -> str:
         return str(ModelRef.parse(value)) if value.strip() else ""
 
-    def of(self, role: Role) -> ModelRef | None:
+    def model_of(self, role: Role) -> ModelRef | None:
         """The model of a role; None when neither it nor ``main`` is set."""
         text: str = getattr(self, role) or self.main
         return ModelRef.parse(text) if text else None
 
     @property
-    def other(self) -> tuple[Role, str] | None:
+    def second_opinion(self) -> tuple[Role, str] | None:
         """The role whose model gives a second opinion, and the model; None where all are one."""
-        main = self.of("main")
+        main = self.model_of("main")
         choices: tuple[Role, ...] = ("strong", "evaluator")
         for role in choices:
-            found = self.of(role)
+            found = self.model_of(role)
             if found is not None and found != main:
                 return role, found.model
         return None
@@ -296,7 +296,7 @@ def _address_of(hostname: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address 
         return None
 
 
-def needs(endpoint: Endpoint, environ: Mapping[str, str]) -> Need:
+def find_need(endpoint: Endpoint, environ: Mapping[str, str]) -> Need:
     """The condition this endpoint still needs before its first request (R11).
 
     ``refused``: plain http to a public host, which is never used. ``confirmation``: plain http

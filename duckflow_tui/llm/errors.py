@@ -97,19 +97,19 @@ class LlmError(Exception):
         }
 
 
-def escaped(text: str, secrets: Iterable[str] = (), limit: int = DETAIL) -> str:
+def escape_text(text: str, secrets: Iterable[str] = (), limit: int = DETAIL) -> str:
     """The beginning of a text that is not trusted, on one line, nothing in it able to act. Secrets
     are masked before the cut, so that no part of one survives at the edge.
     """
     window = text[: limit * 8]
     for secret in secrets:
         if secret:
-            window = masked(window, secret)
+            window = mask_secret(window, secret)
     flat = " ".join(window.split())
     return escape_unprintable(flat[:limit])[:limit]
 
 
-def masked(text: str, secret: str) -> str:
+def mask_secret(text: str, secret: str) -> str:
     """The text without the secret, also where only its beginning made it to the end; a long one
     also in other letters, spaced out, backwards, in base64 or as hexadecimal digits.
     """
@@ -182,7 +182,7 @@ class FailureTeller:
         """The host that is asked."""
         return self._endpoint.host
 
-    def of(
+    def make_error(
         self,
         code: ErrorCode,
         detail: str | bytes = "",
@@ -197,13 +197,15 @@ class FailureTeller:
             endpoint=self._endpoint.name,
             model=self._model,
             host=self._endpoint.host,
-            detail=escaped(text, self._secrets),
+            detail=escape_text(text, self._secrets),
             setting=setting_of(self._endpoint.name, setting) if setting else "",
             retryable=retryable,
-            message=escaped(text, self._secrets, _WORDS),
+            message=escape_text(text, self._secrets, _WORDS),
         )
 
-    def status(self, status: int, headers: Mapping[str, str], body: bytes, now: float) -> LlmError:
+    def make_status_error(
+        self, status: int, headers: Mapping[str, str], body: bytes, now: float
+    ) -> LlmError:
         """Of an answer with a status of 300 or more; ``now`` is in seconds since the epoch."""
         if status < 400:
             return self._by_status(status, ServerWords(headers.get("location", "?")))
@@ -229,7 +231,7 @@ class FailureTeller:
             code, setting = "kept_key", ""
         retryable = status in _RETRIED and code in ("rate_limited", "server_error", "loading")
         said = words.message.strip() or f"HTTP {status}"
-        error = self.of(code, said, setting=setting, retryable=retryable)
+        error = self.make_error(code, said, setting=setting, retryable=retryable)
         error.key_name = self._key_name
         error.status, error.retry_after, error.param = status, wait_s, words.param
         error.reason, error.generation = words.code, words.generation
@@ -267,7 +269,7 @@ def words_of(error: object) -> ServerWords:
     if not isinstance(error, dict):
         return ServerWords("" if error is None else str(error))
     fields = cast("dict[str, Any]", error)
-    message = _plain(fields)
+    message = _flatten_message(fields)
     inner = fields.get("metadata")  # a router passes on what the provider behind it said
     if isinstance(inner, dict) and (raw := cast("dict[str, Any]", inner).get("raw")):
         message = f"{message}: {raw}"
@@ -286,17 +288,17 @@ _TITLE: Final = re.compile(r"<title>\s*([^<]{1,200}?)\s*</title>", re.I)
 _INVALID_KEY: Final = "invalid_api_key"
 
 
-def _plain(said: object) -> str:
+def _flatten_message(said: object) -> str:
     """The message of an error, however deep it lies; of a list each, with the field it names."""
     if isinstance(said, dict):
         fields = cast("dict[str, Any]", said)
         inner = (fields[name] for name in ("message", "detail", "msg", "error") if fields.get(name))
-        words = _plain(next(inner, ""))
+        words = _flatten_message(next(inner, ""))
         where = fields.get("loc")
         named = ".".join(map(str, cast("list[object]", where))) if isinstance(where, list) else ""
         return f"{named}: {words}" if named else words
     if isinstance(said, list):
-        return "; ".join(_plain(one) for one in cast("list[object]", said)[:5])
+        return "; ".join(_flatten_message(one) for one in cast("list[object]", said)[:5])
     return str(said)
 
 
@@ -384,7 +386,7 @@ class Unreadable(Exception):
     """The model gave no usable answer, repairs included; ``str()`` names the problems."""
 
 
-def because(error: LlmError | Unreadable) -> dict[str, str]:
+def reason_params(error: LlmError | Unreadable) -> dict[str, str]:
     """Why there is no answer, as parameters of a notice: ``because`` is the key of a sentence."""
     if isinstance(error, Unreadable):
         return {"because": "llm.unreadable"}

@@ -30,13 +30,13 @@ _MESSAGE_OVERHEAD: Final = 4  # tokens around each message: its role and separat
 class ReplyObserver:
     """Hears a reply arrive, in plain calls on the loop. This one shows nothing of it."""
 
-    def reply(self, text: str) -> None:
+    def take_reply(self, text: str) -> None:
         """A new piece of what the user reads."""
 
-    def reasoning(self, text: str) -> None:
+    def take_reasoning(self, text: str) -> None:
         """A new piece of the model's reasoning."""
 
-    def waiting(self, waiting: Waiting | None) -> None:
+    def set_waiting(self, waiting: Waiting | None) -> None:
         """The call does not move, or (None) moves again."""
 
 
@@ -96,24 +96,24 @@ class Exchange:
         """Whether nothing of the answer was shown and no call of it has begun."""
         return not self.shown and not self.in_calls
 
-    def begin(self) -> Completion:
+    def begin_completion(self) -> Completion:
         """A fresh completion for the next HTTP request."""
 
         def reply(text: str) -> None:
             self.shown = True
             room, self.room = self.room, self.room - len(text)
             if room >= 0:  # what comes behind the end is not shown
-                self.observer.reply(text[:room])
+                self.observer.take_reply(text[:room])
                 if self.room < 0:
-                    raise self.error("too_large", f"over {MAX_TEXT:,} characters")
+                    raise self.make_error("too_large", f"over {MAX_TEXT:,} characters")
 
         def reasoning(text: str) -> None:
             self.shown = True
             room, self.room = self.room, self.room - len(text)
             if room >= 0:
-                self.observer.reasoning(text[:room])
+                self.observer.take_reasoning(text[:room])
                 if self.room < 0:
-                    raise self.error("too_large", f"over {MAX_TEXT:,} characters")
+                    raise self.make_error("too_large", f"over {MAX_TEXT:,} characters")
 
         request = self.request
         assert request is not None  # written before it is sent
@@ -121,11 +121,11 @@ class Exchange:
         self.shown, self.room = False, MAX_TEXT
         self.decoder = request.decoder(reply) if request.decoder is not None else None
         # A question's JSON is read when it is whole, and shown to nobody.
-        content = self.decoder.content if self.decoder is not None else self.observer.reply
+        content = self.decoder.content if self.decoder is not None else self.observer.take_reply
         self.completion = Completion(content, reasoning, self.clock)
         return self.completion
 
-    def body(self, quirks: Quirks) -> JsonObject:
+    def make_body(self, quirks: Quirks) -> JsonObject:
         """The body of the request, without what the model refused before. Decisions are asked for
         at a low temperature, unless the settings name one (S3-11).
         """
@@ -150,9 +150,9 @@ class Exchange:
         for name in [*body]:
             if body[name] is None or name in quirks.dropped:
                 del body[name]
-        messages = quirks.arranged(request.messages)
+        messages = quirks.arrange_messages(request.messages)
         if cache == "marks" and "no_marks" not in quirks.flags:
-            messages = _marked(messages, with_tail=self.calls)
+            messages = _mark_cache_points(messages, with_tail=self.calls)
         body |= {
             "model": self.target.model,
             "messages": messages,
@@ -164,7 +164,7 @@ class Exchange:
             body["response_format"] = request.response_format
         return body
 
-    def error(
+    def make_error(
         self, code: Literal["filtered", "empty", "server_error", "too_large"], detail: str = ""
     ) -> LlmError:
         """Of an answer that says nothing, does not end, or broke off by its own word."""
@@ -173,11 +173,11 @@ class Exchange:
             code, endpoint=endpoint.name, model=model, host=endpoint.host, detail=detail
         )
 
-    def close(self, outcome: CallOutcome, error: str = "") -> LlmCall:
+    def close_record(self, outcome: CallOutcome, error: str = "") -> LlmCall:
         """The finished record of the call, with what arrived of an answer."""
         endpoint, model = self.target
-        tokens_in, tokens_out, cached, reasoning, estimated = self._tokens()
-        cost = self.price(tokens_in, cached, tokens_out)
+        tokens_in, tokens_out, cached, reasoning, estimated = self._count_tokens()
+        cost = self.price_of(tokens_in, cached, tokens_out)
         first = self.completion.first_token_at if self.completion is not None else None
         return LlmCall(
             llm_id=self.llm_id,
@@ -198,7 +198,7 @@ class Exchange:
             attempts=max(self.attempts, 1),
         )
 
-    def price(self, tokens_in: int, cached: int, tokens_out: int) -> float | None:
+    def price_of(self, tokens_in: int, cached: int, tokens_out: int) -> float | None:
         """US dollars for so many tokens; ``cached`` are those of the prompt that came from a cache.
         None where neither price is known.
         """
@@ -209,7 +209,7 @@ class Exchange:
         spared = 0.0 if facts.price_cached is None else cached * (price_in - facts.price_cached)
         return (tokens_in * price_in - spared + tokens_out * price_out) / _MILLION
 
-    def _tokens(self) -> tuple[int, int, int, int, bool]:
+    def _count_tokens(self) -> tuple[int, int, int, int, bool]:
         """In, out, cached, reasoning; and whether they are our own estimate."""
         completion, request = self.completion, self.request
         if completion is None or (completion.first_token_at is None and not completion.usage):
@@ -234,7 +234,7 @@ class Exchange:
         return asked, said, 0, reasoning, True
 
 
-def _marked(messages: Sequence[JsonObject], *, with_tail: bool) -> list[JsonObject]:
+def _mark_cache_points(messages: Sequence[JsonObject], *, with_tail: bool) -> list[JsonObject]:
     """The messages with marks where a prefix ends that the next request begins with too: behind the
     system message, and behind the last before the tail. Two of the four marks that there may be.
     """

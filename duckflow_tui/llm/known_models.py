@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from duckflow_tui.llm.connections import Connections, ModelLine, changing, write_private
+from duckflow_tui.llm.connections import Connections, ModelLine, lock_folder, write_private
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.endpoints import Endpoint
@@ -73,7 +73,7 @@ class _File(BaseModel, frozen=True, extra="ignore"):
 
 
 @cache
-def packaged() -> _Packaged:
+def load_packaged() -> _Packaged:
     """The catalogue that comes with the program."""
     text = resources.files("duckflow_tui.llm").joinpath("models.toml").read_text(encoding="utf-8")
     return _Packaged.model_validate(tomllib.loads(text))
@@ -93,20 +93,20 @@ class KnownModels:
         self._chosen = chosen or {}
         self._path = folder / FILE_NAME if folder is not None else None
         self.refreshed: Mapping[str, Refreshed] = {}  # by origin
-        self._read()
+        self._read_file()
 
     @classmethod
     def load(cls, kept: Connections) -> KnownModels:
         """With what is kept of the models that the user chose. Waits for the disk."""
         chosen: dict[tuple[str, str], ModelLine] = {}
         for ref, line in kept.lines.items():
-            if (connection := kept.of(ref.endpoint)) is not None:
+            if (connection := kept.find_connection(ref.endpoint)) is not None:
                 chosen[connection.endpoint.origin, ref.model] = line
         return cls(kept.path.parent, chosen)
 
-    def of(self, origin: str, model: str) -> ModelFacts:
+    def facts_of(self, origin: str, model: str) -> ModelFacts:
         """The facts known of a model at an origin; all of them may be unknown."""
-        known, bare = packaged(), model.rpartition("/")[2].lower()
+        known, bare = load_packaged(), model.rpartition("/")[2].lower()
         found = ModelFacts()
         for family in known.family:
             if bare.startswith(family.begins):
@@ -132,11 +132,11 @@ class KnownModels:
             found = found.model_copy(update=update)
         return found
 
-    def at(self, endpoint: Endpoint, model: str) -> ModelFacts:
+    def facts_at(self, endpoint: Endpoint, model: str) -> ModelFacts:
         """The facts that apply to a model at an endpoint: by the settings, else as known.
         Where they have a price for prompt or reply, no other list of prices counts.
         """
-        facts = self.of(endpoint.origin, model)
+        facts = self.facts_of(endpoint.origin, model)
         update: dict[str, object] = {"context": endpoint.context or facts.context}
         if endpoint.price_in is not None or endpoint.price_out is not None:
             names = ("price_in", "price_cached", "price_out")
@@ -149,17 +149,17 @@ class KnownModels:
         """The same, and what its server said today of a model, where it said anything."""
         if line is None:
             return self
-        made = KnownModels(None, {**self._chosen, (origin, line.id): line.dated})
+        made = KnownModels(None, {**self._chosen, (origin, line.id): line.with_date})
         made.refreshed = self.refreshed
         return made
 
-    def _read(self) -> None:
+    def _read_file(self) -> None:
         if self._path is not None:
             with suppress(OSError, ValidationError):
                 if self._path.stat().st_size <= _MOST:
                     self.refreshed = _File.model_validate_json(self._path.read_bytes()).origins
 
-    def keep(self, origin: str, lines: Sequence[ModelLine], date: str) -> None:
+    def keep_lines(self, origin: str, lines: Sequence[ModelLine], date: str) -> None:
         """Keep what an endpoint said, in place of what it said before; what another program of ours
         kept meanwhile stays. Raises OSError.
         """
@@ -167,8 +167,8 @@ class KnownModels:
         if self._path is None:
             self.refreshed = {**self.refreshed, origin: new}
             return
-        with changing(self._path.parent):
-            self._read()
+        with lock_folder(self._path.parent):
+            self._read_file()
             self.refreshed = {**self.refreshed, origin: new}
             text = _File(origins=dict(self.refreshed)).model_dump_json(indent=1)
             write_private(self._path, text.encode())

@@ -88,7 +88,7 @@ class ProbeReport(NamedTuple):
         return self.first_token_s is not None
 
 
-async def probe(
+async def probe_model(
     connection: ModelConnection,
     model: str,
     key: str = "",
@@ -102,10 +102,10 @@ async def probe(
     endpoint = connection.endpoint.model_copy(update=PROBED)
     learned = learned or LearnedModels()
     target = Target(endpoint, model)
-    learned.forget(target)
+    learned.forget_model(target)
     report = ProbeReport(endpoint.host, model, context=line.context if line is not None else 0)
     try:
-        report = await _asked(target, key, learned, report)
+        report = await _ask_two_things(target, key, learned, report)
     except LlmError as error:
         report = report._replace(error=error)
     else:
@@ -114,7 +114,7 @@ async def probe(
     return report
 
 
-async def _asked(
+async def _ask_two_things(
     target: Target, key: str, learned: LearnedModels, report: ProbeReport
 ) -> ProbeReport:
     from duckflow_tui.llm.service import LLMService
@@ -137,20 +137,20 @@ async def _asked(
             native_calls=True if called else None if reply.protocol == "tools" else False,
             streams=quirks.flags.isdisjoint({"no_stream", "sends_whole"}),
             first_token_s=reply.call.first_token_s,
-            tokens_per_s=_speed(reply.call),
+            tokens_per_s=_tokens_per_second(reply.call),
         )
         wanted = f'Answer with {{"numbers": [1, 2, 3, …]}}, all numbers from 1 to {_COUNTED_TO}.'
         messages = [ChatMessage("user", wanted)]
         answer = await service.ask("digest", "main", messages, _Counted, llm_id="probe_2")
         return report._replace(
             json_schema=quirks.json == "json_schema" and answer.value is not None,
-            tokens_per_s=_speed(answer.call) or report.tokens_per_s,
+            tokens_per_s=_tokens_per_second(answer.call) or report.tokens_per_s,
         )
     finally:
         await service.aclose()
 
 
-def _speed(call: LlmCall) -> float | None:
+def _tokens_per_second(call: LlmCall) -> float | None:
     """Tokens a second behind the first one; None where too few came to tell."""
     took = call.duration_s - (call.first_token_s or 0.0)
     return call.tokens_out / took if call.tokens_out >= _ENOUGH and took > 0.01 else None

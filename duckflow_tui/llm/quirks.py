@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 from pydantic import TypeAdapter, ValidationError
 
 from duckflow_tui.llm.codec_json import JsonRung
-from duckflow_tui.llm.connections import changing, write_private
+from duckflow_tui.llm.connections import lock_folder, write_private
 from duckflow_tui.llm.endpoints import OPENAI_ORIGIN, Endpoint, Protocol, Target
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.state.base import JsonObject, hash_data
@@ -215,7 +215,7 @@ class Quirks:
             return self.json
         return "tools"
 
-    def learn(self, error: LlmError, body: JsonObject, protocol: Protocol) -> Lesson:
+    def learn_from(self, error: LlmError, body: JsonObject, protocol: Protocol) -> Lesson:
         """Learn from the refusal of a request, so that asking again makes sense; empty for no
         lesson. Native calls are given up only where the ``protocol`` is ``auto``.
         """
@@ -237,7 +237,7 @@ class Quirks:
                 return quirk.lesson
         return ""
 
-    def arranged(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
+    def arrange_messages(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
         """The messages as this model takes them: neighbours of the user as one, nothing of the user
         right behind results, the system message as the user's first words where there may be none;
         ids and thoughts of calls as they are wanted.
@@ -322,9 +322,9 @@ class LearnedModels:
         self._path = path
         self._on_lesson = on_lesson
         self.models: defaultdict[str, Quirks] = defaultdict(Quirks)
-        self.models.update(self._kept(now))
+        self.models.update(self._read_kept(now))
 
-    def keep(self, lesson: Lesson, target: Target, now: float) -> None:
+    def keep_lesson(self, lesson: Lesson, target: Target, now: float) -> None:
         """Write down what was learned just now, unless it only looks so: failures without a reason
         count in this session. A disk that fails costs the memory of it.
         """
@@ -335,9 +335,9 @@ class LearnedModels:
         known = self.models[name]
         known.at = known.at or now
         lasting = replace(known, flags=known.flags - _OF_SESSION)
-        self._write(lambda kept: kept.update({name: lasting}), now)
+        self._write_change(lambda kept: kept.update({name: lasting}), now)
 
-    def _kept(self, now: float) -> dict[str, Quirks]:
+    def _read_kept(self, now: float) -> dict[str, Quirks]:
         """Read the file, leaving out entries older than a week."""
         known: dict[str, Quirks] = {}
         if self._path is not None:
@@ -346,12 +346,12 @@ class LearnedModels:
                 known = _LEARNED.validate_json(data) if len(data) <= _MOST_LEARNED else {}
         return {name: entry for name, entry in known.items() if now - entry.at < LEARNED_FOR}
 
-    def _write(self, change: Callable[[dict[str, Quirks]], object], now: float) -> None:
+    def _write_change(self, change: Callable[[dict[str, Quirks]], object], now: float) -> None:
         """Change the file, and nothing in it of what another program of ours has learned."""
         if self._path is None:
             return
-        with suppress(OSError), changing(self._path.parent, LEARNED_LOCK_S):
-            change(kept := self._kept(now))
+        with suppress(OSError), lock_folder(self._path.parent, LEARNED_LOCK_S):
+            change(kept := self._read_kept(now))
             if kept:
                 write_private(self._path, _LEARNED.dump_json(kept, indent=1))
             else:
@@ -366,15 +366,15 @@ class LearnedModels:
         """The quirks of a model; learning changes them in place."""
         return self.models[self.name_of(target)]
 
-    def forget(self, target: Target | None = None) -> None:
+    def forget_model(self, target: Target | None = None) -> None:
         """Nothing is known of this model, or of any; the file says so too."""
         if target is None:
             self.models.clear()
-            self._write(lambda kept: kept.clear(), 0.0)
+            self._write_change(lambda kept: kept.clear(), 0.0)
         else:
             name = self.name_of(target)
             self.models.pop(name, None)
-            self._write(lambda kept: kept.pop(name, None), 0.0)
+            self._write_change(lambda kept: kept.pop(name, None), 0.0)
 
 
 _LEARNED: Final = TypeAdapter(dict[str, Quirks])

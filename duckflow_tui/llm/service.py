@@ -1,7 +1,7 @@
 """LLMService: a question goes down the ladder of protocols and through retries; a decision or a
 typed reply comes back, or one LlmError.
 
-The client library is imported at the first request, or by ``warm`` in a thread before it.
+The client library is imported at the first request, or by ``import_client`` in a thread before it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from duckflow_tui.llm.endpoints import (
     Roles,
     Target,
     Temperatures,
-    needs,
+    find_need,
     resolve_key,
     setting_of,
 )
@@ -133,7 +133,7 @@ class LLMService:
         self._cancelled: dict[str, LlmCall] = {}
         self._sent: dict[str, WireRequest] = {}  # newest last
 
-    async def warm(self) -> None:
+    async def import_client(self) -> None:
         """Import the client library in a thread, so that the first request does not wait."""
         await asyncio.to_thread(importlib.import_module, _CLIENT_MODULE)
 
@@ -149,7 +149,7 @@ class LLMService:
         """Which models are asked, and with which keys."""
         return ModelsInUse(self.endpoints, self.roles, self._environ, self.known)
 
-    def change(self, models: ModelsInUse) -> None:
+    def change_models(self, models: ModelsInUse) -> None:
         """Ask these from the next request on, with keys looked up anew. What is on its way is
         still answered as it was asked.
         """
@@ -159,7 +159,7 @@ class LLMService:
 
     def endpoint_of(self, role: Role) -> Target:
         """Endpoint and model of a role; raises LlmError ``no_model``."""
-        ref = self.roles.of(role)
+        ref = self.roles.model_of(role)
         if ref is None:
             raise LlmError("no_model", setting=f"roles.{role}")
         endpoint = self.endpoints.get(ref.endpoint)
@@ -176,23 +176,23 @@ class LLMService:
         """The account of a call that was cancelled; it can be taken once."""
         return self._cancelled.pop(llm_id, None)
 
-    def sent(self, llm_id: str) -> WireRequest | None:
+    def sent_request(self, llm_id: str) -> WireRequest | None:
         """The newest form in which a call was sent; None for one that was not, or is long past."""
         return self._sent.get(llm_id)
 
-    def window(self, role: Role) -> int:
+    def window_of(self, role: Role) -> int:
         """Tokens of the window of a role's model; 0 when unknown."""
         try:
             endpoint, model = self.endpoint_of(role)
-            return self._facts(endpoint, model).context
+            return self._facts_of(endpoint, model).context
         except LlmError:
             return 0
 
-    def _facts(self, endpoint: Endpoint, model: str) -> ModelFacts:
+    def _facts_of(self, endpoint: Endpoint, model: str) -> ModelFacts:
         """The facts that apply to a model, by the settings or as known."""
         key = endpoint.name, model
         if key not in self._looked_up:
-            self._looked_up[key] = self.known.at(endpoint, model)
+            self._looked_up[key] = self.known.facts_at(endpoint, model)
         return self._looked_up[key]
 
     async def decide(
@@ -212,20 +212,20 @@ class LLMService:
 
         def encode(rung: Rung) -> WireRequest:
             if rung == "tools":
-                return codec_tools.encode(
+                return codec_tools.encode_request(
                     prompt, ("", "") if "no_thoughts" in quirks.flags else sender
                 )
-            return codec_json.encode(prompt, rung)
+            return codec_json.encode_request(prompt, rung)
 
         target = self.endpoint_of(role)
         sender = (target.endpoint.origin, target.model)
         quirks = self.learned.quirks_of(target)
         exchange = Exchange(llm_id, role, purpose, target, self._clock, observer, encode)
         exchange.thread = prompt.thread
-        exchange.facts = self._facts(*target)
+        exchange.facts = self._facts_of(*target)
         broken: LlmError | None = None
         try:
-            completion = await self._complete(exchange)
+            completion = await self._complete_exchange(exchange)
         except LlmError as error:
             if exchange.completion is None or not exchange.in_calls:
                 raise
@@ -252,8 +252,8 @@ class LLMService:
             reasoning_s=completion.reasoning_s,
             protocol="tools" if exchange.rung == "tools" else "json",
             complete=broken is None,
-            call=exchange.close(outcome, broken.code if broken else ""),
-            thought=completion.thought(*sender) if exchange.rung == "tools" else None,
+            call=exchange.close_record(outcome, broken.code if broken else ""),
+            thought=completion.make_thought(*sender) if exchange.rung == "tools" else None,
             calls=tuple(
                 RefusedCall(wire_id=c.wire_id, name=c.name, arguments=wire_text(c.argument_text))
                 for c in completion.calls
@@ -283,7 +283,7 @@ class LLMService:
         if target.endpoint.protocol != "auto" or "no_tools" in quirks.flags:
             return False
         quirks.flags.add("no_tools")
-        self.learned.keep("tools", target, self._clock.now())
+        self.learned.keep_lesson("tools", target, self._clock.now())
         return True
 
     async def ask(
@@ -310,26 +310,26 @@ class LLMService:
 
         target, unseen = self.endpoint_of(role), ReplyObserver()
         exchange = Exchange(llm_id, role, purpose, target, self._clock, unseen, encode, calls=False)
-        exchange.facts = self._facts(*target)
-        completion = await self._complete(exchange)
+        exchange.facts = self._facts_of(*target)
+        completion = await self._complete_exchange(exchange)
         truncated = completion.finish == "length"
-        value, problems = _shaped(completion.text, shape)
+        value, problems = _parse_shape(completion.text, shape)
         if truncated:
             value, problems = None, (_ASK_CUT,)
         outcome: CallOutcome = "malformed" if problems else "ok"
-        call = exchange.close("incomplete" if truncated else outcome)
+        call = exchange.close_record("incomplete" if truncated else outcome)
         return AskReply(value, problems, call, completion.text)
 
     def forget_lessons(self) -> None:
         """Ask each model for everything again, as if nothing had been refused."""
-        self.learned.forget()
+        self.learned.forget_model()
 
-    async def models(self, role: Role, seconds: float) -> tuple[str, ...]:
+    async def fetch_model_names(self, role: Role, seconds: float) -> tuple[str, ...]:
         """The models that the endpoint of a role lists, within so many seconds; raises LlmError."""
-        client = await self._client(self.endpoint_of(role).endpoint)
-        return await client.models(seconds)
+        client = await self._open_client(self.endpoint_of(role).endpoint)
+        return await client.fetch_model_names(seconds)
 
-    async def _complete(self, exchange: Exchange) -> Completion:
+    async def _complete_exchange(self, exchange: Exchange) -> Completion:
         """The completion, after retries and steps down the ladder. Raises LlmError, which carries
         the account of the call when a request was made.
         """
@@ -343,23 +343,23 @@ class LLMService:
                 self._sent[exchange.llm_id] = exchange.request
                 while len(self._sent) > KEPT_SENT:
                     del self._sent[next(iter(self._sent))]
-                body = exchange.body(quirks)
+                body = exchange.make_body(quirks)
                 try:
-                    completion = await self._answered(exchange, body, quirks)
+                    completion = await self._send_until_answered(exchange, body, quirks)
                     if body["stream"] and not completion.streamed:
                         quirks.flags.add("sends_whole")
                     if exchange.rung == "tools":
                         quirks.flags.add("takes_tools")
                     elif exchange.plain and "takes_tools" not in quirks.flags:
                         quirks.flags.add("fails_at_tools")
-                        self.learned.keep("failing", exchange.target, self._clock.now())
+                        self.learned.keep_lesson("failing", exchange.target, self._clock.now())
                     return completion
                 except LlmError as error:
                     if not exchange.may_retry:
                         raise
-                    lesson = quirks.learn(error, body, endpoint.protocol)
+                    lesson = quirks.learn_from(error, body, endpoint.protocol)
                     if lesson:
-                        self.learned.keep(lesson, exchange.target, self._clock.now())
+                        self.learned.keep_lesson(lesson, exchange.target, self._clock.now())
                     elif _fails_at_calls(error, exchange, quirks):
                         exchange.plain = True
                     else:
@@ -373,13 +373,13 @@ class LLMService:
                         raise
                     exchange.target = Target(endpoint, model)
             if names_model_or_address(error):
-                await (await self._client(endpoint)).explain(error, EXPLAIN_S)
+                await (await self._open_client(endpoint)).explain_error(error, EXPLAIN_S)
             if exchange.attempts:
                 outcome = "incomplete" if exchange.shown else "error"
-                error.call = exchange.close(outcome, error.code)
+                error.call = exchange.close_record(outcome, error.code)
             raise
         except asyncio.CancelledError:
-            self._cancelled[exchange.llm_id] = exchange.close("cancelled")
+            self._cancelled[exchange.llm_id] = exchange.close_record("cancelled")
             raise
 
     async def _with_version(self, exchange: Exchange) -> Completion:
@@ -389,25 +389,27 @@ class LLMService:
         endpoint, model = exchange.target
         update = {"base_url": f"{endpoint.base_url}/v1"}
         exchange.target = Target(endpoint.model_copy(update=update), model)
-        completion = await self._complete(exchange)
+        completion = await self._complete_exchange(exchange)
         if (kept := self.endpoints.get(endpoint.name)) is not None:
             # In place: a model that is chosen later at this server is asked there too.
             self.endpoints[endpoint.name] = kept.model_copy(update=update)
-        self.learned.keep("version", exchange.target, self._clock.now())
+        self.learned.keep_lesson("version", exchange.target, self._clock.now())
         return completion
 
-    async def _answered(self, exchange: Exchange, body: JsonObject, quirks: Quirks) -> Completion:
+    async def _send_until_answered(
+        self, exchange: Exchange, body: JsonObject, quirks: Quirks
+    ) -> Completion:
         """One body, sent until it is answered; after an empty answer it is sent once more.
 
         A Retry-After is obeyed to the second; without one the wait is drawn from the whole range
         (full jitter). What does not fit into ``total_s`` is raised, with the time in ``seconds``.
         """
-        client = await self._client(exchange.target.endpoint)
+        client = await self._open_client(exchange.target.endpoint)
         patience, clock = self._patience, self._clock
         begun, tries, was_empty = clock.monotonic(), 0, False
         while True:
             try:
-                return await self._attempt(client, exchange, body)
+                return await self._attempt_once(client, exchange, body)
             except LlmError as error:
                 if error.code == "empty" and not was_empty:
                     begun, tries, was_empty = clock.monotonic(), 0, True
@@ -431,18 +433,18 @@ class LLMService:
                     raise
                 reason = error.code
             now = clock.now()
-            exchange.observer.waiting(Waiting(reason=reason, until=now + delay, since=now))
+            exchange.observer.set_waiting(Waiting(reason=reason, until=now + delay, since=now))
             try:
                 await patience.sleep(delay)
             finally:
-                exchange.observer.waiting(None)
+                exchange.observer.set_waiting(None)
 
-    async def _attempt(
+    async def _attempt_once(
         self, client: ChatClient, exchange: Exchange, body: JsonObject
     ) -> Completion:
-        completion = exchange.begin()
+        completion = exchange.begin_completion()
         try:
-            await client.stream(
+            await client.stream_completion(
                 body, exchange.purpose, completion, exchange.observer, exchange.thread
             )
         except LlmError as error:
@@ -456,17 +458,17 @@ class LLMService:
             raise
         said = completion.calls or completion.text.strip()
         if completion.finish == "content_filter":
-            raise exchange.error("filtered")
+            raise exchange.make_error("filtered")
         if _BROKEN.match(completion.finish):
             exchange.shown = bool(completion.text)  # thoughts alone are no answer
-            error = exchange.error("server_error")
+            error = exchange.make_error("server_error")
             error.detail, error.status, error.retryable = completion.finish, 500, True
             raise error
         if not said and completion.finish != "length":
-            raise exchange.error("empty")
+            raise exchange.make_error("empty")
         return completion
 
-    async def _client(self, endpoint: Endpoint) -> ChatClient:
+    async def _open_client(self, endpoint: Endpoint) -> ChatClient:
         async with self._opening:
             place = endpoint.name, endpoint.base_url
             if place in self._clients:
@@ -477,7 +479,7 @@ class LLMService:
             }
             if endpoint.api_key_env.startswith(KEPT_KEY):
                 lacks["key"] = ("no_kept_key", endpoint.api_key_env, "")
-            if (need := needs(endpoint, self._environ)) in lacks:
+            if (need := find_need(endpoint, self._environ)) in lacks:
                 code, detail, key = lacks[need]
                 raise LlmError(
                     code,
@@ -486,7 +488,7 @@ class LLMService:
                     detail=detail,
                     setting=setting_of(endpoint.name, key) if key else "",
                 )
-            await self.warm()
+            await self.import_client()
             from duckflow_tui.llm.client import ChatClient
 
             key = resolve_key(endpoint, self._environ)
@@ -517,7 +519,7 @@ def _cut_by(error: LlmError) -> str:
     return CUT_BY_SERVER.format(what=error.detail or error.code)
 
 
-def _shaped(text: str, shape: type[ReplyShape]) -> tuple[ReplyShape | None, tuple[str, ...]]:
+def _parse_shape(text: str, shape: type[ReplyShape]) -> tuple[ReplyShape | None, tuple[str, ...]]:
     try:
         return shape.model_validate(read_object(text, shape.model_fields)), ()
     except NotStrict as error:

@@ -57,10 +57,12 @@ def parse_object(text: str, *, mend: bool = True) -> JsonObject:
         mended, end = first_object(text, 0) if mend and text.startswith("{") else ("", 0)
         if mended and not text[end:].strip():
             return parse_object(mended, mend=False)
-        raise NotStrict(_half(text) or f"not valid JSON: {clip_value(str(error))}") from None
+        raise NotStrict(
+            _describe_half(text) or f"not valid JSON: {clip_value(str(error))}"
+        ) from None
     if not isinstance(value, dict):
         raise NotStrict("the JSON is not an object")
-    _check(cast("object", value))
+    _check_values(cast("object", value))
     return cast("JsonObject", value)
 
 
@@ -122,7 +124,7 @@ def first_object(text: str, start: int) -> tuple[str, int]:
     while token := _TOKEN.match(text, at):
         piece, at = token.group(), token.end()
         if piece[0] == '"':
-            piece = _mended(piece)
+            piece = _mend_string(piece)
         elif piece in "{[":
             depth += 1
         elif piece in "}]":
@@ -137,7 +139,7 @@ def first_object(text: str, start: int) -> tuple[str, int]:
     return "", at
 
 
-def _mended(string: str) -> str:
+def _mend_string(string: str) -> str:
     """A string of JSON whose line breaks and lone backslashes are escaped."""
     raw = _NO_ESCAPE.match(string) is not None  # it holds a backslash that escapes nothing
 
@@ -152,7 +154,7 @@ def _mended(string: str) -> str:
     return _ESCAPED.sub(escaped, string)
 
 
-def _check(root: object) -> None:
+def _check_values(root: object) -> None:
     """Walk without recursion: the depth is what must be found out."""
     level: list[object] = [root]
     depth = 0
@@ -173,7 +175,7 @@ def _check(root: object) -> None:
         level = inner
 
 
-def _half(text: str) -> str:
+def _describe_half(text: str) -> str:
     """Which value holds half a surrogate pair, in words for the model; empty when none does."""
     in_text = HALF.search(text) is not None
     if not in_text and _ESCAPED_HALF.search(text) is None:
@@ -240,7 +242,7 @@ class ReplyPreview:
         self.keys: set[str] = set()  # top-level ones whose value has begun
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the object has come to its end."""
         return self._done and not self._depth
 
@@ -249,9 +251,9 @@ class ReplyPreview:
         text, self._pending = self._pending + text, ""
         at = 0
         while at < len(text) and not self._done:
-            at = self._string(text, at) if self._in_string else self._structure(text, at)
+            at = self._read_string(text, at) if self._in_string else self._skip_structure(text, at)
 
-    def _structure(self, text: str, at: int) -> int:
+    def _skip_structure(self, text: str, at: int) -> int:
         """To behind the next sign that says something; before the object only its brace does."""
         if not self._depth:
             at = text.find("{", at)
@@ -276,11 +278,11 @@ class ReplyPreview:
                 self.keys.add(self._current)
         return match.end()
 
-    def _string(self, text: str, at: int) -> int:
+    def _read_string(self, text: str, at: int) -> int:
         """To the end of the string, or of what there is of it."""
         match = _STRING.match(text, at)
         end = at if match is None else match.end()
-        piece = _ESCAPE.sub(_unescaped, text[at:end])
+        piece = _ESCAPE.sub(_unescape_match, text[at:end])
         if self._depth == 1 and self._is_key:
             self._current = (self._current + piece)[:_LONGEST_KEY]
         elif self._depth == 1 and self._current == "reply":
@@ -296,6 +298,6 @@ class ReplyPreview:
         return len(text)
 
 
-def _unescaped(escape: re.Match[str]) -> str:
+def _unescape_match(escape: re.Match[str]) -> str:
     code, sign = escape.groups()
     return chr(int(code, 16)) if code else _ESCAPES.get(sign, sign)

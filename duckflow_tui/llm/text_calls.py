@@ -95,7 +95,7 @@ def read_calls(text: str, known: Known) -> TextCalls:
     if len(text) > MOST:
         return TextCalls((), text, _NEXT.search(text) is not None)
     reader = _Reader(text, known)
-    reader.read()
+    reader.read_all()
     rest = "".join(reader.rest).strip()
     if any(rest.endswith(mark[:n]) for mark in _MARKS for n in range(_SHORTEST, len(mark) + 1)):
         reader.unread = True
@@ -146,26 +146,26 @@ class _Reader:
         self._unclosed = 0  # fences without an end
         self._cut = 0  # objects without an end
 
-    def read(self) -> None:
+    def read_all(self) -> None:
         text = self._text
         while self._failed < _MOST_FAILED and (found := _NEXT.search(text, self._at)):
             self.rest.append(text[self._at : found.start()])
             self._at = found.end()
             if found["fence"]:
-                self._fence(found)
+                self._read_fence(found)
             elif found["around"]:
                 # An end without a beginning is what is left of a call, too.
                 self._opened |= not (_CLOSING.match(found["around"]) and self.calls)
             elif found["bare"] is not None:
-                self._bare()
-            elif self._call(found):
+                self._read_bare_objects()
+            elif self._read_call(found):
                 self._opened = False
             else:
                 self._failed += 1
         self.unread = self._opened or self._failed > 0
         self.rest.append(text[self._at :])
 
-    def _object(self, at: int) -> tuple[JsonObject | None, int]:
+    def _read_object(self, at: int) -> tuple[JsonObject | None, int]:
         """As ``_object_at``; of many without an end the reading stops."""
         given, end = _object_at(self._text, at)
         self._cut += end == at and self._text[at : at + 1] == "{"
@@ -173,7 +173,7 @@ class _Reader:
             self._failed = _MOST_FAILED
         return given, end
 
-    def _fence(self, found: re.Match[str]) -> None:
+    def _read_fence(self, found: re.Match[str]) -> None:
         """Calls where it holds nothing else; else it is passed over whole."""
         closing = re.compile(rf"^{found['fence']}[ \t]*$", re.M).search(self._text, self._at)
         if closing is None:
@@ -194,7 +194,7 @@ class _Reader:
         if not calls:
             inner = _Reader(inside, self._known)
             if not any(mark in inside for mark in _FENCE_MARKS):
-                inner.read()
+                inner.read_all()
             whole = inner.calls and not inner.unread and not "".join(inner.rest).strip()
             calls = tuple(inner.calls) if whole else ()
         named = _CALL_NAME.search(inside)
@@ -207,19 +207,19 @@ class _Reader:
         if not calls:
             self.rest.append(self._text[found.start() : self._at])
 
-    def _bare(self) -> None:
+    def _read_bare_objects(self) -> None:
         """Objects on a line of their own: calls where they name functions that are known."""
         text, start = self._text, self._at
         while True:
             begin = text.index("{", start)
-            given, end = self._object(begin)
+            given, end = self._read_object(begin)
             calls = _of_json(canonical_json(given), self._known) if given is not None else ()
             if not calls:
                 break
             self.calls += calls
-            start = _past(_COMMA, text, end)
+            start = _skip_pattern(_COMMA, text, end)
             if start == end:
-                self._at = _past(_BEHIND, text, end)
+                self._at = _skip_pattern(_BEHIND, text, end)
                 return
         named = _CALL_NAME.search(text, start, start + _HEAD)
         if end == begin:
@@ -230,44 +230,44 @@ class _Reader:
         self._at = max(end, begin + 1)
         self.rest.append(text[start : self._at])
 
-    def _call(self, found: re.Match[str]) -> bool:
+    def _read_call(self, found: re.Match[str]) -> bool:
         """Read the call that begins here; False where it cannot be read."""
         if found["patch"] is not None:
-            return self._patch()
+            return self._read_patch()
         if found["object"] is not None:
-            return self._objects()
+            return self._read_objects()
         for name in ("mistral", "sep", "kimi", "within", "harmony", "action"):
             if found[name] is not None:
-                given, end = self._object(self._at)
+                given, end = self._read_object(self._at)
                 key = _known_name(found[name], self._known)
                 if given is None or not key:
                     return False
-                self._at = _past(_CLOSERS, self._text, end)
+                self._at = _skip_pattern(_CLOSERS, self._text, end)
                 self.calls.append(TextCall(key, given))
                 return True
         name = found["equals"] or found["invoke"]
         if found["keys"]:
             ends = "</arg_value>", "</tool_call>"
-            return self._parameters(found["keys"], "<arg_key>", "</arg_key>", *ends)
+            return self._read_parameters(found["keys"], "<arg_key>", "</arg_key>", *ends)
         if found["equals"]:
-            return self._parameters(name, "<parameter=", ">", "</parameter>", "</function>")
+            return self._read_parameters(name, "<parameter=", ">", "</parameter>", "</function>")
         prefix = found["prefix"]
         begin, closing = f'<{prefix}parameter name="', f"</{prefix}invoke>"
-        return self._parameters(name, begin, '"', f"</{prefix}parameter>", closing)
+        return self._read_parameters(name, begin, '"', f"</{prefix}parameter>", closing)
 
-    def _objects(self) -> bool:
+    def _read_objects(self) -> bool:
         """One JSON object, or a list of them."""
         text, added = self._text, 0
         while True:
-            given, end = self._object(_past(_BETWEEN, text, self._at))
+            given, end = self._read_object(_skip_pattern(_BETWEEN, text, self._at))
             call = _of_object(given, self._known) if given is not None else None
             if call is None:
-                self._at = _past(_BEHIND, text, self._at)
+                self._at = _skip_pattern(_BEHIND, text, self._at)
                 return given is None and bool(added)
             self._at, added = end, added + 1
             self.calls.append(call)
 
-    def _parameters(self, name: str, begin: str, named: str, end: str, closing: str) -> bool:
+    def _read_parameters(self, name: str, begin: str, named: str, end: str, closing: str) -> bool:
         """Arguments between marks of their own: texts as they are, others as JSON."""
         text, given = self._text, cast("JsonObject", {})
         key = _known_name(name, self._known)
@@ -285,7 +285,7 @@ class _Reader:
             field = text[start + len(begin) : middle].strip()
             after = text.index(">", middle) + 1 if named == '"' else middle + len(named)
             value = _VALUE.sub("", text[after:last])
-            given[field] = _typed(value, self._known[key].get(field) if key else None)
+            given[field] = _read_value(value, self._known[key].get(field) if key else None)
             self._at = last + len(end)
         if stop < 0:  # more may have been meant
             return False
@@ -295,7 +295,7 @@ class _Reader:
         self.calls.append(TextCall(key, given))
         return True
 
-    def _patch(self) -> bool:
+    def _read_patch(self) -> bool:
         """A patch of the kind that begins with its own line: an edit for each file of it."""
         end = re.compile(r"^\*\*\* End Patch[ \t]*$", re.M).search(self._text, self._at)
         if end is None:
@@ -321,7 +321,7 @@ _COMMA: Final = re.compile(r"\s*,\s*(?=\{)")
 _BEHIND: Final = re.compile(r"[\s,]*\]?")
 
 
-def _past(pattern: re.Pattern[str], text: str, at: int) -> int:
+def _skip_pattern(pattern: re.Pattern[str], text: str, at: int) -> int:
     found = pattern.match(text, at)
     return found.end() if found else at
 
@@ -345,7 +345,7 @@ def _of_json(text: str, known: Known) -> tuple[TextCall, ...]:
     if not text.startswith(("{", "[")):
         return ()
     calls: list[TextCall] = []
-    at = _past(_BETWEEN, text, 0)
+    at = _skip_pattern(_BETWEEN, text, 0)
     while at < len(text):
         given, at = _object_at(text, at)
         several: Any = given.get("tool_calls") if given is not None else None
@@ -353,13 +353,13 @@ def _of_json(text: str, known: Known) -> tuple[TextCall, ...]:
             inner := _of_json(canonical_json(cast("list[object]", several)), known)
         ):
             calls += inner
-            at = _past(_BETWEEN, text, at)
+            at = _skip_pattern(_BETWEEN, text, at)
             continue
         call = _of_object(given, known) if given is not None else None
         if call is None:
             return ()
         calls.append(call)
-        at = _past(_BETWEEN, text, at)
+        at = _skip_pattern(_BETWEEN, text, at)
     return tuple(calls)
 
 
@@ -377,7 +377,7 @@ def _of_object(fields: JsonObject, known: Known) -> TextCall | None:
     return TextCall(key, cast("JsonObject", given))
 
 
-def _typed(value: str, schema: Any) -> object:
+def _read_value(value: str, schema: Any) -> object:
     """A value between marks: a text, but for what the schema says is none."""
     kind = cast("JsonObject", schema).get("type") if isinstance(schema, dict) else "string"
     if kind != "string":

@@ -173,7 +173,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         if response.status_code < 300:  # R11c
             return response
         try:
-            body = await _beginning(response)
+            body = await _read_beginning(response)
         finally:
             await answer.aclose()
         raise BadStatus(response.status_code, dict(response.headers), body)
@@ -182,7 +182,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-async def _beginning(response: httpx2.Response) -> bytes:
+async def _read_beginning(response: httpx2.Response) -> bytes:
     body = bytearray()
     try:
         async with aclosing(response.aiter_bytes()) as pieces:
@@ -306,7 +306,7 @@ SILENT: Final = "silent"
 _MOST_SPANS: Final = 3  # times the limit that comments and keep-alives can keep a call alive
 
 
-class Life:
+class SilenceLimit:
     """A time limit that every byte pushes back; comments and keep-alives are bytes too.
 
     Until the first token the limit is the endpoint's ``first_token_s`` of silence, then its
@@ -339,39 +339,39 @@ class Life:
         return self._span if is_silent else _MOST_SPANS * self._span
 
     @asynccontextmanager
-    async def held(self) -> AsyncGenerator[None]:
+    async def limit_block(self) -> AsyncGenerator[None]:
         """Holds the block to the limit; raises TimeoutError once that has passed."""
         async with self._limit:
             self._last = self._since = self._loop.time()
-            self._timer = self._loop.call_later(self._silent_s, self._look)
+            self._timer = self._loop.call_later(self._silent_s, self._check_silence)
             try:
                 yield
             finally:
                 self._timer.cancel()
                 if self._shown:
-                    self._observer.waiting(None)
+                    self._observer.set_waiting(None)
 
-    def byte(self) -> None:
+    def note_byte(self) -> None:
         """Something arrived."""
         self._last = self._loop.time()
         most = self._since + _MOST_SPANS * self._span
         self._limit.reschedule(min(self._last + self._span, most))
         if self._shown:
             self._shown = False
-            self._observer.waiting(None)
-            self._timer = self._loop.call_later(self._silent_s, self._look)
+            self._observer.set_waiting(None)
+            self._timer = self._loop.call_later(self._silent_s, self._check_silence)
 
-    def token(self) -> None:
+    def note_token(self) -> None:
         """A part of the answer arrived: from now on the shorter limit holds."""
         self._since = self._last
         self._span = self._idle_s
         self._limit.reschedule(self._last + self._span)
 
-    def _look(self) -> None:
+    def _check_silence(self) -> None:
         quiet = self._loop.time() - self._last
         if quiet < self._silent_s:
-            self._timer = self._loop.call_later(self._silent_s - quiet, self._look)
+            self._timer = self._loop.call_later(self._silent_s - quiet, self._check_silence)
             return
         self._shown = True
         since = self._clock.now() - quiet
-        self._observer.waiting(Waiting(reason=SILENT, since=since))
+        self._observer.set_waiting(Waiting(reason=SILENT, since=since))

@@ -118,11 +118,11 @@ class WireMessage(_Wire):
     """The one call of a reply, as it was written before there were several."""
 
 
-def _object(value: object) -> object:
+def _keep_object(value: object) -> object:
     return cast("object", value) if isinstance(value, dict) else None
 
 
-_Counts = Annotated[dict[str, Any] | None, BeforeValidator(_object)]
+_Counts = Annotated[dict[str, Any] | None, BeforeValidator(_keep_object)]
 
 
 class WireChoice(_Wire):
@@ -209,7 +209,7 @@ def wire_text(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def paired(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """The text with pairs as their character; lone halves stay."""
     if HALF.search(text) is None:
         return text

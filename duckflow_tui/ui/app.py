@@ -508,7 +508,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.spawn(self.connecting.choose_model(wanted=wanted), "connecting")
 
     def action_connect(self) -> None:
-        self.spawn(self.connecting.connect(), "connecting")
+        self.spawn(self.connecting.open_connect(), "connecting")
 
     def action_probe(self) -> None:
         engine = self.session.acting()

@@ -58,7 +58,7 @@ class Source(NamedTuple):
     known: KnownKey | None = None
     kept: ModelConnection | None = None
 
-    def words(self, say: Catalogue) -> tuple[str, str]:
+    def describe(self, say: Catalogue) -> tuple[str, str]:
         """Its name and its description."""
         if self.server is not None:
             host, count = host_of_url(self.server.base_url), len(self.server.models)
@@ -118,7 +118,7 @@ def report_words(report: ProbeReport, say: Catalogue) -> str:
     parts.append(say(f"connect.tried.{calls}"))
     if report.json_schema is not None:
         parts.append(say(f"connect.tried.{'schema' if report.json_schema else 'no_schema'}"))
-    context = report.context or KnownModels().of("", report.model).context
+    context = report.context or KnownModels().facts_of("", report.model).context
     if context:
         parts.append(say("connect.tried.context", tokens=short_count(context)))
     if report.tokens_per_s:
@@ -143,14 +143,14 @@ class Connecting:
 
     # --- what there is ------------------------------------------------------------------------
 
-    async def look(self) -> None:
+    async def look_for_sources(self) -> None:
         """Look for servers and keys; no key is sent to anybody."""
         from duckflow_tui.llm.discovery import keys_here, servers_here
 
         if self.looking:
             return
         self.looking = True
-        self.say("")
+        self.show_message("")
         self.keys = keys_here(os.environ)
         ports = self._app.session.sources.ports
         try:
@@ -160,24 +160,24 @@ class Connecting:
         self.changed()
 
     @property
-    def first(self) -> list[Source]:
+    def first_sources(self) -> list[Source]:
         """The lines of the first screen: while it looks only those that stay as they are."""
         if self.looking:
             return [Source("with_key"), Source("demo")]
         again = () if self.servers or self.keys else (Source("again"),)
-        return [*self._found(()), Source("with_key"), *again, Source("demo")]
+        return [*self._found_sources(()), Source("with_key"), *again, Source("demo")]
 
-    def later(self, kept: Sequence[ModelConnection]) -> list[Source]:
+    def later_sources(self, kept: Sequence[ModelConnection]) -> list[Source]:
         """The lines of ``/connect``: what is connected, then what else there is."""
         mine = [Source("kept", kept=one) for one in kept]
-        return [*mine, *self._found([one.base_url for one in kept]), Source("form")]
+        return [*mine, *self._found_sources([one.base_url for one in kept]), Source("form")]
 
-    def _found(self, but: Sequence[str]) -> list[Source]:
+    def _found_sources(self, but: Sequence[str]) -> list[Source]:
         servers = [Source("server", server=s) for s in self.servers if s.base_url not in but]
         keys = [Source("key", known=k) for k in self.keys if k.base_url not in but]
         return servers + keys
 
-    def say(self, said: str) -> None:
+    def show_message(self, said: str) -> None:
         """Show it where the user is: on the first screen, else in the status line. Empty takes the
         last away.
         """
@@ -188,54 +188,56 @@ class Connecting:
 
     # --- what is taken ------------------------------------------------------------------------
 
-    async def take(self, source: Source) -> None:
+    async def take_source(self, source: Source) -> None:
         """Do what the line says; what is in the way is said."""
         words = self._app.words
         if source.server is not None:
             server = source.server
             if server.wants_key:
-                await self.write(server.base_url)
+                await self.write_connection(server.base_url)
             elif not server.models:
-                self.say(words("connect.no_models", host=host_of_url(server.base_url)))
+                self.show_message(words("connect.no_models", host=host_of_url(server.base_url)))
             else:
                 wanted = server.kind.lower().replace(" ", "-") or "local"
-                await self._offer(self._named(wanted, server.base_url), "", server.models)
+                await self._offer_models(
+                    self._name_connection(wanted, server.base_url), "", server.models
+                )
         elif source.known is not None:
             await self._take_key(source.known)
         elif source.kept is not None:
             await self.choose_model(source.kept.name)
         elif source.kind in ("form", "with_key"):
-            await self.write()
+            await self.write_connection()
         elif source.kind == "again":
-            await self.look()
+            await self.look_for_sources()
         else:
             self._app.session.start_demo()
 
     async def _take_key(self, known: KnownKey) -> None:
-        from duckflow_tui.llm.discovery import reach, usual_model
+        from duckflow_tui.llm.discovery import reach_server, usual_model
 
         words = self._app.words
-        self.say(words("connect.asking", host=host_of_url(known.base_url)))
+        self.show_message(words("connect.asking", host=host_of_url(known.base_url)))
         models: Sequence[ModelLine] = ()
         try:
             key = os.environ.get(known.variable, "").strip()
-            models = (await reach(known.base_url, key, known.variable)).models
+            models = (await reach_server(known.base_url, key, known.variable)).models
         except LlmError as error:
             said = fault_words(error, words, known.variable, by_flag=False)
             if error.code in REFUSED:
-                self.say("")
-                await self.write(known.base_url, said)
+                self.show_message("")
+                await self.write_connection(known.base_url, said)
                 return
             if error.code not in UNLISTED or not known.default_model:
-                self.say(said)
+                self.show_message(said)
                 return
-        self.say("")
-        connection = self._named(known.connection.name, known.base_url).model_copy(
+        self.show_message("")
+        connection = self._name_connection(known.connection.name, known.base_url).model_copy(
             update={"key_place": "variable", "variable": known.variable}
         )
-        await self._offer(connection, "", models, usual_model(known, models))
+        await self._offer_models(connection, "", models, usual_model(known, models))
 
-    def _named(self, wanted: str, base_url: str) -> ModelConnection:
+    def _name_connection(self, wanted: str, base_url: str) -> ModelConnection:
         """A connection to this address: the name of the one that is kept, or a free one."""
         sources = self._app.session.sources
         kept = sources.connections
@@ -248,20 +250,20 @@ class Connecting:
             name = kept.free_name(f"{name}-x")
         return ModelConnection(name=name, base_url=base_url)
 
-    async def write(self, address: str = "", problem: str = "") -> None:
+    async def write_connection(self, address: str = "", problem: str = "") -> None:
         """Ask for an address and a key."""
         from duckflow_tui.ui.screens.connect_form import ConnectForm
 
         app = self._app
-        place = await asyncio.to_thread(app.session.sources.connections.keys.place)
+        place = await asyncio.to_thread(app.session.sources.connections.keys.find_place)
         path = str(app.session.sources.connections.keys.file)
         form = ConnectForm(app.words, address, problem, place, path)
         written = await app.push_screen_wait(form)
         if written is None:
             return
         update = {"key_place": written.place, "variable": written.variable}
-        connection = self._at(written.base_url).model_copy(update=update)
-        await self._offer(connection, written.secret, written.models)
+        connection = self._make_connection(written.base_url).model_copy(update=update)
+        await self._offer_models(connection, written.secret, written.models)
 
     async def try_address(self, typed: str) -> None:
         """Ask the server at this address, without a key, and let the user choose one of its models;
@@ -271,29 +273,29 @@ class Connecting:
             return
         self._trying = True
         try:
-            address, models = await self.ask(typed, self.say)
+            address, models = await self.ask_address(typed, self.show_message)
         except NotTaken as error:
             if error.code in REFUSED:
-                self.say("")
-                await self.write(error.address, error.said)
+                self.show_message("")
+                await self.write_connection(error.address, error.said)
                 return
             if error.code not in UNLISTED or self._unlisted != error.address:
                 self._unlisted = error.address if error.code in UNLISTED else ""
-                self.say(error.said)
+                self.show_message(error.said)
                 return
             address, models = error.address, ()
         finally:
             self._trying = False
-        self.say("")
-        await self._offer(self._at(address), "", models)
+        self.show_message("")
+        await self._offer_models(self._make_connection(address), "", models)
 
-    async def ask(
+    async def ask_address(
         self, typed: str, say: Callable[[str], None], secret: str = "", variable: str = ""
     ) -> tuple[str, Sequence[ModelLine]]:
         """The address that answers to what was typed, and the models there. ``say`` tells the user
         meanwhile; ``variable`` is where the key ``secret`` came from. Raises NotTaken.
         """
-        from duckflow_tui.llm.discovery import address_of, reach
+        from duckflow_tui.llm.discovery import address_of, reach_server
 
         words, sources = self._app.words, self._app.session.sources
         if _KEY.fullmatch(typed.strip()):  # it would be asked for by name, in the clear
@@ -315,7 +317,7 @@ class Connecting:
             raise NotTaken("")
         say(words("connect.asking", host=host_of_url(address)))
         try:
-            found = await reach(address, secret, variable)
+            found = await reach_server(address, secret, variable)
         except LlmError as error:
             said = fault_words(error, words, variable, by_flag=False)
             if error.code in UNLISTED:
@@ -336,14 +338,14 @@ class Connecting:
         sources.confirm_origin(endpoint.origin)
         return True
 
-    def _at(self, base_url: str) -> ModelConnection:
+    def _make_connection(self, base_url: str) -> ModelConnection:
         """A connection to this address, named after its host."""
         wanted = (urlsplit(base_url).hostname or "server").removeprefix("api.")
-        return self._named(wanted.removesuffix(".com"), base_url)
+        return self._name_connection(wanted.removesuffix(".com"), base_url)
 
     # --- models -------------------------------------------------------------------------------
 
-    async def _offer(
+    async def _offer_models(
         self, connection: ModelConnection, secret: str, models: Sequence[ModelLine], best: str = ""
     ) -> None:
         """Let the user choose a model of a connection, with the best one marked."""
@@ -356,18 +358,18 @@ class Connecting:
         order = sorted(lines, key=lambda text: lines[text].id != best)
         title = app.words("models.first", host=host_of_url(connection.base_url))
         page = ModelList(app.words, title, connection.name, self)
-        page.offer({text: lines[text] for text in order})
+        page.offer_lines({text: lines[text] for text in order})
         page.all_listed()
         value = await app.push_screen_wait(page)
         if value is None:
             return
 
         def keep() -> None:
-            app.session.sources.connections.add(connection, secret)
+            app.session.sources.connections.add_connection(connection, secret)
 
-        await self._use(ModelRef.parse(value), page.role, lines.get(value), keep)
+        await self._use_model(ModelRef.parse(value), page.role, lines.get(value), keep)
 
-    async def _use(
+    async def _use_model(
         self,
         ref: ModelRef,
         role: Role,
@@ -385,9 +387,9 @@ class Connecting:
             models = await asyncio.to_thread(use)
         except OSError as error:
             self.chosen = False
-            self.say(app.words("connect.not_kept", reason=error.strerror or str(error)))
+            self.show_message(app.words("connect.not_kept", reason=error.strerror or str(error)))
             return
-        self.say("")
+        self.show_message("")
         engine = session.acting()
         if engine is None or engine.store.state.session.demo:
             await session.begin()
@@ -415,23 +417,27 @@ class Connecting:
         at_hand = await asyncio.to_thread(sources.models_at_hand)
         names = [name for name in at_hand.endpoints if not only or name == only]
         if not names:
-            await self.connect()
+            await self.open_connect()
             return
         page = ModelList(app.words, app.words("models.title"), only, self, at_hand)
         page.wanted = wanted
         lines = sources.connections.lines
         kept = (*sources.connections.favourites, *lines)
         known = [ref for ref in kept if ref.endpoint in names]
-        now = [ref for role in Roles.model_fields if (ref := _of(at_hand.roles, role)) is not None]
-        page.offer({str(r): lines.get(r) or ModelLine(id=r.model) for r in (*now, *known)})
+        now = [
+            ref
+            for role in Roles.model_fields
+            if (ref := _find_role_model(at_hand.roles, role)) is not None
+        ]
+        page.offer_lines({str(r): lines.get(r) or ModelLine(id=r.model) for r in (*now, *known)})
         endpoints = [at_hand.endpoints[name] for name in names]
-        asking = app.spawn(self._list(page, endpoints, at_hand.environ), "models")
+        asking = app.spawn(self._list_models(page, endpoints, at_hand.environ), "models")
         value = await app.push_screen_wait(page)
         asking.cancel()
         if value is not None:
-            await self._use(ModelRef.parse(value), page.role, page.lines.get(value))
+            await self._use_model(ModelRef.parse(value), page.role, page.lines.get(value))
 
-    async def _list(
+    async def _list_models(
         self, page: ModelList, endpoints: Sequence[Endpoint], environ: Mapping[str, str]
     ) -> None:
         """Ask every endpoint for its models at once, and show them as they come."""
@@ -443,20 +449,22 @@ class Connecting:
             try:
                 models = await models_of(endpoint.base_url, key, endpoint.api_key_env)
             except LlmError as error:
-                page.failed(fault_words(error, self._app.words, endpoint.api_key_env))
+                page.show_fault(fault_words(error, self._app.words, endpoint.api_key_env))
             else:
-                page.offer({f"{endpoint.name}/{line.id}": line for line in models})
+                page.offer_lines({f"{endpoint.name}/{line.id}": line for line in models})
 
         await asyncio.gather(*map(ask, endpoints))
         page.all_listed()
 
-    def favour(self, value: str, favourite: bool) -> None:
+    def set_favourite(self, value: str, favourite: bool) -> None:
         """Keep it as a favourite, or no longer."""
         kept = self._app.session.sources.connections
         try:
-            kept.favour(ModelRef.parse(value), favourite)
+            kept.set_favourite(ModelRef.parse(value), favourite)
         except OSError as error:
-            self.say(self._app.words("connect.not_kept", reason=error.strerror or str(error)))
+            self.show_message(
+                self._app.words("connect.not_kept", reason=error.strerror or str(error))
+            )
 
         self.say_put_aside()
 
@@ -469,20 +477,20 @@ class Connecting:
             if engine is not None:
                 engine.notices.warn("connect.put_aside", path=path)
             else:
-                self.say(self._app.words("connect.put_aside", path=path))
+                self.show_message(self._app.words("connect.put_aside", path=path))
 
-    async def connect(self) -> None:
+    async def open_connect(self) -> None:
         """Show what is connected and what there is."""
         from duckflow_tui.ui.screens.connect import ConnectBoard
 
         app = self._app
         connections = app.session.sources.connections
         page = ConnectBoard(app.words, app.clock, self, connections)
-        app.spawn(self.look(), "discovery")
+        app.spawn(self.look_for_sources(), "discovery")
         source = await app.push_screen_wait(page)
         self.changed = lambda: None
         if source is not None:
-            await self.take(source)
+            await self.take_source(source)
 
     # --- trying a model -----------------------------------------------------------------------
 
@@ -494,10 +502,12 @@ class Connecting:
         if state.turn is not None or state.queue or state.session.demo:
             return
         models = engine.models
-        ref = models.roles.of("main")
+        ref = models.roles.model_of("main")
         assert ref is not None
         probing = asyncio.create_task(
-            tried(models.endpoints[ref.endpoint], ref, models.environ, line, engine.learned)
+            probe_endpoint(
+                models.endpoints[ref.endpoint], ref, models.environ, line, engine.learned
+            )
         )
 
         def begun(_: AgentState, record: Record) -> None:
@@ -521,7 +531,7 @@ class Connecting:
             engine.notices.say("connect.tried_well", model=ref.model, what=what)
 
 
-async def tried(
+async def probe_endpoint(
     endpoint: Endpoint,
     ref: ModelRef,
     environ: Mapping[str, str],
@@ -529,7 +539,7 @@ async def tried(
     learned: LearnedModels | None,
 ) -> ProbeReport:
     """Probe a model by two small requests; ``learned`` holds the session's lessons."""
-    from duckflow_tui.llm.probe import probe
+    from duckflow_tui.llm.probe import probe_model
 
     connection = ModelConnection(
         name=PROBE,
@@ -538,9 +548,9 @@ async def tried(
         variable=endpoint.api_key_env,
     )
     key = resolve_key(endpoint, environ) or ""
-    return await probe(connection, ref.model, key, learned, line)
+    return await probe_model(connection, ref.model, key, learned, line)
 
 
-def _of(roles: Roles, role: str) -> ModelRef | None:
+def _find_role_model(roles: Roles, role: str) -> ModelRef | None:
     text: str = getattr(roles, role)
     return ModelRef.parse(text) if text else None

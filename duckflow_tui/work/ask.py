@@ -93,15 +93,15 @@ class _Observer(ReplyObserver):
     _store: Store
     _llm_id: str
 
-    def reply(self, text: str) -> None:
+    def take_reply(self, text: str) -> None:
         at = self._store.clock.now()
         self._store.dispatch(ReplyDelta(llm_id=self._llm_id, text=text, at=at))
 
-    def reasoning(self, text: str) -> None:
+    def take_reasoning(self, text: str) -> None:
         at = self._store.clock.now()
         self._store.dispatch(ReasoningDelta(llm_id=self._llm_id, text=text, at=at))
 
-    def waiting(self, waiting: Waiting | None) -> None:
+    def set_waiting(self, waiting: Waiting | None) -> None:
         self._store.dispatch(LlmWaiting(llm_id=self._llm_id, waiting=waiting))
 
 
@@ -214,7 +214,7 @@ class Asker:
                 thread=self._step_id,
                 aside=self._aside,
                 answers=self._answers,
-                window=models.service.window(role),
+                window=models.service.window_of(role),
             )
 
         models, shortened = self._parts.models, False
@@ -233,7 +233,7 @@ class Asker:
                 files = await code_in_hand(self._parts, self._step_id, request)
                 models.prompts.in_hand = files
                 request = prompt()
-            window = models.service.window(role)
+            window = models.service.window_of(role)
             if window and (needed := prompt_tokens(request)) > window - SMALLEST_ROOM:
                 self._tell_small("turn.window_small", needed, window)
             try:
@@ -400,7 +400,7 @@ class ModelAccess:
         refused = ""  # the answer that has them
         tries = 0
         while tries <= REASKED:
-            window = self.service.window(role)
+            window = self.service.window_of(role)
             rules = self.prompts.project_rules()
             asked = self.questions.make_messages(question, problems, window, refused, rules)
             await self.budget.permit(purpose, step_id=step_id, size=partial(_tokens, asked))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.llm.errors import LlmError, Unreadable, because
+from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.lines import frame_text
 from duckflow_tui.prompting.questions import (
     continuation_question,
@@ -175,7 +175,7 @@ class Attempts:
             try:
                 plan = await self._next_plan(context, instructions)
             except (LlmError, Unreadable) as error:
-                self._parts.notices.warn("judging.no_plan", **because(error))
+                self._parts.notices.warn("judging.no_plan", **reason_params(error))
         turn, objective = current_work(self._store.state)
         if rounds:
             change_objective(self._store, max_iterations=objective.iteration_count + rounds)
@@ -351,7 +351,7 @@ async def failure_analysis(
     try:
         return await parts.models.ask(question, read)
     except (LlmError, Unreadable) as error:
-        parts.notices.warn(unsaid, step_id=step_id, **because(error))
+        parts.notices.warn(unsaid, step_id=step_id, **reason_params(error))
         return None
 
 

@@ -150,7 +150,7 @@ class Compactor:
 
     def _most_characters(self, cut: Overflow, before: str) -> int:
         """Characters of one digest call that fit the model's window, in the script at hand."""
-        window = self._parts.models.service.window("fast") or ASSUMED_CONTEXT
+        window = self._parts.models.service.window_of("fast") or ASSUMED_CONTEXT
         tokens = min(window, cut.context) // INPUT_SHARE
         told = [line for line in (_line(m, _SAID, _RESULT) for m in cut.messages) if line]
         sample = "\n".join((before, *told))

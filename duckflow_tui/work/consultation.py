@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.llm.errors import LlmError, Unreadable, because
+from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.lines import frame_text
 from duckflow_tui.safety.desk import Unanswered
 from duckflow_tui.state.base import one_line
@@ -246,7 +246,7 @@ class Consultation:
 
     def _other_source(self) -> None:
         """Another model for the rest of the attempt, or, without one, other places to look at."""
-        other = self._parts.models.service.roles.other
+        other = self._parts.models.service.roles.second_opinion
         if other is None or self._keeper.role == other[0]:
             self._tell_model("other_source")
         else:
@@ -284,7 +284,7 @@ class Consultation:
                 text = await digest_of(self._parts, text)
             except (LlmError, Unreadable) as error:
                 notices = self._parts.notices
-                notices.warn("consulting.no_digest", step_id=self._step_id, **because(error))
+                notices.warn("consulting.no_digest", step_id=self._step_id, **reason_params(error))
         text = text[:_DIGEST]
         _, objective = current_work(self._store.state)
         if text:

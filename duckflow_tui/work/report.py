@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from duckflow_tui.llm.errors import LlmError, Unreadable, because
+from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.questions import list_evidence_calls, report_question
 from duckflow_tui.prompting.replies import ReportReply
 from duckflow_tui.prompting.threads import step_of
@@ -119,7 +119,7 @@ async def _ask_for_words(
     try:
         return await parts.models.ask(question, lambda reply: reply, step_id=step.step_id)
     except (LlmError, Unreadable) as error:
-        parts.notices.warn("work.no_report", step_id=step.step_id, **because(error))
+        parts.notices.warn("work.no_report", step_id=step.step_id, **reason_params(error))
         return None
     except BudgetEnd:
         return None  # the card, or the notice, has shown it

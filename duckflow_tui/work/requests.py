@@ -105,7 +105,7 @@ class RequestLog:
 
     def parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
         """The parts that were sent; None where this run no longer has them."""
-        prompt, wire = self._asked.get(llm_id), self._models.sent(llm_id)
+        prompt, wire = self._asked.get(llm_id), self._models.sent_request(llm_id)
         if llm_id not in self._asked or wire is None:
             return None
         operations = _operations(prompt) if prompt is not None else {}
@@ -135,7 +135,7 @@ class RequestLog:
             aside=call.aside,
             turn_id=turn.turn_id if turn else "",
             parts=parts,
-            window=self._models.window(role),
+            window=self._models.window_of(role),
             shared=shared,
             at=self._store.clock.now(),
         )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.llm.errors import LlmError, Unreadable, because
+from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.questions import requirements_question
 from duckflow_tui.prompting.replies import RequirementsReply
 from duckflow_tui.state.base import LocalizedText, one_line
@@ -193,7 +193,7 @@ async def take_requirements(parts: TurnParts, decision: TurnDecision, *, first: 
         try:
             claims = (await _ask_changes(parts, objective, ())).claims
         except (LlmError, Unreadable) as error:
-            parts.notices.warn("judging.no_requirements", **because(error))
+            parts.notices.warn("judging.no_requirements", **reason_params(error))
     talks = decision.task_profile in TALK and not decision.actions
     await update_ledger(parts, "first" if first else "later", claims, talks=talks)
 
@@ -227,7 +227,7 @@ async def update_ledger(
         try:
             found = await _ask_changes(parts, objective, said)
         except (LlmError, Unreadable) as error:
-            parts.notices.warn("judging.not_heard", **because(error))
+            parts.notices.warn("judging.not_heard", **reason_params(error))
         else:
             claims = found.claims
             _apply_changes(parts, found, one_line("; ".join(said), 200))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from duckflow_tui.llm.errors import LlmError, Unreadable, because
+from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
 from duckflow_tui.prompting.questions import missing_question, satisfaction_question
 from duckflow_tui.prompting.replies import MissingReply, SatisfactionReply
 from duckflow_tui.state.base import one_line
@@ -179,7 +179,7 @@ class Reviewer:
         try:
             case.evaluation = await self._ask_evaluator(case)
         except LlmError as error:
-            self._parts.notices.error("judging.not_judged", **because(error))
+            self._parts.notices.error("judging.not_judged", **reason_params(error))
             return "failed"
         except Unreadable:
             self._parts.notices.error("judging.unreadable")
@@ -252,15 +252,15 @@ class Reviewer:
         working model judges itself.
         """
         key, roles = "judging.other_judge", self._parts.models.service.roles
-        main = roles.of("main")
+        main = roles.model_of("main")
         told = any(
             isinstance(m, NoticeMessage) and m.key == key for m in self._store.state.messages
         )
-        if told or main is None or roles.of("evaluator") != main:
+        if told or main is None or roles.model_of("evaluator") != main:
             return
         others: tuple[Role, ...] = ("strong", "creative", "fast")
         for role in others:
-            other = roles.of(role)
+            other = roles.model_of(role)
             if other is not None and _model_family(other.model) != _model_family(main.model):
                 self._parts.notices.say(key, model=other.model)
                 return
@@ -299,7 +299,7 @@ class Reviewer:
         except (LlmError, Unreadable) as error:
             if first is None:
                 raise
-            self._parts.notices.warn("judging.not_asked_again", **because(error))
+            self._parts.notices.warn("judging.not_asked_again", **reason_params(error))
             return merge_evaluations(first, first, items)
 
     async def _ask_missing(self, case: _Case, found: Judgement) -> MissingInfoAnalysis | None:
@@ -325,7 +325,7 @@ class Reviewer:
         try:
             return await self._parts.models.ask(question, read)
         except (LlmError, Unreadable) as error:
-            self._parts.notices.warn("judging.no_missing", **because(error))
+            self._parts.notices.warn("judging.no_missing", **reason_params(error))
             return None
 
     # --- reading the state -------------------------------------------------------------------

@@ -23,17 +23,17 @@ from support.endpoint import action, decision
 
 from duckflow_tui.llm.connections import Connections, KeyStore, ModelConnection, ModelLine
 from duckflow_tui.llm.discovery import (
+    complete_address,
     keys_here,
     models_of,
-    reach,
+    reach_server,
     servers_here,
-    tidied,
     usual_model,
 )
 from duckflow_tui.llm.endpoints import Endpoint, ModelRef, Target
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.known_models import KnownModels
-from duckflow_tui.llm.probe import probe
+from duckflow_tui.llm.probe import probe_model
 from duckflow_tui.llm.quirks import LearnedModels
 from duckflow_tui.llm.transport import GuardedTransport
 from duckflow_tui.places import Places
@@ -255,7 +255,7 @@ def test_the_usual_model_is_taken_where_the_server_has_it() -> None:
     ],
 )
 def test_an_address_gets_the_scheme_that_is_meant(typed: str, address: str) -> None:
-    assert tidied(typed) == address
+    assert complete_address(typed) == address
 
 
 # --- models of a server ---------------------------------------------------------------------------
@@ -357,10 +357,10 @@ async def test_an_address_without_its_version_is_corrected() -> None:
     base_url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     async with server:
         for typed in (base_url, f"{base_url}/", f"{base_url}/v1/chat/completions"):
-            found = await reach(typed)
+            found = await reach_server(typed)
             assert (found.base_url, found.models) == (f"{base_url}/v1", (ModelLine(id="m"),))
         with pytest.raises(LlmError) as caught:
-            await reach(f"{base_url}/other")
+            await reach_server(f"{base_url}/other")
         assert caught.value.code == "not_found"
 
 
@@ -372,7 +372,7 @@ async def test_an_address_without_its_version_is_corrected() -> None:
 async def test_what_only_says_that_it_is_json_is_told_as_unreadable(body: bytes) -> None:
     async with serving(answering(body, "Content-Type: application/json")) as served:
         with pytest.raises(LlmError) as caught:
-            await reach(f"http://127.0.0.1:{served.port}/v1")
+            await reach_server(f"http://127.0.0.1:{served.port}/v1")
     assert caught.value.code == "not_json"
 
 
@@ -397,7 +397,7 @@ LOOKS_UP = Reply(decision=decision(actions=[action("probe.look_up", args={"word"
 async def test_a_model_that_can_do_all_is_reported_so() -> None:
     async with ScriptedEndpoint(script(LOOKS_UP)) as server:
         here = ModelConnection(name="here", base_url=server.base_url)
-        report = await probe(here, "duck-1", line=ModelLine(id="duck-1", context=4096))
+        report = await probe_model(here, "duck-1", line=ModelLine(id="duck-1", context=4096))
         bodies = [request.json for request in server.requests]
     assert report.error is None
     assert (report.streams, report.native_calls, report.json_schema) == (True, True, True)
@@ -418,13 +418,13 @@ async def test_what_a_probe_learns_is_kept_and_what_was_known_is_forgotten(tmp_p
     )
     async with ScriptedEndpoint(script(LOOKS_UP, refuses=refuses)) as server:
         here = ModelConnection(name="here", base_url=server.base_url)
-        report = await probe(here, "duck-1", learned=LearnedModels(kept))
+        report = await probe_model(here, "duck-1", learned=LearnedModels(kept))
         name = LearnedModels.name_of(Target(here.endpoint, "duck-1"))
     assert (report.native_calls, report.json_schema, report.answers) == (False, False, True)
     assert "no_tools" in LearnedModels(kept).models[name].flags
     port = here.endpoint.host.rpartition(":")[2]
     async with ScriptedEndpoint(script(LOOKS_UP), port=int(port)):
-        report = await probe(here, "duck-1", learned=LearnedModels(kept))
+        report = await probe_model(here, "duck-1", learned=LearnedModels(kept))
     assert report.native_calls is True
     assert not kept.exists()
 
@@ -434,12 +434,12 @@ async def test_a_probe_that_is_refused_says_by_whom() -> None:
         here = ModelConnection(
             name="here", base_url=server.base_url, key_place="variable", variable="MY_KEY"
         )
-        report = await probe(here, "duck-1", SECRET)
+        report = await probe_model(here, "duck-1", SECRET)
         assert report.error is not None
         assert (report.error.code, report.error.key_name) == ("auth", "MY_KEY")
         assert (report.answers, report.native_calls, report.json_schema) == (False, None, None)
         assert SECRET not in repr(report)
-        assert (await probe(here, "duck-1", "right")).native_calls is True
+        assert (await probe_model(here, "duck-1", "right")).native_calls is True
 
 
 async def test_a_model_that_only_talks_is_reported_so() -> None:
@@ -466,7 +466,7 @@ async def test_a_model_that_only_talks_is_reported_so() -> None:
     async with server:
         port = server.sockets[0].getsockname()[1]
         here = ModelConnection(name="here", base_url=f"http://127.0.0.1:{port}/v1")
-        report = await probe(here, "m")
+        report = await probe_model(here, "m")
     assert report.error is None
     assert (report.streams, report.native_calls, report.json_schema) == (False, None, False)
     assert report.context == 4096
@@ -482,12 +482,12 @@ MODEL, OTHER = ModelRef("here", "qwen3:8b"), ModelRef("far", "a/b")
 def test_what_was_chosen_is_there_at_the_next_start(tmp_path: Path) -> None:
     data = tmp_path / "data"
     made = Connections(data)
-    made.add(HERE)
-    made.add(FAR)
+    made.add_connection(HERE)
+    made.add_connection(FAR)
     line = ModelLine(id="qwen3:8b", context=4096, date="2026-11-23")
-    made.choose(MODEL, line=line)
-    made.choose(OTHER, "fast")
-    made.favour(OTHER)
+    made.choose_model(MODEL, line=line)
+    made.choose_model(OTHER, "fast")
+    made.set_favourite(OTHER)
     again = Connections(data)
     assert again.all == (HERE, FAR)
     assert again.roles == {"main": MODEL, "fast": OTHER}
@@ -495,17 +495,17 @@ def test_what_was_chosen_is_there_at_the_next_start(tmp_path: Path) -> None:
     assert again.line_of(MODEL) == line
     assert stat.S_IMODE(again.path.stat().st_mode) == 0o600
     assert [path.name for path in data.iterdir()] == ["connections.json"]
-    again.favour(OTHER, favourite=False)
-    again.clear("fast")
+    again.set_favourite(OTHER, favourite=False)
+    again.clear_role("fast")
     assert (Connections(data).favourites, Connections(data).roles) == ((), {"main": MODEL})
-    again.forget("far")
+    again.forget_connection("far")
     assert (Connections(data).all, Connections(data).recent) == ((HERE,), (MODEL,))
 
 
 def test_two_windows_keep_each_others_choices(tmp_path: Path) -> None:
     one, two = Connections(tmp_path), Connections(tmp_path)
-    one.add(HERE)
-    two.add(FAR)
+    one.add_connection(HERE)
+    two.add_connection(FAR)
     assert Connections(tmp_path).all == (HERE, FAR)
 
 
@@ -542,15 +542,15 @@ local = Endpoint(name="here", base_url="http://127.0.0.1/v1")
 together()
 for number in range(12):
     here = ModelConnection(name=f"{name}{number}", base_url="http://127.0.0.1/v1", key_place="file")
-    Connections(folder, KeyStore(folder)).add(here, f"key of {here.name}")
+    Connections(folder, KeyStore(folder)).add_connection(here, f"key of {here.name}")
 together()
 for number in range(12):
-    known.keep(f"{name}{number}", [ModelLine(id="m")], "2026-11-23")
+    known.keep_lines(f"{name}{number}", [ModelLine(id="m")], "2026-11-23")
 together()
 for number in range(12):
-    learned.keep("tools", Target(local, f"{name}{number}"), 5.0)
-    learned.keep("tools", Target(local, f"gone{name}"), 5.0)
-    learned.forget(Target(local, f"gone{name}"))
+    learned.keep_lesson("tools", Target(local, f"{name}{number}"), 5.0)
+    learned.keep_lesson("tools", Target(local, f"gone{name}"), 5.0)
+    learned.forget_model(Target(local, f"gone{name}"))
 """
 
 
@@ -575,15 +575,15 @@ def test_a_program_that_stands_still_while_it_writes_holds_no_other_up_for_ever(
 ) -> None:
     monkeypatch.setattr("duckflow_tui.llm.connections.LOCK_S", 0.2)
     made = Connections(tmp_path)
-    made.add(HERE)
+    made.add_connection(HERE)
     folder = os.open(tmp_path, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
         with pytest.raises(TimeoutError):
-            made.add(FAR)
+            made.add_connection(FAR)
     finally:
         os.close(folder)
-    made.add(FAR)
+    made.add_connection(FAR)
     assert Connections(tmp_path).all == (HERE, FAR)
 
 
@@ -594,7 +594,7 @@ def test_on_a_disk_without_locks_what_is_chosen_is_kept(
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", no_locks)
-    Connections(tmp_path).add(HERE)
+    Connections(tmp_path).add_connection(HERE)
     assert Connections(tmp_path).all == (HERE,)
 
 
@@ -623,11 +623,11 @@ def test_a_broken_file_counts_as_none_and_a_choice_puts_it_aside(
         broken = Connections(tmp_path)
         assert (broken.all, broken.roles, broken.favourites, broken.lines) == ((), {}, (), {})
         assert broken.problem
-        broken.add(HERE)
+        broken.add_connection(HERE)
         assert Connections(tmp_path).all == (HERE,)
         (aside,) = broken.put_aside
         assert aside.read_bytes() == data
-        broken.add(FAR)
+        broken.add_connection(FAR)
         assert broken.put_aside == [aside]
     assert len(list(tmp_path.iterdir())) == 3
 
@@ -638,7 +638,7 @@ def test_a_file_that_cannot_be_opened_is_not_replaced(tmp_path: Path, name: str)
     path.symlink_to(path)  # which goes nowhere
     made = Connections(tmp_path, KeyStore(tmp_path, Ring(refuses=True)))
     with pytest.raises(OSError, match="symbolic links"):
-        made.add(FAR, SECRET)
+        made.add_connection(FAR, SECRET)
     assert path.is_symlink()
     assert made.put_aside == []
 
@@ -656,7 +656,7 @@ def test_of_a_broken_file_the_user_is_told_at_the_start(tmp_path: Path, language
 def test_a_broken_file_of_keys_holds_none(tmp_path: Path) -> None:
     for data in (b"{", b"[]", b"[" * 100_000, b"\xff"):
         (tmp_path / "keys.json").write_bytes(data)
-        assert KeyStore(tmp_path).get(FAR.model_copy(update={"key_place": "file"})) == ""
+        assert KeyStore(tmp_path).get_key(FAR.model_copy(update={"key_place": "file"})) == ""
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b"\xff", b'{"https://a.example b": 5}'])
@@ -667,7 +667,7 @@ def test_a_broken_file_of_keys_is_put_aside_where_the_next_key_is_kept(
     path.write_bytes(data)
     path.chmod(0o600)
     made = Connections(tmp_path, KeyStore(tmp_path, Ring(refuses=True)))
-    kept = made.add(FAR, SECRET)
+    kept = made.add_connection(FAR, SECRET)
     assert made.stored_keys(["far"]) == {kept.key_name: SECRET}
     (aside,) = made.put_aside
     assert aside.read_bytes() == data
@@ -676,7 +676,7 @@ def test_a_broken_file_of_keys_is_put_aside_where_the_next_key_is_kept(
 
 def test_a_new_connection_gets_a_name_of_its_own(tmp_path: Path) -> None:
     made = Connections(tmp_path)
-    made.add(HERE)
+    made.add_connection(HERE)
     assert (made.free_name("here"), made.free_name("Über x/y"), made.free_name("..")) == (
         "here-2", "ber-x-y", "server",
     )  # fmt: skip
@@ -720,14 +720,14 @@ class Ring:
 def test_a_key_goes_into_the_keyring_and_no_file(tmp_path: Path) -> None:
     ring = Ring()
     made = Connections(tmp_path, KeyStore(tmp_path, ring))
-    kept = made.add(FAR, SECRET)
+    kept = made.add_connection(FAR, SECRET)
     assert kept.key_place == "keyring"
     assert list(ring.held.values()) == [SECRET]
     assert all(SECRET not in path.read_text() for path in tmp_path.iterdir())
     assert made.stored_keys(["far"]) == {kept.key_name: SECRET}
     assert made.stored_keys(["here"]) == {}
     assert SECRET not in repr(made.all)
-    made.forget("far")
+    made.forget_connection("far")
     assert ring.held == {}
 
 
@@ -736,21 +736,21 @@ def test_a_keyring_that_does_not_answer_holds_nothing_up(tmp_path: Path, ring: R
     begun = time.monotonic()
     keys = KeyStore(tmp_path, ring, seconds=(0.2, 0.2))
     made = Connections(tmp_path, keys)
-    kept = made.add(FAR, SECRET)
+    kept = made.add_connection(FAR, SECRET)
     assert time.monotonic() - begun < 5.0
     assert kept.key_place == "file"
     assert "locked" in keys.why_not or "answer" in keys.why_not
     assert made.stored_keys(["far"]) == {kept.key_name: SECRET}
     held = tmp_path / "keys.json"
     assert stat.S_IMODE(held.stat().st_mode) == 0o600
-    made.forget("far")
+    made.forget_connection("far")
     assert SECRET not in held.read_text()
 
 
 def test_a_key_of_one_address_is_none_for_another(tmp_path: Path) -> None:
     made = Connections(tmp_path, KeyStore(tmp_path, Ring(refuses=True)))
-    kept = made.add(FAR, SECRET)
-    made.add(kept.model_copy(update={"base_url": "https://evil.example/v1"}))
+    kept = made.add_connection(FAR, SECRET)
+    made.add_connection(kept.model_copy(update={"base_url": "https://evil.example/v1"}))
     assert made.stored_keys(["far"]) == {}
 
 
@@ -759,17 +759,17 @@ def test_a_machine_without_a_keyring_says_so(tmp_path: Path) -> None:
         priority = 0.0
 
     keys = KeyStore(tmp_path, Nothing())
-    assert keys.place() == "file"
+    assert keys.find_place() == "file"
     assert keys.why_not
 
 
 def test_what_was_chosen_counts_below_the_settings(tmp_path: Path) -> None:
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
     made = Connections(places.data)
-    made.add(HERE)
-    made.add(FAR)
-    made.choose(MODEL)
-    made.choose(OTHER, "fast")
+    made.add_connection(HERE)
+    made.add_connection(FAR)
+    made.choose_model(MODEL)
+    made.choose_model(OTHER, "fast")
     loaded = load(places, {})
     assert loaded.settings.roles.main == "here/qwen3:8b"
     assert loaded.settings.roles.fast == "far/a/b"

@@ -276,7 +276,7 @@ def test_only_who_wants_it_is_told_what_to_cache(
         *("llm_1", "main", "main", target, SystemClock(), ReplyObserver()), lambda _: request
     )
     exchange.request = request
-    body = exchange.body(Quirks())
+    body = exchange.make_body(Quirks())
     found = "marks" if marks(body) else "key" if "prompt_cache_key" in body else ""
     assert found == (how if cache == "auto" else "")
 

@@ -190,7 +190,7 @@ def test_what_was_learned_holds_for_its_model_for_a_week(tmp_path: Path) -> None
     path = tmp_path / "data" / "learned.json"
     first = LearnedModels(path, 1000.0)
     first.models["http://127.0.0.1:1 m"].flags.add("no_tools")
-    first.keep("tools", target(), 1000.0)
+    first.keep_lesson("tools", target(), 1000.0)
     assert "no_tools" not in first.models["http://127.0.0.1:1 other"].flags
     soon, late = 1000.0 + LEARNED_FOR - 1, 1000.0 + LEARNED_FOR + 1
     assert "no_tools" in LearnedModels(path, soon).models["http://127.0.0.1:1 m"].flags
@@ -205,5 +205,5 @@ def test_a_file_that_cannot_be_read_is_as_none(tmp_path: Path, data: bytes) -> N
     kept = LearnedModels(path, 0.0)
     assert "no_tools" not in kept.models["x"].flags
     kept.models["http://127.0.0.1:1 m"].flags.add("no_tools")
-    kept.keep("tools", target(), 5.0)
+    kept.keep_lesson("tools", target(), 5.0)
     assert "no_tools" in LearnedModels(path, 6.0).models["http://127.0.0.1:1 m"].flags

@@ -16,7 +16,7 @@ from support.session import done, script
 from duckflow_tui.compose import Flags, Sessions, choose
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.llm.connections import Connections, KeyStore, ModelConnection
-from duckflow_tui.llm.discovery import nearest
+from duckflow_tui.llm.discovery import find_nearest
 from duckflow_tui.llm.endpoints import ModelRef
 from duckflow_tui.places import Places
 from duckflow_tui.settings import Origin
@@ -216,8 +216,8 @@ def test_what_was_chosen_on_the_screen_answers_here_too(tmp_path: Path) -> None:
         data = tmp_path / "home" / "data"
         chosen = Connections(data, KeyStore(data, NoRing()))
         kept = ModelConnection(name="far", base_url=server.endpoint.base_url)
-        chosen.add(kept, "stored")
-        chosen.choose(ModelRef("far", "duck-1"))
+        chosen.add_connection(kept, "stored")
+        chosen.choose_model(ModelRef("far", "duck-1"))
         ended = ran(tmp_path)
         assert (ended.returncode, ended.stdout) == (0, "Hello.\n")
         assert "Using" not in ended.stderr
@@ -238,8 +238,10 @@ def test_a_kept_key_that_is_wrong_or_gone_is_told_as_such(tmp_path: Path) -> Non
     data = tmp_path / "home" / "data"
     chosen = Connections(data, KeyStore(data, NoRing()))
     with serving("duck-1", key="right") as server:
-        chosen.add(ModelConnection(name="far", base_url=server.endpoint.base_url), "sk-wrong-1234")
-        chosen.choose(ModelRef("far", "duck-1"))
+        chosen.add_connection(
+            ModelConnection(name="far", base_url=server.endpoint.base_url), "sk-wrong-1234"
+        )
+        chosen.choose_model(ModelRef("far", "duck-1"))
         wrong = ran(tmp_path)
         (data / "keys.json").unlink()
         gone = ran(tmp_path)
@@ -284,8 +286,10 @@ def test_in_the_app_a_part_of_the_flags_is_no_reason_to_refuse(tmp_path: Path) -
 )
 def test_the_nearest_names_are_those_that_were_meant(name: str, near: list[str]) -> None:
     names = ["gemma3", "qwen3-coder", "gpt-5-mini", "openai/gpt-5"]
-    assert [found for found in nearest(name, names, 4) if found in near] == nearest(name, names, 4)
-    assert set(near) <= set(nearest(name, names, 4))
+    assert [found for found in find_nearest(name, names, 4) if found in near] == find_nearest(
+        name, names, 4
+    )
+    assert set(near) <= set(find_nearest(name, names, 4))
 
 
 def test_a_private_address_is_asked_for_nothing_before_the_user_confirmed_it(

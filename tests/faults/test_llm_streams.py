@@ -130,7 +130,7 @@ def peak():
 async def main():
     here = Endpoint(name="here", base_url=sys.argv[1])
     service = LLMService({"here": here}, Roles(main="here/m"), random_id, SystemClock(), {})
-    await service.warm()
+    await service.import_client()
     before = peak()
     try:
         await service.decide(Prompt(system="s"), llm_id="l", observer=ReplyObserver())

@@ -79,7 +79,7 @@ CLIENT_PLACES: dict[str, Callable[[pytest.MonkeyPatch, Make], None]] = {
     "send": lambda patch, make: patch.setattr(
         GuardedTransport, "handle_async_request", breaking_later(make)
     ),
-    "stream": lambda patch, make: patch.setattr(Completion, "add", breaking(make)),
+    "stream": lambda patch, make: patch.setattr(Completion, "add_chunk", breaking(make)),
     "library": lambda patch, make: patch.setattr(
         client_module.AsyncOpenAI, "post", breaking_later(make)
     ),

@@ -74,7 +74,7 @@ class Heard(ReplyObserver):
         self.waits: list[Waiting | None] = []
         self._changed = asyncio.Event()
 
-    def reply(self, text: str) -> None:
+    def take_reply(self, text: str) -> None:
         self.replies.append(text)
         self._changed.set()
 
@@ -85,10 +85,10 @@ class Heard(ReplyObserver):
                 self._changed.clear()
                 await self._changed.wait()
 
-    def reasoning(self, text: str) -> None:
+    def take_reasoning(self, text: str) -> None:
         self.thoughts.append(text)
 
-    def waiting(self, waiting: Waiting | None) -> None:
+    def set_waiting(self, waiting: Waiting | None) -> None:
         self.waits.append(waiting)
 
     @property

@@ -150,14 +150,14 @@ async def at_models(
         kept, url = Connections(places.data), server.base_url
         url = url if versioned else url.removesuffix("/v1")
         if connected:
-            kept.add(ModelConnection(name="pond", base_url=url))
+            kept.add_connection(ModelConnection(name="pond", base_url=url))
         if shelf_url:
-            kept.add(ModelConnection(name="shelf", base_url=shelf_url))
+            kept.add_connection(ModelConnection(name="shelf", base_url=shelf_url))
         if settings:
             places.config.mkdir(parents=True)
             places.settings_file.write_text(settings.replace("URL", url))
         elif connected and not kept.roles:
-            kept.choose(ModelRef("pond", "small"))
+            kept.choose_model(ModelRef("pond", "small"))
         flags = Flags(workspace=workspace)
         environ = {**UNTOUCHED, "DUCKFLOW_DISCOVERY__PORTS": ports}
         clock = ManualClock()

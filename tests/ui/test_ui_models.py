@@ -69,7 +69,7 @@ def now(seat: ModelSeat) -> str:
     """The model that answers now."""
     engine = seat.app.session.engine
     assert engine is not None
-    return str(engine.models.roles.of("main"))
+    return str(engine.models.roles.model_of("main"))
 
 
 async def test_a_favourite_marked_in_a_burst_is_the_one_that_was_gone_to(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ async def test_an_address_that_was_corrected_once_stays_so_for_the_next_model(
         await settled(seat.pilot, lambda: len(seat.server.of("main")) > 2, "the second answer")
         posted = [r.path for r in seat.server.requests if r.method == "POST"]
         assert posted.count("/chat/completions") == 1
-        connection = seat.connections.of("pond")
+        connection = seat.connections.find_connection("pond")
         assert connection is not None
         assert connection.base_url.endswith("/v1") is kept
 
@@ -252,7 +252,7 @@ async def test_what_came_of_a_probe_stays_until_something_else_is_done(tmp_path:
         await seat.sees("large: answers", "calls no functions")
         page = seat.app.screen
         assert isinstance(page, ModelList)
-        page.offer({"pond/late": ModelLine(id="late")})
+        page.offer_lines({"pond/late": ModelLine(id="late")})
         page.all_listed()
         await seat.sees("late", "large: answers", "calls no functions")
         engine = seat.app.session.engine

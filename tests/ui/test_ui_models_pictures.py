@@ -43,7 +43,7 @@ def models(app: DuckflowApp, kept: Connections, *, tried: bool) -> Screen[Any]:
     page = ModelList(app.words, app.words("models.title"), "", app.connecting, in_use)
     for line in LINES:
         endpoint = "openrouter" if "/" in line.id else "ollama"
-        page.offer({f"{endpoint}/{line.id}": line})
+        page.offer_lines({f"{endpoint}/{line.id}": line})
     page.all_listed()
     if tried:
         report = ProbeReport(
@@ -83,9 +83,9 @@ def test_the_pages_of_models(
 ) -> None:
     kept = Connections(tmp_path)
     for one in CONNECTED:
-        kept.add(one)
-    kept.choose(ModelRef("ollama", "gpt-oss:20b"))
-    kept.favour(ModelRef("openrouter", "anthropic/claude-sonnet-4.5"))
+        kept.add_connection(one)
+    kept.choose_model(ModelRef("ollama", "gpt-oss:20b"))
+    kept.set_favourite(ModelRef("openrouter", "anthropic/claude-sonnet-4.5"))
     app = app_with(FakeEngine(store_with()), language=language)
     cast("Any", app.session.sources).connections = kept
 

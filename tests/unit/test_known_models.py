@@ -12,7 +12,7 @@ from duckflow_tui.llm.codec import WireRequest
 from duckflow_tui.llm.connections import Connections, ModelConnection, ModelLine
 from duckflow_tui.llm.endpoints import Endpoint, ModelRef, Target
 from duckflow_tui.llm.exchange import Exchange, ReplyObserver
-from duckflow_tui.llm.known_models import KnownModels, ModelFacts, packaged
+from duckflow_tui.llm.known_models import KnownModels, ModelFacts, load_packaged
 from duckflow_tui.state.base import SystemClock
 
 OPENAI = "https://api.openai.com:443"
@@ -27,7 +27,7 @@ def prices(facts: ModelFacts) -> tuple[float | None, float | None, float | None]
 
 def test_the_catalogue_has_a_date_and_its_prices_are_in_order() -> None:
     """What comes from a cache is never dearer than what does not, and a reply never cheaper."""
-    known = packaged()
+    known = load_packaged()
     assert re.fullmatch(r"20\d\d-\d\d", known.date)
     assert "pproximate" in (
         Path(__file__).parents[2] / "duckflow_tui" / "llm" / "models.toml"
@@ -37,7 +37,7 @@ def test_the_catalogue_has_a_date_and_its_prices_are_in_order() -> None:
             assert Endpoint(name="x", base_url=f"{origin}/v1").origin == origin
         for name, (full, cached, reply) in maker.prices.items():
             assert 0 < cached <= full <= reply, name
-            assert KnownModels().of(maker.origins[0], name).context, name
+            assert KnownModels().facts_of(maker.origins[0], name).context, name
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_catalogue_has_a_date_and_its_prices_are_in_order() -> None:
 def test_a_price_is_known_only_for_the_very_model_at_its_maker(
     origin: str, model: str, context: int, wanted: tuple[float | None, ...]
 ) -> None:
-    facts = KnownModels().of(origin, model)
+    facts = KnownModels().facts_of(origin, model)
     assert (facts.context, prices(facts)) == (context, wanted)
 
 
@@ -67,19 +67,19 @@ def test_what_an_endpoint_said_goes_before_the_catalogue_and_is_kept(tmp_path: P
         ModelLine(id="openai/gpt-4o", context=64_000, price_in=9.0, price_out=8.0),
         ModelLine(id="openai/o3", context=1_000),
     ]
-    known.keep(ROUTER, lines, "2026-11-23")
+    known.keep_lines(ROUTER, lines, "2026-11-23")
     for models in (known, KnownModels(tmp_path)):
-        facts = models.of(ROUTER, "openai/gpt-4o")
+        facts = models.facts_of(ROUTER, "openai/gpt-4o")
         assert (facts.context, facts.date) == (64_000, "2026-11-23")
         assert prices(facts) == (9.0, None, 8.0)  # one list of prices, not two
         assert "vision" in facts.abilities
-        assert models.of(ROUTER, "openai/o3").context == 1_000
-        assert prices(models.of(ROUTER, "openai/o3")) == (2.0, 0.5, 8.0)
-        assert models.of(OPENAI, "gpt-4o").date == packaged().date  # of another origin
-    known.keep(ROUTER, [], "2026-11-24")
-    assert KnownModels(tmp_path).of(ROUTER, "openai/gpt-4o").context == 128_000
+        assert models.facts_of(ROUTER, "openai/o3").context == 1_000
+        assert prices(models.facts_of(ROUTER, "openai/o3")) == (2.0, 0.5, 8.0)
+        assert models.facts_of(OPENAI, "gpt-4o").date == load_packaged().date  # of another origin
+    known.keep_lines(ROUTER, [], "2026-11-24")
+    assert KnownModels(tmp_path).facts_of(ROUTER, "openai/gpt-4o").context == 128_000
     (tmp_path / "models.json").write_text("{broken")
-    assert KnownModels(tmp_path).of(ROUTER, "openai/gpt-4o").context == 128_000
+    assert KnownModels(tmp_path).facts_of(ROUTER, "openai/gpt-4o").context == 128_000
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_of_what_was_said_when_it_was_chosen_and_when_it_was_asked_the_newer_cou
 ) -> None:
     """And what neither of them says is as the catalogue has it."""
     kept = Connections(tmp_path)
-    kept.add(ModelConnection(name="router", base_url=f"{ROUTER}/v1"))
+    kept.add_connection(ModelConnection(name="router", base_url=f"{ROUTER}/v1"))
     line = ModelLine(
         id=GPT, context=32_000, price_in=1.0, price_cached=0.1, price_out=4.0, date=date
     )
@@ -106,25 +106,25 @@ def test_of_what_was_said_when_it_was_chosen_and_when_it_was_asked_the_newer_cou
                     "router/openai/o3": {{"id": "openai/o3"}}}}}}"""
     )
     asked = ModelLine(id=GPT, context=64_000, price_in=9.0, price_out=8.0)
-    KnownModels(tmp_path).keep(ROUTER, [asked], "2026-11-23")
+    KnownModels(tmp_path).keep_lines(ROUTER, [asked], "2026-11-23")
     known = KnownModels.load(Connections(tmp_path))
-    facts = known.of(ROUTER, GPT)
+    facts = known.facts_of(ROUTER, GPT)
     assert (facts.context, prices(facts)) == (context, wanted)
     assert "vision" in facts.abilities
-    assert prices(known.of(ROUTER, "openai/o3")) == (2.0, 0.5, 8.0)
+    assert prices(known.facts_of(ROUTER, "openai/o3")) == (2.0, 0.5, 8.0)
 
 
 def test_what_is_chosen_is_dated_of_today(tmp_path: Path) -> None:
     """So that what is asked later goes before it."""
     kept = Connections(tmp_path)
-    kept.add(ModelConnection(name="router", base_url=f"{ROUTER}/v1"))
+    kept.add_connection(ModelConnection(name="router", base_url=f"{ROUTER}/v1"))
     before = time.strftime("%Y-%m-%d", time.gmtime())
-    kept.choose(ModelRef("router", GPT), line=ModelLine(id=GPT, context=32_000))
+    kept.choose_model(ModelRef("router", GPT), line=ModelLine(id=GPT, context=32_000))
     known = KnownModels.load(Connections(tmp_path))
     today = time.strftime("%Y-%m-%d", time.gmtime())
-    assert known.of(ROUTER, GPT).date in (before, today)  # they differ at midnight
-    known.keep(ROUTER, [ModelLine(id=GPT, context=64_000)], "2999-01-01")
-    assert known.of(ROUTER, GPT).context == 64_000
+    assert known.facts_of(ROUTER, GPT).date in (before, today)  # they differ at midnight
+    known.keep_lines(ROUTER, [ModelLine(id=GPT, context=64_000)], "2999-01-01")
+    assert known.facts_of(ROUTER, GPT).context == 64_000
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,6 @@ def test_an_own_price_goes_before_the_catalogue_and_what_nobody_knows_has_none(
         *("llm_1", "main", "main", target, SystemClock(), ReplyObserver()),
         lambda _: WireRequest([]),
     )
-    exchange.facts = KnownModels().at(endpoint, model)
-    found = exchange.price(1000, 600, 200)
+    exchange.facts = KnownModels().facts_at(endpoint, model)
+    found = exchange.price_of(1000, 600, 200)
     assert (None if found is None else round(found * 1_000_000)) == cost

@@ -85,7 +85,7 @@ def texts(messages: list[JsonObject]) -> list[tuple[str, str]]:
 
 
 def test_json_history_has_one_message_for_each_run_of_results() -> None:
-    messages = codec_json.encode(prompt(*HISTORY)).messages
+    messages = codec_json.encode_request(prompt(*HISTORY)).messages
     assert [m["role"] for m in messages] == [
         "system", "user", "assistant", "user", "user", "assistant", "user", "assistant",
         "assistant", "user",
@@ -106,7 +106,7 @@ def test_what_the_json_codec_writes_of_a_decision_it_reads_as_the_same() -> None
     assert list(json.loads(text))[:2] == ["rationale", "reply"]
     assert "日本.py" in text
     completion = completion_of()
-    completion.add(_chunk(text))
+    completion.add_chunk(_chunk(text))
     decoder = codec_json.JsonDecoder(lambda piece: None)
     read = decoder.decode(completion, prompt(), CountingIds(), "llm_1").decision
     assert read is not None
@@ -119,7 +119,7 @@ def test_what_the_json_codec_writes_of_a_decision_it_reads_as_the_same() -> None
 
 def test_every_native_call_gets_its_result_in_the_order_of_the_calls() -> None:
     late = (user("Go"), said(), result("call_2"), user("wait"), notice("seen"))
-    messages = codec_tools.encode(prompt(*late)).messages
+    messages = codec_tools.encode_request(prompt(*late)).messages
     calls = messages[2]["tool_calls"]
     assert [c["function"]["name"] for c in calls] == [
         "decide", "file_ops__read_file", "file_ops__write_file",
@@ -141,11 +141,11 @@ def test_every_native_call_gets_its_result_in_the_order_of_the_calls() -> None:
 
 def test_a_plain_answer_needs_no_call() -> None:
     plain = TurnDecision(decision_id="llm_3", reply="Hello.", next_step=NextStep.DONE)
-    messages = codec_tools.encode(prompt(user("Hi"), said(plain))).messages
+    messages = codec_tools.encode_request(prompt(user("Hi"), said(plain))).messages
     assert messages[2] == {"role": "assistant", "content": "Hello."}
 
 
-@pytest.mark.parametrize("encode", [codec_json.encode, codec_tools.encode])
+@pytest.mark.parametrize("encode", [codec_json.encode_request, codec_tools.encode_request])
 def test_each_request_is_the_beginning_of_the_next(encode: Any) -> None:
     for length in (1, 6, 7, 8, 9, 10):
         shorter = encode(prompt(*HISTORY[:length], tail="one")).messages[:-1]
@@ -154,7 +154,7 @@ def test_each_request_is_the_beginning_of_the_next(encode: Any) -> None:
 
 
 def test_text_that_utf8_cannot_carry_is_replaced() -> None:
-    for encode in (codec_json.encode, codec_tools.encode):
+    for encode in (codec_json.encode_request, codec_tools.encode_request):
         message = encode(prompt(user("a\ud800b 🦆"))).messages[1]
         assert message["content"] == "a\ufffdb 🦆"
         message["content"].encode("utf-8")
@@ -170,7 +170,7 @@ def test_the_schema_puts_what_is_read_first_first() -> None:
     assert set(schema["required"]) == {"rationale", "step", "next_step"}
     assert schema["properties"]["prompt_pattern"]["enum"] == ["base_main", "base_main_specialized"]
     assert "$ref" not in json.dumps(schema)
-    form = codec_json.encode(prompt()).response_format
+    form = codec_json.encode_request(prompt()).response_format
     assert form is not None
     assert form["json_schema"]["strict"] is False
 
@@ -181,7 +181,7 @@ def test_a_parameter_called_reasoning_stays_the_operation_s_own() -> None:
         parameters={"type": "object", "properties": {"reasoning": {"type": "string"}}},
     )  # fmt: skip
     request = Prompt(system="s", operations=(spec,))
-    own = codec_tools.encode(request).tools[1]["function"]["parameters"]["properties"]
+    own = codec_tools.encode_request(request).tools[1]["function"]["parameters"]["properties"]
     assert set(own) == {"reasoning"}
     decide = NativeCall("d", "decide", ['{"rationale": "r", "calls": [{"reasoning": "why"}]}'])
     think = NativeCall("w", "mcp__x__think", ['{"reasoning": "mine"}'])
@@ -193,7 +193,7 @@ def test_a_parameter_called_reasoning_stays_the_operation_s_own() -> None:
 
 def test_what_a_call_is_for_is_told_once_for_all_calls_and_read_wherever_it_stands() -> None:
     """Also where a model writes it beside the arguments of the call."""
-    functions = codec_tools.encode(prompt()).tools
+    functions = codec_tools.encode_request(prompt()).tools
     assert "intent" not in json.dumps(functions[1:])
     about = [{"reasoning": "see", "intent": "know it", "alternatives": ["guess"]}, "junk"]
     told = judged(rationale="Look, then mend.", calls=about)
@@ -219,7 +219,7 @@ def test_a_call_takes_its_reason_from_the_judgement_that_came_alone_before_it() 
 def test_an_operation_without_a_function_is_called_by_the_one_for_all_such() -> None:
     """By its own name it is understood as well; the history has the form that is on offer."""
     request = prompt().model_copy(update={"known": prompt().operations, "operations": ()})
-    names = [tool["function"]["name"] for tool in codec_tools.encode(request).tools]
+    names = [tool["function"]["name"] for tool in codec_tools.encode_request(request).tools]
     assert names == ["decide", "operation"]
     named = {"name": "file_ops.read_file", "args": json.dumps({"path": "a"})}
     nested = {**named, "args": {"path": "a"}}
@@ -228,7 +228,9 @@ def test_an_operation_without_a_function_is_called_by_the_one_for_all_such() -> 
         (made,) = decoded(request, call).decision.actions
         assert (made.operation, made.args) == ("file_ops.read_file", {"path": "a"})
     assert [a.operation for a in decoded(request, READ).decision.actions] == ["file_ops.read_file"]
-    sent = codec_tools.encode(request.model_copy(update={"history": (user("x"), said(MADE))}))
+    sent = codec_tools.encode_request(
+        request.model_copy(update={"history": (user("x"), said(MADE))})
+    )
     called, *_ = [c["function"] for m in sent.messages for c in m.get("tool_calls", ())
                  if c["function"]["name"] == "operation"]  # fmt: skip
     assert json.loads(called["arguments"])["name"] == MADE.actions[0].operation
@@ -236,7 +238,7 @@ def test_an_operation_without_a_function_is_called_by_the_one_for_all_such() -> 
 
 def completion_of() -> Completion:
     heard = Heard()
-    return Completion(heard.reply, heard.reasoning, ManualClock())
+    return Completion(heard.take_reply, heard.take_reasoning, ManualClock())
 
 
 def _chunk(text: str) -> Any:
@@ -248,7 +250,7 @@ def _chunk(text: str) -> Any:
 def decoded(request: Prompt, *calls: NativeCall, text: str = "", finish: str = "stop") -> Any:
     completion = completion_of()
     if text:
-        completion.add(_chunk(text))
+        completion.add_chunk(_chunk(text))
     completion.calls = list(calls)
     completion.finish = finish
     decoder = codec_tools.ToolsDecoder(lambda piece: None)
@@ -312,7 +314,7 @@ def test_of_a_flood_of_calls_few_are_kept_and_the_model_is_told_how_many_came(
             at = {"own": number, "always 0": 0}.get(index)
             call = {"index": at, "id": f"c{number}", "function": function}
             delta = {"delta": {"tool_calls": [call]}}
-            completion.add(WireChunk.model_validate({"choices": [delta]}))
+            completion.add_chunk(WireChunk.model_validate({"choices": [delta]}))
     assert [call.wire_id for call in completion.calls] == [f"c{n}" for n in range(most)]
     assert {call.argument_text for call in completion.calls} == {'{"path": "a"}'}
     decoder = codec_tools.ToolsDecoder(lambda piece: None)

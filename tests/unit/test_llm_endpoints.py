@@ -15,9 +15,9 @@ from duckflow_tui.llm.endpoints import (
     Endpoint,
     ModelRef,
     Roles,
+    find_need,
     is_loopback,
     is_private,
-    needs,
     resolve_key,
 )
 from duckflow_tui.llm.service import LLMService
@@ -71,13 +71,13 @@ def test_an_address_that_could_mislead_is_refused(url: object) -> None:
 )
 def test_plain_http_is_for_this_machine_or_a_confirmed_private_address(url: str, need: str) -> None:
     """Covers R11."""
-    assert needs(endpoint(url), {}) == need
+    assert find_need(endpoint(url), {}) == need
 
 
 def test_an_endpoint_whose_key_variable_is_empty_says_so() -> None:
     at = endpoint("https://models.example.com/v1", api_key_env="WORK_KEY")
-    assert needs(at, {"WORK_KEY": "  "}) == "key"
-    assert needs(at, {"WORK_KEY": "k"}) == "nothing"
+    assert find_need(at, {"WORK_KEY": "  "}) == "key"
+    assert find_need(at, {"WORK_KEY": "k"}) == "nothing"
 
 
 @pytest.mark.parametrize(
@@ -131,10 +131,10 @@ def test_names_that_only_look_local_are_not() -> None:
 def test_one_model_may_serve_every_role() -> None:
     """Covers S1-5."""
     roles = Roles.model_validate({"main": "work/org/model-a", "fast": "work/small"})
-    assert roles.of("main") == ModelRef("work", "org/model-a")
-    assert roles.of("fast") == ModelRef("work", "small")
-    assert roles.of("creative") == roles.of("evaluator") == roles.of("main")
-    assert Roles().of("main") is None
+    assert roles.model_of("main") == ModelRef("work", "org/model-a")
+    assert roles.model_of("fast") == ModelRef("work", "small")
+    assert roles.model_of("creative") == roles.model_of("evaluator") == roles.model_of("main")
+    assert Roles().model_of("main") is None
 
 
 @pytest.mark.parametrize("text", ["model", "/model", "endpoint/"])
@@ -189,9 +189,9 @@ def test_each_role_has_the_window_of_its_own_model() -> None:
     }
     roles = Roles(main="work/claude-sonnet-4", fast="work/gpt-4", evaluator="small/gpt-4")
     service = LLMService(endpoints, roles, CountingIds(), ManualClock(), {})
-    assert [service.window(role) for role in ("main", "fast", "evaluator")] == [
+    assert [service.window_of(role) for role in ("main", "fast", "evaluator")] == [
         *(200_000, 8_192, 6_000)
     ]
     unknown = LLMService(endpoints, Roles(main="work/mine"), CountingIds(), ManualClock(), {})
-    assert unknown.window("main") == 0
-    assert LLMService({}, Roles(), CountingIds(), ManualClock(), {}).window("main") == 0
+    assert unknown.window_of("main") == 0
+    assert LLMService({}, Roles(), CountingIds(), ManualClock(), {}).window_of("main") == 0

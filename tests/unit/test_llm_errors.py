@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 
 import duckflow_tui
 from duckflow_tui.llm.endpoints import Endpoint
-from duckflow_tui.llm.errors import DETAIL, ErrorCode, FailureTeller, LlmError, escaped, retry_after
+from duckflow_tui.llm.errors import (
+    DETAIL,
+    ErrorCode,
+    FailureTeller,
+    LlmError,
+    escape_text,
+    retry_after,
+)
 from duckflow_tui.llm.tokens import estimate_tokens
 
 STRINGS = Path(duckflow_tui.__file__).parent / "words"
@@ -55,7 +62,7 @@ def test_the_same_blanks_stand_in_both_languages() -> None:
 
 @given(st.text(max_size=600), st.integers(0, 600))
 def test_no_part_of_a_key_and_no_control_character_is_left(text: str, at: int) -> None:
-    shown = escaped(text[:at] + KEY + text[at:], (KEY,))
+    shown = escape_text(text[:at] + KEY + text[at:], (KEY,))
     assert KEY not in shown
     assert len(shown) <= DETAIL
     assert shown.isprintable()
@@ -63,8 +70,8 @@ def test_no_part_of_a_key_and_no_control_character_is_left(text: str, at: int) -
 
 def test_a_key_that_the_cut_would_split_is_masked_too() -> None:
     for before in range(DETAIL - len(KEY) - 2, DETAIL + 2):
-        assert "sk-very" not in escaped("x" * before + KEY, (KEY,))
-    assert "sk-very" not in escaped(" " * (DETAIL * 8 - 10) + KEY, (KEY,))
+        assert "sk-very" not in escape_text("x" * before + KEY, (KEY,))
+    assert "sk-very" not in escape_text(" " * (DETAIL * 8 - 10) + KEY, (KEY,))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +88,7 @@ def test_a_key_that_the_cut_would_split_is_masked_too() -> None:
     ],
 )
 def test_a_key_in_another_form_is_masked_too(told: str) -> None:
-    shown = escaped(f"bad key {told} of yours", (KEY,))
+    shown = escape_text(f"bad key {told} of yours", (KEY,))
     assert (shown[:8], shown[-8:]) == ("bad key ", "of yours")
     left = "".join(filter(str.isalnum, shown[8:-8]))
     assert len(left) < 8  # what base64 has of other bytes
@@ -90,13 +97,13 @@ def test_a_key_in_another_form_is_masked_too(told: str) -> None:
 def test_what_only_looks_a_little_like_a_key_stays() -> None:
     for key in ("the-word-one", "very-secret", KEY):
         said = "very secret words 0123456789: the word one of your keys, " + KEY[4:18]
-        assert escaped(said, (key,)) == said
+        assert escape_text(said, (key,)) == said
 
 
 def test_a_text_pasted_for_a_key_costs_no_time_for_being_long() -> None:
     pasted = "K" * 1_000_000
     begun = time.process_time()
-    assert "K" not in escaped(f"no such key: {pasted}", (pasted,))
+    assert "K" not in escape_text(f"no such key: {pasted}", (pasted,))
     assert time.process_time() - begun < 1.0
 
 
@@ -123,14 +130,16 @@ def test_a_text_pasted_for_a_key_costs_no_time_for_being_long() -> None:
 def test_a_status_and_its_words_give_the_code(
     status: int, body: str, code: str, retryable: bool
 ) -> None:
-    error = teller().status(status, {"Location": "https://evil.example/"}, body.encode(), 0.0)
+    error = teller().make_status_error(
+        status, {"Location": "https://evil.example/"}, body.encode(), 0.0
+    )
     assert (error.code, error.retryable, error.status) == (code, retryable, status)
     assert error.host == "models.example"
 
 
 def test_an_error_names_the_setting_and_keeps_the_key_out() -> None:
     body = f'{{"error": {{"message": "bad key {KEY}"}}}}'.encode()
-    error = teller().status(401, {}, body, 0.0)
+    error = teller().make_status_error(401, {}, body, 0.0)
     assert error.setting == "endpoints.work.api_key_env"
     assert KEY not in f"{error} {error.detail} {error.message} {error.params}"
     assert "bad key •••" in error.detail

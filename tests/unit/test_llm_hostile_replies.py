@@ -118,7 +118,7 @@ def test_no_reader_of_replies_takes_more_than_its_length(shape: str) -> None:
             heard: list[str] = []
             completion = Completion(decoder.content, heard.append, ManualClock())
             for piece in pieces(text, 4 if shape in IN_SMALL_PIECES else 400):
-                completion.add(chunk(content=piece))
+                completion.add_chunk(chunk(content=piece))
             completion.close()
             decoder.decode(completion, prompt(), CountingIds(), "llm_1")
 
@@ -130,7 +130,7 @@ def test_a_server_that_names_the_call_in_each_piece_makes_it_no_dearer(argument:
     text = argument + "}" * (LENGTH // 2)
     with at_most(CPU_S):
         for piece in pieces(text, 2):
-            completion.add(
+            completion.add_chunk(
                 chunk(tool_calls=[{"index": 0, "function": {"name": "x", "arguments": piece}}])
             )
     assert "".join(call.argument_text for call in completion.calls) == text
@@ -155,13 +155,13 @@ def test_memory_of_many_objects_grows_with_the_reply_and_no_faster(shape: str) -
 def test_what_nobody_needs_of_a_stream_is_not_held_while_more_of_it_comes() -> None:
     """Held, it would be copied with each piece."""
     completion = Completion(lambda piece: None, lambda piece: None, ManualClock())
-    completion.add(chunk(content="<think>x</think>"))
+    completion.add_chunk(chunk(content="<think>x</think>"))
     preview = ReplyPreview(lambda piece: None)
     preview.feed('{"')
     tracemalloc.start()
     try:
         for _ in range(1_000):
-            completion.add(chunk(content=" " * 100))
+            completion.add_chunk(chunk(content=" " * 100))
         blank = tracemalloc.get_traced_memory()[0]
         for _ in range(1_000):
             preview.feed("a" * 100)

@@ -43,9 +43,9 @@ def test_a_line_over_four_megabytes_is_refused_before_it_is_kept() -> None:
 
 def completed(*chunks: dict[str, object]) -> tuple[Completion, Heard]:
     said = Heard()
-    completion = Completion(said.reply, said.reasoning, ManualClock())
+    completion = Completion(said.take_reply, said.take_reasoning, ManualClock())
     for chunk in chunks:
-        completion.add(WireChunk.model_validate(chunk))
+        completion.add_chunk(WireChunk.model_validate(chunk))
     completion.close()
     return completion, said
 

@@ -37,11 +37,11 @@ Encode = Callable[[Prompt], list[dict[str, Any]]]
 
 
 def as_json(prompt: Prompt) -> list[dict[str, Any]]:
-    return codec_json.encode(prompt).messages
+    return codec_json.encode_request(prompt).messages
 
 
 def as_tools(prompt: Prompt) -> list[dict[str, Any]]:
-    return codec_tools.encode(prompt).messages
+    return codec_tools.encode_request(prompt).messages
 
 
 CODECS = pytest.mark.parametrize("encode", [as_json, as_tools])
@@ -103,7 +103,10 @@ def test_a_request_for_a_step_has_every_part_a_decision_needs(encode: Encode) ->
     system, tail = messages[0]["content"], messages[-1]["content"]
     operations, look = system, "- files.look(path: string"
     if encode is as_tools:
-        operations, look = json.dumps(codec_tools.encode(prompt).tools), '"name": "files__look"'
+        operations, look = (
+            json.dumps(codec_tools.encode_request(prompt).tools),
+            '"name": "files__look"',
+        )
     parts = {
         "role": "You are the user's pair programmer" in system,
         "tools": look in operations,

@@ -62,7 +62,7 @@ def test_the_file_wins_over_defaults_and_the_environment_over_the_file(places: P
     assert settings.execution.max_steps == 9
     assert settings.endpoints["local"].context == 32768
     assert settings.endpoints["other"].base_url == "http://localhost:8080/v1"
-    fast, creative = settings.roles.of("fast"), settings.roles.of("creative")
+    fast, creative = settings.roles.model_of("fast"), settings.roles.model_of("creative")
     assert (str(fast), str(creative)) == ("other/small", "local/qwen")
 
 
@@ -234,7 +234,7 @@ def test_flags_make_an_endpoint_of_their_own(places: Places, tmp_path: Path) -> 
         workspace=tmp_path, base_url="http://127.0.0.1:9/v1", model="org/m", protocol="json"
     )
     choice = choose(flags, places, "en", {})
-    main = choice.settings.roles.of("main")
+    main = choice.settings.roles.model_of("main")
     assert main is not None
     assert (main.endpoint, main.model) == ("cli", "org/m")
     assert choice.settings.endpoints["cli"].protocol == "json"

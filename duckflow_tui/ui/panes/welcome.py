@@ -79,12 +79,12 @@ class SourceRows(Rows):
 
     def column(self, width: int) -> int:
         """Cells of the names, that of the field too."""
-        names = [source.words(self.words)[0] for source in self.sources]
+        names = [source.describe(self.words)[0] for source in self.sources]
         return min(max(map(cell_len, [*names, self.words("welcome.address")])), max(8, width // 2))
 
     def lines(self, width: int) -> list[Row]:
         palette = self.palette
-        said = [source.words(self.words) for source in self.sources]
+        said = [source.describe(self.words) for source in self.sources]
         column = self.column(width)
         room = max(0, width - column - _KEYS - 4)
         rows: list[Row] = []
@@ -150,7 +150,7 @@ class Welcome(VerticalScroll, can_focus=True):
     def on_mount(self) -> None:
         self._connecting.changed = self.invalidate
         self.invalidate()
-        host_of(self).spawn(self._connecting.look(), "discovery")
+        host_of(self).spawn(self._connecting.look_for_sources(), "discovery")
 
     def watch_words(self) -> None:
         self.invalidate()
@@ -165,7 +165,7 @@ class Welcome(VerticalScroll, can_focus=True):
         rows, owner = self._rows, self._connecting
         before = rows.sources[rows.at].kind if rows.sources else ""
         rows.words = self.words
-        rows.sources, rows.numbered = owner.first, not owner.looking
+        rows.sources, rows.numbered = owner.first_sources, not owner.looking
         kinds = [source.kind for source in rows.sources]
         if not self._walked:  # the first that was found, else the demo
             rows.at = 0 if kinds[0] in ("server", "key") else kinds.index("demo")
@@ -283,4 +283,4 @@ class Welcome(VerticalScroll, can_focus=True):
         self._walked = source.kind != "again"  # then the mark goes to the first that is found
         self._rows.at = at
         self._rows.invalidate()
-        host_of(self).spawn(self._connecting.take(source), "connecting")
+        host_of(self).spawn(self._connecting.take_source(source), "connecting")

@@ -39,8 +39,8 @@ class ConnectBoard(Board[Source | None]):
 
     @property
     def _sources(self) -> dict[str, Source]:
-        found = self._owner.later(self._connections.all)
-        return {f"{source.kind} {source.words(self.words)[0]}": source for source in found}
+        found = self._owner.later_sources(self._connections.all)
+        return {f"{source.kind} {source.describe(self.words)[0]}": source for source in found}
 
     def heading(self) -> str:
         return self.words("connect.title")
@@ -58,9 +58,9 @@ class ConnectBoard(Board[Source | None]):
 
     def item(self, name: str, width: int) -> Row:
         palette, sources = self._page.palette, self._sources
-        labels = [source.words(self.words)[0] for source in sources.values()]
+        labels = [source.describe(self.words)[0] for source in sources.values()]
         column = min(max(map(cell_len, labels)), width // 2)
-        label, about = sources[name].words(self.words)
+        label, about = sources[name].describe(self.words)
         mark = "✓ " if sources[name].kept is not None else "  "
         return [
             Segment(mark, ink(palette.good)),
@@ -92,7 +92,7 @@ class ConnectBoard(Board[Source | None]):
             self.report(self.words("connect.forget_again", name=kept.name))
             return
         try:
-            self._connections.forget(kept.name)
+            self._connections.forget_connection(kept.name)
         except OSError as error:
             self.report(self.words("connect.not_kept", reason=error.strerror or str(error)))
         else:

@@ -99,16 +99,16 @@ class ConnectForm(Form[WrittenConnection | None]):
 
     def apply(self) -> None:
         if not self._asking:
-            self.run_worker(self._ask(), exit_on_error=False)
+            self.run_worker(self._submit_once(), exit_on_error=False)
 
-    async def _ask(self) -> None:
+    async def _submit_once(self) -> None:
         self._asking = True
         try:
-            await self._asked()
+            await self._ask_server()
         finally:
             self._asking = False
 
-    async def _asked(self) -> None:
+    async def _ask_server(self) -> None:
         place = self._place
         written = self.query_one("#connect-key", Input).value.strip()
         variable = written if place == "variable" else ""
@@ -116,7 +116,9 @@ class ConnectForm(Form[WrittenConnection | None]):
         host_of(self).session.sources.choice.withhold([secret])
         typed = self.query_one("#connect-address", Input).value
         try:
-            address, models = await host_of(self).connecting.ask(typed, self._say, secret, variable)
+            address, models = await host_of(self).connecting.ask_address(
+                typed, self._show_problem, secret, variable
+            )
         except NotTaken as error:
             if error.code in REFUSED and not variable:  # of dots nothing can be corrected
                 self.query_one("#connect-key", Input).value = ""
@@ -124,13 +126,13 @@ class ConnectForm(Form[WrittenConnection | None]):
             if error.code not in UNLISTED or self._unlisted != sent:
                 self._unlisted = sent if error.code in UNLISTED else None
                 if error.said:
-                    self._say(error.said)
+                    self._show_problem(error.said)
                 return
             address, models = error.address, ()
         kept: KeyPlace = place if written else "none"
         self.dismiss(WrittenConnection(address, models, kept, variable, "" if variable else secret))
 
-    def _say(self, said: str) -> None:
+    def _show_problem(self, said: str) -> None:
         line = self.query_one("#connect-said", Prose)
         line.update(said)
         line.display = True

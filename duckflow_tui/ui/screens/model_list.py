@@ -90,7 +90,7 @@ class ModelList(PickList):
         card.mount(Prose(id="models-said", classes="form-problem"))
         card.mount(Static("", markup=False, classes="model-keys"))
         self._stands = True
-        self.call_after_refresh(self._refresh)  # which needs the width
+        self.call_after_refresh(self._refresh_list)  # which needs the width
 
     def _show_keys(self) -> None:
         """As many on a line as it holds whole."""
@@ -106,27 +106,27 @@ class ModelList(PickList):
         line.update("\n".join(filter(None, rows)))
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self._refresh)
+        self.call_after_refresh(self._refresh_list)
 
     # --- what there is ------------------------------------------------------------------------
 
-    def offer(self, lines: Mapping[str, ModelLine]) -> None:
+    def offer_lines(self, lines: Mapping[str, ModelLine]) -> None:
         """List these too."""
         self.lines.update(lines)
-        self._refresh()
+        self._refresh_list()
 
-    def failed(self, said: str) -> None:
+    def show_fault(self, said: str) -> None:
         """A server gave no list."""
         self._faults.append(said)
-        self._tell()
+        self._show_status()
 
     def all_listed(self) -> None:
         """No more models come."""
         self._listing = False
-        self._tell()
+        self._show_status()
 
-    def _refresh(self) -> None:
-        choices = [self._choice(value) for value in sorted(self.lines, key=self._place_of)]
+    def _refresh_list(self) -> None:
+        choices = [self._make_choice(value) for value in sorted(self.lines, key=self._place_of)]
         self._choices = {choice.value: choice for choice in choices}
         self._labels = {f"{c.label} {c.about}".strip(): c.value for c in choices}
         if not self._stands:
@@ -139,7 +139,7 @@ class ModelList(PickList):
         ids = [options.get_option_at_index(n).id for n in range(options.option_count)]
         if before in ids:
             options.highlighted = ids.index(before)
-        self._tell()
+        self._show_status()
 
     def _place_of(self, value: str) -> tuple[bool, bool, int]:
         """The favourites first, then what does a role now, then by endpoint: whichever server
@@ -153,20 +153,20 @@ class ModelList(PickList):
         at = names.index(endpoint) if endpoint in names else len(names)
         return value not in self._favourites, not in_use, at
 
-    def _choice(self, value: str) -> Choice:
+    def _make_choice(self, value: str) -> Choice:
         line, ref, words = self.lines[value], ModelRef.parse(value), self._words
         parts: list[str] = []
         endpoint = self._at_hand.endpoints.get(ref.endpoint) if self._at_hand else None
         origin = endpoint.origin if endpoint else ""
         known = self._known.with_chosen(origin, line)
-        facts = known.at(endpoint, line.id) if endpoint else known.of(origin, line.id)
+        facts = known.facts_at(endpoint, line.id) if endpoint else known.facts_of(origin, line.id)
         if facts.context:
             parts.append(short_count(facts.context))
         if facts.price_in is not None and facts.price_out is not None:
             parts.append(f"${facts.price_in:g} / ${facts.price_out:g}")
         if not self._only:
             parts.append(ref.endpoint)
-        if self._at_hand is not None and self._at_hand.roles.of(self.role) == ref:
+        if self._at_hand is not None and self._at_hand.roles.model_of(self.role) == ref:
             parts.insert(0, words("models.now"))
         mark = "★ " if value in self._favourites else ""
         return Choice(value, f"{mark}{line.id}", " · ".join(parts))
@@ -182,7 +182,7 @@ class ModelList(PickList):
             choice = Choice(choice.value, label, about, choice.key)
         return super()._row(choice, width)
 
-    def _tell(self) -> None:
+    def _show_status(self) -> None:
         if not self._stands:
             return
         words, tried = self._words, self.attempted
@@ -207,9 +207,9 @@ class ModelList(PickList):
         return f"{self._only}/{typed}" if typed and self._only else ""
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        self._narrow()
+        self._narrow_list()
 
-    def _narrow(self) -> None:
+    def _narrow_list(self) -> None:
         """List what the field says now, once."""
         query = self.query_one(Input).value
         if query != self._query:
@@ -223,7 +223,7 @@ class ModelList(PickList):
         if field.call_later(typed.set):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(typed.wait(), BURST_S)
-        self._narrow()
+        self._narrow_list()
 
     def _turn_away(self) -> None:
         """Something else is done than to read what a model was seen to do."""
@@ -231,7 +231,7 @@ class ModelList(PickList):
             self.attempted = ""
             if self._attempting is not None:
                 self._attempting.cancel()
-            self._tell()
+            self._show_status()
 
     async def action_go(self, step: int) -> None:
         await self._all_typed()
@@ -247,7 +247,7 @@ class ModelList(PickList):
             "left_all": field.action_delete_left_all,
         }
         erase[what]()
-        self._narrow()
+        self._narrow_list()
 
     async def action_take(self) -> None:
         await self._all_typed()
@@ -263,7 +263,7 @@ class ModelList(PickList):
         self.role = ROLES[(ROLES.index(self.role) + 1) % len(ROLES)]
         title = self._heading if self.role == "main" else self._words(f"models.role.{self.role}")
         self.query_one(".card-title", Static).update(title)
-        self._refresh()
+        self._refresh_list()
 
     async def action_favour(self) -> None:
         await self._all_typed()
@@ -275,26 +275,28 @@ class ModelList(PickList):
             self._favourites.append(value)
         else:
             self._favourites.remove(value)
-        self._owner.favour(value, favourite)
-        self._refresh()
+        self._owner.set_favourite(value, favourite)
+        self._refresh_list()
 
     async def action_attempt(self) -> None:
         await self._all_typed()
         if self._chosen and self._at_hand is not None:
-            attempt = self._attempt(self._chosen)
+            attempt = self._try_model(self._chosen)
             self._attempting = self.run_worker(attempt, exclusive=True, exit_on_error=False)
 
-    async def _attempt(self, value: str) -> None:
-        from duckflow_tui.ui.connecting import report_words, tried
+    async def _try_model(self, value: str) -> None:
+        from duckflow_tui.ui.connecting import probe_endpoint, report_words
 
         assert self._at_hand is not None
         ref = ModelRef.parse(value)
         self.attempted = self._words("models.trying", model=ref.model)
-        self._tell()
+        self._show_status()
         endpoint = self._at_hand.endpoints[ref.endpoint]
         engine = host_of(self).session.acting()
         learned = engine.learned if engine is not None else None
         line = self.lines.get(value)
-        report = await asyncio.shield(tried(endpoint, ref, self._at_hand.environ, line, learned))
+        report = await asyncio.shield(
+            probe_endpoint(endpoint, ref, self._at_hand.environ, line, learned)
+        )
         self.attempted = f"{ref.model}: {report_words(report, self._words)}"
-        self._tell()
+        self._show_status()

@@ -122,9 +122,9 @@ class SettingsBoard(Board[None]):
             return ()
         if field not in ModelFacts.model_fields:
             return ()
-        refs = dict.fromkeys(map(models.roles.of, get_args(Role)))
+        refs = dict.fromkeys(map(models.roles.model_of, get_args(Role)))
         found = {
-            ref.model: getattr(models.known.at(endpoint, ref.model), field)
+            ref.model: getattr(models.known.facts_at(endpoint, ref.model), field)
             for ref in refs
             if ref is not None and ref.endpoint == name
         }
