@@ -7,6 +7,7 @@ are first needed; until then its height is an estimate that costs next to nothin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -21,7 +22,7 @@ from duckflow_tui.state.conversation import (
 from duckflow_tui.state.decision import Question
 from duckflow_tui.ui.layout import TEXT
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, row_cells, rows_of
+from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, row_cells, row_text, rows_of
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -89,14 +90,15 @@ class Block:
         """About how many rows ``draw`` would give."""
         return 1
 
+    def search_text(self, look: Look) -> str:
+        """The text of all rows that the block has while it is open."""
+        opened = copy(self)  # what is shown of the block itself stays as it is
+        opened.opened = True
+        return text_of_rows(opened.draw(look), look)
+
     @property
     def source(self) -> str:
         """The raw text that copying the whole block gives; empty where the rows hold it."""
-        return ""
-
-    @property
-    def said(self) -> str:
-        """The text a search looks through, what is folded included."""
         return ""
 
     @property
@@ -155,10 +157,6 @@ class UserBlock(Block):
     @property
     def source(self) -> str:
         return self.text.strip("\n")
-
-    @property
-    def said(self) -> str:
-        return self.text
 
 
 def is_long(text: str) -> bool:
@@ -251,10 +249,6 @@ class ReplyBlock(Block):
     def source(self) -> str:
         return self.text
 
-    @property
-    def said(self) -> str:
-        return self.text
-
 
 class FoldBlock(Block):
     """A row with a text behind it: reasoning, or a reply that could not be read."""
@@ -283,13 +277,6 @@ class FoldBlock(Block):
             rows += framed(barred(rows_of(body, look.text_width - 4), look), look)
         return rows
 
-    def estimate(self, look: Look) -> int:
-        return 1 + (rough_rows(self.text, look.text_width - 4) if self.opened else 0)
-
-    @property
-    def said(self) -> str:
-        return self.text
-
 
 class NoticeBlock(Block):
     """A word from the app itself."""
@@ -311,10 +298,6 @@ class NoticeBlock(Block):
         pieces.append((look.words(self.message.key, **self.message.params), text))
         rows = rows_of(pieces, look.text_width)
         return framed(rows, look, (self._SIGNS[level], ink(color, bold=True)))
-
-    @property
-    def said(self) -> str:
-        return " ".join((self.message.key, *self.message.params.values()))
 
 
 class QuestionBlock(Block):
@@ -340,9 +323,10 @@ class QuestionBlock(Block):
             rows += rows_of(pieces, look.text_width)
         return framed(rows, look, ("?", ink(palette.accent, bold=True)))
 
-    @property
-    def said(self) -> str:
-        return "\n".join((self.question.text, *self.question.options))
+
+def text_of_rows(rows: Sequence[Row], look: Look) -> str:
+    """The text of drawn rows without their margin, a line for each."""
+    return "\n".join(row_text(row)[look.indent :].rstrip() for row in rows)
 
 
 def with_chip(rows: list[Row], word: str, look: Look) -> list[Row]:

@@ -25,7 +25,6 @@ from duckflow_tui.ui.panes.card_words import (
     card_rows,
     card_subject,
     counts_words,
-    quoted_words,
 )
 from duckflow_tui.ui.panes.goal import MARKS, mark_colour, priority_label
 from duckflow_tui.ui.panes.operation_blocks import shortened
@@ -58,10 +57,6 @@ class StepBlock(Block):
         rule = f" {'─' * rest}" if rest > 0 else ""
         faint = ink(look.palette.faint)
         return framed([[Segment(text, ink(look.palette.quiet)), Segment(rule, faint)]], look)
-
-    @property
-    def said(self) -> str:
-        return self.name
 
 
 class AsideQuestionBlock(Block):
@@ -133,13 +128,6 @@ class CardBlock(Block):
             rows = [*rows[:_SHOWN], [Segment(more, ink(palette.quiet))]]
         return barred(rows, look)
 
-    @property
-    def said(self) -> str:
-        card, plan = self.message.card, self.message.plan
-        steps = [f"{step.name}\n{step.description}" for step in plan.steps] if plan else []
-        subject = card_subject(card, plan, Catalogue())
-        return "\n".join((subject, self.message.answer.full_text, *steps, *quoted_words(card)))
-
 
 class ReportBlock(Block):
     """How a step ended: figures of the app, words of the model marked as such."""
@@ -188,12 +176,6 @@ class ReportBlock(Block):
                 said = make_visible(text.strip())
                 rows += _labelled(label, said, look, width, palette.quiet, says=True)
         return framed(rows, look, (_MARKS[report.status], ink(colour, bold=True)))
-
-    @property
-    def said(self) -> str:
-        report = self.report
-        words = (report.step_name, report.summary, report.cause, report.next_action)
-        return "\n".join((*words, *report.files_changed))
 
 
 def answer_words(answer: CardAnswer, words: Catalogue) -> str:
@@ -302,20 +284,6 @@ class ReviewBlock(Block):
             rows += _said(words("review.label.quality"), evaluation.quality_assessment, look, width)
         return rows
 
-    def estimate(self, look: Look) -> int:
-        return 1 + (3 * len(self.review.items) if self.opened else 0)
-
-    @property
-    def said(self) -> str:
-        review = self.review
-        told = [item.what for item in review.missing]
-        for item in review.items:
-            told += [item.requirement, *(f"{e.source}\n{e.text}" for e in item.evidence)]
-        if review.evaluation is not None:
-            said = review.evaluation
-            told += [said.quality_assessment, *said.missing_aspects, *said.suggestions]
-        return "\n".join(told)
-
 
 class AttemptBlock(Block):
     """``Attempt 2 of 3``: what it means to do; what it keeps to and avoids behind it."""
@@ -366,11 +334,6 @@ class AttemptBlock(Block):
         if not rows:
             rows = [[Segment(words("review.no_details"), ink(look.palette.faint))]]
         return barred(rows, look)
-
-    @property
-    def said(self) -> str:
-        plan = self.message.plan
-        return "\n".join((plan.strategy, *plan.steps, *plan.constraints, *plan.avoid_strategies))
 
 
 # --- parts ----------------------------------------------------------------------------------------

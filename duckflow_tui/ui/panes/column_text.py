@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from time import thread_time
+from typing import Final
 
 from rich.cells import cell_len
 from textual.geometry import Offset
 from textual.selection import Selection
 
 from duckflow_tui.safety.safe_text import make_visible
-from duckflow_tui.ui.panes.blocks import Block, Look
+from duckflow_tui.ui.panes.blocks import Block, Look, text_of_rows
 from duckflow_tui.ui.panes.column import Column, ColumnView, LinePosition
 from duckflow_tui.ui.panes.strips import Row, Span, ink, marked, row_text, selected, text_of
+
+#: Seconds of work in which a search makes no pause; a chat of 5,000 messages takes about one.
+SEARCH_SLICE: Final = 0.05
+#: Between two words of a text: also a line that stands before rows that belong together.
+_GAP: Final = r"[\s│▌]+"
+_BROKEN: Final = r"(?:\n[ │▌]*)?"  # where a word too long for a row goes on in the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +37,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class TextMatch:
-    """A match in what was said: block, and which of the matches in the block it is."""
+    """A match in the text of a block, by the block's index and its number among them."""
 
     index: int
     nth: int
@@ -37,24 +46,31 @@ class TextMatch:
 class Search:
     """One query over some blocks. Upper and lower case are the same, a space is any space."""
 
-    def __init__(self, query: str) -> None:
-        self.query = make_visible(query.strip())
-        words = self.query.split()
-        said = r"\s+".join(re.escape(word) for word in words)
-        drawn = r"\s+".join("\n?".join(re.escape(char) for char in word) for word in words)
-        self._said = re.compile(said, re.IGNORECASE)
-        self._drawn = re.compile(drawn, re.IGNORECASE)
+    def __init__(self, query: str, blocks: int) -> None:
+        """``blocks``: how many there are; they are read from the last one on."""
+        words = make_visible(query).split()
+        self._pattern = re.compile(
+            _GAP.join(_BROKEN.join(map(re.escape, word)) for word in words), re.IGNORECASE
+        )
         self.found: list[TextMatch] = []
-        self.at: int | None = None  # of the match that was gone to last
-        self._looked = 0  # blocks looked through
+        self.at: int | None = None  # index of the match that was gone to last
+        self.first = self.stop = blocks  # the blocks between them were read
 
-    def look(self, blocks: Sequence[Block]) -> int:
-        """Look through the blocks that were added; how many matches there are in all."""
-        for index in range(self._looked, len(blocks)):
-            matches = self._said.finditer(make_visible(blocks[index].said))
-            self.found.extend(TextMatch(index, nth) for nth, _ in enumerate(matches))
-        self._looked = len(blocks)
-        return len(self.found)
+    def read_newer(self, text: str) -> None:
+        """Take the text of the block below those that were read."""
+        self.found += self._matches(text, self.stop)
+        self.stop += 1
+
+    def read_older(self, text: str) -> None:
+        """Take the text of the block above those that were read."""
+        self.first -= 1
+        matches = self._matches(text, self.first)
+        self.found[:0] = matches
+        if self.at is not None:
+            self.at += len(matches)
+
+    def _matches(self, text: str, index: int) -> list[TextMatch]:
+        return [TextMatch(index, nth) for nth, _ in enumerate(self._pattern.finditer(text))]
 
     @property
     def current(self) -> TextMatch | None:
@@ -72,24 +88,20 @@ class Search:
         self.at = last if self.at is None else (self.at + by) % len(self.found)
         return self.found[self.at]
 
-    def hits(self, rows: Sequence[Row], indent: int) -> list[list[Hit]]:
+    def find_hits(self, rows: Sequence[Row], look: Look) -> list[list[Hit]]:
         """Where the query stands in drawn rows; a match that goes on in the next row is two."""
-        starts: list[int] = []
-        texts: list[str] = []
-        at = 0
-        for row in rows:
-            texts.append(row_text(row)[indent:].rstrip())
-            starts.append(at)
-            at += len(texts[-1]) + 1
+        text = text_of_rows(rows, look)
+        lines = text.split("\n")
+        starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
         matches: list[list[Hit]] = []
-        for match in self._drawn.finditer("\n".join(texts)):
+        for match in self._pattern.finditer(text):
             row = bisect_right(starts, match.start()) - 1
             parts: list[Hit] = []
-            while row < len(texts) and starts[row] < match.end():
+            while row < len(lines) and starts[row] < match.end():
                 begin = max(0, match.start() - starts[row])
-                end = min(len(texts[row]), match.end() - starts[row])
+                end = min(len(lines[row]), match.end() - starts[row])
                 if end > begin:
-                    parts.append(Hit(row, begin + indent, end + indent))
+                    parts.append(Hit(row, begin + look.indent, end + look.indent))
                 row += 1
             matches.append(parts)
         return matches
@@ -220,14 +232,23 @@ class SearchableColumn(SelectableColumn):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._search: Search | None = None
+        self._on_more: Callable[[], None] | None = None
+        self._texts: dict[Block, str] = {}  # of blocks that were searched, while a search goes on
         self._hits: dict[Block, list[list[Hit]]] = {}
 
-    def search(self, query: str) -> int:
-        """Mark every match of the query; how many there are. An empty query ends the search."""
-        self._hits.clear()
-        self._search = Search(query) if query.strip() else None
+    def search(self, query: str, on_more: Callable[[], None] | None = None) -> int:
+        """Mark every match of the query; how many were found at once. An empty query ends the
+        search. ``on_more`` is called whenever more of a long chat has been read.
+        """
+        self._forget_search()
+        if query.strip():
+            self._search = Search(query, len(self._column.finished))
+            self._on_more = on_more
+            self._search_on()
+        else:
+            self._texts.clear()
         self._repaint()
-        return self._search.look(self._column.finished) if self._search else 0
+        return self.search_position[1]
 
     @property
     def search_position(self) -> tuple[int, int]:
@@ -242,12 +263,13 @@ class SearchableColumn(SelectableColumn):
         for none.
         """
         found = self._search.step(step) if self._search else None
-        if found is None:
+        if self._search is None or found is None:
             return 0
         column, block = self._column, self._column.block(found.index)
         self._bring_out(found.index)
         column.draw(found.index, self._look)
-        if block.foldable and not block.opened and len(self._matches(block)) <= found.nth:
+        in_block = sum(match.index == found.index for match in self._search.found)
+        if block.foldable and not block.opened and len(self._matches(block)) < in_block:
             block.open(opened=True)
             self._redraw(found.index)
             column.draw(found.index, self._look)
@@ -273,28 +295,49 @@ class SearchableColumn(SelectableColumn):
         if self._search is None or block.rows is None:
             return []
         if block not in self._hits:
-            self._hits[block] = self._search.hits(block.rows, self._look.indent)
+            self._hits[block] = self._search.find_hits(block.rows, self._look)
         return self._hits[block]
 
     def _bring_out(self, index: int) -> None:
         """Have the block shown where it is folded away with others."""
 
     def _search_on(self) -> None:
-        """Look through blocks that were added."""
-        if self._search is not None:
-            self._search.look(self._column.finished)
+        """Search the blocks that were added, and older ones for as long as a slice lasts."""
+        search, blocks = self._search, self._column.finished
+        if search is None:
+            return
+        while search.stop < len(blocks):
+            search.read_newer(self._text_of(blocks[search.stop]))
+        until = thread_time() + SEARCH_SLICE
+        while search.first and thread_time() < until:
+            search.read_older(self._text_of(blocks[search.first - 1]))
+        if search.first:
+            self.call_later(self._search_more, search)
+
+    def _search_more(self, search: Search) -> None:
+        if search is self._search and search.first:
+            self._search_on()
+            if self._on_more is not None:
+                self._on_more()
+
+    def _text_of(self, block: Block) -> str:
+        if block not in self._texts:
+            self._texts[block] = block.search_text(self._look)
+        return self._texts[block]
 
     def _forget_search(self) -> None:
-        self._search = None
+        self._search = self._on_more = None
         self._hits.clear()
 
     def _forget_matches(self) -> None:
         """Rows are about to be drawn anew."""
         self._hits.clear()
+        self._texts.clear()
 
     def _redraw(self, index: int, others: Sequence[Block] = ()) -> None:
         for block in (self._column.block(index), *others):
             self._hits.pop(block, None)
+            self._texts.pop(block, None)
         self._column.redraw(index, self._look, others)
 
     def _overlaid(self, row: Row, place: LinePosition, line: int) -> Row:

@@ -253,14 +253,6 @@ class CompactionBlock(Block):
             rows += rows_of([(make_visible(found.digest), ink(palette.quiet))], width)
         return rows
 
-    def estimate(self, look: Look) -> int:
-        return 20 if self.opened else 5
-
-    @property
-    def said(self) -> str:
-        found = self.compaction
-        return "\n".join((found.digest, found.hint, found.kept.goal, *found.kept.requirements))
-
 
 def refreshed(blocks: Sequence[Block], state: AgentState) -> list[int]:
     """Places of the compactions whose standing is another than they show; they know it now."""

@@ -160,10 +160,6 @@ class LiveReplyBlock(Block):
     def source(self) -> str:
         return self._shown[: self._fed]
 
-    @property
-    def said(self) -> str:
-        return self.source
-
 
 class ReadyBlock(Block):
     """Rows that are drawn anew whenever they may have changed."""

@@ -24,7 +24,6 @@ from duckflow_tui.ui.panes.blocks import (
     barred,
     fold_sign,
     framed,
-    rough_rows,
     seconds_text,
 )
 from duckflow_tui.ui.panes.diff_document import shown_path
@@ -215,19 +214,6 @@ class OperationBlock(Block):
         if said := self.left_out(look):
             rows += rows_of([(said, ink(look.palette.quiet))], width)
         return rows
-
-    def estimate(self, look: Look) -> int:
-        if not self.opened:
-            return 1
-        return 4 + min(rough_rows(self.message.result.text, look.text_width - 4), 33)
-
-    @property
-    def said(self) -> str:
-        message = self.message
-        values = (str(value) for value in message.args.values())
-        parts = (message.operation, *values, message.intent, message.reasoning)
-        answer = message.answer.full_text if message.answer else ""
-        return "\n".join((*parts, answer, message.result.summary, message.result.text))
 
 
 def count_words(kind: str, count: int, look: Look) -> str:
@@ -482,12 +468,6 @@ class CommandBlock(OperationBlock):
 
     def output(self) -> str:
         return "\n".join(self._lines)
-
-    def estimate(self, look: Look) -> int:
-        if self.opened:
-            return super().estimate(look)
-        shown = 0 if self._lines == [""] else len(self._lines)
-        return 1 + min(shown, FIRST_LINES + LAST_LINES + 1)
 
     @property
     def _failed(self) -> bool:

@@ -67,7 +67,7 @@ class WorkBlock(Block):
         self.step_id = step_id
         self.above = above
         self.closing: Block | None = None  # the reply or verdict right below the members
-        self.hidden = True
+        self.hidden = True  # until the work has ended, and where there is nothing to fold
         self.members: list[Block] = []
 
     @property
@@ -101,6 +101,9 @@ class WorkBlock(Block):
             if len(rows) == 1 and spare > 1:
                 rows[0] += [Segment(" " * spare, PLAIN), Segment(time, ink(palette.faint))]
         return framed(rows, look)
+
+    def search_text(self, look: Look) -> str:
+        return super().search_text(look) if not self.hidden else ""
 
     def _figures(self, look: Look) -> list[Piece]:
         """The counted kinds: all operations and the edits, or where there are none, each kind."""
@@ -136,10 +139,6 @@ class WorkBlock(Block):
         return pieces + file_pieces(
             [c for call in calls for c in call.result.undoable_changes], look
         )
-
-    @property
-    def said(self) -> str:
-        return ""  # what it counts is said by its members
 
 
 def _ways_of_ending(calls: list[OperationMessage]) -> list[str]:
