@@ -26,7 +26,7 @@ from duckflow_tui.work.attempts import (
 )
 from duckflow_tui.work.requirements import (
     change_objective,
-    named_requirement,
+    find_requirement,
     new_requirement,
 )
 from duckflow_tui.work.situations import MOST_TRIED, find_consultation, list_tried
@@ -256,7 +256,8 @@ class Consultation:
     def _put_first(self, text: str) -> None:
         """One requirement goes before all others; by its id or its words, or as a new one."""
         _, objective = current_work(self._store.state)
-        top = named_requirement(objective, text) or new_requirement(objective, text)
+        counted = [item for item in objective.extracted_requirements if item.is_counted]
+        top = find_requirement(text, counted) or new_requirement(objective, text)
         self._set_priority(top, 1)
         for item in objective.extracted_requirements:
             if item.requirement_id != top.requirement_id and item.is_counted and item.priority < 2:

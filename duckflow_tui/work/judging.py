@@ -24,6 +24,7 @@ from duckflow_tui.state.goal import (
     SatisfactionEvaluation,
 )
 from duckflow_tui.work.facts import Fact, resolve_reference
+from duckflow_tui.work.requirements import find_requirement
 
 if TYPE_CHECKING:
     from duckflow_tui.prompting.replies import SatisfactionReply
@@ -133,10 +134,10 @@ def read_evaluation(
     scores: dict[str, float] = {}
     evidence: dict[str, tuple[str, ...]] = {}
     for key, score in reply.requirement_scores.items():
-        if (item := _find_requirement(key, items)) is not None:
+        if (item := find_requirement(key, items)) is not None:
             scores.setdefault(item.requirement_id, score)
     for key, references in reply.evidence.items():
-        if (item := _find_requirement(key, items)) is not None:
+        if (item := find_requirement(key, items)) is not None:
             evidence.setdefault(item.requirement_id, _clean_sentences(references))
     whole = reply.overall_score
     if whole is not None and len(items) == 1:
@@ -306,30 +307,6 @@ def _is_explained(fact_id: str, evaluation: SatisfactionEvaluation | None) -> bo
         and len(text.split()) > 1
         for text in texts
     )
-
-
-def _find_requirement(key: str, items: Sequence[RequirementItem]) -> RequirementItem | None:
-    """Find the requirement of a judge's key: an id in any case, the text, or a position from 1."""
-    words = _normalize_text(key)
-    for item in items:
-        if words in (_normalize_text(item.requirement_id), _normalize_text(item.requirement)):
-            return item
-    if (
-        place := re.fullmatch(r"\W*(?:r|req(?:uirement)?|要件)?[\s_#-]*(\d{1,3})\W*", words)
-    ) is not None:
-        for item in items:
-            if item.requirement_id == f"r{place[1]}":
-                return item
-        at = int(place[1]) - 1
-        return items[at] if 0 <= at < len(items) else None
-    for item in items:
-        if re.match(rf"\W*{re.escape(item.requirement_id)}\b", words):  # "r1: the notes say done"
-            return item
-    return None
-
-
-def _normalize_text(text: str) -> str:
-    return " ".join(text.split()).strip(" .。\"'`").casefold()
 
 
 def _clean_sentences(texts: Sequence[str]) -> tuple[str, ...]:

@@ -346,6 +346,14 @@ async def _ask_changes(parts: TurnParts, objective: TaskObjective, said: Sequenc
     """The request split into requirements, by the fast role (S1-11); where something was ``said``
     on them, how that changes them.
     """
+    known = objective.extracted_requirements
+
+    def find_id(key: str) -> str:
+        item = find_requirement(key, known)
+        if item is None and said:
+            ids = ", ".join(item.requirement_id for item in known)
+            raise ValueError(f"{key!r} is no id of the list; the ids are {ids}")
+        return item.requirement_id if item is not None else key
 
     def read(reply: RequirementsReply) -> _Changes:
         claims = tuple(
@@ -355,18 +363,13 @@ async def _ask_changes(parts: TurnParts, objective: TaskObjective, said: Sequenc
         )
         if not (claims or said):
             raise ValueError("requirements is empty; a request asks for one thing at least")
-        ids = [item.requirement_id for item in objective.extracted_requirements]
-        unknown = [key for key in (*reply.dropped, *reply.again) if key not in ids]
-        if said and unknown:
-            raise ValueError(f"{unknown[0]!r} is no id of the list; the ids are {', '.join(ids)}")
         heard = "\n".join(said).casefold()
-        dropped: list[str] = []
+        dropped, kept = list[str](), list[str]()
         for key, words in reply.dropped.items():
             quote = r"\s+".join(map(re.escape, words.strip(" \"'“”「」.。").casefold().split()))
-            if len(words.encode()) >= _QUOTE and re.search(rf"(?<![a-z0-9_]){quote}", heard):
-                dropped.append(key)
-        kept = tuple(key for key in reply.dropped if key not in dropped)
-        return _Changes(claims, tuple(dropped), tuple(reply.again), kept)
+            by_user = len(words.encode()) >= _QUOTE and re.search(rf"(?<![a-z0-9_]){quote}", heard)
+            (dropped if by_user else kept).append(find_id(key))
+        return _Changes(claims, tuple(dropped), tuple(map(find_id, reply.again)), tuple(kept))
 
     question = requirements_question(parts.store.state, objective.original_query, said)
     return await parts.models.ask(question, read)
@@ -471,11 +474,23 @@ def new_requirement(objective: TaskObjective, text: str) -> RequirementItem:
     return RequirementItem(requirement_id=next_id(objective), requirement=text)
 
 
-def named_requirement(objective: TaskObjective, text: str) -> RequirementItem | None:
-    """The requirement that these words name, by its id or by itself."""
-    wanted = normalize_text(text)
-    for item in objective.extracted_requirements:
-        if item.is_counted and wanted in (item.requirement_id, normalize_text(item.requirement)):
+def find_requirement(key: str, items: Sequence[RequirementItem]) -> RequirementItem | None:
+    """Find the requirement that a person or a model names: by its id in any case, its text, or its
+    position from 1.
+    """
+    words = normalize_text(key)
+    for item in items:
+        if words in (item.requirement_id, normalize_text(item.requirement)):
+            return item
+    place = re.fullmatch(r"\W*(?:r|req(?:uirement)?|要件)?[\s_#-]*(\d{1,3})\W*", words)
+    if place is not None:
+        for item in items:
+            if item.requirement_id == f"r{place[1]}":
+                return item
+        at = int(place[1]) - 1
+        return items[at] if 0 <= at < len(items) else None
+    for item in items:
+        if re.match(rf"\W*{re.escape(item.requirement_id)}\b", words):  # "r1: the notes say done"
             return item
     return None
 
@@ -491,7 +506,7 @@ def next_id(objective: TaskObjective, more: Sequence[RequirementItem] = ()) -> s
 
 def normalize_text(text: str) -> str:
     """Words without what makes no difference between two requirements, or two strategies."""
-    return " ".join(text.split()).rstrip(" .。").casefold()
+    return " ".join(text.split()).strip(" .。\"'`").casefold()
 
 
 class LedgerActions:

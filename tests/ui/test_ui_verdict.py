@@ -1,0 +1,67 @@
+"""The judge's own words in the app: its remark in the row, everything it said behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.app_states import settled
+from support.pinned import ManualClock
+from support.prepared import UNTOUCHED
+from support.reviews import claim, judged, write
+from support.seat import Seat
+from support.session import decision, done
+
+from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.places import Places
+from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.scripted.replies import Script
+from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.ui.app import DuckflowApp
+from duckflow_tui.ui.session_host import AppOptions
+
+WORDS = [claim(f"point {n} is made") for n in range(1, 5)]
+JUDGE = judged(
+    0.95,
+    dict.fromkeys(("r1", "r2", "r3", "r4"), 0.95),
+    missing_aspects=["a date would help"],
+    suggestions=["shorter lines"],
+    grade="Excellent",
+    verdict="承認",
+    quality_assessment="reads well",
+)
+ROWS = {
+    "en": ("Done: 4 of 4 · nothing was run · 1 remark", ("approve · good", "remark", "suggested")),
+    "ja": (
+        "完了: 4 件中 4 件 · 実行による確認なし · 指摘 1 件",
+        ("承認 · 良い", "提案", "仕上がり"),
+    ),
+}
+
+
+@pytest.mark.parametrize("language", ["en", "ja"])
+async def test_a_verdict_tells_its_remark_and_unfolded_all_that_the_judge_said(
+    tmp_path: Path, language: str
+) -> None:
+    (tmp_path / "work").mkdir()
+    main = (decision("I write.", write("four points\n"), requirements=WORDS), done("Written."))
+    script = Script(replies={"main": main, "satisfaction": (JUDGE,)})
+    async with ScriptedEndpoint(script) as server:
+        places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
+        mode = ApprovalMode.TRUSTED
+        flags = Flags(
+            workspace=tmp_path / "work", base_url=server.base_url, model="m", protocol="json",
+            mode=mode,
+        )  # fmt: skip
+        clock = ManualClock()
+        sessions = Sessions(choose(flags, places, language, UNTOUCHED))
+        app = DuckflowApp(sessions, AppOptions(animation=False, language=language), clock=clock)
+        async with app.run_test(size=(120, 50)) as pilot:
+            await settled(pilot, lambda: app.session.engine is not None, "the session")
+            user = Seat(app, pilot, clock)
+            await user.says("write the four points")
+            row, labels = ROWS[language]
+            await user.sees(row)
+            assert "shorter lines" not in user.screen
+            await pilot.press("ctrl+o")
+            await user.sees(*labels, "a date would help", "shorter lines", "reads well")
