@@ -27,7 +27,6 @@ from duckflow_tui.state.gates import (
     Remark,
 )
 from duckflow_tui.state.memory import MemoryEdited, OwnField, find_edit_problem
-from duckflow_tui.state.notes import note_changes
 from duckflow_tui.state.operations import ApprovalMode, Effect, Outcome
 from duckflow_tui.state.session import (
     HOLDS,
@@ -54,6 +53,7 @@ from duckflow_tui.work.checks import RequirementChecks
 from duckflow_tui.work.compaction import ContextActions
 from duckflow_tui.work.desk import PlanDesk
 from duckflow_tui.work.inbox import Inbox
+from duckflow_tui.work.notes import note_changes
 from duckflow_tui.work.pace import PaceActions
 from duckflow_tui.work.parts import TurnParts
 from duckflow_tui.work.requirements import LedgerActions

@@ -48,10 +48,10 @@ class LiveOutput:
         self._kept = 0
         self._line = ""  # the last line, as long as it may be printed over
 
-    def add_output(self, text: str, at: float = 0.0) -> None:
+    def add_output(self, text: str, at: float) -> None:
         """Take a piece in; what is older than the newest ``TAIL`` characters goes."""
         self.total += len(text)
-        self.at = at or self.at
+        self.at = at
         text = apply_carriage_returns(self._line + text)
         whole = text.rfind("\n") + 1
         if len(text) - whole > TAIL:
@@ -294,7 +294,7 @@ class OperationOutput(Event, kind="operation_output", transient=True):
 
     call_id: str
     text: str
-    at: float = 0.0  # 0: not known
+    at: float  # seconds since the epoch
 
     def apply(self, state: AgentState) -> None:
         if all(r.call_id != self.call_id for r in state.running):

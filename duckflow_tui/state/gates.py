@@ -17,7 +17,6 @@ from duckflow_tui.state.base import (
     InConversation,
     JsonObject,
     StateError,
-    clip_value,
 )
 from duckflow_tui.state.goal import SituationReport
 from duckflow_tui.state.operations import Effect, Risk, Zone, change_running
@@ -181,26 +180,10 @@ class DraftRemarks(Frozen):
     remarks: tuple[Remark, ...] = ()
 
 
-_LINE: Final = 200  # characters of a line that the model is told; it wrote the line or can read it
-
-
 def _join_remarks(said: str, remarks: Iterable[Remark]) -> str:
     """The reason and the remarks of an answer, each with its place, on one line for people."""
     parts = (said.strip(), *(f"{remark.place}: {remark.said}" for remark in remarks))
     return "; ".join(part for part in parts if part)
-
-
-def remarks_for_model(remarks: Iterable[Remark]) -> str:
-    """The remarks as a numbered list: where, what stands there, what the user says of it."""
-    lines: list[str] = []
-    for number, remark in enumerate(remarks, start=1):
-        side = "that would be removed" if remark.old else "of the new version"
-        where = f"{clip_value(remark.path)}, line {remark.number} {side}"
-        if not remark.path:
-            where = f"step {remark.number}"
-        lines.append(f'{number}. {where}: "{clip_value(remark.line, _LINE)}"')
-        lines.append(f"   The user's remark: {remark.said.strip()}")
-    return "\n".join(lines)
 
 
 class GateAnswer(Frozen):
@@ -248,7 +231,7 @@ class Grant(Frozen):
     gate_id: str  # the gate whose answer gave it, of a project's in this session or before
     step_id: str = ""
     source: Literal["key", "project", "command_line"] = "key"
-    at: float = 0.0  # when it was given, seconds since the epoch; 0: not known
+    at: float = 0.0  # when it was given, seconds since the epoch; 0 of the command line
 
     @property
     def pattern(self) -> str:
@@ -418,7 +401,7 @@ class RuleChange(Frozen):
     """A rule began to hold, or the user took it back."""
 
     grant: Grant
-    at: float  # seconds since the epoch; 0: not known
+    at: float  # seconds since the epoch
     revoked: bool = False
 
 
@@ -453,7 +436,7 @@ class GateAnswered(Event, kind="gate_answered"):
     """The user's key. Refused unless it is bound to exactly what an open gate shows."""
 
     answer: GateAnswer
-    at: float = 0.0  # seconds since the epoch; 0: not known
+    at: float  # seconds since the epoch
 
     def apply(self, state: AgentState) -> None:
         gate = next((g for g in state.gates if g.gate_id == self.answer.gate_id), None)
@@ -486,7 +469,7 @@ class GateWithdrawn(Event, kind="gate_withdrawn"):
 
     gate_id: str
     reason: Literal["stopped", "renewed", "edited"]
-    at: float = 0.0  # seconds since the epoch; 0: not known
+    at: float  # seconds since the epoch
 
     def apply(self, state: AgentState) -> None:
         if all(g.gate_id != self.gate_id for g in state.gates):
@@ -585,7 +568,7 @@ class CardWithdrawn(Event, kind="card_withdrawn"):
 
     card_id: str
     reason: Literal["stopped", "renewed"]
-    at: float = 0.0  # seconds since the epoch; 0: not known
+    at: float  # seconds since the epoch
 
     def apply(self, state: AgentState) -> None:
         card = _get_card(state, self.card_id)

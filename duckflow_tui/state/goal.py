@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,12 +22,6 @@ _STANDS: Final = 20  # ledgers that are kept for undo and redo
 VETO_BELOW: Final = 0.5  # a requirement of priority 1 or 2 under it blocks that (C14)
 
 ENDED_WELL: Final = ("done", "answered")  # outcomes of a turn that leave nothing open
-
-#: Commands that run a test suite.
-TEST_SUITE: Final = re.compile(
-    r"\b(?:pytest|unittest|tox|nox|ctest|jest|vitest|rspec|phpunit"
-    r"|(?:go|cargo|npm|npm run|yarn|pnpm|mvn|gradle|dotnet|mix|make) (?:test|check))\b"
-)
 
 #: How the last turn on a request ended that was not done.
 Left = Literal["partial", "denied", "failed", "limit", "stopped"]

@@ -117,7 +117,6 @@ class Pace(Frozen):
     limit: LoopLimit
     used: int = Field(default=0, ge=0)  # loops
     consultations: tuple[Pattern, ...] = ()  # of this turn, oldest first
-    failed_operations: int = Field(default=0, ge=0)  # in earlier journals; unused
 
 
 NEUTRAL_MOOD = 0.70  # C30: the factor of the limit is 1.0 until there is evidence

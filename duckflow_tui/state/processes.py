@@ -81,7 +81,7 @@ class ProcessOutput(Event, kind="process_output", transient=True):
 
     process_id: str
     text: str
-    at: float = 0.0  # 0: not known
+    at: float  # seconds since the epoch
 
     def apply(self, state: AgentState) -> None:
         if all(p.process_id != self.process_id for p in state.processes):

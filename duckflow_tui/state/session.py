@@ -266,12 +266,11 @@ class ModeChanged(Event, kind="mode_changed"):
     """The user set another approval mode. Never resolves an open gate."""
 
     mode: ApprovalMode
-    at: float = 0.0  # seconds since the epoch; 0: not known
+    at: float  # seconds since the epoch
 
     def apply(self, state: AgentState) -> None:
         state.mode = self.mode
-        if self.at:
-            state.mode_log = (*state.mode_log, (self.mode, self.at))
+        state.mode_log = (*state.mode_log, (self.mode, self.at))
 
 
 class ModelsChosen(Event, kind="models_chosen"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, cast
 
@@ -30,8 +30,8 @@ from duckflow_tui.state.gates import (
     GateAnswer,
     GateChoice,
     Impact,
+    Remark,
     before_hashes,
-    remarks_for_model,
 )
 from duckflow_tui.state.operations import Effect, FileChange, Outcome, Ruling, Zone
 from duckflow_tui.state.session import SandboxLevel
@@ -47,6 +47,9 @@ from duckflow_tui.tools.operation import (
     Work,
 )
 from duckflow_tui.tools.results import known, listed, stopped
+
+#: Characters of a line with a remark that the model is told; it wrote the line or can read it.
+_REMARKED_LINE: Final = 200
 
 
 class EditedByUser(Exception):
@@ -362,7 +365,7 @@ def rejection(answer: GateAnswer, gate: Gate) -> ToolFault | None:
     """The fault to tell the model when the answer lets nothing run; None when it may."""
     listed_remarks = ""
     if answer.remarks:
-        listed_remarks = f"\nRemarks on lines of the change:\n{remarks_for_model(answer.remarks)}"
+        listed_remarks = f"\nRemarks on lines of the change:\n{format_remarks(answer.remarks)}"
     if answer.choice is GateChoice.REJECT:
         reason = answer.reason.strip()
         said = f"rejected by the user: {reason}" if reason else "rejected by the user"
@@ -435,3 +438,16 @@ def halted(call: Call) -> tuple[Outcome, Output]:
     output = so_far()
     fault = ToolFault(f"{text}\n{output.text}", Outcome.STOPPED, output.summary, output=output)
     return faulty(call, fault)
+
+
+def format_remarks(remarks: Iterable[Remark]) -> str:
+    """The remarks as a numbered list: where, what stands there, what the user says of it."""
+    lines: list[str] = []
+    for number, remark in enumerate(remarks, start=1):
+        side = "that would be removed" if remark.old else "of the new version"
+        where = f"{clip_value(remark.path)}, line {remark.number} {side}"
+        if not remark.path:
+            where = f"step {remark.number}"
+        lines.append(f'{number}. {where}: "{clip_value(remark.line, _REMARKED_LINE)}"')
+        lines.append(f"   The user's remark: {remark.said.strip()}")
+    return "\n".join(lines)

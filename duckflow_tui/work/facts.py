@@ -15,7 +15,7 @@ from duckflow_tui.state.base import ELLIPSIS, canonical_json, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import ACCEPT, RUN_ALL, RUN_STEPS, Card, CardKind, CardMessage
-from duckflow_tui.state.goal import TEST_SUITE, Evidence, RequirementItem, TaskObjective
+from duckflow_tui.state.goal import Evidence, RequirementItem, TaskObjective
 from duckflow_tui.state.operations import Effect, OperationSpec, Outcome
 from duckflow_tui.state.plan import Plan
 from duckflow_tui.tools.operation import RUN
@@ -58,6 +58,12 @@ _PLAN_OPERATIONS: Final = (
 )  # prefixes of operations whose results prove nothing
 
 _YES: Final = (ACCEPT.action, RUN_ALL.action, RUN_STEPS.action)
+#: Commands that run a test suite.
+_TEST_SUITE: Final = re.compile(
+    r"\b(?:pytest|unittest|tox|nox|ctest|jest|vitest|rspec|phpunit"
+    r"|(?:go|cargo|npm|npm run|yarn|pnpm|mvn|gradle|dotnet|mix|make) (?:test|check))\b"
+)
+
 _REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED)
 _FACT_ID: Final = re.compile(
     r"(?<![A-Za-z0-9])([CRKSPU])[-_ ]?(\d{1,3})(?![A-Za-z0-9])", re.IGNORECASE
@@ -244,7 +250,7 @@ def _collect_runs(
             at=message.at,
             ok=went_well,
             exit_code=code,
-            suite=bool(command and TEST_SUITE.search(command)),
+            suite=bool(command and _TEST_SUITE.search(command)),
             current=current,
         )
     return list(found.values())
@@ -253,7 +259,7 @@ def _collect_runs(
 def _changes_files(message: OperationMessage) -> bool:
     """Whether a call changed files of the work; files that a run of tests wrote do not count."""
     command = str(message.args.get("command", ""))
-    touched = message.result.touched and not TEST_SUITE.search(command)
+    touched = message.result.touched and not _TEST_SUITE.search(command)
     return bool(message.result.changes or touched)
 
 
@@ -281,7 +287,7 @@ def _collect_checks(
                 at=seen.at if seen is not None else 0.0,
                 ok={"met": True, "refuted": False}.get(finding.outcome),
                 exit_code=seen.exit_code if seen is not None else None,
-                suite=item.check.kind == "command" and bool(TEST_SUITE.search(item.check.value)),
+                suite=item.check.kind == "command" and bool(_TEST_SUITE.search(item.check.value)),
                 requirement=item.requirement_id,
             )
         )

@@ -22,7 +22,6 @@ from duckflow_tui.state.gates import (
     CardAnswer,
     CardKind,
     CardMessage,
-    remarks_for_model,
 )
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.plan import (
@@ -45,6 +44,7 @@ from duckflow_tui.state.plan_events import (
     PlanStatusChanged,
     StepChanged,
 )
+from duckflow_tui.tools.calls import format_remarks
 from duckflow_tui.tools.operation import Output, ToolFault
 from duckflow_tui.work.budget import BudgetEnd
 from duckflow_tui.work.requirements import accept_change, normalize_text
@@ -276,7 +276,7 @@ class PlanApprovals:
         said = f": {reason}" if reason else "" if answer.remarks else "."
         if not answer.remarks:
             return said
-        remarks = remarks_for_model(answer.remarks)
+        remarks = format_remarks(answer.remarks)
         return f"{said}\n{self._words('plan.remarks', remarks=remarks)}"
 
 

@@ -146,7 +146,7 @@ async def test_the_model_is_told_what_runs_and_that_nobody_answers(
         "trusted": "delete_file, shell.run",
     }.get(mode, "–")
     async with session(tmp_path, script(done()), headless=True, allow=rules) as alone:
-        alone.engine.store.dispatch(ModeChanged(mode=ApprovalMode(mode)))
+        alone.engine.store.dispatch(ModeChanged(mode=ApprovalMode(mode), at=0.0))
         await alone.turn("go")
         tail = alone.server.of("main")[-1].text
     assert f"Approval mode {mode}\n" in tail

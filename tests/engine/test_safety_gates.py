@@ -313,7 +313,7 @@ async def test_changing_the_mode_answers_nothing(store: Store, desk: Desk) -> No
     """ui.md, keys: Shift+Tab never resolves an open gate."""
     asking = asyncio.create_task(desk.ask(make_gate()))
     await opened(store, "gate_1")
-    await store.commit(ModeChanged(mode=ApprovalMode.TRUSTED))
+    await store.commit(ModeChanged(mode=ApprovalMode.TRUSTED, at=0.0))
     await asyncio.sleep(0)
     assert not asking.done()
     asking.cancel()
@@ -344,7 +344,7 @@ async def test_what_comes_as_the_asker_is_stopped_is_heard_by_nobody(
     await asyncio.sleep(0)
     asking.cancel()
     if by == "answer":
-        store.dispatch(GateAnswered(answer=answer_to(make_gate())))
+        store.dispatch(GateAnswered(answer=answer_to(make_gate()), at=0.0))
     else:
         desk.withdraw_question("gate_1", "renewed")
     with pytest.raises(asyncio.CancelledError):
@@ -356,7 +356,7 @@ async def test_the_event_is_the_answer_wherever_it_comes_from(store: Store, desk
     gate = make_gate()
     asking = asyncio.create_task(desk.ask(gate))
     await opened(store, "gate_1")
-    store.dispatch(GateAnswered(answer=answer_to(gate)))
+    store.dispatch(GateAnswered(answer=answer_to(gate), at=0.0))
     assert (await asking).is_approval
 
 

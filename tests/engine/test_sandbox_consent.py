@@ -144,7 +144,7 @@ async def test_in_standard_mode_one_key_allows_the_commands_in_the_sandbox(
         assert second.allowed == "sandbox"
         below = await bench.call(RUN, command="pwd", cwd="sub")
         assert below.result.text.endswith("/sub")
-        bench.store.dispatch(ModeChanged(mode=ApprovalMode.STRICT))
+        bench.store.dispatch(ModeChanged(mode=ApprovalMode.STRICT, at=0.0))
         gate, _ = await asked(bench, GateChoice.REJECT, "echo two")
         assert not gate.can_grant_session
 
@@ -269,7 +269,7 @@ async def test_a_rule_of_the_project_for_hosts_is_none_for_what_runs(root: Path)
         ]
         gate, _ = await asked(bench, GateChoice.REJECT, "echo 1", hosts=["pypi.org"])
         assert (gate.grant_pattern, gate.can_grant_project) == ("shell.run *sandbox", False)
-        bench.store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED))
+        bench.store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED, at=0.0))
         ran = await bench.call(RUN, command="echo 1", hosts=["pypi.org"])
         assert (ran.allowed, ran.result.exit_code) == ("sandbox", 0)
 

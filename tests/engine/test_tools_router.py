@@ -469,7 +469,7 @@ async def test_a_stop_at_the_gate_is_recorded_and_passed_on(bench: Bench, root: 
 async def test_changing_the_mode_answers_no_gate(bench: Bench) -> None:
     task = bench.begin(WRITE, path="a.py", content="x\n")
     gate = await bench.gate()
-    bench.store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED))
+    bench.store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED, at=0.0))
     assert bench.store.state.gates == (gate,)
     await bench.answer(gate, GateChoice.REJECT)
     assert (await done(task)).result.outcome is Outcome.REJECTED
@@ -485,7 +485,7 @@ async def test_a_call_that_waits_for_another_effect_is_judged_by_the_mode_when_i
     await asyncio.to_thread(disk.there.wait, DEADLINE)
     second = bench.begin(WRITE, path="b.py", content="y\n")
     await bench.until(lambda state: len(state.running) == 2)
-    bench.store.dispatch(ModeChanged(mode=ApprovalMode.STRICT))
+    bench.store.dispatch(ModeChanged(mode=ApprovalMode.STRICT, at=0.0))
     disk.go.set()
     gate = await bench.gate()
     assert (gate.args["path"], gate.renewed) == ("b.py", False)
@@ -540,7 +540,7 @@ async def test_more_of_a_cut_result_is_read_by_its_handle_unasked(
     """R18: by the hash that the cut names, or by the id of the call; of this session alone."""
     (root / "long.txt").write_text("".join(f"line {n}\n" for n in range(1_500)))
     bench = Bench(root)
-    bench.store.dispatch(ModeChanged(mode=ApprovalMode(mode)))
+    bench.store.dispatch(ModeChanged(mode=ApprovalMode(mode), at=0.0))
     found = await bench.call("file_ops.read_file", path="long.txt")
     by_id = f"result:{found.call_id}"
     part = await bench.call("file_ops.read_file", path=by_id, start_line=700, end_line=701)

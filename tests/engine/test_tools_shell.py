@@ -720,7 +720,7 @@ async def test_a_stop_before_a_background_command_is_recorded_ends_it_too(root: 
 
 async def test_files_can_be_written_while_a_background_command_runs(bench: ShellBench) -> None:
     await run(bench, "sleep 300", background=True)
-    bench.store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED))
+    bench.store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED, at=0.0))
     message = await bench.call("file_ops.write_file", path="a.txt", content="a\n")
     assert message.result.outcome is Outcome.OK
 

@@ -12,8 +12,8 @@ from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage, UserMessage
 from duckflow_tui.state.memory import MemoryEdited, WorkingMemory
-from duckflow_tui.state.notes import guess_items
 from duckflow_tui.state.operations import Outcome
+from duckflow_tui.work.notes import guess_items
 
 READ = action("file_ops.read_file", path="app.py")
 MINE = "total() gives 81.00"

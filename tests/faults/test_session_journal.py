@@ -456,7 +456,7 @@ async def test_a_session_goes_on_over_many_stays(tmp_path: Path) -> None:
     for stay in range(2, 8):
         resumed = resume_journal(path, float(stay))
         store = Store(resumed.restored.state, ManualClock(), resumed.journal, last_seq=stay - 1)
-        await store.commit(ModeChanged(mode=ApprovalMode.PLAN))
+        await store.commit(ModeChanged(mode=ApprovalMode.PLAN, at=0.0))
         await resumed.journal.close()
     found = read(path)
     assert seqs(found) == list(range(1, 8))

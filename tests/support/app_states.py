@@ -399,7 +399,7 @@ class FakeEngine:
 
     async def answer_gate(self, answer: GateAnswer) -> None:
         self.answers.append(answer)
-        self._store.dispatch(GateAnswered(answer=answer))
+        self._store.dispatch(GateAnswered(answer=answer, at=0.0))
 
     async def answer_card(self, answer: CardAnswer) -> None:
         self._store.dispatch(
@@ -418,7 +418,7 @@ class FakeEngine:
         self._store.dispatch(RemarksSaved(kept=kept))
 
     def set_mode(self, mode: ApprovalMode) -> None:
-        self._store.dispatch(ModeChanged(mode=mode))
+        self._store.dispatch(ModeChanged(mode=mode, at=0.0))
 
     def pause(self) -> None:
         self.asked.append("pause")

@@ -95,7 +95,7 @@ class Bench:
             self.ids,
             PolicyRules(deny, max_write_bytes),
         )
-        self.store.dispatch(ModeChanged(mode=mode))
+        self.store.dispatch(ModeChanged(mode=mode, at=0.0))
 
     @property
     def kinds(self) -> list[str]:

@@ -95,7 +95,7 @@ class Worker:
             if self._random.random() < 0.5:
                 await self._answer(gate.call_id)
             else:
-                await self._commit(GateWithdrawn(gate_id=gate.gate_id, reason="stopped"))
+                await self._commit(GateWithdrawn(gate_id=gate.gate_id, reason="stopped", at=0.0))
         for call in state.running:
             await self._commit(finished(call.call_id))
 

@@ -73,7 +73,7 @@ def answered(call_id: str, choice: GateChoice = GateChoice.ONCE) -> GateAnswered
     answer = GateAnswer(
         gate_id=f"gate_{call_id}", call_id=call_id, args_hash="0" * 64, choice=choice
     )
-    return GateAnswered(answer=answer)
+    return GateAnswered(answer=answer, at=0.0)
 
 
 def begun(call_id: str) -> OperationStarted:

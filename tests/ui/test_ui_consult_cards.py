@@ -205,7 +205,7 @@ async def test_a_question_stands_once_in_its_card_and_then_in_the_chat(
         await at_question(pilot)
         await settled(pilot, lambda: screen_text(app).count(card.question) == 1, "only the card")
         assert asked.options[0] in screen_text(app)
-        fake.store.dispatch(CardWithdrawn(card_id=card.card_id, reason="stopped"))
+        fake.store.dispatch(CardWithdrawn(card_id=card.card_id, reason="stopped", at=0.0))
         await settled(pilot, lambda: app.bench.card.card is None, "the card is gone")
         await settled(pilot, lambda: screen_text(app).count(card.question) == 1, "in the chat")
 

@@ -93,7 +93,7 @@ async def test_the_diff_says_what_became_of_it(
         store.dispatch(GateOpened(gate=gate()))
         await settled(pilot, lambda: app.bench.diff.call_id == CALL)
         assert shown(app) == ""
-        store.dispatch(GateWithdrawn(gate_id=gate().gate_id, reason="stopped"))
+        store.dispatch(GateWithdrawn(gate_id=gate().gate_id, reason="stopped", at=0.0))
         summary = "disk full" if outcome is Outcome.ERROR else ""
         message = operation(EDIT, {}, outcome, gate=gate(), answer=given, summary=summary)
         store.dispatch(OperationFinished(message=message.model_copy(update={"call_id": CALL})))
@@ -117,7 +117,7 @@ async def test_what_was_left_out_partly_made_or_undone_is_not_said_to_be_applied
         store.dispatch(OperationRequested(call_id=call_id, operation=EDIT, args={}, at=START))
         store.dispatch(GateOpened(gate=asked))
         await settled(pilot, lambda: app.bench.diff.call_id == call_id)
-        store.dispatch(GateWithdrawn(gate_id=asked.gate_id, reason="stopped"))
+        store.dispatch(GateWithdrawn(gate_id=asked.gate_id, reason="stopped", at=0.0))
         message = operation(EDIT, {}, outcome, gate=asked, answer=given, changes=changes)
         store.dispatch(OperationFinished(message=message.model_copy(update={"call_id": call_id})))
         await settled(pilot, lambda: shown(app) != "", "what became of it")

@@ -263,7 +263,7 @@ async def test_a_remark_on_a_changed_step_stays_when_the_card_is_shown_anew(
         await settled(pilot, lambda: "› why?" in screen_text(app))
         other = change_card().model_copy(update={"card_id": "card_again"})
         fake.store.dispatch(CardOpened(card=other))
-        fake.store.dispatch(CardWithdrawn(card_id=change_card().card_id, reason="renewed"))
+        fake.store.dispatch(CardWithdrawn(card_id=change_card().card_id, reason="renewed", at=0.0))
         await settled(
             pilot, lambda: (c := app.bench.card.card) is not None and c.card_id == "card_again"
         )
@@ -299,7 +299,7 @@ async def test_another_card_under_the_focus_is_not_answered_by_a_key_for_the_fir
     async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         fake.store.dispatch(CardOpened(card=break_card()))
-        fake.store.dispatch(CardWithdrawn(card_id="card_plan", reason="renewed"))
+        fake.store.dispatch(CardWithdrawn(card_id="card_plan", reason="renewed", at=0.0))
         await settled(
             pilot, lambda: (c := app.bench.card.card) is not None and c.card_id != "card_plan"
         )
@@ -313,7 +313,7 @@ async def test_a_card_that_is_withdrawn_gives_the_focus_back(open_apps: OpenApps
     fake = FakeEngine(drafted())
     async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
-        fake.store.dispatch(CardWithdrawn(card_id="card_plan", reason="stopped"))
+        fake.store.dispatch(CardWithdrawn(card_id="card_plan", reason="stopped", at=0.0))
         await settled(pilot, lambda: app.bench.focused is app.bench.composer)
         assert app.bench.card.card is None
         await pilot.press("y")
@@ -494,9 +494,9 @@ async def test_the_consent_for_the_sandbox_is_named_and_stays_in_sight(
         grant = Grant(grant_id="g", operation="shell.run", path="*sandbox", gate_id=once.gate_id)
         store.dispatch(GrantAdded(grant=grant))
         await settled(pilot, lambda: held in screen_text(app))
-        store.dispatch(ModeChanged(mode=ApprovalMode.STRICT))
+        store.dispatch(ModeChanged(mode=ApprovalMode.STRICT, at=0.0))
         await settled(pilot, lambda: held not in screen_text(app))
-        store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED))
+        store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED, at=0.0))
         both = {"en": "auto-allowed: edits, commands", "ja": "自動許可: 編集、コマンド"}[language]
         await settled(pilot, lambda: both in screen_text(app))
     store = working()
@@ -570,7 +570,7 @@ async def test_what_a_card_says_of_a_report_the_chat_above_it_does_not_say_too(
         store.dispatch(CardOpened(card=asks))
         await settled(pilot, lambda: app.bench.card.card is not None)
         await settled(pilot, lambda: [screen_text(app).count(s) for s in lines] == [1, 1, 1])
-        store.dispatch(CardWithdrawn(card_id=asks.card_id, reason="stopped"))
+        store.dispatch(CardWithdrawn(card_id=asks.card_id, reason="stopped", at=0.0))
         await settled(pilot, lambda: app.bench.card.card is None)
         await settled(pilot, lambda: [screen_text(app).count(s) for s in lines] == [1, 1, 1])
 

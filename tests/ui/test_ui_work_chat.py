@@ -279,7 +279,7 @@ async def test_the_newest_lines_stand_below_a_running_command_and_more_unfolded(
         shown = [line for line in chat_of(app) if "│ line" in line]
         assert [line.split()[-1] for line in shown] == ["55", "56", "57", "58", "59"]
         assert says(app, "Ctrl+O")
-        store.dispatch(OperationOutput(call_id=CALL, text="line 60\nlast"))
+        store.dispatch(OperationOutput(call_id=CALL, text="line 60\nlast", at=0.0))
         await settled(pilot, lambda: says(app, "│ last"))
         assert not says(app, "line 56")
         await pilot.press("ctrl+o")
@@ -340,7 +340,7 @@ async def test_a_flood_of_output_is_drawn_at_most_fifteen_times_a_second(
         began = time.monotonic()
         slowest = 0.0
         for number in range(200):
-            store.dispatch(OperationOutput(call_id=CALL, text=piece))
+            store.dispatch(OperationOutput(call_id=CALL, text=piece, at=0.0))
             if number % 20 == 0:
                 pressed = time.monotonic()
                 await pilot.press("k")
@@ -359,7 +359,7 @@ async def test_a_flood_of_output_is_drawn_at_most_fifteen_times_a_second(
 def test_the_newest_lines_are_the_end_of_the_whole(piece: str) -> None:
     output = LiveOutput()
     for number in range(400):
-        output.add_output(f"{number}{piece}")
+        output.add_output(f"{number}{piece}", at=0.0)
     lines = output.text.split("\n")
     if not lines[-1]:
         lines.pop()

@@ -123,7 +123,7 @@ def test_what_passes_by_is_in_no_snapshot() -> None:
         call.apply(state)
     LlmCallStarted(llm_id="l", purpose="main", at=1.0).apply(loud)
     ReplyDelta(llm_id="l", text="half", at=1.0).apply(loud)
-    OperationOutput(call_id="c", text="line\n").apply(loud)
+    OperationOutput(call_id="c", text="line\n", at=0.0).apply(loud)
     OperationProgress(call_id="c", text="40 %").apply(loud)
     assert list(iter_pieces(capture_image(loud))) == list(iter_pieces(capture_image(quiet)))
 

@@ -50,13 +50,13 @@ from duckflow_tui.state.gates import (
     Remark,
     make_question_options,
     parse_typed_number,
-    remarks_for_model,
 )
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.pace import LoopLimit, Pace, Pattern, Reason, Situation
 from duckflow_tui.state.plan import Plan
 from duckflow_tui.state.store import MemoryRecorder, Store
 from duckflow_tui.state.turn import Interrupted
+from duckflow_tui.tools.calls import format_remarks
 
 GATE = Gate(
     gate_id="gate_1",
@@ -91,7 +91,7 @@ def test_an_open_gate_is_pending_until_it_is_answered() -> None:
     """Covers S4-42."""
     store = opened()
     assert store.state.gates
-    store.dispatch(GateAnswered(answer=ANSWER))
+    store.dispatch(GateAnswered(answer=ANSWER, at=0.0))
     assert not store.state.gates
 
 
@@ -111,15 +111,15 @@ def test_an_answer_to_something_else_is_refused(other: dict[str, Any]) -> None:
     """Promise 3: one approval is one call, its arguments and the file before."""
     store = opened()
     with pytest.raises(StateError):
-        store.dispatch(GateAnswered(answer=ANSWER.model_copy(update=other)))
+        store.dispatch(GateAnswered(answer=ANSWER.model_copy(update=other), at=0.0))
     assert store.state.gates
 
 
 def test_a_withdrawn_gate_takes_no_answer() -> None:
     store = opened()
-    store.dispatch(GateWithdrawn(gate_id="gate_1", reason="stopped"))
+    store.dispatch(GateWithdrawn(gate_id="gate_1", reason="stopped", at=0.0))
     with pytest.raises(StateError):
-        store.dispatch(GateAnswered(answer=ANSWER))
+        store.dispatch(GateAnswered(answer=ANSWER, at=0.0))
 
 
 def another(number: int, **fields: Any) -> Gate:
@@ -138,12 +138,12 @@ def test_a_gate_opens_once_and_closes_alone() -> None:
     store.dispatch(GateOpened(gate=another(3)))
     with pytest.raises(StateError):
         store.dispatch(GateOpened(gate=another(2)))
-    store.dispatch(GateAnswered(answer=answer_to(another(2))))
+    store.dispatch(GateAnswered(answer=answer_to(another(2)), at=0.0))
     assert [g.gate_id for g in store.state.gates] == ["gate_1", "gate_3"]
-    store.dispatch(GateWithdrawn(gate_id="gate_1", reason="renewed"))
+    store.dispatch(GateWithdrawn(gate_id="gate_1", reason="renewed", at=0.0))
     assert [g.gate_id for g in store.state.gates] == ["gate_3"]
     with pytest.raises(StateError):
-        store.dispatch(GateWithdrawn(gate_id="gate_1", reason="renewed"))
+        store.dispatch(GateWithdrawn(gate_id="gate_1", reason="renewed", at=0.0))
     assert [g.gate_id for g in store.state.gates] == ["gate_3"]
 
 
@@ -162,7 +162,7 @@ def test_what_a_gate_offers_is_taken(shown: dict[str, Any], given: dict[str, Any
     store.dispatch(call)
     store.dispatch(GateOpened(gate=gate))
     answer = answer_to(gate, **given)
-    store.dispatch(GateAnswered(answer=answer))
+    store.dispatch(GateAnswered(answer=answer, at=0.0))
     (running,) = store.state.running
     assert (running.gate, running.answer) == (gate, answer)
 
@@ -184,7 +184,7 @@ def test_what_a_gate_does_not_offer_is_refused(
     gate = another(1, **shown)
     store.dispatch(GateOpened(gate=gate))
     with pytest.raises(StateError):
-        store.dispatch(GateAnswered(answer=answer_to(gate, **given)))
+        store.dispatch(GateAnswered(answer=answer_to(gate, **given), at=0.0))
     assert store.state.gates == (gate,)
 
 
@@ -229,10 +229,10 @@ def test_a_card_opens_once_and_closes_alone() -> None:
     state = with_cards()
     with pytest.raises(StateError):
         CardOpened(card=card(2)).apply(state)
-    CardWithdrawn(card_id="card_2", reason="renewed").apply(state)
+    CardWithdrawn(card_id="card_2", reason="renewed", at=0.0).apply(state)
     assert [c.card_id for c in state.cards] == ["card_1", "card_3"]
     with pytest.raises(StateError):
-        CardWithdrawn(card_id="card_2", reason="renewed").apply(state)
+        CardWithdrawn(card_id="card_2", reason="renewed", at=0.0).apply(state)
     assert state.messages == []
 
 
@@ -286,7 +286,7 @@ def test_a_yes_to_work_without_a_record_is_kept_and_a_no_is_not() -> None:
     ):
         state = AgentState()
         GateOpened(gate=gate).apply(state)
-        GateAnswered(answer=answer_to(gate, choice=choice)).apply(state)
+        GateAnswered(answer=answer_to(gate, choice=choice), at=0.0).apply(state)
         assert state.unkept_agreed is agreed
 
 
@@ -299,7 +299,7 @@ def test_remarks_go_with_the_answer_to_what_they_stand_on() -> None:
         state = AgentState()
         state.remarks = DraftRemarks(about=about, remarks=(remark,))
         GateOpened(gate=GATE).apply(state)
-        GateAnswered(answer=ANSWER).apply(state)
+        GateAnswered(answer=ANSWER, at=0.0).apply(state)
         assert state.remarks == left
     for about, kept in (("what 1 shows", ()), ("what 2 shows", (remark,))):
         state = AgentState()
@@ -315,7 +315,7 @@ def test_remarks_are_told_the_model_by_their_places() -> None:
         Remark(path="a.py", number=9, old=True, line="y", said="keep it"),
         Remark(number=3, line="Tests", said="before"),
     )
-    assert remarks_for_model(remarks) == (
+    assert format_remarks(remarks) == (
         '1. a.py, line 2 of the new version: "x = 1"\n'
         "   The user's remark: why?\n"
         '2. a.py, line 9 that would be removed: "y"\n'

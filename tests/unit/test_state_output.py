@@ -33,11 +33,11 @@ def test_how_output_is_cut_into_pieces_makes_no_difference(
 ) -> None:
     text = "".join(pieces)
     whole, cut = LiveOutput(), LiveOutput()
-    whole.add_output(text)
+    whole.add_output(text, at=0.0)
     rest = text
     while rest:
         size = data.draw(st.integers(1, len(rest)))
-        cut.add_output(rest[:size])
+        cut.add_output(rest[:size], at=0.0)
         rest = rest[size:]
     assert cut.text == whole.text == apply_carriage_returns(text).rstrip("\r")
     assert [cut.newest_lines(n) for n in range(1, 7)] == [
@@ -49,9 +49,9 @@ def test_how_output_is_cut_into_pieces_makes_no_difference(
 def test_only_the_newest_part_is_kept() -> None:
     output = LiveOutput()
     for number in range(30_000):
-        output.add_output(f"line {number}\n")
+        output.add_output(f"line {number}\n", at=0.0)
     assert len(output.text) == TAIL
     assert output.text.endswith("line 29999\n")
-    output.add_output("x" * (3 * TAIL))
-    output.add_output("y")
+    output.add_output("x" * (3 * TAIL), at=0.0)
+    output.add_output("y", at=0.0)
     assert output.text == "x" * (TAIL - 1) + "y"

@@ -36,7 +36,7 @@ def test_an_event_changes_the_state_before_it_is_recorded_and_told() -> None:
     store, recorder = make_store()
     seen: list[tuple[ApprovalMode, int]] = []
     store.subscribe(lambda state, record: seen.append((state.mode, len(recorder.records))))
-    store.dispatch(ModeChanged(mode=ApprovalMode.PLAN))
+    store.dispatch(ModeChanged(mode=ApprovalMode.PLAN, at=0.0))
     assert seen == [(ApprovalMode.PLAN, 1)]
 
 
@@ -72,7 +72,7 @@ def test_a_dispatch_from_a_watcher_waits_until_every_watcher_heard_the_first() -
 
     store.subscribe(first)
     store.subscribe(lambda state, record: heard.append(f"second {record.event.kind}"))
-    store.dispatch(ModeChanged(mode=ApprovalMode.STRICT))
+    store.dispatch(ModeChanged(mode=ApprovalMode.STRICT, at=0.0))
     assert heard == [
         "first mode_changed",
         "second mode_changed",
@@ -112,7 +112,7 @@ def test_a_watcher_sees_the_state_as_each_event_left_it_until_it_unsubscribes() 
     store, _ = make_store()
     seen: list[int] = []
     forget = store.subscribe(lambda state, record: seen.append(len(state.queue)))
-    store.dispatch(ModeChanged(mode=ApprovalMode.PLAN))
+    store.dispatch(ModeChanged(mode=ApprovalMode.PLAN, at=0.0))
     queued = QueuedMessage(message_id="m", text="later", at=0.0)
     store.dispatch(MessageQueued(message=queued))
     assert seen == [0, 1]
@@ -180,11 +180,11 @@ def test_a_nested_event_that_breaks_holds_no_later_event_back(
     broken = Broken.model_construct(kind="mode_changed", mode=ApprovalMode.PLAN)
 
     def answer(state: AgentState, record: Record) -> None:
-        if record.event == ModeChanged(mode=ApprovalMode.STRICT):
+        if record.event == ModeChanged(mode=ApprovalMode.STRICT, at=0.0):
             store.dispatch(broken)
 
     store.subscribe(answer)
-    store.dispatch(ModeChanged(mode=ApprovalMode.STRICT))
-    store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED))
+    store.dispatch(ModeChanged(mode=ApprovalMode.STRICT, at=0.0))
+    store.dispatch(ModeChanged(mode=ApprovalMode.TRUSTED, at=0.0))
     assert store.state.mode is ApprovalMode.TRUSTED
     assert "a mistake in an event" in caplog.text

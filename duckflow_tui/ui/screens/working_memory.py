@@ -25,7 +25,6 @@ from duckflow_tui.state.memory import (
     WorkingMemory,
     find_edit_problem,
 )
-from duckflow_tui.state.notes import guess_items
 from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.operation_blocks import call_words
@@ -34,6 +33,7 @@ from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
 from duckflow_tui.ui.screens.board import StateBoard, board_bindings, fact_rows
 from duckflow_tui.ui.screens.form import Form, writable
 from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.work.notes import guess_items
 
 SHOWN_DECISIONS: Final = 50  # the newest; the chat has the others
 _FACTS: Final = (
