@@ -17,8 +17,8 @@ from duckflow_tui.session.folders import SessionFolder, segment_name
 from duckflow_tui.session.records import (
     HEADER_SEQ,
     Damage,
-    Frame,
     JournalHeader,
+    JournalLine,
     UnreadableRecord,
     encode,
     header_of,
@@ -117,7 +117,7 @@ class _Reading:
         self._folder = folder
         self._after = after
         self._blobs = FileBlobs(folder.path / BLOBS)
-        self._frames: list[tuple[Frame, int]] = []  # each with the number of its file
+        self._frames: list[tuple[JournalLine, int]] = []  # each with the number of its file
         self._empty = True
         self._later: NewerSession | None = None
         seq = after.seq if after else 0
@@ -155,7 +155,7 @@ class _Reading:
                 frames = scan(file)
                 if after is not None and first:
                     head = next(frames, None)
-                    if isinstance(head, Frame) and head.seq == HEADER_SEQ:
+                    if isinstance(head, JournalLine) and head.seq == HEADER_SEQ:
                         self._take_header(head, number)
                 if after is not None and number == after.segment:
                     file.seek(after.start)
@@ -168,7 +168,7 @@ class _Reading:
         except OSError as error:
             raise make_open_fault(self._folder.path / name, error) from error
 
-    def _take_records(self, frames: Iterator[Frame | Damage], number: int) -> None:
+    def _take_records(self, frames: Iterator[JournalLine | Damage], number: int) -> None:
         for frame in frames:
             if isinstance(frame, Damage):
                 self.read.unread.append(Unread(number, frame.start, frame.reason))
@@ -186,7 +186,7 @@ class _Reading:
         if not self._frames and self.read.header is None and of_later_program(start):
             self._later = NewerSession(self._folder.path, 0)
 
-    def _take_header(self, frame: Frame, number: int) -> None:
+    def _take_header(self, frame: JournalLine, number: int) -> None:
         try:
             header = header_of(parse_body(frame.body))
         except UnreadableRecord as error:
@@ -210,10 +210,10 @@ class _Reading:
                 )
 
 
-def _check_place(found: Frame | Damage | None, place: SnapshotPlace) -> None:
+def _check_place(found: JournalLine | Damage | None, place: SnapshotPlace) -> None:
     """A snapshot must be of this journal: the record it was made after is where it says."""
     if (
-        not isinstance(found, Frame)
+        not isinstance(found, JournalLine)
         or found.seq != place.seq
         or zlib.crc32(encode(found.seq, found.body)) != place.check
     ):

@@ -178,7 +178,7 @@ _OTHER: Final = re.compile(rb"D([2-9]|[1-9][0-9]{1,3}) [0-9]+ ")  # a frame of a
 DamageReason = Literal["torn", "frame", "checksum", "too_long", "no_newline"]
 
 
-class Frame(NamedTuple):
+class JournalLine(NamedTuple):
     """A record whose checksum is right: bytes ``start`` to ``end`` of the file, newline and all."""
 
     seq: int
@@ -209,7 +209,7 @@ def of_later_program(line: bytes) -> bool:
     return _OTHER.match(line) is not None
 
 
-def scan(file: BinaryIO, max_line: int = MAX_LINE) -> Iterator[Frame | Damage]:
+def scan(file: BinaryIO, max_line: int = MAX_LINE) -> Iterator[JournalLine | Damage]:
     """Every record of the file from where it stands, and one ``Damage`` for each other line.
 
     A record whose newline was damaged still counts, and so does the one behind it. At most
@@ -228,7 +228,7 @@ def scan(file: BinaryIO, max_line: int = MAX_LINE) -> Iterator[Frame | Damage]:
         start += len(line)
 
 
-def _split_line(line: bytes, start: int) -> Iterator[Frame | Damage]:
+def _split_line(line: bytes, start: int) -> Iterator[JournalLine | Damage]:
     """The records between two newlines: one, or two whose newline became another byte."""
     at = 0
     while at < len(line):
@@ -242,7 +242,7 @@ def _split_line(line: bytes, start: int) -> Iterator[Frame | Damage]:
             yield Damage(start + at, _find_damage_reason(line, "checksum"))
             return
         closed = end < len(line)
-        yield Frame(int(head[3]), body, start + at, start + end + closed)
+        yield JournalLine(int(head[3]), body, start + at, start + end + closed)
         if closed and line[end] != 0x0A:
             yield Damage(start + end, "no_newline")
         at = end + 1

@@ -20,7 +20,7 @@ from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.folders import SessionFolder, draft_in, snapshot_name
 from duckflow_tui.session.records import (
     SCHEMA,
-    Frame,
+    JournalLine,
     Redact,
     UnreadableRecord,
     as_bytes,
@@ -88,7 +88,7 @@ def _iter_pieces(
 def _iter_lines(file: Any) -> Iterator[dict[str, Any]]:
     """The pieces in their order; raises Unreadable at the first that is damaged or missing."""
     for number, frame in enumerate(scan(file, MAX_PIECE)):
-        if not isinstance(frame, Frame) or frame.seq != number:
+        if not isinstance(frame, JournalLine) or frame.seq != number:
             raise UnreadableRecord("snapshot")
         yield parse_body(frame.body)
 

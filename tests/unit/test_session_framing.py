@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.session.records import (
     Damage,
-    Frame,
     JournalHeader,
+    JournalLine,
     UnreadableRecord,
     as_bytes,
     encode,
@@ -36,12 +36,12 @@ JSON = st.recursive(
 )
 
 
-def found(data: bytes, **kwargs: int) -> list[Frame | Damage]:
+def found(data: bytes, **kwargs: int) -> list[JournalLine | Damage]:
     return list(scan(io.BytesIO(data), **kwargs))
 
 
 def seqs(data: bytes) -> list[int]:
-    return [frame.seq for frame in found(data) if isinstance(frame, Frame)]
+    return [frame.seq for frame in found(data) if isinstance(frame, JournalLine)]
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**15 - 1), st.dictionaries(TEXT, JSON)), max_size=6))
@@ -52,7 +52,7 @@ def test_any_json_comes_back_as_it_was(records: list[tuple[int, dict[str, Any]]]
     assert data.count(b"\n") == len(records)
     read = found(data)
     assert not [frame for frame in read if isinstance(frame, Damage)]
-    frames = [frame for frame in read if isinstance(frame, Frame)]
+    frames = [frame for frame in read if isinstance(frame, JournalLine)]
     assert [(frame.seq, parse_body(frame.body)) for frame in frames] == records
     assert b"".join(data[frame.start : frame.end] for frame in frames) == data
 
@@ -74,7 +74,7 @@ def test_lines_of_anything_else_hide_no_record(foreign: list[bytes], at: int) ->
     junk = b"".join(part.replace(b"\n", b"") + b"\n" for part in foreign)
     lines.insert(at, junk)
     read = found(b"".join(lines))
-    assert [frame.seq for frame in read if isinstance(frame, Frame)] == [0, 1, 2, 3]
+    assert [frame.seq for frame in read if isinstance(frame, JournalLine)] == [0, 1, 2, 3]
     blank = sum(1 for part in foreign if not part.replace(b"\n", b""))
     damages = [frame for frame in read if isinstance(frame, Damage)]
     assert len(foreign) - blank <= len(damages) <= len(foreign)
@@ -83,7 +83,7 @@ def test_lines_of_anything_else_hide_no_record(foreign: list[bytes], at: int) ->
 def test_a_line_without_end_is_held_only_in_part_and_counts_once() -> None:
     data = encode(1, b"{}") + b"x" * 5000 + b"\n" + encode(2, b"{}") + b"y" * 5000
     read = found(data, max_line=100)
-    assert [f.seq if isinstance(f, Frame) else f.reason for f in read] == [
+    assert [f.seq if isinstance(f, JournalLine) else f.reason for f in read] == [
         1,
         "too_long",
         2,

@@ -15,7 +15,7 @@ from support.pinned import ManualClock
 
 from duckflow_tui.safety.secrets import REDACTED, Redactor
 from duckflow_tui.session.folders import SessionFolder
-from duckflow_tui.session.records import Frame, as_bytes, encode, redact_value, scan
+from duckflow_tui.session.records import JournalLine, as_bytes, encode, redact_value, scan
 from duckflow_tui.session.resume import resume_journal
 from duckflow_tui.session.snapshots import (
     IN_FLIGHT,
@@ -234,7 +234,7 @@ async def test_a_snapshot_made_after_a_record_that_says_something_else_is_passed
     journal = path / "journal-1.d1"
     data = journal.read_bytes()
     with journal.open("rb") as file:
-        frame = next(f for f in scan(file) if isinstance(f, Frame) and f.seq == newer)
+        frame = next(f for f in scan(file) if isinstance(f, JournalLine) and f.seq == newer)
     at = frame.body.index(b'"at":') + len(b'"at":')
     body = frame.body[:at] + (b"2" if frame.body[at : at + 1] != b"2" else b"3")
     other = encode(newer, body + frame.body[at + 1 :])
