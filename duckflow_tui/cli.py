@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Final, NoReturn, TextIO
 
+    from duckflow_tui.choice import SessionChoice
     from duckflow_tui.command_line import CommandParser
-    from duckflow_tui.compose import SessionChoice
     from duckflow_tui.ending import Ending
     from duckflow_tui.places import Places
     from duckflow_tui.session.faults import SessionFault
@@ -72,7 +72,7 @@ def _end_by(error: Exception, arguments: Sequence[str]) -> int:
     lost = output_error()
     if isinstance(lost, BrokenPipeError):
         return UNREAD
-    from duckflow_tui.flags import Unusable
+    from duckflow_tui.choice import Unusable
     from duckflow_tui.places import NoHome
     from duckflow_tui.session.faults import SessionFault
 
@@ -277,8 +277,7 @@ def _say_problems(problems: Sequence[SettingProblem], say: Catalogue) -> None:
 def _choose(
     args: argparse.Namespace, places: Places, workspace: Path, language: str
 ) -> SessionChoice:
-    from duckflow_tui.compose import choose, secrets_of
-    from duckflow_tui.flags import Flags
+    from duckflow_tui.choice import Flags, choose, secrets_of
     from duckflow_tui.llm.contacts import Contacts, outside
     from duckflow_tui.session.faults import open_log
 
@@ -327,9 +326,9 @@ def _headless(args: argparse.Namespace, places: Places, workspace: Path, languag
         return _refuse(say("cli.stream_needs_json"))
     import asyncio
 
-    from duckflow_tui.compose import open_session
     from duckflow_tui.ending import Ending
     from duckflow_tui.headless import HeadlessOptions, run
+    from duckflow_tui.sessions import open_session
 
     choice = _choose(args, places, workspace, language)
     _say_problems(choice.problems, say)
@@ -360,7 +359,7 @@ def _interactive(
     gc.disable()
     # Threads that list files or import would each let a key wait for 5 ms, several times over.
     sys.setswitchinterval(0.001)
-    from duckflow_tui.compose import Sessions
+    from duckflow_tui.sessions import Sessions
 
     choice = _choose(args, places, workspace, language)
     from duckflow_tui.ui.app import DuckflowApp
@@ -415,7 +414,7 @@ def _is_asked(args: argparse.Namespace, workspace: Path, places: Places) -> bool
 
 
 def _sessions(arguments: Sequence[str], places: Places, language: str) -> int:
-    from duckflow_tui.compose import secrets_of
+    from duckflow_tui.choice import secrets_of
     from duckflow_tui.safety.secrets import Redactor
     from duckflow_tui.sessions_cli import run
     from duckflow_tui.settings import load

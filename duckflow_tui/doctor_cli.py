@@ -15,9 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+from duckflow_tui.choice import Flags, SessionChoice, Unusable, choose
 from duckflow_tui.command_line import CommandParser, folder_named
-from duckflow_tui.compose import SessionChoice, choose
-from duckflow_tui.flags import Flags, Unusable
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.places import Places

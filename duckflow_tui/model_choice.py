@@ -11,8 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from duckflow_tui.compose import SessionChoice, with_model
-from duckflow_tui.flags import Flags, Unusable
+from duckflow_tui.choice import Flags, SessionChoice, Unusable, with_model
 from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.discovery import (
     FoundServer,

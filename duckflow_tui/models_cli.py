@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, get_args
 
+from duckflow_tui.choice import Flags, SessionChoice, choose
 from duckflow_tui.command_line import CommandParser
-from duckflow_tui.compose import SessionChoice, choose
-from duckflow_tui.flags import Flags
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.llm.discovery import LIST_S, list_server
 from duckflow_tui.llm.endpoints import Endpoint, resolve_key

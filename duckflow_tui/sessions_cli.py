@@ -14,8 +14,8 @@ from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
+from duckflow_tui.choice import Unusable
 from duckflow_tui.command_line import CommandParser, folder_named
-from duckflow_tui.flags import Unusable
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.places import Places
 from duckflow_tui.safety.safe_text import make_visible, visible_line

@@ -27,12 +27,13 @@ os.environ["PATH"] = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ[
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.player import StoryPlayer
 from duckflow_tui.scripted.replies import Reply
 from duckflow_tui.scripted.stories import Language, list_requests
+from duckflow_tui.sessions import Sessions
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import AssistantMessage
 from duckflow_tui.state.gates import CardKind

@@ -48,9 +48,9 @@ from duckflow_tui.ui.workbench import Workbench
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
-    from duckflow_tui.compose import Sessions
     from duckflow_tui.engine import Engine
     from duckflow_tui.session.export import Format
+    from duckflow_tui.sessions import Sessions
     from duckflow_tui.ui.connecting import Connecting
     from duckflow_tui.ui.panes.status import VitalsPlace
 

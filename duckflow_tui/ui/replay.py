@@ -20,7 +20,7 @@ from duckflow_tui.ui.session_host import AppOptions, SessionHost
 from duckflow_tui.ui.terminal import Terminal
 
 if TYPE_CHECKING:
-    from duckflow_tui.compose import Sessions
+    from duckflow_tui.sessions import Sessions
 
 
 class RecordedSession(SessionHost):

@@ -24,10 +24,10 @@ from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.session_words import fault_words
 
 if TYPE_CHECKING:
-    from duckflow_tui.compose import Sessions
     from duckflow_tui.engine import Engine
     from duckflow_tui.session.export import Format
     from duckflow_tui.session.facts import SessionFacts
+    from duckflow_tui.sessions import Sessions
     from duckflow_tui.settings import Loaded
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.ui.app import DuckflowApp

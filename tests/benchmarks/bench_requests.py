@@ -21,13 +21,14 @@ from benchmarks.request_cases import CASES, After, Case, author, files_of
 from benchmarks.rows import Row, aligned, rounded
 from benchmarks.sent import body_tokens
 
-from duckflow_tui.compose import Flags, choose, open_session
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
 from duckflow_tui.scripted.replies import Script
 from duckflow_tui.scripted.stage import open_stage
+from duckflow_tui.sessions import open_session
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import (
     Card,

@@ -12,11 +12,12 @@ from benchmarks.decisions import decision, ends
 from benchmarks.rows import Row
 from benchmarks.sent import body_tokens
 
-from duckflow_tui.compose import Flags, choose, open_session
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import Reply, Request, ScriptedEndpoint
 from duckflow_tui.scripted.replies import Script
+from duckflow_tui.sessions import open_session
 
 MODEL: Final = "scripted"
 ASKED: Final = "Hi."

@@ -43,7 +43,7 @@ from benchmarks import (
 )
 from benchmarks.rows import Row, explained, table
 
-from duckflow_tui.compose import Unusable
+from duckflow_tui.choice import Unusable
 
 Measure = Callable[[bool], list[Row]]
 

@@ -59,7 +59,7 @@ def entered() -> Generator[set[str]]:
 
 def test_the_list_is_read() -> None:
     assert len(named("A turn with an edit")) >= 12
-    assert len(named("A step of a plan")) >= 8
+    assert len(named("A step of a plan")) >= 7
     assert len(named("A resume")) >= 6
 
 

@@ -9,10 +9,11 @@ import pytest
 from support.demo_play import CODE, DEADLINE_S, Play, failing_tests, play
 from support.prepared import UNTOUCHED
 
-from duckflow_tui.compose import Flags, choose, open_session
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.stories import LANGUAGES, Language, list_requests, load_lines, load_story
+from duckflow_tui.sessions import open_session
 from duckflow_tui.state.gates import CardKind, GateChoice
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.turn import TurnSummary

@@ -19,12 +19,13 @@ from support.reviews import claim, judged, lacks, story
 from support.session import action, decision, done, script, session
 from support.shell import running_with
 
+from duckflow_tui.choice import Flags, Unusable, choose
 from duckflow_tui.cli import main
-from duckflow_tui.compose import Flags, Unusable, choose, open_session
 from duckflow_tui.headless import HeadlessOptions, run
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.replies import Reply, Script
+from duckflow_tui.sessions import open_session
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import NoticeMessage
 from duckflow_tui.state.gates import GateChoice

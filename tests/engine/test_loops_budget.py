@@ -13,12 +13,13 @@ from support.prepared import UNTOUCHED
 from support.reviews import WORDS, judged, story, works
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.compose import Flags, choose, open_session
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.headless import HeadlessOptions, run
 from duckflow_tui.places import Places
 from duckflow_tui.safety.desk import Desk
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.replies import Reply, Script
+from duckflow_tui.sessions import open_session
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import Card, CardAnswer, CardKind, CardOpened
 from duckflow_tui.state.phase import Phase, Status

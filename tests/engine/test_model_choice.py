@@ -13,12 +13,13 @@ from support.prepared import UNTOUCHED, run_program
 from support.serving import Served, served
 from support.session import done, script
 
-from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.llm.connections import Connections, KeyStore, ModelConnection
 from duckflow_tui.llm.discovery import find_nearest
 from duckflow_tui.llm.endpoints import ModelRef
 from duckflow_tui.places import Places
+from duckflow_tui.sessions import Sessions
 from duckflow_tui.settings import Origin
 
 

@@ -13,7 +13,7 @@ from support.prepared import UNTOUCHED
 from support.session import action, decision, script
 from support.session_shelf import NOW, asked, record
 
-from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
@@ -21,6 +21,7 @@ from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.session.faults import SessionInUse
 from duckflow_tui.session.folders import is_written
 from duckflow_tui.session.resume import open_to_read, resume_journal
+from duckflow_tui.sessions import Sessions
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.conversation import UserMessage
 

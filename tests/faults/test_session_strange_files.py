@@ -16,7 +16,7 @@ from support.journal_disks import content, drive, put, read
 from support.journal_events import said, started
 from support.session_shelf import NOW, asked, called, paid, record, replied, whole
 
-from duckflow_tui.compose import Unusable
+from duckflow_tui.choice import Unusable
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.export import export_lines, json_lines, read_export, write_file

@@ -14,13 +14,13 @@ from support.pinned import CountingIds, ManualClock
 from support.screens import key_waits, stands
 from textual.pilot import Pilot
 
-from duckflow_tui.compose import Sessions
 from duckflow_tui.engine import WorkingActions
 from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.rewind import file_names, point_at
 from duckflow_tui.session.way_back import Forked, Hindrance
+from duckflow_tui.sessions import Sessions
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, Event, LocalizedText, Spawn
 from duckflow_tui.state.conversation import (

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from support.prepared import UNTOUCHED
 
-from duckflow_tui.compose import Flags, choose, open_session
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.stage import Stage, open_stage
+from duckflow_tui.sessions import open_session
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import AssistantMessage

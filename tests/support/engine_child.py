@@ -23,7 +23,7 @@ from typing import Final, NoReturn
 from support.prepared import UNTOUCHED, end_threads
 from support.session import GOOD, action, decision, done
 
-from duckflow_tui.compose import Flags, choose, open_session
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.ending import Ending
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
@@ -32,6 +32,7 @@ from duckflow_tui.scripted.endpoint import Request, ScriptedEndpoint
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.session.folders import SessionPlace, list_places
 from duckflow_tui.session.recording import Recording
+from duckflow_tui.sessions import open_session
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import event_from_json
 from duckflow_tui.state.gates import GateAnswer, GateChoice, before_hashes

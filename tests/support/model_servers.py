@@ -18,12 +18,13 @@ from support.session import done, nothing_but, script
 from textual import events
 from textual.app import App
 
-from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.llm.connections import Connections, ModelConnection
 from duckflow_tui.llm.endpoints import ModelRef
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.replies import Reply
+from duckflow_tui.sessions import Sessions
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions
 

@@ -19,12 +19,13 @@ from support.prepared import UNTOUCHED
 from textual.pilot import Pilot
 from textual.widget import Widget
 
-from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.stage import open_stage
 from duckflow_tui.session.folders import list_places
 from duckflow_tui.session.reader import RecordedEvent
 from duckflow_tui.session.replay import Tape, load_tape
+from duckflow_tui.sessions import Sessions
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Event
 from duckflow_tui.state.conversation import (

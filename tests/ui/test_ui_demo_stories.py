@@ -12,10 +12,11 @@ from support.pinned import ManualClock
 from support.prepared import UNTOUCHED
 from support.seat import Seat
 
-from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.stage import Stage, open_stage
 from duckflow_tui.scripted.stories import list_requests
+from duckflow_tui.sessions import Sessions
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions
 

@@ -18,11 +18,12 @@ from support.prepared import UNTOUCHED
 from support.seat import Seat
 
 from duckflow_tui import state
-from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.engine import Engine
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.stage import open_stage
 from duckflow_tui.scripted.stories import list_requests
+from duckflow_tui.sessions import Sessions
 from duckflow_tui.state.gates import CardKind
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions

@@ -13,10 +13,11 @@ from support.prepared import UNTOUCHED
 from support.seat import Seat
 from support.session import GOOD, action, decision, done
 
-from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.replies import Reply, Script
+from duckflow_tui.sessions import Sessions
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions
 

@@ -11,7 +11,7 @@ from support.pinned import ManualClock
 from support.screens import shown
 from textual.pilot import Pilot
 
-from duckflow_tui.compose import Flags, choose
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.places import Places
 from duckflow_tui.settings import Loaded
 from duckflow_tui.ui.app import DuckflowApp

@@ -8,9 +8,10 @@ from support.app_states import settled
 from support.prepared import UNTOUCHED
 from support.session import action, decision, done, script
 
-from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
+from duckflow_tui.sessions import Sessions
 from duckflow_tui.state.base import Event
 from duckflow_tui.state.gates import GateAnswered, GateWithdrawn
 from duckflow_tui.state.turn import TurnFinished

@@ -41,7 +41,7 @@ from duckflow_tui.ui.screens.pick_list import PickList
 from duckflow_tui.ui.screens.rewind import RewindBoard
 
 if TYPE_CHECKING:
-    from duckflow_tui.compose import Sessions
+    from duckflow_tui.sessions import Sessions
 
 
 def clock_of(fake: FakeEngine) -> ManualClock:

@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 from support.pinned import CountingIds, ManualClock
 
-from duckflow_tui.assembly import first_event
-from duckflow_tui.compose import Flags, choose
+from duckflow_tui.choice import Flags, choose
+from duckflow_tui.compose import first_event
 from duckflow_tui.llm.endpoints import (
     Endpoint,
     ModelRef,

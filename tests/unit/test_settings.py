@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from duckflow_tui.compose import Flags, Unusable, choose, secrets_of
+from duckflow_tui.choice import Flags, Unusable, choose, secrets_of
 from duckflow_tui.glance import language_of
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.places import Places, peek_ui

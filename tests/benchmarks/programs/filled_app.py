@@ -18,9 +18,10 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from duckflow_tui.compose import Flags, SessionChoice, Sessions, choose
+from duckflow_tui.choice import Flags, SessionChoice, choose
 from duckflow_tui.engine import Engine
 from duckflow_tui.places import Places
+from duckflow_tui.sessions import Sessions
 from duckflow_tui.state.base import Spawn
 from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
 from duckflow_tui.state.conversation import (

@@ -14,10 +14,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from duckflow_tui.compose import Flags, choose, open_session
+from duckflow_tui.choice import Flags, choose
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
+from duckflow_tui.sessions import open_session
 from duckflow_tui.state.gates import CardAnswer, CardKind, GateAnswer, GateChoice, before_hashes
 
 DEADLINE_S = 120.0  # of one message

@@ -1,0 +1,350 @@
+"""From the command line and the settings to the choice of a session: everything decided, nothing
+started.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from duckflow_tui.llm.connections import Connections
+from duckflow_tui.llm.endpoints import (
+    CLI_ENDPOINT,
+    Endpoint,
+    ModelRef,
+    Roles,
+    find_need,
+    resolve_key,
+    setting_of,
+)
+from duckflow_tui.llm.known_models import KnownModels
+from duckflow_tui.places import ConfirmedOrigins, Places
+from duckflow_tui.safety.safe_text import make_visible
+from duckflow_tui.safety.secrets import RedactingFilter, Redactor
+from duckflow_tui.settings import Loaded, Origin, SettingProblem, Settings, fault_of, listed, load
+from duckflow_tui.state.base import one_line
+from duckflow_tui.state.operations import ApprovalMode
+from duckflow_tui.state.phase_machine import PhaseTable
+from duckflow_tui.words.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from duckflow_tui.tools.commands import SandboxChoice
+
+
+class Unusable(Exception):
+    """Flags or settings that nothing can be started with; the text is for the user. ``problems``
+    are what else does not count in the settings.
+    """
+
+    def __init__(self, text: str, problems: tuple[SettingProblem, ...] = ()) -> None:
+        super().__init__(text)
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The command line as typed; None where a flag was not given."""
+
+    workspace: Path
+    demo: bool = False
+    mode: str | None = None
+    base_url: str | None = None
+    model: str | None = None
+    api_key_env: str | None = None
+    protocol: str | None = None
+    context: int | None = None  # tokens of the model's window
+    max_calls: int | None = None
+    allow: tuple[str, ...] = ()  # exact commands, operations of servers; headless only (R19)
+    theme: str | None = None
+    animation: bool | None = None
+    headless: bool = False
+    resume: str = ""  # the id of a session to take up
+    no_session: bool = False
+    trust: bool = False  # what the folder brings along; headless only (R19)
+    sandbox: str | None = None  # a level of the settings, or ``external``
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChoice:
+    """The plan of a session: everything decided, nothing started."""
+
+    workspace: Path
+    places: Places
+    settings: Settings
+    language: str
+    mode: ApprovalMode
+    headless: bool
+    demo: bool
+    problems: tuple[SettingProblem, ...] = ()
+    origins: dict[str, Origin] = field(default_factory=dict[str, Origin])  # of the settings
+    endpoint_missing: bool = False
+    confirm_origin: str = ""  # plain http to a private address that was not confirmed yet
+    allowed: tuple[str, ...] = ()  # what ``--allow`` named, and the demo's own test command
+    approved: tuple[str, ...] = ()  # operations of the app's own servers, as globs of a server
+    resume: str = ""  # the session to take up, empty for a new one
+    no_session: bool = False  # it is not recorded
+    external_sandbox: bool = False  # what the program runs in holds its commands
+    flags: Flags | None = None  # what it was chosen from
+    #: The keys that the program keeps of the endpoints in use; None until ``with_keys`` has looked.
+    keys: Mapping[str, str] | None = field(default=None, repr=False)
+    known: KnownModels = field(default_factory=KnownModels)  # complete with the keys
+    #: What was withheld in this process; each later choice has the same one.
+    log_filter: RedactingFilter = field(
+        default_factory=lambda: RedactingFilter(Redactor()), repr=False, compare=False
+    )
+
+    @property
+    def redact(self) -> Callable[[str], str]:
+        """Takes keys and passwords out of a text: those of the settings, those that were withheld,
+        later too, and what looks like one.
+        """
+        redactor = self.log_filter.redactor
+        redactor.add_secrets(secrets_of(self.settings, self.environ))
+        return redactor.redact_text
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment, completed with the keys that the program keeps."""
+        return {**(self.keys or {}), **os.environ}
+
+    @property
+    def sandbox(self) -> SandboxChoice:
+        """The sandbox wanted for the AI's commands; only a flag says that something else holds
+        them.
+        """
+        from duckflow_tui.tools.commands import SandboxChoice
+
+        wanted, places = self.settings.sandbox, self.places
+        return SandboxChoice(
+            "external" if self.external_sandbox else wanted.level,
+            wanted.read,
+            places.state / "sandbox",
+            places.own_dirs,
+        )
+
+    @property
+    def connections(self) -> Connections:
+        """Read the user's choices on the screen anew."""
+        return Connections(self.places.data)
+
+    def with_keys(self) -> SessionChoice:
+        """The same with its keys, which no log shows from now on, and what is known of models;
+        waits for the disk and the keyring, so it belongs in a thread.
+        """
+        if self.demo or self.keys is not None:
+            return self
+        kept = self.connections
+        keys = kept.stored_keys(self.settings.endpoints)
+        self.withhold(keys.values())
+        return replace(self, keys=keys, known=KnownModels.load(kept))
+
+    def withhold(self, secrets: Iterable[str]) -> None:
+        """No log, journal or export holds these from now on, the open session's neither."""
+        self.log_filter.redactor.add_secrets(secrets)
+        for handler in logging.getLogger().handlers:
+            handler.addFilter(self.log_filter)
+
+
+def choose(
+    flags: Flags, places: Places, language: str, environ: Mapping[str, str] = os.environ
+) -> SessionChoice:
+    """Settle endpoints, roles, mode and limits; raises Unusable with a text for the user."""
+    say = Catalogue(language)
+    if not flags.demo and not os.path.isdir(flags.workspace):
+        raise Unusable(say("cli.not_a_folder", path=flags.workspace))
+    loaded = load(places, environ)
+    settings = loaded.settings
+    before = {setting.key: setting.value for setting in listed(settings)}
+    _apply(flags, settings)
+    # R19a
+    mode = ApprovalMode.STANDARD if flags.headless else settings.approval.mode  # R19
+    if flags.mode is not None:
+        mode = ApprovalMode(flags.mode)
+    choice = SessionChoice(
+        workspace=flags.workspace.absolute(),
+        places=places,
+        settings=settings,
+        language=language,
+        mode=mode,
+        headless=flags.headless,
+        demo=flags.demo,
+        allowed=_allowed(flags, say),
+        resume=flags.resume,
+        no_session=flags.no_session,
+        external_sandbox=flags.sandbox == "external",
+        flags=flags,
+    )
+    _check_phases(loaded)
+    problems = tuple(loaded.problems)
+    choice = replace(choice, problems=problems)
+    if not flags.demo:
+        try:
+            choice = _with_models(choice, flags, settings, say, environ)
+        except Unusable as refused:
+            raise Unusable(str(refused), problems) from refused
+    flagged = (
+        now.key for now in listed(settings) if before.get(now.key, now.field.default) != now.value
+    )
+    origins = {**loaded.origins, **dict.fromkeys(flagged, Origin())}
+    return replace(choice, origins=origins)
+
+
+def _allowed(flags: Flags, say: Catalogue) -> tuple[str, ...]:
+    """The rules of this command line; one that would not say exactly what runs is refused."""
+    if not flags.allow:
+        return ()
+    from duckflow_tui.safety.allow_rules import AllowRules, RuleRefused, as_flags, rules_like
+
+    try:
+        AllowRules.parse_rules(flags.allow)
+    except RuleRefused as no:
+        why, can = say(f"cli.allow_why.{no.code}"), make_visible(as_flags(rules_like(no.rule)))
+        raise Unusable(say("cli.bad_allow", rule=make_visible(no.rule), why=why, can=can)) from None
+    return flags.allow
+
+
+def _check_phases(loaded: Loaded) -> None:
+    """A table of phases that cannot be used is named, and the built-in one holds."""
+    phases = loaded.settings.phases
+    if not phases.table:
+        return
+    try:
+        PhaseTable.load(Path(phases.table).expanduser())
+    except (OSError, ValueError, RecursionError) as error:  # also what is no TOML, and no table
+        detail = {"detail": one_line(str(error), 200)}
+        loaded.problems.append(
+            SettingProblem(phases.table, 0, "phases.table", "phase_table", detail)
+        )
+        phases.table = ""
+
+
+def secrets_of(settings: Settings, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """The keys of all endpoints and servers: what no log may hold."""
+    keys = [resolve_key(endpoint, environ) for endpoint in settings.endpoints.values()]
+    given = [secret for server in settings.mcp.servers.values() for secret in server.secrets]
+    return [key for key in (*keys, *given) if key]
+
+
+def _apply(flags: Flags, settings: Settings) -> None:
+    if flags.max_calls is not None:
+        settings.execution.max_model_calls = min(flags.max_calls, 1000)
+    if flags.sandbox not in (None, "external"):
+        settings.sandbox.level = flags.sandbox  # type: ignore[assignment]  # as below
+    if flags.theme is not None:
+        settings.ui.theme = flags.theme  # type: ignore[assignment]  # argparse knows the choices
+    if flags.animation is not None:
+        settings.ui.animation = flags.animation
+
+
+def _with_models(
+    choice: SessionChoice,
+    flags: Flags,
+    settings: Settings,
+    say: Catalogue,
+    environ: Mapping[str, str],
+) -> SessionChoice:
+    path = str(choice.places.settings_file)
+    overrides: dict[str, str] = {}
+    if flags.api_key_env:
+        overrides["api_key_env"] = flags.api_key_env
+    if flags.protocol:
+        overrides["protocol"] = flags.protocol
+    if flags.context:
+        overrides["context"] = str(flags.context)
+    if flags.base_url is not None:
+        fields = {"name": CLI_ENDPOINT, "base_url": flags.base_url, **overrides}
+        named = _endpoint(fields, say)
+        if not flags.api_key_env and not environ.get("DUCKFLOW_API_KEY"):
+            known = (e for e in settings.endpoints.values() if e.base_url == named.base_url)
+            key = next((e.api_key_env for e in known if e.api_key_env), "")
+            named = named.model_copy(update={"api_key_env": key})
+        settings.endpoints[CLI_ENDPOINT] = named
+        model = flags.model or _model_at(named, settings)
+        settings.roles = Roles(main=f"{CLI_ENDPOINT}/{model}" if model else "")
+    elif flags.model and settings.endpoints:
+        settings.roles = _roles_with(settings, flags.model, say, path)
+    main = settings.roles.model_of("main")
+    if main is None:
+        choice = replace(choice, endpoint_missing=True)
+        if flags.base_url is not None:
+            return _checked(choice, settings.endpoints[CLI_ENDPOINT], say, environ)
+        wrong = any(problem.key == "roles.main" for problem in choice.problems)
+        if flags.headless and settings.endpoints and (wrong or len(settings.endpoints) > 1):
+            raise Unusable(say("cli.no_model", path=path))
+        return choice
+    endpoint = settings.endpoints[main.endpoint]
+    if flags.base_url is None and overrides:
+        endpoint = _endpoint({**endpoint.model_dump(), **overrides}, say)
+        settings.endpoints[main.endpoint] = endpoint
+    return _checked(choice, endpoint, say, environ)
+
+
+def _model_at(endpoint: Endpoint, settings: Settings) -> str:
+    """The model that was set or chosen for this very server; empty for none."""
+    main = settings.roles.model_of("main")
+    if main is None or settings.endpoints[main.endpoint].base_url != endpoint.base_url:
+        return ""
+    return main.model
+
+
+def with_model(choice: SessionChoice, endpoint: Endpoint, model: str) -> SessionChoice:
+    """The choice with a model that was found; raises Unusable where nothing may be sent to it."""
+    flags = choice.flags or Flags(workspace=choice.workspace)
+    say = Catalogue(choice.language)
+    given = {"protocol": flags.protocol, "context": flags.context}
+    kept = {name: value for name, value in given.items() if value}
+    endpoint = endpoint.model_copy(update=kept)
+    settings = choice.settings.model_copy(
+        update={
+            "endpoints": {**choice.settings.endpoints, endpoint.name: endpoint},
+            "roles": choice.settings.roles.model_copy(update={"main": f"{endpoint.name}/{model}"}),
+        }
+    )
+    origins = choice.origins | {"roles.main": Origin()}
+    choice = replace(choice, settings=settings, endpoint_missing=False, origins=origins)
+    return _checked(choice, endpoint, say, choice.environ)
+
+
+def _checked(
+    choice: SessionChoice, endpoint: Endpoint, say: Catalogue, environ: Mapping[str, str]
+) -> SessionChoice:
+    """The choice, once it is clear that requests may go to its endpoint."""
+    need = find_need(endpoint, environ)
+    if need == "refused":
+        setting = setting_of(endpoint.name, "base_url")
+        raise Unusable(say("llm.error.refused_url", detail=endpoint.base_url, setting=setting))
+    if need == "confirmation" and not ConfirmedOrigins(choice.places.data).has(endpoint.origin):
+        if choice.headless:
+            raise Unusable(say("cli.not_confirmed", origin=endpoint.origin))
+        return replace(choice, confirm_origin=endpoint.origin)
+    return choice
+
+
+def _endpoint(fields: Mapping[str, Any], say: Catalogue) -> Endpoint:
+    try:
+        return Endpoint.model_validate(fields)
+    except ValidationError as error:
+        code, _ = fault_of(error, Endpoint)
+        key = "cli.bad_key_env" if code == "env_name" else "cli.bad_url"
+        raise Unusable(say(key, reason=say(f"settings.why.{code}"))) from error
+
+
+def _roles_with(settings: Settings, model: str, say: Catalogue, path: str) -> Roles:
+    """``--model`` alone: on the endpoint it names, else on the main or the only endpoint."""
+    head, slash, _ = model.partition("/")
+    if slash and head in settings.endpoints:
+        return settings.roles.model_copy(update={"main": model})
+    main = settings.roles.model_of("main")
+    if main is not None:
+        name = main.endpoint
+    elif len(settings.endpoints) == 1:
+        name = next(iter(settings.endpoints))
+    else:
+        raise Unusable(say("cli.no_endpoint", path=path))
+    return settings.roles.model_copy(update={"main": str(ModelRef(name, model))})
