@@ -287,11 +287,12 @@ def step_values(
     work = state.work if state.work and state.work.step_id == step.step_id else None
     names = operation_names(operations)
     done, total = plan.progress
+    is_other_goal = plan.goal not in (state.memory.goal, plan.name)
     tasks = [t for t in step.task_list if t.status.is_open][:_TASKS]
     values = {
         **_wish_values(state),
         "plan_name": short_line(plan.name, LINE),
-        "plan_goal": short_line(plan.goal, 2 * LINE) if plan.goal != state.memory.goal else "",
+        "plan_goal": short_line(plan.goal, 2 * LINE) if is_other_goal else "",
         "plan_done": str(done),
         "plan_total": str(total),
         "step_number": str(lines.step_number(plan, step)),

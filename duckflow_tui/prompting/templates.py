@@ -120,7 +120,7 @@ class PromptTexts:
     ]
     step: Annotated[
         Template,
-        "request decision_log plan_name plan_goal plan_done plan_total step_number loop limit mode "
+        "decision_log plan_name plan_goal plan_done plan_total step_number loop limit mode "
         "tasks digests changed_outside op_revise op_update recovery execution goal_guess goal! "
         "constraints! requirements! gates! step!",
     ]
