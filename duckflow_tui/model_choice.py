@@ -14,18 +14,17 @@ from typing import Final, NamedTuple
 from duckflow_tui.choice import Flags, SessionChoice, Unusable, with_model
 from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.discovery import (
+    PROVIDERS,
     FoundServer,
     KnownKey,
     find_nearest,
     keys_here,
-    known_keys,
-    models_of,
     reach_server,
     servers_here,
     usual_model,
 )
 from duckflow_tui.llm.endpoints import Endpoint, find_need, key_name, resolve_key
-from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.errors import UNLISTED, LlmError
 from duckflow_tui.places import ConfirmedOrigins
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.base import one_line
@@ -123,10 +122,10 @@ class _Search:
             return ModelSource(endpoint, label, known, (), LlmError("not_found"))
         key = resolve_key(endpoint, self._choice.environ) or ""
         try:
-            models = await models_of(known.base_url, key, known.variable, LIST_S)
+            found = await reach_server(known.base_url, key, known.variable, LIST_S)
         except LlmError as error:
             return ModelSource(endpoint, label, known, (), error)
-        return ModelSource(endpoint, label, known, models)
+        return ModelSource(endpoint, label, known, found.models)
 
     def _needs_confirmation(self, endpoint: Endpoint) -> bool:
         """Whether the user has to confirm first that requests go there (R11)."""
@@ -155,7 +154,7 @@ class _Search:
     def _key_for(self, model: str) -> list[str]:
         """Which variable the model may need: that of a provider whose models begin like it."""
         begins = model.casefold().partition("-")[0]
-        for known in known_keys():
+        for known in PROVIDERS:
             unset = not self._choice.environ.get(known.variable)
             if unset and known.default_model.partition("-")[0] == begins:
                 model = visible_line(model)
@@ -212,7 +211,7 @@ class _Search:
 
 def _has_no_list(source: ModelSource) -> bool:
     """Whether the server has no list of its models at all, which it need not have."""
-    return source.fault is not None and source.fault.code in ("not_found", "not_json", "html")
+    return source.fault is not None and source.fault.code in UNLISTED
 
 
 def _show_name(name: str) -> str:

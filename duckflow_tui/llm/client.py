@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx2
 import openai
 from openai import AsyncOpenAI, AsyncStream
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from duckflow_tui.llm.completion import Completion
 from duckflow_tui.llm.contacts import Report
@@ -47,7 +47,7 @@ from duckflow_tui.llm.transport import (
     proxy_for,
     resolves_privately,
 )
-from duckflow_tui.llm.wire import MAX_LINE, EventReader, LineTooLong, read_chunk
+from duckflow_tui.llm.wire import MAX_LINE, EventReader, LineTooLong, read_chunk, read_entries
 from duckflow_tui.state.base import Clock, JsonObject, describe_error
 
 _DONE: Final = b"[DONE]"
@@ -180,39 +180,31 @@ class ChatClient:
             if not (completion.ended or completion.finish):
                 raise teller.make_error("cut", "the stream ended without an end", retryable=True)
 
-    async def fetch_listing(self, seconds: float) -> object:
-        """The server's answer to a request for its models, within so many seconds, as JSON or
-        as text. Raises LlmError.
+    async def fetch_entries(self, seconds: float) -> list[JsonObject]:
+        """The models that the server lists, within so many seconds. Raises LlmError; ``html`` or
+        ``not_json`` also where the answer is no list of models.
         """
         teller = FailureTeller(self._endpoint, "", self._secrets, *self._key)
         with _raising_llm_error(teller, self._clock, self._proxy):
             try:
                 async with asyncio.timeout(seconds):
-                    return await self._sdk.get("/models", cast_to=object)
+                    answer = await self._sdk.get("/models", cast_to=object)
             except TimeoutError as error:
                 late = os.strerror(errno.ETIMEDOUT)
                 raise teller.make_error("connect", late, setting="base_url") from error
             except (ValueError, RecursionError) as error:  # said to be JSON, and is none
                 raise teller.make_error("not_json", str(error), setting="base_url") from error
+        try:
+            return read_entries(answer)
+        except ValueError:
+            text = str(answer)[:_SHOWN]
+            code = "html" if text.lstrip().startswith("<") else "not_json"
+            raise teller.make_error(code, text, setting="base_url") from None
 
     async def fetch_model_names(self, seconds: float) -> tuple[str, ...]:
-        """The names of the models that the server lists, within so many seconds. Raises LlmError;
-        ``not_json`` also where the answer is no list of models.
-        """
-        answer = await self.fetch_listing(seconds)
-        try:
-            found = _Models.model_validate(answer).data or ()
-            return tuple(entry.id.removeprefix("models/") for entry in found)  # Gemini's has it
-        except ValidationError:
-            raise self.no_list(answer) from None
-
-    def no_list(self, answer: object) -> LlmError:
-        """Of an answer to ``fetch_listing`` that is no list of models."""
-        text = str(answer)[:_SHOWN]
-        code = "html" if text.lstrip().startswith("<") else "not_json"
-        return FailureTeller(self._endpoint, "", self._secrets).make_error(
-            code, text, setting="base_url"
-        )
+        """The names of the models that the server lists, as ``fetch_entries``."""
+        names = (str(entry.get("id", "")) for entry in await self.fetch_entries(seconds))
+        return tuple(name.removeprefix("models/") for name in names if name)  # Gemini's has it
 
     async def explain_error(self, error: LlmError, seconds: float) -> None:
         """Look for so many seconds whether the model's name or the address is what is wrong."""
@@ -300,14 +292,6 @@ def _describe_cause(error: BaseException) -> str:
         else:
             behind = behind.__cause__ or behind.__context__
     return str(error) or type(error).__name__
-
-
-class _Model(BaseModel):
-    id: str
-
-
-class _Models(BaseModel):
-    data: list[_Model] | None  # of a server without any, such as Ollama when it is new
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,17 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import importlib
 import json
 import os
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Protocol, TypeVar, cast
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, field_validator
 
@@ -38,7 +40,6 @@ UNLOCK_S: Final = 60.0  # seconds that it has to take one: it may ask the user f
 
 KeyPlace = Literal["none", "variable", "keyring", "file"]
 
-_T = TypeVar("_T")
 _KEYS: Final = TypeAdapter(dict[str, str])
 
 
@@ -169,11 +170,8 @@ class Connections:
         if secret:
             place = self.keys.put_key(connection, secret)
             connection = connection.model_copy(update={"key_place": place, "variable": ""})
-
-        def change(kept: _Kept) -> None:
+        with self._change_kept() as kept:
             kept.connections[connection.name] = connection
-
-        self._change_kept(change)
         return connection
 
     def forget_connection(self, name: str) -> None:
@@ -182,8 +180,7 @@ class Connections:
         if connection is None:
             return
         self.keys.drop_key(connection)
-
-        def change(kept: _Kept) -> None:
+        with self._change_kept() as kept:
             kept.connections.pop(name, None)
             begin = f"{name}/"
             kept.roles = {r: text for r, text in kept.roles.items() if not text.startswith(begin)}
@@ -191,39 +188,28 @@ class Connections:
             kept.recent = [text for text in kept.recent if not text.startswith(begin)]
             kept.models = {t: line for t, line in kept.models.items() if not t.startswith(begin)}
 
-        self._change_kept(change)
-
     def choose_model(
         self, ref: ModelRef, role: Role = "main", line: ModelLine | None = None
     ) -> None:
         """From now on this model does this role; it is the last used one too."""
-
-        def change(kept: _Kept) -> None:
-            text = str(ref)
+        text = str(ref)
+        with self._change_kept() as kept:
             kept.roles[role] = text
             kept.recent = [text, *(other for other in kept.recent if other != text)][:RECENT]
             if line is not None:
                 kept.models[text] = line.with_date
 
-        self._change_kept(change)
-
     def clear_role(self, role: Role) -> None:
         """No model of its own for this role: ``main`` does it."""
-
-        def change(kept: _Kept) -> None:
+        with self._change_kept() as kept:
             kept.roles.pop(role, None)
-
-        self._change_kept(change)
 
     def set_favourite(self, ref: ModelRef, favourite: bool = True) -> None:
         """Mark a model as a favourite, or take the mark away."""
-
-        def change(kept: _Kept) -> None:
+        with self._change_kept() as kept:
             kept.favourites = [text for text in kept.favourites if text != str(ref)]
             if favourite:
                 kept.favourites.append(str(ref))
-
-        self._change_kept(change)
 
     def stored_keys(self, names: Collection[str]) -> dict[str, str]:
         """The keys kept here of the connections so named, by the ``key_name`` of each: what
@@ -241,29 +227,19 @@ class Connections:
         data = _read_file(self.path)
         return _Kept.model_validate_json(data) if data else _Kept()
 
-    def _change_kept(self, change: Callable[[_Kept], None]) -> None:
+    @contextlib.contextmanager
+    def _change_kept(self) -> Generator[_Kept]:
+        """Gives the newest content of the file to the block, then writes what it has become."""
         with lock_folder(self.path.parent):
             try:
                 kept = self._read_kept()
             except ValueError:
                 kept = _Kept()
                 self.put_aside.append(_put_aside(self.path))
-            change(kept)
+            yield kept
             write_private(self.path, kept.model_dump_json(indent=1).encode())
         self._kept = kept
         self.problem = ""
-
-
-class KeyringLike(Protocol):
-    """The part of the ``keyring`` library that is used."""
-
-    def get_keyring(self) -> object: ...
-
-    def get_password(self, service_name: str, username: str) -> str | None: ...
-
-    def set_password(self, service_name: str, username: str, password: str) -> None: ...
-
-    def delete_password(self, service_name: str, username: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -271,10 +247,9 @@ class KeyStore:
     """Keys by the origin that they belong to: for another address there is none (R11)."""
 
     folder: Path
-    library: KeyringLike | None = None  # handed in by tests; else imported when it is needed
+    library: Any = None  # the module ``keyring``, which has no types; else imported when needed
     seconds: tuple[float, float] = (KEYRING_S, UNLOCK_S)
     put_aside: list[Path] = field(default_factory=list[Path])  # what damaged files are called now
-    why_not: str = field(default="", init=False)  # the keyring is not used, in its own words
     _looked: bool = field(default=False, init=False)
 
     @property
@@ -287,13 +262,13 @@ class KeyStore:
         if not self._looked:
             self._looked = True
             try:
-                self.library = self.library or _load_keyring()
-                backend = _call_within(self.seconds[0], self.library.get_keyring)
+                self.library = self.library or importlib.import_module("keyring")
+                backend = self._ask_keyring(self.seconds[0], "get_keyring")
                 module = type(backend).__module__
-                if float(cast("Any", backend).priority) <= 0 or "plaintext" in module:
-                    raise RuntimeError(f"no keyring of this system answers ({module})")
-            except Exception as error:  # noqa: BLE001 - back ends raise whatever they like
-                self.library, self.why_not = None, str(error) or type(error).__name__
+                if float(backend.priority) <= 0 or "plaintext" in module:
+                    self.library = None
+            except Exception:  # noqa: BLE001 - back ends raise whatever they like
+                self.library = None
         return "file" if self.library is None else "keyring"
 
     def put_key(self, connection: ModelConnection, secret: str) -> Literal["keyring", "file"]:
@@ -303,11 +278,10 @@ class KeyStore:
         """
         user = _user_of(connection)
         if connection.key_place != "file" and self.find_place() == "keyring":
-            library = cast("KeyringLike", self.library)
             try:
-                _call_within(self.seconds[1], lambda: library.set_password(SERVICE, user, secret))
-            except Exception as error:  # noqa: BLE001
-                self.library, self.why_not = None, str(error) or type(error).__name__
+                self._ask_keyring(self.seconds[1], "set_password", SERVICE, user, secret)
+            except Exception:  # noqa: BLE001
+                self.library = None
             else:
                 self._write_key(user, "")
                 return "keyring"
@@ -317,19 +291,11 @@ class KeyStore:
     def get_key(self, connection: ModelConnection) -> str:
         """The key of a connection; empty where there is none, or none can be read."""
         user = _user_of(connection)
-        if connection.key_place == "file":
-            try:
+        with contextlib.suppress(Exception):  # back ends raise whatever they like
+            if connection.key_place == "file":
                 return self._read_keys().get(user, "")
-            except (OSError, ValueError):
-                return ""
-        if connection.key_place == "keyring" and self.find_place() == "keyring":
-            library = cast("KeyringLike", self.library)
-            try:
-                found = _call_within(self.seconds[0], lambda: library.get_password(SERVICE, user))
-            except Exception as error:  # noqa: BLE001
-                self.why_not = str(error) or type(error).__name__
-                return ""
-            return found or ""
+            if connection.key_place == "keyring" and self.find_place() == "keyring":
+                return self._ask_keyring(self.seconds[0], "get_password", SERVICE, user) or ""
         return ""
 
     def drop_key(self, connection: ModelConnection) -> None:
@@ -338,9 +304,24 @@ class KeyStore:
         if connection.key_place == "file":
             self._write_key(user, "")
         elif connection.key_place == "keyring" and self.find_place() == "keyring":
-            library = cast("KeyringLike", self.library)
             with contextlib.suppress(Exception):  # it is not there, or the keyring is closed
-                _call_within(self.seconds[0], lambda: library.delete_password(SERVICE, user))
+                self._ask_keyring(self.seconds[0], "delete_password", SERVICE, user)
+
+    def _ask_keyring(self, seconds: float, method: str, *arguments: str) -> Any:
+        """The answer of the keyring, which may hang, such as one that is locked: then it is left to
+        itself. Raises TimeoutError after so many seconds, or what the keyring raises.
+        """
+        answer: Future[Any] = Future()
+        ask = getattr(self.library, method)
+
+        def run() -> None:
+            try:
+                answer.set_result(ask(*arguments))
+            except BaseException as error:  # noqa: BLE001 - it is raised in the other thread
+                answer.set_exception(error)
+
+        threading.Thread(target=run, name="keyring", daemon=True).start()
+        return answer.result(seconds)
 
     def _read_keys(self) -> dict[str, str]:
         """Read the file; raises OSError, and ValueError where it is damaged."""
@@ -363,35 +344,6 @@ class KeyStore:
 
 def _user_of(connection: ModelConnection) -> str:
     return f"{connection.endpoint.origin} {connection.name}"
-
-
-def _load_keyring() -> KeyringLike:
-    import importlib
-
-    return cast("KeyringLike", importlib.import_module("keyring"))
-
-
-def _call_within(seconds: float, call: Callable[[], _T]) -> _T:
-    """The result of a call that may hang, such as one to a keyring that is locked: it is left to
-    itself after so many seconds. Raises TimeoutError, or what the call raised.
-    """
-    results: list[_T] = []
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(call())
-        except BaseException as error:  # noqa: BLE001 - it is raised below
-            raised.append(error)
-
-    thread = threading.Thread(target=run, name="keyring", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if raised:
-        raise raised[0]
-    if not results:
-        raise TimeoutError(f"the keyring does not answer within {seconds:.0f} s")
-    return results[0]
 
 
 @contextlib.contextmanager

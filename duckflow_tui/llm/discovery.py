@@ -11,17 +11,18 @@ import difflib
 import importlib
 import os
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
 
 import jiter
 
 from duckflow_tui.llm.connections import ModelConnection, ModelLine
 from duckflow_tui.llm.endpoints import (
+    CLI_ENDPOINT,
     HERE,
     LOOPBACK_PORTS,
+    OPENAI_ORIGIN,
     Endpoint,
     find_need,
     is_loopback,
@@ -29,12 +30,10 @@ from duckflow_tui.llm.endpoints import (
     may_carry_key,
     origin_of,
 )
-from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.errors import UNLISTED, LlmError
 from duckflow_tui.llm.exchange import Patience
+from duckflow_tui.llm.wire import read_entries
 from duckflow_tui.state.base import JsonObject, SystemClock
-
-if TYPE_CHECKING:
-    from duckflow_tui.llm.client import ChatClient
 
 MAX_HERE: Final = 1024 * 1024  # bytes of a list that are read from a server nobody named
 MAX_MODELS: Final = 2000  # of one server
@@ -61,7 +60,8 @@ class KnownKey(NamedTuple):
     variable: str
     provider: str  # as people call it
     base_url: str
-    default_model: str  # a usual choice there; empty where there is none
+    default_model: str = ""  # a usual choice there; empty where there is none
+    prefix: str = ""  # of keys that no other provider gives out
 
     @property
     def connection(self) -> ModelConnection:
@@ -73,28 +73,31 @@ class KnownKey(NamedTuple):
 
 
 #: Addresses as the providers document them for OpenAI's client; models as usual in 2026.
-_PROVIDERS: Final = (
-    KnownKey("OPENAI_API_KEY", "OpenAI", "https://api.openai.com/v1", "gpt-5"),
+PROVIDERS: Final = (
+    KnownKey("OPENAI_API_KEY", "OpenAI", "https://api.openai.com/v1", "gpt-5", "sk-proj-"),
     KnownKey(
-        "ANTHROPIC_API_KEY", "Anthropic", "https://api.anthropic.com/v1", "claude-sonnet-4-5"
+        "ANTHROPIC_API_KEY", "Anthropic", "https://api.anthropic.com/v1", "claude-sonnet-4-5",
+        "sk-ant-",
     ),
     KnownKey(
         "GEMINI_API_KEY", "Gemini",
-        "https://generativelanguage.googleapis.com/v1beta/openai", "gemini-2.5-pro",
+        "https://generativelanguage.googleapis.com/v1beta/openai", "gemini-2.5-pro", "AIza",
     ),
     KnownKey("DEEPSEEK_API_KEY", "DeepSeek", "https://api.deepseek.com/v1", "deepseek-chat"),
     KnownKey("MISTRAL_API_KEY", "Mistral", "https://api.mistral.ai/v1", "devstral-medium-latest"),
     KnownKey("MOONSHOT_API_KEY", "Moonshot", "https://api.moonshot.ai/v1", "kimi-k2-0905-preview"),
-    KnownKey("XAI_API_KEY", "xAI", "https://api.x.ai/v1", "grok-code-fast-1"),
-    KnownKey("GROQ_API_KEY", "Groq", "https://api.groq.com/openai/v1", "openai/gpt-oss-120b"),
-    KnownKey("CEREBRAS_API_KEY", "Cerebras", "https://api.cerebras.ai/v1", "gpt-oss-120b"),
+    KnownKey("XAI_API_KEY", "xAI", "https://api.x.ai/v1", "grok-code-fast-1", "xai-"),
+    KnownKey(
+        "GROQ_API_KEY", "Groq", "https://api.groq.com/openai/v1", "openai/gpt-oss-120b", "gsk_"
+    ),
+    KnownKey("CEREBRAS_API_KEY", "Cerebras", "https://api.cerebras.ai/v1", "gpt-oss-120b", "csk-"),
     KnownKey(
         "TOGETHER_API_KEY", "Together", "https://api.together.xyz/v1",
         "Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8",
     ),
     KnownKey(
         "OPENROUTER_API_KEY", "OpenRouter", "https://openrouter.ai/api/v1",
-        "anthropic/claude-sonnet-4.5",
+        "anthropic/claude-sonnet-4.5", "sk-or-",
     ),
 )  # fmt: skip
 
@@ -107,23 +110,14 @@ def keys_here(environ: Mapping[str, str]) -> tuple[KnownKey, ...]:
     """
     own = environ.get("OPENAI_BASE_URL", "").strip()
     host = _host_of(own)
+    own_key = KnownKey("DUCKFLOW_API_KEY", host, own)
     found: list[KnownKey] = []
-    if host and _is_set(environ, "DUCKFLOW_API_KEY"):
-        found.append(KnownKey("DUCKFLOW_API_KEY", host, own, ""))
-    for known in _PROVIDERS:
-        if not _is_set(environ, known.variable):
-            continue
-        if known.variable == "OPENAI_API_KEY" and host and origin_of(own) != _OPENAI:
+    for known in (own_key, *PROVIDERS) if host else PROVIDERS:
+        if known.variable == "OPENAI_API_KEY" and host and origin_of(own) != OPENAI_ORIGIN:
             known = known._replace(provider=host, base_url=own, default_model="")
-        found.append(known)
+        if environ.get(known.variable, "").strip():
+            found.append(known)
     return tuple(found)
-
-
-_OPENAI: Final = origin_of(_PROVIDERS[0].base_url)
-
-
-def _is_set(environ: Mapping[str, str], name: str) -> bool:
-    return bool(environ.get(name, "").strip())
 
 
 def _host_of(address: str) -> str:
@@ -140,11 +134,6 @@ def usual_model(known: KnownKey | None, models: Sequence[ModelLine]) -> str:
     if not models or any(line.id == wanted for line in models):
         return wanted
     return next((line.id for line in models if wanted and line.id.startswith(wanted)), models[0].id)
-
-
-def known_keys() -> tuple[KnownKey, ...]:
-    """The providers whose key has a usual variable, set or not."""
-    return _PROVIDERS
 
 
 def find_nearest(name: str, names: Iterable[str], count: int) -> list[str]:
@@ -165,21 +154,16 @@ def find_nearest(name: str, names: Iterable[str], count: int) -> list[str]:
     return [other for _, other in sorted(near, key=lambda pair: -pair[0])[:count]]
 
 
-#: How keys begin that only one provider gives out.
-_KEYS_BEGIN: Final = (
-    ("sk-ant-", "Anthropic"), ("sk-or-", "OpenRouter"), ("sk-proj-", "OpenAI"), ("gsk_", "Groq"),
-    ("AIza", "Gemini"), ("xai-", "xAI"), ("csk-", "Cerebras"),
-)  # fmt: skip
-
-
 def address_of(text: str, key: str = "") -> str:
     """The address that is meant by what was typed: a provider's name, an address, or nothing with
     a key whose beginning tells whose it is; empty where it does not.
     """
     name = text.strip().lower()
     if not name:
-        name = next((who for begin, who in _KEYS_BEGIN if key.startswith(begin)), "").lower()
-    found = next((known for known in _PROVIDERS if known.provider.lower() == name), None)
+        owners = (one for one in PROVIDERS if one.prefix and key.startswith(one.prefix))
+        found = next(owners, None)
+    else:
+        found = next((one for one in PROVIDERS if one.provider.lower() == name), None)
     return found.base_url if found is not None else complete_address(text)
 
 
@@ -217,7 +201,7 @@ async def _server_at(port: int, timeout_s: float) -> FoundServer | None:
     try:
         async with asyncio.timeout(timeout_s):
             headers, body = await get_bounded(endpoint, None, f"{base_url}/models", MAX_HERE)
-            entries = _read_entries(jiter.from_json(body))
+            entries = read_entries(jiter.from_json(body))
             kind = _kind_of(headers, entries)
             if not kind and not entries:  # Ollama without a model says so at its root only
                 _, body = await get_bounded(endpoint, None, f"{endpoint.origin}/", 1024)
@@ -246,26 +230,19 @@ def _kind_of(headers: Mapping[str, str], entries: Sequence[JsonObject]) -> Kind:
 # --- models of a server ---------------------------------------------------------------------------
 
 
-async def models_of(
-    base_url: str, key: str = "", variable: str = "", seconds: float = LIST_S
-) -> tuple[ModelLine, ...]:
-    """The models of a server that can hold a conversation. ``variable`` is where the key came from,
-    for what is said of it. Raises LlmError; ValidationError for an address that is none.
-    """
-    return (await reach_server(base_url, key, variable, seconds)).models
-
-
 async def reach_server(
     base_url: str, key: str = "", variable: str = "", seconds: float = LIST_S
 ) -> FoundServer:
-    """The same with the address that answers, which is ``base_url`` or that with ``/v1`` behind it,
-    and with the program that the server is.
+    """The server with its models that can hold a conversation, at the address that answers: that is
+    ``base_url`` or that with ``/v1`` behind it. ``variable`` is where the key came from, for what
+    is said of it. Raises LlmError; ValidationError for an address that is none.
     """
-    endpoint = _make_endpoint(base_url, key, variable)
+    name = (variable or "DUCKFLOW_API_KEY") if key else ""
+    endpoint = Endpoint(name=CLI_ENDPOINT, base_url=base_url, api_key_env=name)
     try:
         return await list_server(endpoint, key, seconds)
     except LlmError as error:
-        if urlsplit(endpoint.base_url).path or error.code not in ("not_found", "html", "not_json"):
+        if urlsplit(endpoint.base_url).path or error.code not in UNLISTED:
             raise
         try:
             with_version = endpoint.model_copy(update={"base_url": f"{endpoint.base_url}/v1"})
@@ -274,27 +251,10 @@ async def reach_server(
             raise (error if other.code == "not_found" else other) from None
 
 
-def _make_endpoint(base_url: str, key: str, variable: str) -> Endpoint:
-    name = (variable or "DUCKFLOW_API_KEY") if key else ""
-    return Endpoint(name="cli", base_url=base_url, api_key_env=name)
-
-
 async def list_server(endpoint: Endpoint, key: str, seconds: float) -> FoundServer:
     """List the models of the server at this very address; ``key`` is empty without one. Raises
     LlmError.
     """
-    async with _open_client(endpoint, key) as client:
-        answer = await client.fetch_listing(seconds)
-        try:
-            entries = _read_entries(answer)
-        except ValueError:
-            raise client.no_list(answer) from None
-    return FoundServer(endpoint.base_url, _kind_of({}, entries), _read_lines(entries))
-
-
-@asynccontextmanager
-async def _open_client(endpoint: Endpoint, key: str) -> AsyncGenerator[ChatClient]:
-    """A client of an endpoint; raises LlmError where nothing may be sent there at all."""
     if find_need(endpoint, {endpoint.api_key_env: key}) == "refused":
         raise LlmError(
             "refused_url", host=endpoint.host, detail=endpoint.base_url, setting="--base-url"
@@ -306,24 +266,10 @@ async def _open_client(endpoint: Endpoint, key: str) -> AsyncGenerator[ChatClien
     environ = {**os.environ, endpoint.api_key_env: key} if key else os.environ
     client = await ChatClient.open(endpoint, sent, environ, SystemClock(), Patience())
     try:
-        yield client
+        entries = (await client.fetch_entries(seconds))[:MAX_MODELS]
     finally:
         await client.aclose()
-
-
-def _read_entries(answer: object) -> list[JsonObject]:
-    """The models of a list as servers write it: ``{"data": […]}``, or the list itself. Raises
-    ValueError for what is none; a ``data`` of null is an empty one.
-    """
-    if isinstance(answer, dict):
-        fields = cast("dict[str, object]", answer)
-        if "data" not in fields:
-            raise ValueError("no list of models")
-        answer = fields["data"] or []
-    if not isinstance(answer, list):
-        raise ValueError("no list of models")
-    entries = cast("list[object]", answer)[:MAX_MODELS]
-    return [cast("JsonObject", entry) for entry in entries if isinstance(entry, dict)]
+    return FoundServer(endpoint.base_url, _kind_of({}, entries), _read_lines(entries))
 
 
 #: What a name says of a model that does not talk.

@@ -43,6 +43,8 @@ ErrorCode = Literal[
     "cut", "empty", "filtered",
 ]  # fmt: skip
 
+#: Answers that do not tell a wrong address from a server that has no list of its models.
+UNLISTED: Final = ("not_found", "not_json", "html")
 DETAIL: Final = 300  # characters of an answer that an error shows
 MASK: Final = "•••"
 _TOLD_APART: Final = 16  # letters and digits; fewer may stand in a text by chance

@@ -99,29 +99,26 @@ class Exchange:
     def begin_completion(self) -> Completion:
         """A fresh completion for the next HTTP request."""
 
-        def reply(text: str) -> None:
-            self.shown = True
-            room, self.room = self.room, self.room - len(text)
-            if room >= 0:  # what comes behind the end is not shown
-                self.observer.take_reply(text[:room])
-                if self.room < 0:
-                    raise self.make_error("too_large", f"over {MAX_TEXT:,} characters")
+        def limit(hear: Callable[[str], None]) -> Callable[[str], None]:
+            def hear_limited(text: str) -> None:
+                self.shown = True
+                room, self.room = self.room, self.room - len(text)
+                if room >= 0:  # what comes behind the end is not shown
+                    hear(text[:room])
+                    if self.room < 0:
+                        raise self.make_error("too_large", f"over {MAX_TEXT:,} characters")
 
-        def reasoning(text: str) -> None:
-            self.shown = True
-            room, self.room = self.room, self.room - len(text)
-            if room >= 0:
-                self.observer.take_reasoning(text[:room])
-                if self.room < 0:
-                    raise self.make_error("too_large", f"over {MAX_TEXT:,} characters")
+            return hear_limited
 
         request = self.request
         assert request is not None  # written before it is sent
         self.attempts += 1
         self.shown, self.room = False, MAX_TEXT
-        self.decoder = request.decoder(reply) if request.decoder is not None else None
+        show = limit(self.observer.take_reply)
+        self.decoder = request.decoder(show) if request.decoder is not None else None
         # A question's JSON is read when it is whole, and shown to nobody.
         content = self.decoder.content if self.decoder is not None else self.observer.take_reply
+        reasoning = limit(self.observer.take_reasoning)
         self.completion = Completion(content, reasoning, self.clock)
         return self.completion
 

@@ -9,7 +9,13 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from duckflow_tui.llm.strict_json import MOST_READ, NotStrict, find_object, parse_object
+from duckflow_tui.llm.strict_json import (
+    MOST_READ,
+    NotStrict,
+    find_object,
+    first_object,
+    parse_object,
+)
 from duckflow_tui.state.base import JsonObject
 
 _MAX_ATTEMPTS: Final = 100  # opening braces of one answer that are tried
@@ -20,9 +26,9 @@ _TOKEN: Final = re.compile(
     r"|//[^\n]*|\#[^\n]*|/\*.*?\*/|[{}\[\],:()]|[^\s\"'{}\[\],:()#/]++|\s++|/",
     re.S,
 )
-_PYTHON_LITERALS: Final = {"True": "true", "False": "false", "None": "null"}
+#: Literals and tuples of Python.
+_REPLACED: Final = {"True": "true", "False": "false", "None": "null", "(": "[", ")": "]"}
 _JSON_SCALAR: Final = re.compile(r"true|false|null|-?\d.*|\.\d+")
-_TUPLE_BRACKETS: Final = {"(": "[", ")": "]"}
 
 
 def read_object(text: str, known: Iterable[str]) -> JsonObject:
@@ -42,8 +48,8 @@ def read_object(text: str, known: Iterable[str]) -> JsonObject:
     at = tried = 0
     while (at := text.find("{", at)) >= 0 and tried < _MAX_ATTEMPTS:
         tried += 1
-        written, end = _convert_object(text, at)
-        if not end:
+        written, end = first_object(text, at, _TOKEN, _convert_piece)
+        if not written:
             break  # cut off: an inner object must not be taken for the whole
         try:
             found = parse_object(written)
@@ -58,32 +64,16 @@ def read_object(text: str, known: Iterable[str]) -> JsonObject:
     return first
 
 
-def _convert_object(text: str, start: int) -> tuple[str, int]:
-    """Rewrite the object that begins at ``start`` as JSON; returns it and its end offset, or an
-    empty string and 0 where the object is not closed.
-    """
-    parts: list[str] = []
-    depth, at = 0, start
-    while token := _TOKEN.match(text, at):
-        piece, at = token.group(), token.end()
-        if piece.startswith(("//", "#", "/*")) or piece.isspace():
-            continue
-        piece = _TUPLE_BRACKETS.get(piece, piece)
-        if piece in "{[":
-            depth += 1
-        elif piece in "}]":
-            depth -= 1
-            if parts and parts[-1] == ",":
-                parts.pop()
-        elif piece[0] == "'":
-            piece = _requote(piece)
-        elif piece not in ",:" and piece[0] != '"':
-            piece = _PYTHON_LITERALS.get(piece, piece)
-            piece = piece if _JSON_SCALAR.fullmatch(piece) else json.dumps(piece)
-        parts.append(piece)
-        if not depth:
-            return "".join(parts), at
-    return "", 0
+def _convert_piece(piece: str) -> str:
+    """Rewrite one token as JSON; a comment becomes a space."""
+    if piece.startswith(("//", "#", "/*")):
+        return " "
+    if piece[0] == "'":
+        return _requote(piece)
+    if piece[0] == '"' or piece in "{[}],:" or piece.isspace():
+        return piece
+    piece = _REPLACED.get(piece, piece)
+    return piece if piece in "[]" or _JSON_SCALAR.fullmatch(piece) else json.dumps(piece)
 
 
 def _requote(string: str) -> str:

@@ -42,6 +42,25 @@ class ReplyObject(NamedTuple):
     around: str = ""
 
 
+def _mend_string(string: str) -> str:
+    """A string of JSON whose line breaks and lone backslashes are escaped."""
+    raw = _NO_ESCAPE.match(string) is not None  # it holds a backslash that escapes nothing
+
+    def escaped(match: re.Match[str]) -> str:
+        sign = match.group()
+        # Beside \d and \w a \b is the end of a word and not the control character.
+        kept = '"\\/nrt' if raw else '"\\/nrtbf'
+        if len(sign) > 2 or (len(sign) == 2 and sign[1] in kept):
+            return sign
+        return json.dumps(sign)[1:-1]
+
+    return _ESCAPED.sub(escaped, string)
+
+
+def _mend_piece(piece: str) -> str:
+    return _mend_string(piece) if piece[0] == '"' else _WORDS.get(piece, piece)
+
+
 def parse_object(text: str, *, mend: bool = True) -> JsonObject:
     """One object, nothing behind it: no duplicate keys, no NaN, no depth over 50.
 
@@ -117,41 +136,31 @@ def find_object(text: str, known: Iterable[str]) -> ReplyObject:
     return ReplyObject(data, f"{_FENCES[0].sub('', before).strip()}\n\n{behind.strip()}".strip())
 
 
-def first_object(text: str, start: int) -> tuple[str, int]:
-    """The object that begins at ``start``, mended, and where it ends; empty where it does not."""
+def first_object(
+    text: str,
+    start: int,
+    token: re.Pattern[str] = _TOKEN,
+    rewrite: Callable[[str], str] = _mend_piece,
+) -> tuple[str, int]:
+    """The object that begins at ``start``, rewritten, and where it ends; empty where it does not.
+    ``rewrite`` gives each ``token`` as JSON has it, by default mended; a comma too many goes.
+    """
     parts: list[str] = []
     depth, at = 0, start
-    while token := _TOKEN.match(text, at):
-        piece, at = token.group(), token.end()
-        if piece[0] == '"':
-            piece = _mend_string(piece)
-        elif piece in "{[":
+    while match := token.match(text, at):
+        piece, at = rewrite(match.group()), match.end()
+        if piece in ("{", "["):
             depth += 1
-        elif piece in "}]":
+        elif piece in ("}", "]"):
             depth -= 1
             while parts[-1].isspace():
                 parts.pop()
             if parts[-1] == ",":
                 parts.pop()
-        parts.append(_WORDS.get(piece, piece))
+        parts.append(piece)
         if not depth:
             return "".join(parts), at
     return "", at
-
-
-def _mend_string(string: str) -> str:
-    """A string of JSON whose line breaks and lone backslashes are escaped."""
-    raw = _NO_ESCAPE.match(string) is not None  # it holds a backslash that escapes nothing
-
-    def escaped(match: re.Match[str]) -> str:
-        sign = match.group()
-        # Beside \d and \w a \b is the end of a word and not the control character.
-        kept = '"\\/nrt' if raw else '"\\/nrtbf'
-        if len(sign) > 2 or (len(sign) == 2 and sign[1] in kept):
-            return sign
-        return json.dumps(sign)[1:-1]
-
-    return _ESCAPED.sub(escaped, string)
 
 
 def _check_values(root: object) -> None:

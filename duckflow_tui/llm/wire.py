@@ -14,6 +14,8 @@ from typing import Annotated, Any, Final, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from duckflow_tui.state.base import JsonObject
+
 MAX_LINE: Final = 4 * 1024 * 1024  # bytes of one stream line (R18)
 _MOST_TOKENS: Final = 100_000_000  # of one request; the largest windows take a tenth of it
 
@@ -159,6 +161,18 @@ def read_chunk(event: bytes) -> WireChunk:
         if data is None:
             raise
     return WireChunk.model_validate(data)
+
+
+def read_entries(answer: object) -> list[JsonObject]:
+    """The models of a list as servers write it: ``{"data": […]}``, or the list itself. Raises
+    ValueError for what is none; a ``data`` of null is an empty one.
+    """
+    if isinstance(answer, dict):
+        answer = cast("JsonObject", answer).get("data", answer) or []
+    if not isinstance(answer, list):
+        raise ValueError("no list of models")
+    entries = cast("list[object]", answer)
+    return [cast("JsonObject", entry) for entry in entries if isinstance(entry, dict)]
 
 
 class _PromptDetails(_Wire):

@@ -22,7 +22,7 @@ from duckflow_tui.llm.endpoints import (
     resolve_key,
     setting_of,
 )
-from duckflow_tui.llm.errors import LlmError
+from duckflow_tui.llm.errors import UNLISTED, LlmError
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.settings import CHOSEN
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 SourceKind = Literal["server", "key", "kept", "form", "with_key", "again", "demo"]
 
 _KEY: Final = re.compile(r"[^\s.:/]{20,}")  # longer than names of machines without a dot
-#: Answers that do not tell a wrong address from a server that has no list of its models.
-UNLISTED: Final = ("not_found", "not_json", "html")
 REFUSED: Final = ("auth", "no_key_sent", "forbidden", "bad_key")
 
 
@@ -138,7 +136,8 @@ class Connecting:
         self.failure = ""  # why no session could be opened
         self.said = ""  # what came of the last thing that was taken
         self._trying = False  # a written address is being asked
-        self._unlisted = ""  # the address that is taken if it is sent once more
+        #: Address and key that are taken if they are sent once more.
+        self._unlisted: tuple[str, str] | None = None
         self.changed: Callable[[], None] = lambda: None
 
     # --- what there is ------------------------------------------------------------------------
@@ -278,12 +277,9 @@ class Connecting:
             if error.code in REFUSED:
                 self.show_message("")
                 await self.write_connection(error.address, error.said)
-                return
-            if error.code not in UNLISTED or self._unlisted != error.address:
-                self._unlisted = error.address if error.code in UNLISTED else ""
+            else:
                 self.show_message(error.said)
-                return
-            address, models = error.address, ()
+            return
         finally:
             self._trying = False
         self.show_message("")
@@ -293,7 +289,8 @@ class Connecting:
         self, typed: str, say: Callable[[str], None], secret: str = "", variable: str = ""
     ) -> tuple[str, Sequence[ModelLine]]:
         """The address that answers to what was typed, and the models there. ``say`` tells the user
-        meanwhile; ``variable`` is where the key ``secret`` came from. Raises NotTaken.
+        meanwhile; ``variable`` is where the key ``secret`` came from. Raises NotTaken; of a server
+        that lists no models only once, since it need not.
         """
         from duckflow_tui.llm.discovery import address_of, reach_server
 
@@ -320,7 +317,11 @@ class Connecting:
             found = await reach_server(address, secret, variable)
         except LlmError as error:
             said = fault_words(error, words, variable, by_flag=False)
+            before, self._unlisted = self._unlisted, None
             if error.code in UNLISTED:
+                if before == (address, secret):
+                    return address, ()
+                self._unlisted = address, secret
                 said = f"{said} {words('connect.form.unlisted')}"
             raise NotTaken(said, error.code, address) from None
         return found.base_url, found.models
@@ -443,15 +444,15 @@ class Connecting:
         """Ask every endpoint for its models at once, and show them as they come."""
 
         async def ask(endpoint: Endpoint) -> None:
-            from duckflow_tui.llm.discovery import models_of
+            from duckflow_tui.llm.discovery import reach_server
 
             key = resolve_key(endpoint, environ) or ""
             try:
-                models = await models_of(endpoint.base_url, key, endpoint.api_key_env)
+                found = await reach_server(endpoint.base_url, key, endpoint.api_key_env)
             except LlmError as error:
                 page.show_fault(fault_words(error, self._app.words, endpoint.api_key_env))
             else:
-                page.offer_lines({f"{endpoint.name}/{line.id}": line for line in models})
+                page.offer_lines({f"{endpoint.name}/{line.id}": line for line in found.models})
 
         await asyncio.gather(*map(ask, endpoints))
         page.all_listed()

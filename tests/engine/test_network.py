@@ -18,7 +18,7 @@ from support.endpoint import bench
 from support.session import action, decision, done, script, session
 
 from duckflow_tui.llm.contacts import Contacts, outside
-from duckflow_tui.llm.discovery import models_of, servers_here
+from duckflow_tui.llm.discovery import reach_server, servers_here
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.llm.transport import open_http
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
@@ -131,7 +131,9 @@ async def test_what_was_looked_for_before_a_session_and_beside_it_is_listed_too(
             async with session(tmp_path, script(done())) as made:
                 told_in: set[int] = set()
                 made.store.subscribe(lambda _, __: told_in.add(threading.get_ident()))
-                await asyncio.to_thread(asyncio.run, models_of(found.base_url))  # as /doctor does
+                await asyncio.to_thread(
+                    asyncio.run, reach_server(found.base_url)
+                )  # as /doctor does
                 await made.until(
                     lambda state: any(h.received for h in state.hosts.values() if h.use == "list")
                 )

@@ -13,7 +13,7 @@ from textual.widgets import Input
 from duckflow_tui.llm.connections import KeyPlace, ModelLine
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.ui.bindings import Surface
-from duckflow_tui.ui.connecting import REFUSED, UNLISTED, NotTaken
+from duckflow_tui.ui.connecting import REFUSED, NotTaken
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.screens.dialog import Prose
 from duckflow_tui.ui.screens.form import Form
@@ -57,7 +57,6 @@ class ConnectForm(Form[WrittenConnection | None]):
         )
         self._path = path
         self._asking = False
-        self._unlisted: tuple[str, str] | None = None  # what is taken if it is sent once more
 
     def fields(self) -> ComposeResult:
         words = self.words
@@ -122,13 +121,9 @@ class ConnectForm(Form[WrittenConnection | None]):
         except NotTaken as error:
             if error.code in REFUSED and not variable:  # of dots nothing can be corrected
                 self.query_one("#connect-key", Input).value = ""
-            sent = error.address, secret
-            if error.code not in UNLISTED or self._unlisted != sent:
-                self._unlisted = sent if error.code in UNLISTED else None
-                if error.said:
-                    self._show_problem(error.said)
-                return
-            address, models = error.address, ()
+            if error.said:
+                self._show_problem(error.said)
+            return
         kept: KeyPlace = place if written else "none"
         self.dismiss(WrittenConnection(address, models, kept, variable, "" if variable else secret))
 
