@@ -51,15 +51,10 @@ if TYPE_CHECKING:
     from duckflow_tui.work.parts import TurnParts
 
 _LINE: Final = 200  # characters of a result, of an error
-
 _SENTENCE: Final = 500  # characters of a sentence of a plan
-
 COLLECTED: Final = 100  # characters of something collected, as the report shows it (S1-32)
-
 _CHANGES: Final = 12_000  # characters of the difference of the files
-
 _KEPT: Final = 12  # newest results and errors of an attempt
-
 _REFUSED: Final = (Outcome.DENIED, Outcome.REJECTED)
 
 

@@ -39,18 +39,13 @@ if TYPE_CHECKING:
     from duckflow_tui.tools.router import ToolRouter
 
 MAX_FILE: Final = 4 * 1024 * 1024  # bytes of a file that is searched
-
 _EXCERPT: Final = 600  # characters, the last lines of an output
-
 _EXCERPT_LINES: Final = 8
-
 _NOT_THERE: Final = (126, 127)  # exit codes of a shell that found nothing to run
 
 #: Commands that end with 0 whatever the work is.
 _NEVER_FAIL: Final = frozenset({"true", ":", "echo", "printf", "pwd", "date", "sleep"})
-
 _WRITERS: Final = frozenset({"touch", "tee", "cp", "mv", "ln", "mkdir", "rm", "install", "dd"})
-
 _IN_PLACE: Final = re.compile(r"-[a-zA-Z]*i|--in-place")
 
 #: What a build or a run of tests leaves behind.
@@ -68,7 +63,6 @@ _RUNNERS: Final = (
     ("python3", "-m"),
 )
 _HOW_LOUD: Final = frozenset({"-q", "-v", "-vv", "-qq", "--quiet", "--verbose"})
-
 _RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.STOPPED)
 
 #: How notices begin that tell of a file changed by someone else, or of a change undone or redone.

@@ -47,9 +47,7 @@ ConsultEnd = Literal[
 
 
 BY_USER: Final = Reason(code="user")  # whose instruction ended it
-
 _LINE: Final = 200  # characters of a strategy
-
 _DIGEST: Final = 2_000  # characters of tidied results that are kept
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from duckflow_tui.work.checks import Finding
 
 WEIGHTS: Final = {1: 3, 2: 2, 3: 1}  # weight of a requirement in the mean, by priority
-
 _MAX_SENTENCE: Final = 500  # characters of a sentence of the judge
 _MAX_EVIDENCE: Final = 6  # facts stored with one requirement
 _COULD_NOT_RUN: Final = (126, 127)  # exit codes of a shell that could not run the command

@@ -47,9 +47,7 @@ if TYPE_CHECKING:
     from duckflow_tui.work.steering import TurnControl
 
 IDLE_LOOPS: Final = 2  # decisions in a row that neither act nor end, until the user is asked
-
 _MOVING: Final = 3  # loops of which one has to bring progress for work to count as moving
-
 _SAID: Final = 300  # characters of the model's own words on what it does
 
 

@@ -21,11 +21,8 @@ if TYPE_CHECKING:
     from duckflow_tui.state.store import Store
 
 MIN_LIMIT: Final = 3  # S0-6
-
 MAX_LIMIT: Final = 20
-
 FINAL_FALLBACK: Final = 15  # S0-28
-
 UNKNOWN_BASE: Final = 8  # S0-22
 
 #: Loops that a request of each kind usually needs (S0-13…21).
@@ -42,40 +39,24 @@ BASES: Final[Mapping[TaskProfile, int]] = {
 }
 
 VITAL_WEIGHTS: Final = (("mood", 0.4), ("focus", 0.4), ("stamina", 0.2))  # S0-8
-
 LOW_SCORE: Final = 0.4  # S0-9, both strict
-
 GOOD_SCORE: Final = 0.8
-
 LOW_FACTOR: Final = 0.7
-
 GOOD_FACTOR: Final = 1.2
-
 COMPLEXITY_WEIGHT: Final = 0.4  # S0-10
 
 #: Kinds of request that are hard whatever the context.
 HARD: Final = (TaskProfile.COMPLEX_REASONING, TaskProfile.DEBUGGING)
-
 MANY_FILES: Final = 8  # from here on the factor is 1.0 (S0-23)
-
 MANY_TURNS: Final = 15  # S0-24
-
 ERROR_WEIGHT: Final = 3  # a third of the calls going wrong is the most (S0-25)
-
 UNMEASURED: Final = 0.3  # S0-26
-
 LOW_VITAL: Final = 0.5  # S0-32
-
 GOOD_VITAL: Final = 0.8
-
 LOW_COMPLEXITY: Final = 0.3  # below it complexity is low (S0-33)
-
 HIGH_COMPLEXITY: Final = 0.7  # above it complexity, or one of its factors, is high
-
 LOGGER: Final = "duckflow.pacemaker"
-
 DIGITS: Final = 6  # sums of tenths miss their value by less than this
-
 _FAULTS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
 
 _log = logging.getLogger(LOGGER)
@@ -320,7 +301,6 @@ def list_reasons(limit: LoopLimit, computed: int) -> tuple[Reason, ...]:
 
 #: Kinds of request that are answered, not worked on.
 TALK: Final = frozenset({TaskProfile.SIMPLE_QUESTION, TaskProfile.GENERAL_CHAT})
-
 _END: Final = 2000  # characters of a long request that are looked at, of its start and of its end
 
 #: A sign of each kind, for the limit of loops where neither the user nor the model named one. The

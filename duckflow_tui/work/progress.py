@@ -23,16 +23,12 @@ from duckflow_tui.state.pace import Reason
 from duckflow_tui.work.vitals import ConsultCause, ProgressKind, make_reason
 
 STUCK_AT: Final = 4  # times of the same action or result without progress
-
 FRUITLESS: Final = 8  # different calls in a row that brought nothing, in two loops or more
-
 RETURNS: Final = 3  # changes in a row back to earlier content: caught at the fourth turn
 
 # R20a
 RAN: Final = (Outcome.OK, Outcome.ERROR, Outcome.INVALID)  # outcomes that tell of the work
-
 _PATHS: Final = ("path", "source", "target")
-
 _SLASHES: Final = re.compile(r"/{2,}")
 
 

@@ -45,14 +45,11 @@ if TYPE_CHECKING:
     from duckflow_tui.work.parts import TurnParts
 
 MAX_NEW: Final = 30  # requirements that one decision may bring
-
 _QUOTE: Final = 4  # bytes of the user's words that drop a requirement, at least
-
 _REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED)
 
 #: Answers to a card whose words no message of the user repeats.
 _HEARD: Final = (RUN_ALL.action, RUN_STEPS.action, TELL.action, REJECT.action)
-
 _ACCEPTED: Final = "accepted change of the plan"  # why a requirement is waived
 
 

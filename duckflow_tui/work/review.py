@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 _MAX_SENTENCE: Final = 500  # characters of one stored sentence
 _MAX_REASON: Final = 200  # characters of the unchecked requirements in a notice
 _MAX_REQUEST: Final = 500  # characters of a request used as its only requirement
-
 _DID_NOT_RUN: Final = (Outcome.DENIED, Outcome.SKIPPED, Outcome.INVALID)
 
 ReviewEnd = Literal[

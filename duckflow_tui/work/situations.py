@@ -21,29 +21,17 @@ if TYPE_CHECKING:
     from duckflow_tui.state.calls import OperationMessage
 
 COOL_DOWN: Final = 3  # loops after a consultation without another one
-
 LOW_FOCUS: Final = 0.3
-
 FOCUS_FALL: Final = 0.3  # within FALL_LOOPS
-
 FALL_LOOPS: Final = 3
-
 LOW_MOOD: Final = 0.5
-
 LOW_MOODS: Final = 2  # decisions in a row
-
 LOW_STAMINA: Final = 0.3
-
 NO_STAMINA: Final = 0.1
-
 GROWS_BY: Final = 5  # loops by which the limit of work that moves grows
-
 MOST_TIMES: Final = 3  # its first limit that a whole turn may take by itself (C1)
-
 UNSURE: Final = 0.6  # a confidence under it keeps the mood low, or a share of outcomes does
-
 MOST_TRIED: Final = 6
-
 MOST_ACHIEVED: Final = 8
 
 #: What each sign of a low focus suggests, the one that tells most first.
@@ -55,9 +43,7 @@ _BEHIND_FOCUS: Final = {
 }
 
 _TOLERANCE: Final = 1e-6  # of differences of values that have four digits
-
 _LINE: Final = 120  # characters
-
 _ARGUMENT: Final = 40  # characters of one that tells two calls apart
 
 

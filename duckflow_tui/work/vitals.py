@@ -100,13 +100,9 @@ def make_reason(code: StrEnum, **params: str) -> Reason:
 
 
 NEW_WEIGHT: Final = 0.7  # of a decision's confidence and of the outcomes, in the mood
-
 OLD_WEIGHT: Final = 0.3  # of the mood before
-
 EARLY_SHARE: Final = 0.7  # while there are too few outcomes to tell
-
 SURE_FROM: Final = 3  # outcomes
-
 OUTCOMES: Final = 5  # the newest count
 
 #: What each signal does to the focus.
@@ -120,13 +116,9 @@ FOCUS_BY: Final[Mapping[VitalCause, float]] = {
 }
 
 LOOP_WEIGHT: Final = 0.6  # of the share of the limit that is used, in the stamina
-
 FAILED_WEIGHT: Final = 0.1  # of each change or command that failed, since the last progress
-
 FAILED_READ_WEIGHT: Final = 0.03  # of each read that failed, since the last progress
-
 ATTEMPT_WEIGHT: Final = 0.1  # of each attempt before this one
-
 _DIGITS: Final = 4
 
 
