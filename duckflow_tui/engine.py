@@ -99,7 +99,7 @@ class Engine:
         self.begun: Sequence[Record] = ()  # what was recorded before anybody could watch
         self._models = parts.models
         self._router = parts.router
-        self._checks = RequirementChecks(parts.store, parts.ids, parts.router)
+        self._checks = RequirementChecks(parts.store, parts.ids, parts.router, parts.notices.words)
         self._shell = shell
         self.servers = servers
         self.trust = trust

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Literal
 
 from duckflow_tui.llm.errors import LlmError, Unreadable, reason_params
@@ -99,7 +99,7 @@ class Attempts:
                 known.append(normalize_text(words))
         return AttemptResult(
             attempt_number=objective.iteration_count + 1,
-            strategy=self.plan.strategy or what_was_done(log),
+            strategy=self.plan.strategy or what_was_done(log, self._parts.notices.words),
             execution_plan=self.plan,
             results=done.results,
             satisfaction_score=score,
@@ -229,12 +229,13 @@ class Attempts:
         """The plan of a further attempt, by the creative role (S1-7). What was learned becomes its
         constraints, what failed is to be avoided (S1-25). ``instructions`` are the user's words.
         """
+        words = self._parts.notices.words
 
         def read(reply: ContinuationReply) -> ExecutionPlan:
             if not reply.strategy.strip():
-                raise ValueError("strategy is empty; say in one sentence which way is taken now")
+                raise ValueError(words("judging.no_strategy"))
             if normalize_text(reply.strategy) in map(normalize_text, context.failed_approaches):
-                raise ValueError("this strategy was tried and did not get there; take another")
+                raise ValueError(words("judging.tried_strategy"))
             steps = [
                 one_line(f"{step.name}: {step.description}", _SENTENCE) for step in reply.steps
             ]
@@ -377,7 +378,7 @@ def first_plan(state: AgentState) -> ExecutionPlan:
     return ExecutionPlan(steps=memory.plan_brief, constraints=memory.constraints)
 
 
-def what_was_done(log: Sequence[OperationMessage]) -> str:
+def what_was_done(log: Sequence[OperationMessage], words: Callable[..., str]) -> str:
     """The changes that these calls made, on a line: reading and checks are no strategy, they are
     what every attempt may do.
     """
@@ -388,7 +389,7 @@ def what_was_done(log: Sequence[OperationMessage]) -> str:
             made[f"{change.kind} {change.target or change.path} {lines}"] = None
     if made:
         return one_line("; ".join(made), _LINE)
-    return "only looked, changed nothing" if log else "answered without any call"
+    return words("judging.only_looked" if log else "judging.only_answered")
 
 
 def summarize_calls(log: Sequence[OperationMessage]) -> ExecutionResult:

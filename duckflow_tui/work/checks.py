@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 
@@ -81,11 +81,15 @@ class Finding:
 
 
 class RequirementChecks:
-    def __init__(self, store: Store, ids: IdSource, router: ToolRouter) -> None:
+    def __init__(
+        self, store: Store, ids: IdSource, router: ToolRouter, words: Callable[..., str]
+    ) -> None:
+        """``words`` gives the words for models by their name."""
         self._store = store
         self._ids = ids
         self._router = router
         self._workspace = router.workspace
+        self._words = words
 
     async def check_requirement(self, item: RequirementItem) -> Finding | None:
         """Run the requirement's check now; None for one that is left to judgement, and so
@@ -161,7 +165,7 @@ class RequirementChecks:
                 if isinstance(message, OperationMessage) and message.at >= objective.created_at:
                     changed = changed or bool(message.result.changes)
                     if changed and message in ran and _is_run(message, item.check.value):
-                        return _of_command(item.check.value.strip(), message)
+                        return self._read_run(item.check.value.strip(), message)
             return None
         if item.check.kind in ("file_exists", "file_contains"):
             return await self._check_file(item) if any(m.result.changes for m in ran) else None
@@ -172,7 +176,7 @@ class RequirementChecks:
     async def _check_command(self, item: RequirementItem) -> Finding | None:
         command = item.check.value.strip()
         if not command:
-            return Finding("unchecked", "the check names no command")
+            return Finding("unchecked", self._words("checks.no_command"))
         message = await self._find_run(command)
         if message is None:
             words = one_line(item.requirement, 200)
@@ -188,7 +192,7 @@ class RequirementChecks:
             )
             if message.result.exit_code == 0 and _writes_work(message):
                 return None  # it made what it looks for, or may have
-        return _of_command(command, message)
+        return self._read_run(command, message)
 
     async def _find_run(self, command: str) -> OperationMessage | None:
         """The newest run of the same command that still says how things are: nothing that may
@@ -242,6 +246,30 @@ class RequirementChecks:
                 return True
         return False
 
+    def _read_run(self, command: str, message: OperationMessage) -> Finding:
+        result = message.result
+        code = result.exit_code
+        if result.outcome is not Outcome.OK or code is None:
+            values = {"outcome": result.outcome.value, "why": one_line(result.text, 200)}
+            words = self._words("checks.did_not_run", command=command, **values)
+            return Finding("unchecked", words)
+        # The end of the output, without the line that tells how the command ended.
+        lines = [line.rstrip() for line in split_lines(result.text)[1:] if line.strip()]
+        evidence = Evidence(
+            kind="command",
+            text="\n".join(lines[-_EXCERPT_LINES:])[-_EXCERPT:],
+            source=command,
+            supports=code == 0,
+            exit_code=code,
+            call_id=message.call_id,
+            at=message.at,
+        )
+        words = self._words("checks.ended", command=command, code=str(code))
+        words = f"{words}: {evidence.text}".rstrip(": ")
+        if code in _NOT_THERE:
+            return Finding("unchecked", words, evidence)
+        return Finding("met" if code == 0 else "refuted", words, evidence)
+
     # --- files -------------------------------------------------------------------------------
 
     async def _check_file(self, item: RequirementItem) -> Finding | None:
@@ -249,20 +277,18 @@ class RequirementChecks:
         if item.check.kind == "file_contains":
             path, _, text = (part.strip() for part in item.check.value.partition(":"))
             if not text:
-                return Finding("unchecked", "the check names no text to look for")
+                return Finding("unchecked", self._words("checks.no_text"))
         try:
             place = self._workspace.locate_path(path)
             if place.zone is not Zone.INSIDE or place.leads_out or place.secret:
-                return Finding("unchecked", f"a check may not look at {place.label}")
+                return Finding("unchecked", self._words("checks.not_allowed", path=place.label))
             if not place.exists:
-                return self._make_finding("refuted", place, f"there is no {place.label}")
+                return self._make_finding("refuted", place, "no_file")
             if await self._was_so(place, text):
                 return None
             if item.check.kind == "file_exists":
                 size = "" if place.is_dir else f"{place.size:,} B"
-                return self._make_finding(
-                    "met", place, f"{place.label} is there {size}".strip(), size
-                )
+                return self._make_finding("met", place, "file", size)
             return await self._search_file(place, text)
         except WorkspaceError as error:
             return Finding("unchecked", str(error))
@@ -292,27 +318,31 @@ class RequirementChecks:
 
     async def _search_file(self, place: Place, text: str) -> Finding:
         if place.is_dir:
-            return self._make_finding("refuted", place, f"{place.label} is a folder")
+            return self._make_finding("refuted", place, "folder")
         if place.size > MAX_FILE:
-            return Finding("unchecked", f"{place.label} is too large to be searched")
+            return Finding("unchecked", self._words("checks.too_large", path=place.label))
         content = (await self._workspace.read_bytes(place)).decode("utf-8", "replace")
         at = content.find(text)
         if at < 0:
-            return self._make_finding(
-                "refuted", place, f"{place.label} does not hold {clip_value(text, 100)}"
-            )
+            return self._make_finding("refuted", place, "not_held", text=clip_value(text, 100))
         number, text = line_at(content, at)
         line = f"{number}: {text.strip()[:_EXCERPT]}"
-        return self._make_finding("met", place, f"{place.label} has in line {line}", line)
+        return self._make_finding("met", place, "held", line, text=line)
 
     def _make_finding(
-        self, outcome: Literal["met", "refuted"], place: Place, words: str, excerpt: str = ""
+        self,
+        outcome: Literal["met", "refuted"],
+        place: Place,
+        name: str,
+        excerpt: str = "",
+        text: str = "",
     ) -> Finding:
-        """Make the finding of a file, with its evidence."""
+        """Make the finding of a file, with its evidence and the words of this ``name``."""
         supports, now = outcome == "met", self._store.clock.now()
         source = place.shown
         evidence = Evidence(kind="file", text=excerpt, source=source, supports=supports, at=now)
-        return Finding(outcome, words, evidence)
+        words = self._words(f"checks.{name}", path=place.label, text=text, size=excerpt)
+        return Finding(outcome, words.strip(), evidence)
 
 
 def can_fail(command: str) -> bool:
@@ -381,26 +411,3 @@ def _is_run(message: Message, command: str) -> TypeGuard[OperationMessage]:
         and str(args.get("cwd") or ".") == "."
         and not args.get("background")
     )
-
-
-def _of_command(command: str, message: OperationMessage) -> Finding:
-    result = message.result
-    code = result.exit_code
-    if result.outcome is not Outcome.OK or code is None:
-        why = one_line(result.text, 200)
-        return Finding("unchecked", f"`{command}` did not run: {result.outcome.value}: {why}")
-    # The end of the output, without the line that tells how the command ended.
-    lines = [line.rstrip() for line in split_lines(result.text)[1:] if line.strip()]
-    evidence = Evidence(
-        kind="command",
-        text="\n".join(lines[-_EXCERPT_LINES:])[-_EXCERPT:],
-        source=command,
-        supports=code == 0,
-        exit_code=code,
-        call_id=message.call_id,
-        at=message.at,
-    )
-    words = f"`{command}` ended with exit code {code}: {evidence.text}".rstrip(": ")
-    if code in _NOT_THERE:
-        return Finding("unchecked", words, evidence)
-    return Finding("met" if code == 0 else "refuted", words, evidence)

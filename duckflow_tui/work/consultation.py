@@ -226,14 +226,15 @@ class Consultation:
         )
         if found is None:
             return
-        words = frame_text("analysis", f"Cause: {found.cause}\nFix: {found.fix}")
-        self._tell_model("analysis", words, cause=found.cause, fix=found.fix)
+        words = self._parts.notices.words
+        data = words("consulting.cause_and_fix", cause=found.cause, fix=found.fix)
+        self._tell_model("analysis", frame_text("analysis", data), cause=found.cause, fix=found.fix)
 
     def _other_approach(self) -> None:
         """Note the way so far as a strategy that failed, and tell the model to leave it."""
         _, objective = current_work(self._store.state)
         brief = "; ".join(self._store.state.memory.plan_brief)  # what the model said it would do
-        strategy = one_line(brief or what_was_done(self._log()), _LINE)
+        strategy = one_line(brief or what_was_done(self._log(), self._parts.notices.words), _LINE)
         if strategy:
             ways = tuple(dict.fromkeys((*objective.attempted_strategies, strategy)))
             change_objective(self._store, attempted_strategies=ways)
@@ -289,7 +290,7 @@ class Consultation:
         if text:
             kept = (*objective.accumulated_results, text)
             change_objective(self._store, accumulated_results=kept)
-        results = frame_text("results", text or "nothing yet")
+        results = frame_text("results", text or self._parts.notices.words("consulting.no_results"))
         self._tell_model("tidied", results, digest=text or "–")
 
     # --- what changes ------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -172,6 +172,7 @@ def find_open_points(
     facts: Sequence[Fact],
     evaluation: SatisfactionEvaluation,
     findings: Mapping[str, Finding],
+    words: Callable[..., str],
 ) -> tuple[str, ...]:
     """Points to ask the judge about once more, as sentences for it: a missing score, good scores
     without any evidence, a failed run of tests or check that it does not explain, an overall score
@@ -180,32 +181,19 @@ def find_open_points(
     found: list[str] = []
     keys = [item.requirement_id for item in items if item.is_counted]
     if unscored := [key for key in keys if key not in evaluation.requirement_scores]:
-        found.append(f"requirement_scores: no score for {', '.join(unscored)}")
+        found.append(words("judging.no_score", ids=", ".join(unscored)))
     judgement = judge_requirements(items, facts, evaluation, findings)
     good = [key for key in keys if evaluation.requirement_scores.get(key, 0.0) >= DONE_FROM]
     if good and not any(map(evaluation.evidence.get, keys)):
-        found.append(
-            f"evidence: a score of {DONE_FROM} or more and no fact named at all; name the ids that "
-            f"show {', '.join(good)}, or lower the score"
-        )
+        found.append(words("judging.no_evidence", needed=str(DONE_FROM), ids=", ".join(good)))
     parts = weighted_mean(judgement.items)
     if judgement.unanswered and parts >= DONE_FROM:
-        ids = ", ".join(judgement.unanswered)
-        found.append(
-            f"{ids} speaks against the work: red on the files as they are now; say in "
-            f"quality_assessment, by that id, why the work is done all the same, or lower the score"
-        )
+        found.append(words("judging.not_explained", ids=", ".join(judgement.unanswered)))
     if evaluation.overall_score < VETO_BELOW and parts >= DONE_FROM:
-        found.append(
-            "overall_score is low and every requirement is scored as met; say in missing_aspects "
-            "what of the request is missing, or give the score that goes with the parts"
-        )
+        found.append(words("judging.low_whole"))
     passes = evaluation.verdict == "approve" and not evaluation.missing_aspects
     if passes and VETO_BELOW <= parts < DONE_FROM:
-        found.append(
-            f"the verdict is approve, nothing is missing, and the score is under {DONE_FROM}; say "
-            "in missing_aspects what is missing, or give the score that goes with the verdict"
-        )
+        found.append(words("judging.approves", needed=str(DONE_FROM)))
     return tuple(found)
 
 

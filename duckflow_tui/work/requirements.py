@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -50,7 +50,6 @@ _REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED)
 
 #: Answers to a card whose words no message of the user repeats.
 _HEARD: Final = (RUN_ALL.action, RUN_STEPS.action, TELL.action, REJECT.action)
-_ACCEPTED: Final = "accepted change of the plan"  # why a requirement is waived
 
 
 # --- whether a message is about the request in hand ----------------------------------------------
@@ -215,7 +214,7 @@ async def update_ledger(
     objective = store.state.objective
     assert objective is not None
     until = len(store.state.messages)
-    said = [] if talks else collect_wishes(store.state, objective)
+    said = [] if talks else collect_wishes(store.state, objective, parts.notices.words)
     if when == "later" and not (said or claims):
         return
     counted = False
@@ -235,7 +234,9 @@ async def update_ledger(
     await add_claims(parts, claims, anew=counted)
 
 
-def collect_wishes(state: AgentState, objective: TaskObjective) -> list[str]:
+def collect_wishes(
+    state: AgentState, objective: TaskObjective, words: Callable[..., str]
+) -> list[str]:
     """Collect what the user said and did since the ledger was last brought up to date and may
     change it, a line for each, oldest first. A message that an answer beside the work settled, and
     a change of the plan that names its own requirements, are not among it.
@@ -249,21 +250,21 @@ def collect_wishes(state: AgentState, objective: TaskObjective) -> list[str]:
         match message:
             case UserMessage(text=text, message_id=message_id):
                 if message_id not in settled and text.strip() != objective.original_query.strip():
-                    said.append(f"said: {text}")
+                    said.append(words("wishes.said", words=text))
             case OperationMessage(for_requirement="") if message.result.outcome in _REFUSED:
                 call = f"{message.operation} {describe_target(message.args)} ({message.intent})"
                 answer = message.result.text.partition("\n")[0]
                 if message.answer is not None and message.answer.remarks:
-                    answer = f"rejected by the user: {message.answer.full_text}"
-                said.append(f"refused: {one_line(call, 300)}: {answer}")
+                    answer = words("wishes.rejected", words=message.answer.full_text)
+                said.append(words("wishes.refused", call=one_line(call, 300), answer=answer))
             case NoticeMessage(key="plan.step_dropped", params=params):
-                said.append(f"dropped a step of the plan: {params['step']!r}")
+                said.append(words("wishes.dropped_step", step=str(params["step"])))
             case CardMessage(card=Card(change=PlanChange() as change), plan=plan, answer=answer):
                 if answer.action == ACCEPT.action and change.requirements is None:
-                    said.append(f"accepted a change of the plan: {_describe_change(change, plan)}")
+                    said.append(words("wishes.accepted", change=_describe_change(change, plan)))
             case CardMessage(card=Card(kind=CardKind.PLAN | CardKind.REPORT), answer=answer):
                 if answer.action in _HEARD and answer.full_text.strip():
-                    said.append(f"said: {answer.full_text}")
+                    said.append(words("wishes.said", words=answer.full_text))
             case _:
                 pass
     return said
@@ -323,7 +324,7 @@ async def accept_change(parts: TurnParts, change: PlanChange) -> None:
     """Add and waive the requirements that a change of the plan names and the user accepted."""
     if parts.store.state.objective is None:
         return
-    waive_requirements(parts, tuple(change.waives), _ACCEPTED)
+    waive_requirements(parts, tuple(change.waives), parts.notices.words("wishes.plan_changed"))
     await add_claims(parts, change.requirements or ())
 
 
@@ -349,7 +350,7 @@ async def _ask_changes(parts: TurnParts, objective: TaskObjective, said: Sequenc
         item = find_requirement(key, known)
         if item is None and said:
             ids = ", ".join(item.requirement_id for item in known)
-            raise ValueError(f"{key!r} is no id of the list; the ids are {ids}")
+            raise ValueError(parts.notices.words("judging.unknown_id", id=repr(key), ids=ids))
         return item.requirement_id if item is not None else key
 
     def read(reply: RequirementsReply) -> _Changes:
@@ -359,7 +360,7 @@ async def _ask_changes(parts: TurnParts, objective: TaskObjective, said: Sequenc
             if entry.requirement.strip()
         )
         if not (claims or said):
-            raise ValueError("requirements is empty; a request asks for one thing at least")
+            raise ValueError(parts.notices.words("judging.no_requirement"))
         heard = "\n".join(said).casefold()
         dropped, kept = list[str](), list[str]()
         for key, words in reply.dropped.items():

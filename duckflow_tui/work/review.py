@@ -109,7 +109,7 @@ class Reviewer:
         self._store = parts.store
         self._keeper = keeper
         self._attempts = Attempts(parts, keeper)
-        self._checks = RequirementChecks(parts.store, parts.ids, parts.router)
+        self._checks = RequirementChecks(parts.store, parts.ids, parts.router, parts.notices.words)
         self._understood = False  # the requirements of the first decision were recorded
         self.newest: Review | None = None  # of this turn
 
@@ -286,7 +286,9 @@ class Reviewer:
             if first is not None:
                 return merge_evaluations(first, found, items)
             first = found
-            if points := find_open_points(items, case.facts, found, case.findings):
+            words = self._parts.notices.words
+            points = find_open_points(items, case.facts, found, case.findings, words)
+            if points:
                 raise ValueError("; ".join(points))
             return found
 

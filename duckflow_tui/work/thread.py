@@ -51,7 +51,7 @@ class Thread(ABC):
         self.control = control
         self.pace = pace
         self.step_id = step_id
-        self._checks = RequirementChecks(parts.store, parts.ids, parts.router)
+        self._checks = RequirementChecks(parts.store, parts.ids, parts.router, parts.notices.words)
         self.pattern = PromptPattern.BASE_MAIN  # of the next request
         self.idle = 0  # decisions in a row that neither acted nor ended
         self.ran: list[OperationMessage] = []  # by the newest decision

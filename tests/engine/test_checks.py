@@ -12,6 +12,8 @@ import pytest
 from support.bench import Bench
 from support.shell import ShellBench
 
+from duckflow_tui.places import asset_folder
+from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import Level, Message, NoticeMessage
@@ -74,6 +76,9 @@ def changed(path: str, *, target: str = "", before: str = "") -> tuple[FileChang
     return (FileChange(path=path, kind="modify", target=target, before=before, after="x"),)
 
 
+WORDS = notice_words(asset_folder("prompts"), "en")
+
+
 def notice(key: str) -> NoticeMessage:
     return NoticeMessage(message_id="n", level=Level.INFO, key=key, at=BEGUN + 10)
 
@@ -86,7 +91,7 @@ def bench(root: Path, *messages: Message) -> tuple[Bench, RequirementChecks]:
     )
     made.store.state.messages.extend(messages)
     put(root, "a.txt", "a word\n", at=100.0)
-    return made, RequirementChecks(made.store, made.ids, made.router)
+    return made, RequirementChecks(made.store, made.ids, made.router, WORDS)
 
 
 def put(root: Path, path: str, text: str, *, at: float) -> None:
@@ -230,7 +235,7 @@ async def test_a_command_that_makes_what_it_looks_for_shows_nothing(tmp_path: Pa
     root.mkdir()
     makes, looks = "sh make.sh", "grep -q b make.sh"
     made = ShellBench(root, allowed=(makes, looks), headless=True)
-    checks = RequirementChecks(made.store, made.ids, made.router)
+    checks = RequirementChecks(made.store, made.ids, made.router, WORDS)
     try:
         put(root, "make.sh", "echo > b.txt\n", at=100.0)
         assert await checks.check_requirement(item("command", makes)) is None
