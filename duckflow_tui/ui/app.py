@@ -32,13 +32,13 @@ from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.bridge import Bridge
 from duckflow_tui.ui.driver import driver_for
 from duckflow_tui.ui.first_frame import FirstFrame
+from duckflow_tui.ui.key_queue import KeyQueue
 from duckflow_tui.ui.line_filter import SafeLineFilter
 from duckflow_tui.ui.outside_editor import OutsideEditor
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.question import QuestionWidget
 from duckflow_tui.ui.screens.board import Board, StateBoard
 from duckflow_tui.ui.screens.confirm import Answer, Confirm
-from duckflow_tui.ui.screens.dialog import Dialog, TypedAhead
 from duckflow_tui.ui.screens.pick_list import Choice, PickList, profile_choices
 from duckflow_tui.ui.session_host import CLOSE_WITHIN, AppOptions, SessionHost
 from duckflow_tui.ui.terminal import Terminal, TerminalGuard
@@ -111,7 +111,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self._keeper = ThreadPoolExecutor(1, "keep")  # one after the other
         self.terminal = Terminal(self)
         self.editor = OutsideEditor(self)
-        self.typed_ahead = TypedAhead(self)
+        self.key_queue = KeyQueue(self)
         for theme in themes():
             self.register_theme(theme)
         self.theme = self.options.theme
@@ -145,7 +145,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.stylesheet.set_variables(self.get_css_variables())
 
     def on_load(self) -> None:
-        self.typed_ahead.hold()  # until the composer has the focus
+        self.key_queue.hold()  # until the composer has the focus
         # Drawn before the keys are in, the composer would for a moment be empty again.
         self._undrawn = ExitStack()
         self._undrawn.enter_context(self.batch_update())
@@ -170,14 +170,15 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            if self.typed_ahead.takes(event):
-                return
-            if isinstance(event, events.Key):
-                self.status.clear_message()
-                event = self._without_width(event)
-                if self.typed_ahead.may_follow(event):
-                    await self.typed_ahead.hold_behind(event, super().on_event)
-                    return
+            await self.key_queue.handle_key(event, self._hand_on)
+        else:
+            await super().on_event(event)
+
+    async def _hand_on(self, event: events.Key | events.Paste) -> None:
+        """Send a key or paste to the place that has the focus."""
+        if isinstance(event, events.Key):
+            self.status.clear_message()
+            event = self._without_width(event)
         await super().on_event(event)
 
     def _without_width(self, event: events.Key) -> events.Key:
@@ -197,13 +198,9 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     def on_paste_unfinished(self) -> None:
         self.status.show_notice("shell.paste_unfinished", stays=True)
 
-    async def on_dialog_stands(self, event: Dialog.Stands) -> None:
-        event.page.stands = True
-        await self.typed_ahead.look()
-
     async def on_workbench_stands(self) -> None:
         """Keys that came before the composer had the focus go to it now, in their order."""
-        await self.typed_ahead.release()
+        await self.key_queue.release()
         self.bench.composer.call_later(self._draw)  # behind the keys in its queue
 
     def _draw(self) -> None:
@@ -221,11 +218,11 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         """Run beside the screen; what it raises is shown, and does not end the app."""
         worker = self.run_worker(coroutine, name=group, group=group, exit_on_error=False)
         if group in _TO_PAGES:
-            self.typed_ahead.leads(worker)
+            self.key_queue.await_page(worker)
         return worker
 
     async def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        await self.typed_ahead.look()
+        await self.key_queue.release_if_ready()
         if event.state is not WorkerState.ERROR:
             return
         worker = cast("Worker[None]", event.worker)  # pyright: ignore[reportUnknownMemberType]  # Worker[Unknown]

@@ -87,7 +87,7 @@ class ReplayApp(DuckflowApp, inherit_bindings=True):
     async def on_event(self, event: events.Event) -> None:
         """Answer keys that would act or write, so that they reach no pane."""
         fresh = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
-        if not fresh or self.typed_ahead.holding or self.screen is not self.bench:
+        if not fresh or self.key_queue.is_holding or self.screen is not self.bench:
             await super().on_event(event)
         elif isinstance(event, events.Paste):
             self.session.acting()

@@ -192,12 +192,9 @@ class Workbench(Screen[None], inherit_bindings=False):
 
         ``typed`` is what was typed elsewhere and meant for the composer.
         """
-        before = self.focused
         self.zoomed = False
         self.shown = "chat"
         self.set_focus(self.composer)
-        if before is not None and before is not self.composer:
-            self.composer.behind(before)
         for event in typed:
             self.composer.take_typed(event)
 
@@ -280,7 +277,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             composer.remember(event.text, own=event.own)
             if typed is None:
                 self.talk.to_end()
-                host.call_later(host.typed_ahead.release)  # it opens nothing
+                host.call_later(host.key_queue.release)  # it opens nothing
                 await session.send(event.text, later=event.later, own=event.own)
             elif command is not None and self._must_wait(command):
                 session.unsent.append(Unsent(event.text, own=False, command=True))
@@ -340,14 +337,13 @@ class Workbench(Screen[None], inherit_bindings=False):
         return self.focused, *(self.focused.ancestors if self.focused else ())
 
     def on_key(self, event: events.Key) -> None:
-        """A character that no pane has a use for was meant for the composer, and so is what was
-        typed right behind it: it may still come from where the focus was.
-        """
+        """A character that no pane has a use for was meant for the composer."""
         around = self._around()
         asked = self.gate in around or self.card in around
         welcome = self.talk.welcome
-        behind = welcome is not None and (welcome.is_done or self.focused is self.composer)
-        if behind and event.key in ("enter", *NEWLINES):  # what is written came the same way
+        if (
+            welcome is not None and welcome.is_done and event.key in ("enter", *NEWLINES)
+        ):  # what is written came the same way
             event.stop()
             event.prevent_default()
             self.to_composer(event)

@@ -61,6 +61,7 @@ AREAS: Final = (
             "duckflow_tui/ui/app.py",
             "duckflow_tui/ui/bindings.py",
             "duckflow_tui/ui/early_keys.py",
+            "duckflow_tui/ui/key_queue.py",
             "duckflow_tui/ui/panes/key_guard.py",
             "duckflow_tui/ui/terminal_input.py",
             "duckflow_tui/ui/terminal_sequences.py",

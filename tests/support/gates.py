@@ -8,6 +8,7 @@ from typing import Any, ClassVar, cast
 
 from support.pinned import KEY_DELAY, ManualClock
 from support.screens import key_waits, screen_text, stands
+from textual import events
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.pilot import Pilot
@@ -16,6 +17,7 @@ from textual.widgets import Input, Static
 from duckflow_tui.places import asset_folder
 from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Gate, GateAnswer, Hunk, Impact
 from duckflow_tui.state.operations import Effect, Zone
+from duckflow_tui.ui.key_queue import KeyQueue
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate import Alike, GatePane
@@ -177,6 +179,7 @@ class GateApp(App[None]):
         for theme_ in themes():
             self.register_theme(theme_)
         self.theme = theme
+        self.key_queue = KeyQueue(self)
         self.clock = ManualClock()
         self.answers: list[GateAnswer] = []
         self.keep_gates = False  # as while an answer is on its way to the disk
@@ -186,8 +189,14 @@ class GateApp(App[None]):
         self.diff = DiffPane() if beside else None
         self.card = GatePane(self.clock, beside=self.diff, proposed=texts.get, alike=alike)
         self.card.step = step
-        self.composer = Input(placeholder="Message", id="composer")
+        self.composer = Input(placeholder="Message", id="composer", select_on_focus=False)
         self.title_line = Static(id="title", markup=False)
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            await self.key_queue.handle_key(event, super().on_event)
+        else:
+            await super().on_event(event)
 
     async def ask_anew(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from math import inf
 
 import pytest
 from support.app_states import FakeEngine, app_with, at_question, settled, standing
@@ -197,9 +198,27 @@ async def test_enter_confirms_at_once_what_can_be_seen(typist: Typist) -> None:
         assert (fake.answers, fake.sent) == ([], [])
         await at(app, typist)
         await typist.press("y")
-        await settled(pilot, lambda: app.bench.gate._guard._is_seen, "the screen")  # pyright: ignore[reportPrivateUsage]  # drawn since
+        await settled(pilot, lambda: app.bench.gate._guard._seen_at < inf, "the screen")  # pyright: ignore[reportPrivateUsage]  # drawn since
         await pilot.press("enter")
         await settled(pilot, lambda: bool(fake.answers), "the answer")
+
+
+async def test_a_key_still_on_its_way_when_the_wait_ends_makes_both_a_text(typist: Typist) -> None:
+    """However long the app takes to hand it on."""
+    fake = FakeEngine(edit())
+    app = app_with(fake)
+    async with standing(app) as pilot:
+        typist.pilot = pilot
+        await at(app, typist)
+        await typist.press("y")
+        app.key_queue.hold()
+        app.post_message(key("e"))
+        await typist.waits(0.5)
+        assert fake.answers == []
+        await app.key_queue.release()
+        await settled(pilot, lambda: app.bench.composer.text == "ye", "the text")
+        await typist.waits(1.0)
+        assert fake.answers == []
 
 
 @pytest.mark.parametrize("taken_back", ["escape", "backspace", "down"])

@@ -48,7 +48,13 @@ from duckflow_tui.ui.panes.card_words import (
     option_words,
     with_remarks,
 )
-from duckflow_tui.ui.panes.question import Frame, KeyHint, KeyRow, QuestionWidget, scroll_bindings
+from duckflow_tui.ui.panes.question import (
+    KeyHint,
+    KeyRow,
+    QuestionFrame,
+    QuestionWidget,
+    scroll_bindings,
+)
 from duckflow_tui.ui.panes.request import CardView, QuestionRow
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit
@@ -198,7 +204,7 @@ class CardPane(QuestionWidget):
             return ""
         return "  " + self.words("gate.waiting", number=1, total=self._waiting)
 
-    def _describe(self, *, lit: bool) -> Frame | None:
+    def _describe(self, *, lit: bool) -> QuestionFrame | None:
         card = self._card
         if card is None:
             return None
@@ -215,7 +221,7 @@ class CardPane(QuestionWidget):
         if prompt and self._unread_for and self.unseen():
             prompt = self.words("card.unread", count=self.unseen())
         keys, effects = self._key_hints(card, prompt), option_effects(card, self.words)
-        return Frame(title, self._hint_now(lit), keys, prompt, effects)
+        return QuestionFrame(title, self._hint_now(lit), keys, prompt, effects)
 
     def _hint_now(self, lit: bool) -> str:
         if self._remarked:

@@ -16,7 +16,6 @@ from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import var
 from textual.strip import Strip
-from textual.widget import Widget
 from textual.widgets import TextArea
 from textual.worker import Worker, WorkerError
 
@@ -26,10 +25,9 @@ from duckflow_tui.ui.history import MessageHistory
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.blocks import is_long
 from duckflow_tui.ui.panes.completion import Candidate, CompletionList, Token, token_at
-from duckflow_tui.ui.panes.key_guard import KeyOrder
 from duckflow_tui.ui.panes.strips import fit
 from duckflow_tui.ui.terminal_sequences import WRITTEN
-from duckflow_tui.ui.textual_private import bindings_of, theme_of
+from duckflow_tui.ui.textual_private import theme_of
 from duckflow_tui.words.catalogue import Catalogue
 
 NEWLINES: Final = ("ctrl+j", "alt+enter", "shift+enter")  # keys
@@ -164,7 +162,6 @@ class Composer(TextArea, inherit_bindings=False):
         self._completing: Worker[None] | None = None
         self._asked: Token | None = None  # what the list is made for
         self._pastes = FoldedPastes()
-        self._order = KeyOrder()
         self._recalled: int | None = None  # place in the history, None for the draft
         self._draft = ""
         self._loaded = ""  # what was put here, not typed: nothing is offered for it
@@ -238,10 +235,6 @@ class Composer(TextArea, inherit_bindings=False):
         # Enter may have been handed on by the screen, and what a screen sends it does not hear.
         self.post_message(message.set_sender(self))
 
-    def behind(self, before: Widget) -> None:
-        """Keys that come straight wait for those that ``before`` got while it had the focus."""
-        self._order.delay_until_handled(before, self.screen)
-
     def take_typed(self, event: events.Key | events.Paste) -> None:
         """Write now what was typed elsewhere and meant for here."""
         if isinstance(event, events.Paste):
@@ -288,7 +281,6 @@ class Composer(TextArea, inherit_bindings=False):
         self._hint()
 
     async def on_key(self, event: events.Key) -> None:
-        await self._order.wait_for_turn()
         if event.key == "enter":
             event.stop()
             event.prevent_default()
@@ -300,14 +292,11 @@ class Composer(TextArea, inherit_bindings=False):
             event.stop()
             event.prevent_default()
             self._insert(self._as_meant(written))
-        elif (
-            event.key in ("backspace", "delete") and self._delete_chip(event.key)
-        ) or await self._own_binding(event.key):
+        elif event.key in ("backspace", "delete") and self._delete_chip(event.key):
             event.stop()
             event.prevent_default()
 
     async def on_paste(self, event: events.Paste) -> None:
-        await self._order.wait_for_turn()
         event.stop()
         event.prevent_default()
         self._paste(event.text)
@@ -494,17 +483,6 @@ class Composer(TextArea, inherit_bindings=False):
         self.border_subtitle = Content(self.words(f"composer.{key}")) if key else ""
 
     # editing
-
-    async def _own_binding(self, key: str) -> bool:
-        """Run what the key is bound to here, at once.
-
-        Left to the app, a bound key is acted on after the characters that came right behind it:
-        a new line or a Backspace typed ahead would land in another place.
-        """
-        for binding in bindings_of(self, key):
-            if await host_of(self).run_action(binding.action, self):
-                return True
-        return False
 
     def _enter(self) -> None:
         row, column = self.cursor_location

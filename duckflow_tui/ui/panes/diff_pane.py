@@ -176,7 +176,7 @@ class DiffPane(Vertical):
         self._verdict = Static(classes="diff-verdict", markup=False)
         self._foot = Static(classes="diff-foot", markup=False)
         #: Where a remark is written; shown only meanwhile.
-        self.field = InlineField(self._written, id=None, dropped=self.stop_writing)
+        self.field = InlineField(self.stop_writing)
         self._row = -1  # of the document: what is written is about it
         self._back: Widget = self.view  # gets the focus after that
         self.view.lines_beside = self._lines_beside
@@ -208,14 +208,15 @@ class DiffPane(Vertical):
         number = line.old if line.mark == "-" else line.new
         self.field.placeholder = self.words("diff.ask_remark", number=number)
         self.field.display, self._foot.display = True, False
-        self.field.take_over(back)
+        self.field.focus()
         self.refresh(layout=True)
 
-    def _written(self, text: str) -> None:
+    def on_input_submitted(self, event: InlineField.Submitted) -> None:
         """Keep the remark; an empty one takes that of the line away."""
+        event.stop()
         document, row = self.view.document, self._row
         self.stop_writing()
-        document.remark(row, text)
+        document.remark(row, event.value)
         self.view.invalidate()
         self.view.point(row)
 

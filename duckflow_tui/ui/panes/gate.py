@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from rich.cells import cell_len
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
-from textual.message import Message
 from textual.reactive import var
 from textual.timer import Timer
 
@@ -40,7 +38,13 @@ from duckflow_tui.ui.panes.gate_words import (
     unread_hints,
 )
 from duckflow_tui.ui.panes.key_guard import InlineField, Typed
-from duckflow_tui.ui.panes.question import Frame, KeyHint, KeyRow, QuestionWidget, scroll_bindings
+from duckflow_tui.ui.panes.question import (
+    KeyHint,
+    KeyRow,
+    QuestionFrame,
+    QuestionWidget,
+    scroll_bindings,
+)
 from duckflow_tui.ui.panes.request import QuestionRow, RequestView
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.words.catalogue import Catalogue
@@ -188,7 +192,6 @@ class GatePane(QuestionWidget):
         self._proposed = proposed
         self._alike = alike
         self._whole: WholeDiff | None = None  # it shows the diff of the gate at hand
-        self._stayed_until = float("-inf")  # keys from before were typed between two gates
         self._stay_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
@@ -218,9 +221,7 @@ class GatePane(QuestionWidget):
             return
         if gate is None and self._staying and self.may_ask_again:
             return
-        if self._staying:
-            self._stayed_until = Message().time  # on the clock that keys carry
-            self._end_stay()
+        self._end_stay()
         if self._whole is not None:  # what it shows is no longer asked about
             self._whole.dismiss()
             self._whole = None
@@ -235,7 +236,7 @@ class GatePane(QuestionWidget):
         elif had_focus and other:
             self.take_focus()
         elif had_focus:  # the same, shown anew
-            self._guard.begin()
+            self._begin_guard()
             if typing:
                 self.focus()
 
@@ -377,7 +378,7 @@ class GatePane(QuestionWidget):
         """Along with what is said at the diff: both count the same lines."""
         self._view.announce()
 
-    def _describe(self, *, lit: bool) -> Frame | None:
+    def _describe(self, *, lit: bool) -> QuestionFrame | None:
         gate = self._gate
         if gate is None:
             return None
@@ -389,7 +390,7 @@ class GatePane(QuestionWidget):
             hint = self._hint or self.words(writes)
         elif self._scope is not None:
             hint = self._hint or self.words("gate.rule.hint", key=letter_of(self._scope))
-        return Frame(self._title()[0], hint, self._key_hints(gate))
+        return QuestionFrame(self._title()[0], hint, self._key_hints(gate))
 
     def _key_hints(self, gate: Gate) -> tuple[KeyHint, ...]:
         if self._staying:
@@ -540,10 +541,6 @@ class GatePane(QuestionWidget):
         self._end_stay()
         super()._leave(typed, pending=pending)
 
-    def _is_over(self, event: events.Key | events.Paste) -> bool:
-        between = self._staying or self._leaving or event.time < self._stayed_until
-        return between and (self.has_focus or self._leaving)
-
     def on_blur(self) -> None:
         if self._staying and host_of(self).app_focus:
             self._end_stay()
@@ -600,9 +597,9 @@ class GatePane(QuestionWidget):
             self._guard.begin()  # nobody has read it yet
 
     def action_escape(self) -> None:
-        if self._scope is not None and self._line is None:
+        if self._scope is not None:
             self.show_scope(None)
-        elif self._details.display and self._line is None:
+        elif self._details.display:
             self.show_details(shown=False)
         else:
             super().action_escape()

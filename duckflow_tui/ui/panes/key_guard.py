@@ -1,14 +1,14 @@
-"""Keeps keys in order when the focus moves, and keys typed as text from answering a question."""
+"""Keeps keys that are typed as text from answering a question."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from typing import Final, Literal
+from math import inf
+from typing import ClassVar, Final, Literal
 
 from textual import events
-from textual.message_pump import MessagePump
+from textual.binding import Binding, BindingType
+from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input
@@ -16,129 +16,30 @@ from textual.widgets import Input
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.base import Clock
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.textual_private import bindings_of, pump_above
 from duckflow_tui.words.catalogue import Catalogue
 
 #: Keys other than characters that belong to the text of a message.
 COMPOSED: Final = frozenset({"enter", "backspace"})
 
-#: Seconds after which keys are let through even if the ones before them never arrive.
-_MAX_HOLD_S: Final = 0.5
-
-
-class KeyOrder:
-    """Delays keys sent to a widget until earlier keys, forwarded by other widgets, have arrived.
-
-    When the focus moves, keys that were typed before may wait in the queues of the widget that
-    had it and of those around it; keys typed after come straight.
-    """
-
-    def __init__(self) -> None:
-        self._all_handled = asyncio.Event()
-        self._all_handled.set()
-        self._pending_count = 0
-
-    def delay_until_handled(self, before: Widget, top: MessagePump) -> None:
-        """Delay keys until the queues from ``before`` up to ``top`` have been handled."""
-        self._pending_count += 1
-        self._all_handled.clear()
-        # Twice, because handling a queued event may forward it once, as a message.
-        when_handled(before, top, lambda: when_handled(before, top, self._count_down))
-
-    async def wait_for_turn(self) -> None:
-        """Wait until the earlier keys have arrived, for at most ``_MAX_HOLD_S``."""
-        if not self._all_handled.is_set():
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_MAX_HOLD_S):
-                    await self._all_handled.wait()
-
-    def _count_down(self) -> None:
-        self._pending_count -= 1
-        if not self._pending_count:
-            self._all_handled.set()
-
-
-def when_handled(pump: MessagePump, top: MessagePump, then: Callable[[], object]) -> None:
-    """Call ``then`` once the queues from ``pump`` up to ``top`` have been handled."""
-
-    def handled() -> None:
-        above = pump_above(pump)
-        if pump is top or above is None:
-            then()
-        else:
-            when_handled(above, top, then)
-
-    if not pump.call_later(handled):  # the pump is closing
-        then()
-
 
 class InlineField(Input):
-    """A one-line input inside another widget, whose keys it takes over.
+    """A one-line input inside another widget; ``cancel`` is called on Esc."""
 
-    ``done`` gets the text on Enter; ``dropped``, if given, is called on Esc. Keys that still reach
-    the surrounding widget after the field was opened are forwarded by it with ``handle_key``.
-    """
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "cancel", show=False)]
 
-    def __init__(
-        self,
-        done: Callable[[str], object],
-        *,
-        id: str | None,
-        dropped: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, cancel: Callable[[], object], *, id: str | None = None) -> None:
         super().__init__(compact=True, select_on_focus=False, id=id)
         self.cursor_blink = False
-        self._done = done
-        self._dropped = dropped
-        self._order = KeyOrder()
+        self._cancel = cancel
 
-    def take_over(self, before: Widget) -> None:
-        """Take the focus; ``before`` forwards the keys that still reach it."""
-        self._order.delay_until_handled(before, before)
-        self.screen.set_focus(self)
+    def action_cancel(self) -> None:
+        self._cancel()
 
-    async def on_key(self, event: events.Key) -> None:
-        await self._order.wait_for_turn()
-        if await self.handle_key(event):
-            event.stop()
-            event.prevent_default()
-        elif not self.display:  # keys after Enter bubble to the surrounding widget
-            event.prevent_default()
-
-    async def on_paste(self, event: events.Paste) -> None:
-        await self._order.wait_for_turn()
-        event.prevent_default()
-        if self.display:
-            event.stop()
-            self.take_paste(event)
-
-    async def handle_key(self, event: events.Key) -> bool:
-        """Handle a key at once; False for a key that does nothing in this field."""
-        if not self.display:  # sent or closed a moment ago
-            return False
-        if event.is_printable and event.character is not None:
-            self._write(event.character)
-            return True
-        if event.key == "escape" and self._dropped is not None:
-            self._dropped()
-            return True
-        for binding in bindings_of(self, event.key):
-            if await host_of(self).run_action(binding.action, self):
-                return True
-        return False
-
-    def take_paste(self, event: events.Paste) -> None:
+    def on_paste(self, event: events.Paste) -> None:
         """Insert a paste as one line."""
-        self._write(" ".join(event.text.split()))
-
-    def _write(self, text: str) -> None:
-        if self.selection.is_empty:
-            self.insert_text_at_cursor(text)
-        else:
-            self.replace(text, *self.selection)
-
-    async def action_submit(self) -> None:
-        self._done(self.value)
+        event.stop()
+        event.prevent_default()
+        self.replace(" ".join(event.text.split()), *self.selection)
 
 
 #: Seconds after a question came into view in which no key answers it: such a key was meant for the
@@ -183,7 +84,8 @@ class KeyGuard:
         self._is_repeating = False  # ``_typed`` holds only repeatable keys
         self._timer: Timer | None = None  # fires ``DELAY_S`` after the newest key
         self._pending_act: Act | None = None  # action of the newest key, once the timer fires
-        self._is_seen = False  # the screen was drawn since the newest key came
+        #: When the screen was drawn with the newest key, on the clock that keys carry.
+        self._seen_at = inf
         self.standing: Standing = ""
 
     def begin(self) -> None:
@@ -271,7 +173,7 @@ class KeyGuard:
             await act()
         elif act is not None:
             self._pending_act = act
-            self._is_seen = False
+            self._seen_at = inf
             self._owner.call_after_refresh(self._mark_drawn, self._timer)
             self._set_standing("waits")
         elif event.character is not None and not event.character.isascii():
@@ -296,7 +198,7 @@ class KeyGuard:
         """Handle a key that is not text: Enter confirms a key that waits, others cancel it."""
         if event.key == "enter" and self.is_waiting and not self._is_repeating:
             act = self._pending_act
-            if act is None or not self._is_seen:
+            if act is None or event.time < self._seen_at:
                 self._pass_on(event)
                 return True
             self._cancel_timer()
@@ -324,12 +226,14 @@ class KeyGuard:
         self._set_standing("")
 
     def _mark_drawn(self, timer: Timer | None) -> None:
-        self._is_seen |= timer is self._timer
+        if timer is self._timer:
+            self._seen_at = Message().time
 
     def _act_when_idle(self) -> None:
-        """Act once the keys that are already queued in the app and the owner have been handled."""
+        """Act once every key that came until now has been handled."""
         owner, timer = self._owner, self._timer
-        host_of(owner).call_later(lambda: owner.call_later(self._act_after_pause, timer))
+        queue = host_of(owner).key_queue
+        queue.call_when_free(lambda: owner.call_later(self._act_after_pause, timer))
 
     async def _act_after_pause(self, timer: Timer | None) -> None:
         """Perform the waiting action if no further key came since its timer was started."""

@@ -60,7 +60,7 @@ class KeyHint:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class QuestionFrame:
     """A question without its rows: its title, a hint below them, the keys, and a ``prompt`` above
     the keys with the ``effects`` of each.
     """
@@ -270,16 +270,16 @@ class QuestionWidget(Vertical, can_focus=True):
         self._guard = KeyGuard(self, clock, self._leave, self._show_standing)
         self._sent = False  # it has been answered and only waits to go
         self._staying = False  # it was, and keeps the focus for what the same reply asks next
-        self._leaving = False  # the composer is about to get the focus
+        self._asked_at = float("-inf")  # when it got the focus; keys from before are no answer
         self._hint = ""  # why the last key did nothing
         #: The answer that was asked about first, as part of the question was not on screen.
         self._unread_for = ""
-        self._field = InlineField(self._submit, id=field_id)
+        self._field = InlineField(self._cancel_field, id=field_id)
         self._keys = keys
 
     # --- what each kind of question says for itself --------------------------------------------
 
-    def _describe(self, *, lit: bool) -> Frame | None:
+    def _describe(self, *, lit: bool) -> QuestionFrame | None:
         """Title, hint and keys for how things stand now; None while nothing is asked. ``lit``: keys
         act.
         """
@@ -306,8 +306,8 @@ class QuestionWidget(Vertical, can_focus=True):
         return self.answers_to(key)
 
     def _is_over(self, event: events.Key | events.Paste) -> bool:
-        """Whether what is typed now is no answer any more."""
-        return self._sent or self._leaving
+        """Whether this was typed when there was nothing to answer: it is text for the composer."""
+        return self._sent or not self.display or event.time < self._asked_at
 
     def _waiting_words(self, key: str) -> str:
         """The pending effect of the key."""
@@ -339,32 +339,38 @@ class QuestionWidget(Vertical, can_focus=True):
     def take_focus(self) -> None:
         """Get the focus, or keep it for another question."""
         if self.has_focus:
-            self._guard.begin()
+            self._begin_guard()
         else:
             self.screen.set_focus(self)
 
-    def on_focus(self) -> None:
+    def _begin_guard(self) -> None:
+        self._asked_at = Message().time  # on the clock that keys carry
         self._guard.begin()
-        self._leaving = False
+
+    def on_focus(self) -> None:
+        self._begin_guard()
         if not self._staying:
             self._sent, self._hint = False, ""
         self._refresh_frame()
 
     def on_blur(self) -> None:
         self._guard.end()
-        self._hint, self._unread_for, self._leaving = "", "", False
+        self._hint, self._unread_for = "", ""
         self._refresh_frame()
 
     def _leave(self, typed: Sequence[Typed] = (), *, pending: bool = False) -> None:
-        self._leaving = True  # what comes until the focus has moved is meant for the composer too
         self.post_message(self.Left(self, [*map(copy_event, typed)], pending=pending))
 
     def action_escape(self) -> None:
-        if self._field.display:
-            self._close_field()
-            self.focus()
-        else:
-            self._leave(pending=not self._sent)
+        self._leave(pending=not self._sent)
+
+    def _cancel_field(self) -> None:
+        self._close_field()
+        self.focus()
+
+    def on_input_submitted(self, event: InlineField.Submitted) -> None:
+        event.stop()
+        self._submit(event.value)
 
     # --- keys ----------------------------------------------------------------------------------
 
@@ -381,22 +387,19 @@ class QuestionWidget(Vertical, can_focus=True):
 
     async def on_paste(self, event: events.Paste) -> None:
         _stop(event)
-        if self._line is not None:
-            self._line.take_paste(event)
-        elif self._is_over(event):
+        if self._is_over(event):
             self._leave([event])
         else:
             self._guard.take_paste(event)
 
     async def on_key(self, event: events.Key) -> None:
-        """Its own keys act from here: left to the app, they would act after the characters that
-        came right behind them.
-        """
+        """Let the guard decide on a letter; other keys act by their bindings."""
         if self._line is not None:
-            if await self._line.handle_key(event):
+            if writes(event):  # it came just before the field got the focus
+                self._line.insert_text_at_cursor(event.character or "")
                 _stop(event)
             return
-        if self._is_over(event) and (writes(event) or (self._leaving and composes(event))):
+        if self._is_over(event) and (writes(event) or composes(event)):
             self._leave([event])
             _stop(event)
             return
@@ -406,9 +409,6 @@ class QuestionWidget(Vertical, can_focus=True):
         act = partial(self._act, key) if self._can_do(key) else None
         if await self._guard.handle_key(event, act, is_repeatable=key in self.WALKS):
             _stop(event)
-        elif act is not None:
-            _stop(event)
-            await act()
 
     async def _act(self, key: str) -> None:
         for binding in bindings_of(self, key):
@@ -472,7 +472,7 @@ class QuestionWidget(Vertical, can_focus=True):
         self._hint = ""
         self._field.placeholder = placeholder
         self._field.display, self._keys.display = True, False
-        self._field.take_over(self)
+        self._field.focus()
         self._refresh_frame()
         self._relayout()
 

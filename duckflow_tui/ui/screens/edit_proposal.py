@@ -17,7 +17,6 @@ from textual.widgets.text_area import Document
 from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.gates import FilePreview, Hunk
 from duckflow_tui.ui.bindings import keys_of
-from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff_document import shown_path
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import ink
@@ -135,26 +134,27 @@ class ProposalEditor(TextArea):
 class EditText(Dialog[str | None]):
     """A text in an editor that has all the screen; gives it back, or None when left alone."""
 
-    def __init__(self, words: Catalogue, editor: ProposalEditor) -> None:
+    def __init__(
+        self, words: Catalogue, editor: ProposalEditor, title: str, apply: str, *, about: str = ""
+    ) -> None:
+        """``apply`` is the label of the key that gives the text back, ``about`` stands behind the
+        title.
+        """
         super().__init__()
         self.words = words
         self.editor = editor
+        self._title, self._about, self._apply = title, about, apply
         editor.cursor_blink = False
-
-    def heading(self, palette: Palette) -> Text:
-        """The heading above the text."""
-        raise NotImplementedError
-
-    def applies(self) -> str:
-        """The label of the key that gives the text back."""
-        raise NotImplementedError
 
     def compose(self) -> ComposeResult:
         palette = palette_of(self)
-        yield Static(self.heading(palette), id="edit-title", markup=False)
+        title = Text(self._title, style=f"bold {palette.accent}", no_wrap=True)
+        if self._about:
+            title.append(f"  {self._about}", style=f"bold {palette.text}")
+        yield Static(title, id="edit-title", markup=False)
         yield self.editor
-        said = {"apply": self.applies(), "escape": self.words("gate.edit_cancel")}
-        hints = [f"{key.label} {said[key.action]}" for key in keys_of("editing")]
+        labels = {"apply": self._apply, "escape": self.words("gate.edit_cancel")}
+        hints = [f"{key.label} {labels[key.action]}" for key in keys_of("editing")]
         keys = Text("   ".join(hints), style=palette.quiet)
         yield Static(keys, id="edit-keys", markup=False)
 
@@ -176,15 +176,8 @@ class EditProposal(EditText):
         )
         lines = range(len(text.split("\n")))
         editor.changed = _changed_lines(preview).intersection(lines)
-        super().__init__(words, editor)
-        self._preview = preview
-
-    def heading(self, palette: Palette) -> Text:
-        title = Text(self.words("gate.edit_title"), style=f"bold {palette.accent}", no_wrap=True)
-        return title.append(f"  {shown_path(self._preview)}", style=f"bold {palette.text}")
-
-    def applies(self) -> str:
-        return self.words("gate.edit_apply")
+        title, apply = words("gate.edit_title"), words("gate.edit_apply")
+        super().__init__(words, editor, title, apply, about=shown_path(preview))
 
     def on_mount(self) -> None:
         first = min(self.editor.changed, default=0)

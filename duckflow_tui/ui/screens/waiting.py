@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.text import Text
 from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.conversation import QueuedMessage
 from duckflow_tui.ui.bindings import Surface
-from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.ui.screens.board import StateBoard, board_bindings
@@ -84,18 +82,12 @@ class WaitingBoard(StateBoard):
 
 
 class EditMessage(EditText):
-    """A waiting message."""
+    """A waiting message, with the cursor at its end."""
 
     def __init__(self, words: Catalogue, number: int, text: str) -> None:
-        super().__init__(words, ProposalEditor(text, soft_wrap=True, tab_behavior="indent"))
-        self._number = number
-
-    def heading(self, palette: Palette) -> Text:
-        title = self.words("waiting.editing", number=self._number)
-        return Text(title, style=f"bold {palette.accent}")
-
-    def applies(self) -> str:
-        return self.words("waiting.edit_apply")
+        editor = ProposalEditor(text, soft_wrap=True, tab_behavior="indent")
+        title = words("waiting.editing", number=number)
+        super().__init__(words, editor, title, words("waiting.edit_apply"))
 
     def on_mount(self) -> None:
         self.editor.move_cursor(self.editor.document.end)

@@ -1,0 +1,136 @@
+"""Hands keys on one at a time, so that none is ahead of the focus that an earlier one moves."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from textual.app import App
+from textual.message_pump import MessagePump
+from textual.screen import Screen
+from textual.timer import Timer
+from textual.widgets import Input, TextArea
+from textual.worker import Worker
+
+from duckflow_tui.ui.panes.key_guard import InlineField, Typed, writes
+from duckflow_tui.ui.screens.dialog import Dialog
+from duckflow_tui.ui.textual_private import pump_above
+
+HandOn = Callable[[Typed], Awaitable[object]]
+
+_MAX_HOLD_S: Final = 6.0  # seconds that keys are held at most for a page that does not come
+_TURNS: Final = 3  # of the app, in which what was chosen on a page has come to the next one
+
+
+class KeyQueue:
+    """Holds keys and pastes until all that the key before them does is done.
+
+    A key goes through many queues before it acts, and may then move the focus or open a page;
+    what is typed behind it would go straight to the place that has the focus until then. A
+    character typed in a field moves nothing and is handed on at once.
+    """
+
+    def __init__(self, app: App[Any]) -> None:
+        self._app = app
+        self._held: list[Typed] | None = None  # None: no key is at work
+        self._page: Screen[Any] | None = None  # where the key that is at work was pressed
+        self._workers: list[Worker[None]] = []  # started by it; they may open a page
+        self._is_handled = False  # it did all that it does at once
+        self._timer: Timer | None = None
+        self._when_free: list[Callable[[], object]] = []
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether a key is at work, so that the next one has to wait."""
+        return self._held is not None
+
+    def hold(self) -> None:
+        """Hold everything until ``release``."""
+        self._held = []
+
+    async def handle_key(self, event: Typed, hand_on: HandOn) -> None:
+        """Pass a key or paste to ``hand_on``, or hold it behind the one that is at work."""
+        if self._held is not None:
+            self._held.append(event)
+        elif self._is_text(event):
+            await hand_on(event)
+        else:
+            await self._start(event, hand_on)
+
+    def call_when_free(self, callback: Callable[[], object]) -> None:
+        """Call back once the app has handed on every key that came until then."""
+        self._app.call_later(self._call_if_free, callback)
+
+    def await_page(self, worker: Worker[None]) -> None:
+        """Hold keys until this worker ends too, since it may open a page."""
+        if self._held is not None:
+            self._workers.append(worker)
+
+    async def release_if_ready(self) -> None:
+        """Release the keys if the place that they are meant for is there."""
+        if not self._is_handled:
+            return
+        page = self._app.screen
+        if isinstance(page, Dialog) and not page.is_ready:
+            return
+        if page is not self._page or all(worker.is_finished for worker in self._workers):
+            await self.release()
+
+    async def release(self) -> None:
+        """Hand on everything that is held, in its order."""
+        held, self._held, self._is_handled = self._held or [], None, False
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        for event in held:
+            await self._app.on_event(event)
+        waiting, self._when_free = self._when_free, []
+        for callback in waiting:
+            self._call_if_free(callback)
+
+    def _call_if_free(self, callback: Callable[[], object]) -> None:
+        if self._held is None:
+            callback()
+        else:
+            self._when_free.append(callback)
+
+    def _is_text(self, event: Typed) -> bool:
+        """Whether the event is written in a field that stays where it is."""
+        focused = self._app.focused
+        is_field = isinstance(focused, Input | TextArea) and not isinstance(focused, InlineField)
+        return is_field and writes(event)
+
+    async def _start(self, event: Typed, hand_on: HandOn) -> None:
+        app, held = self._app, list[Typed]()
+        self._held, self._page, self._is_handled = held, app.screen, False
+        self._workers.clear()
+        self._timer = app.set_timer(_MAX_HOLD_S, self.release)
+        focused = app.focused or app.screen
+        await hand_on(event)
+        # Twice, because a handler may send the key on once more, as a message.
+        _call_when_handled(
+            focused,
+            app,
+            lambda: _call_when_handled(focused, app, lambda: app.call_later(self._end, held)),
+        )
+
+    async def _end(self, held: list[Typed], turns: int = _TURNS) -> None:
+        if self._held is held and turns:
+            self._app.call_later(self._end, held, turns - 1)
+        elif self._held is held:
+            self._is_handled = True
+            await self.release_if_ready()
+
+
+def _call_when_handled(pump: MessagePump, top: MessagePump, then: Callable[[], object]) -> None:
+    """Call ``then`` once the queues from ``pump`` up to ``top`` have been handled."""
+
+    def go_up() -> None:
+        above = pump_above(pump)
+        if pump is top or above is None:
+            then()
+        else:
+            _call_when_handled(above, top, then)
+
+    if not pump.call_later(go_up):  # the pump is closing
+        then()
