@@ -100,6 +100,8 @@ class _Sessions:
 
     def run(self) -> int:
         args = self._args
+        if args.action in ("list", "prune"):
+            self._catalog.refresh(again=True)
         if args.action == "list":
             return self._list_sessions()
         if args.action == "prune":
@@ -212,7 +214,7 @@ class _Sessions:
         gone = [facts for facts in everything if facts.trashed_at is not None]
         if args.id:
             keys = {p.key for p in self._catalog.find(args.id, self._workspace, trashed=True)}
-            gone = [facts for facts in gone if os.fsencode(facts.key) in keys]
+            gone = [facts for facts in gone if facts.key in keys]
         for row in _format_table(gone, self._say, workspaces=args.all):
             print(row)
         elsewhere = "" if args.id else self._count_elsewhere(trashed=True)

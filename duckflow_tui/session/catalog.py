@@ -5,14 +5,18 @@ Every method may wait for the disk, so that a screen calls them in a thread.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from duckflow_tui.safety.changing import Disk
-from duckflow_tui.session import index
 from duckflow_tui.session.facts import (
+    Listed,
     Piece,
     SessionFacts,
     iter_pieces,
@@ -21,13 +25,17 @@ from duckflow_tui.session.facts import (
 )
 from duckflow_tui.session.faults import NotASession, SessionFault, SessionUnreadable
 from duckflow_tui.session.folders import (
+    FOLDER,
+    OWN_FOLDER,
+    TRASH,
+    SessionFolder,
     SessionPlace,
     find_places,
     is_written,
     list_places,
     measure_size,
 )
-from duckflow_tui.session.index import FILE_NAME, Match, SessionIndex
+from duckflow_tui.session.index import FILE_NAME, SessionIndex
 from duckflow_tui.session.records import Redact
 from duckflow_tui.session.resume import open_to_read, resume_journal
 from duckflow_tui.state.base import Clock, Event, SystemClock, one_line
@@ -35,13 +43,6 @@ from duckflow_tui.state.session import MAX_NAME, SessionPinned, SessionTitled
 from duckflow_tui.state.store import Store
 
 AT_ONCE: Final = 0.2  # seconds of reading after which a list is worth showing
-
-
-class SearchHit(NamedTuple):
-    """A session that holds what was searched for."""
-
-    facts: SessionFacts
-    match: Match
 
 
 class Catalog:
@@ -53,7 +54,6 @@ class Catalog:
         *,
         redact: Redact | None = None,
         clock: Clock | None = None,
-        index: SessionIndex | None = None,
         measure: Callable[[Path], int] = measure_size,
         disk: Disk | None = None,
     ) -> None:
@@ -62,8 +62,7 @@ class Catalog:
         self._clock = clock or SystemClock()
         self._measure = measure
         self._disk = disk
-        self._index = index or SessionIndex(state_dir / FILE_NAME)
-        self._broken: dict[bytes, tuple[str, SessionFacts]] = {}  # what could not be read
+        self._index = SessionIndex(state_dir / FILE_NAME)
 
     # --- what there is ------------------------------------------------------------------------
 
@@ -74,14 +73,14 @@ class Catalog:
         ``again``: also try what could not be read before.
         """
         if again:
-            self._broken.clear()
+            facts = self._index.read_all().items()
+            self._index.drop_sessions(key for key, found in facts if found.problem)
         stamps = self._index.read_stamps()
         there = [*list_places(self.state_dir), *list_places(self.state_dir, trash=True)]
         self._index.drop_sessions(stamps.keys() - {place.key for place in there})
         until: float | None = None
         for place in there:
-            tried = self._broken.get(place.key)
-            if stamps.get(place.key) == place.stamp or (tried and tried[0] == place.stamp):
+            if stamps.get(place.key) == place.stamp:
                 continue
             if until is not None and time.monotonic() > until:
                 return True
@@ -96,11 +95,12 @@ class Catalog:
         """Sessions read so far, of one workspace or of all: pinned ones first, then the newest.
         Sessions in which nothing was said are left out. ``trash_too``: with the deleted ones.
         """
-        found = [
-            self._add_disk_facts(place, facts)
-            for place, facts in self._find_facts(workspace, trash_too=trash_too)
-            if not facts.is_blank
-        ]
+        indexed = self._index.read_all()
+        places = list_places(self.state_dir, workspace)
+        if trash_too:
+            places += list_places(self.state_dir, workspace, trash=True)
+        read = [(place, indexed[place.key]) for place in places if place.key in indexed]
+        found = [self._add_disk_facts(*both) for both in read if not both[1].is_blank]
         return sorted(found, key=lambda facts: (not facts.pinned, -facts.last_at))
 
     def list_all(
@@ -112,17 +112,17 @@ class Catalog:
 
     def search(
         self, query: str, workspace: Path | str | None = None, *, trash_too: bool = False
-    ) -> list[SearchHit]:
-        """The sessions in which every word of the query stands, in the order of ``known``."""
+    ) -> list[Listed]:
+        """The sessions in which every word of the query stands, in the order of ``list_read``."""
         matches = self._index.search(query.split())
         found = self.list_read(workspace, trash_too=trash_too)
-        return [SearchHit(f, matches[key]) for f in found if (key := _encode_key(f)) in matches]
+        return [Listed(facts, *matches[facts.key]) for facts in found if facts.key in matches]
 
     def list_pieces(
         self, facts: SessionFacts, count: int, around: int | None = None
     ) -> list[Piece]:
         """The end of its conversation, or what stands about a place that a search found."""
-        return self._index.list_pieces(_encode_key(facts), count, around)
+        return self._index.list_pieces(facts.key, count, around)
 
     def path_of(self, facts: SessionFacts) -> Path:
         """Its folder."""
@@ -138,8 +138,6 @@ class Catalog:
     def facts_at(self, place: SessionPlace) -> SessionFacts:
         """The facts of one session, read from its journal now."""
         self._index_session(place)
-        if place.key in self._broken:
-            return self._add_disk_facts(place, self._broken[place.key][1])
         return self._add_disk_facts(place, self._index.read_all()[place.key])
 
     # --- what is done to them -----------------------------------------------------------------
@@ -154,21 +152,28 @@ class Catalog:
 
     def delete(self, facts: SessionFacts) -> SessionFacts:
         """Move a session to the trash; raises SessionFault."""
-        return self._record_move(
-            facts, index.move_session(self.state_dir, self._make_place(facts), to_trash=True)
-        )
+        return self._move(facts, TRASH)
 
     def restore(self, facts: SessionFacts) -> SessionFacts:
         """Fetch a session back from the trash; raises SessionFault."""
-        return self._record_move(
-            facts, index.move_session(self.state_dir, self._make_place(facts), to_trash=False)
-        )
+        return self._move(facts, FOLDER)
 
     def prune(self, *gone: SessionFacts) -> None:
         """Remove sessions of the trash with their blobs; raises SessionFault."""
         for facts in gone:
-            index.remove_for_good(self._make_place(facts))
-            self._index.drop_sessions([_encode_key(facts)])
+            if not facts.key.startswith(f"{TRASH}/"):
+                raise ValueError(f"{facts.key} is not in the trash")
+            path = self.path_of(facts)
+            try:
+                if path.is_symlink() or not path.is_dir():
+                    path.unlink()
+                else:
+                    shutil.rmtree(path)
+            except OSError as error:
+                raise SessionUnreadable(path, error) from error
+            with contextlib.suppress(OSError):
+                path.parent.rmdir()
+            self._index.drop_sessions([facts.key])
 
     def close(self) -> None:
         """Give the index back."""
@@ -176,54 +181,50 @@ class Catalog:
 
     # --- inside -------------------------------------------------------------------------------
 
-    def _find_facts(
-        self, workspace: Path | str | None, *, trash_too: bool
-    ) -> list[tuple[SessionPlace, SessionFacts]]:
-        indexed = self._index.read_all()
-        there = list_places(self.state_dir, workspace)
-        if trash_too:
-            there += list_places(self.state_dir, workspace, trash=True)
-        found: list[tuple[SessionPlace, SessionFacts]] = []
-        for place in there:
-            broken = self._broken.get(place.key)
-            facts = broken[1] if broken else indexed.get(place.key)
-            if facts is not None:
-                found.append((place, facts))
-        return found
-
     def _add_disk_facts(self, place: SessionPlace, facts: SessionFacts) -> SessionFacts:
         """With what no journal says."""
         return facts.replace(
-            key=place.key.decode("utf-8", "surrogateescape"),
+            key=place.key,
             in_use=is_written(place.path),
-            trashed_at=index.trashed_at(place) if place.in_trash else None,
+            trashed_at=_read_trash_time(place.path) if place.in_trash else None,
         )
 
     def _index_session(self, place: SessionPlace) -> None:
-        """Read a journal and put what it says into the index."""
+        """Read a journal and put what it says into the index, or why it cannot be read."""
         size = self._measure(place.path)
         try:
             found = open_to_read(place.path)
         except SessionFault as fault:
             facts = make_unreadable_facts(place.session_id, fault)
             facts = facts.replace(size=size, last_at=place.changed_at)
-            self._broken[place.key] = place.stamp, facts
-            self._index.drop_sessions([place.key])
-            return
-        self._broken.pop(place.key, None)
-        facts = make_facts(place.session_id, found).replace(size=size)
-        self._index.put_session(place.key, place.stamp, facts, iter_pieces(found.state))
+            self._index.put_session(place.key, place.stamp, facts, ())
+        else:
+            facts = make_facts(place.session_id, found).replace(size=size)
+            self._index.put_session(place.key, place.stamp, facts, iter_pieces(found.state))
 
-    def _make_place(self, facts: SessionFacts) -> SessionPlace:
+    def _move(self, facts: SessionFacts, root: str) -> SessionFacts:
+        """Move a session to the trash, or fetch it back. Raises SessionInUse, and SessionUnreadable
+        where the system refuses or its place is taken; then it is as it was.
+        """
         path = self.path_of(facts)
-        return SessionPlace(path, _encode_key(facts), "", facts.last_at)
-
-    def _record_move(self, facts: SessionFacts, target: Path) -> SessionFacts:
+        target = self.state_dir / root / path.parent.name / path.name
+        with _hold_lock(path):
+            try:
+                for folder in (target.parent.parent, target.parent):
+                    folder.mkdir(mode=OWN_FOLDER, exist_ok=True)
+                    folder.chmod(OWN_FOLDER)
+                if os.path.lexists(target):
+                    raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+                os.rename(path, target)
+            except OSError as error:
+                raise SessionUnreadable(path, error) from error
+        with contextlib.suppress(OSError):
+            path.parent.rmdir()
+        if root == TRASH:
+            with contextlib.suppress(OSError):
+                os.utime(target)  # says when it was deleted
         moved = facts.replace(key=str(target.relative_to(self.state_dir)))
-        old, new = _encode_key(facts), _encode_key(moved)
-        self._index.change_key(old, new)
-        if old in self._broken:
-            self._broken[new] = self._broken.pop(old)
+        self._index.change_key(facts.key, moved.key)
         return moved
 
     def _append_event(self, facts: SessionFacts, event: Event) -> None:
@@ -244,5 +245,26 @@ class Catalog:
         self._index_session(place)
 
 
-def _encode_key(facts: SessionFacts) -> bytes:
-    return facts.key.encode("utf-8", "surrogateescape")
+def _read_trash_time(path: Path) -> float:
+    """When it was deleted, in seconds since the epoch; now where that cannot be read."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return time.time()
+
+
+@contextlib.contextmanager
+def _hold_lock(path: Path) -> Generator[None]:
+    """Hold the session's lock meanwhile; what is no session has none."""
+    try:
+        folder = SessionFolder.open(path)
+    except NotASession as error:
+        if error.code == "missing":
+            raise
+        yield
+        return
+    with contextlib.closing(folder):
+        if folder.list_segments():
+            with contextlib.suppress(OSError):  # where there can be no lock
+                folder.lock()
+        yield

@@ -104,6 +104,14 @@ class SessionFacts(Frozen):
         return not (said or self.problem or self.name or self.pinned)
 
 
+class Listed(NamedTuple):
+    """A session in a list; of a search also how many texts it found there, and the newest."""
+
+    facts: SessionFacts
+    hits: int = 0
+    at: int | None = None
+
+
 class Piece(Frozen):
     """A text of a session: who said it, when, and what. Safe to show."""
 

@@ -29,7 +29,7 @@ class SessionPlace(NamedTuple):
     """Where a session lies. ``stamp`` changes whenever something is written in it."""
 
     path: Path
-    key: bytes  # the path from the state folder on
+    key: str  # the path from the state folder on
     stamp: str
     changed_at: float  # of the newest file in it, seconds since the epoch
 
@@ -41,7 +41,7 @@ class SessionPlace(NamedTuple):
     @property
     def in_trash(self) -> bool:
         """Whether it was deleted."""
-        return self.key.startswith(TRASH.encode() + b"/")
+        return self.key.startswith(f"{TRASH}/")
 
 
 def list_places(
@@ -52,12 +52,13 @@ def list_places(
     if workspace is not None:
         shelves = [workspace_key(workspace)]
     else:
-        inside = _list_entries(state_dir / root)
-        shelves = [entry.name for entry in inside if entry.is_dir(follow_symlinks=False)]
+        inside = [e for e in _list_entries(state_dir / root) if e.is_dir(follow_symlinks=False)]
+        shelves = [entry.name for entry in inside if _ID.fullmatch(entry.name)]
     found = [
         _make_place(f"{root}/{shelf}", entry)
         for shelf in shelves
         for entry in _list_entries(state_dir / root / shelf)
+        if _ID.fullmatch(entry.name)
     ]
     return sorted(found, key=lambda place: place.changed_at, reverse=True)
 
@@ -109,8 +110,8 @@ def _make_place(shelf: str, entry: os.DirEntry[str]) -> SessionPlace:
         with contextlib.suppress(OSError):
             times.append(entry.stat(follow_symlinks=False).st_mtime_ns)
     stamp = " ".join(f"{name}:{size}:{at}" for name, size, at in files)
-    key = os.fsencode(f"{shelf}/{entry.name}")
-    return SessionPlace(Path(entry.path), key, stamp, max(times, default=0) / 1e9)
+    changed_at = max(times, default=0) / 1e9
+    return SessionPlace(Path(entry.path), f"{shelf}/{entry.name}", stamp, changed_at)
 
 
 def _iter_journal_files(entry: os.DirEntry[str]) -> Iterator[tuple[str, int, int]]:

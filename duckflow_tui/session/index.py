@@ -7,57 +7,42 @@ anew, and where it cannot be written it lives in memory.
 from __future__ import annotations
 
 import contextlib
-import errno
 import json
 import logging
 import os
 import re
-import shutil
 import sqlite3
 import threading
-import time
-from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
 from duckflow_tui import __version__
 from duckflow_tui.session.facts import Piece, SessionFacts
-from duckflow_tui.session.faults import NotASession, SessionUnreadable
 from duckflow_tui.session.folders import (
-    FOLDER,
     OWN,
     OWN_FOLDER,
-    TRASH,
-    SessionFolder,
-    SessionPlace,
 )
 from duckflow_tui.session.records import SCHEMA, as_bytes
 
 FILE_NAME: Final = "sessions-index.sqlite3"
-_MADE_BY: Final = f"{__version__} {SCHEMA} 2"  # the last: of the tables and of what is in them
+_MADE_BY: Final = f"{__version__} {SCHEMA} 3"  # the last: of the tables and of what is in them
 _TRIGRAM: Final = 3  # characters of the shortest word that the index finds
 _BUSY_S: Final = 2.0  # seconds that another process may write
 
 _TABLES: Final = """
 CREATE TABLE made (program TEXT);
-CREATE TABLE sessions (id INTEGER PRIMARY KEY, key BLOB UNIQUE, stamp TEXT, facts TEXT);
+CREATE TABLE sessions (id INTEGER PRIMARY KEY, key TEXT UNIQUE, stamp TEXT, facts TEXT);
 CREATE TABLE pieces (id INTEGER PRIMARY KEY, session INTEGER, who TEXT, at REAL, text TEXT);
 CREATE INDEX pieces_of ON pieces (session, id);
-"""
-
-_WORDS: Final = """
 CREATE VIRTUAL TABLE words USING fts5(
     text, content='pieces', content_rowid='id', tokenize='trigram'
 );
 """
 
 _UNSEEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-
-#: Whether this SQLite knows the tokenizer; without it every search reads every text.
-TRIGRAMS: Final = sqlite3.sqlite_version_info >= (3, 34)
 
 #: The file is no database, not whole, or not ours.
 _BROKEN: Final = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -70,83 +55,79 @@ class _Outdated(Exception):
     """Another version made it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """Where a search found something in a session: how often, and the newest place."""
+class Match(NamedTuple):
+    """How many texts of a session a search found, and the newest, for ``list_pieces``."""
 
     count: int
-    at: int  # the place of ``piece`` in its session, for ``SessionIndex.pieces``
-    piece: Piece
+    at: int
 
 
 class SessionIndex:
     """Every method may wait for the disk; threads may share it. None of them raises."""
 
-    def __init__(self, path: Path, *, trigrams: bool = TRIGRAMS) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._trigrams = trigrams
         self._lock = threading.Lock()
         self._open: sqlite3.Connection | None = None
 
-    def read_stamps(self) -> dict[bytes, str]:
+    def read_stamps(self) -> dict[str, str]:
         """The stamp of each session when it was indexed."""
         return dict(self._run(lambda db: db.execute("SELECT key, stamp FROM sessions").fetchall()))
 
-    def read_all(self) -> dict[bytes, SessionFacts]:
+    def read_all(self) -> dict[str, SessionFacts]:
         """The facts of all sessions by key."""
         rows = self._run(lambda db: db.execute("SELECT key, facts FROM sessions").fetchall())
-        found: dict[bytes, SessionFacts] = {}
+        found: dict[str, SessionFacts] = {}
         for key, facts in rows:
             with contextlib.suppress(ValidationError, ValueError):
                 found[key] = SessionFacts.model_validate(json.loads(facts))
         return found
 
     def put_session(
-        self, key: bytes, stamp: str, facts: SessionFacts, pieces: Iterable[Piece]
+        self, key: str, stamp: str, facts: SessionFacts, pieces: Iterable[Piece]
     ) -> None:
         """Say anew what a session is."""
         said = as_bytes(facts.model_dump()).decode("ascii")
         rows = [(p.who, p.at, p.text) for p in pieces]
 
         def write(db: sqlite3.Connection) -> None:
-            self._drop_session(db, key)
+            _drop_session(db, key)
             insert = "INSERT INTO sessions (key, stamp, facts) VALUES (?, ?, ?)"
             number = db.execute(insert, (key, stamp, said)).lastrowid
             insert = "INSERT INTO pieces (session, who, at, text) VALUES (?, ?, ?, ?)"
             db.executemany(insert, ((number, *row) for row in rows))
-            if self._trigrams:
-                db.execute(
-                    "INSERT INTO words (rowid, text) SELECT id, text FROM pieces WHERE session = ?",
-                    (number,),
-                )
+            db.execute(
+                "INSERT INTO words (rowid, text) SELECT id, text FROM pieces WHERE session = ?",
+                (number,),
+            )
 
         self._run(write)
 
-    def change_key(self, old: bytes, new: bytes) -> None:
+    def change_key(self, old: str, new: str) -> None:
         """The session lies elsewhere now."""
 
         def write(db: sqlite3.Connection) -> None:
-            self._drop_session(db, new)
+            _drop_session(db, new)
             db.execute("UPDATE sessions SET key = ? WHERE key = ?", (new, old))
 
         self._run(write)
 
-    def drop_sessions(self, keys: Iterable[bytes]) -> None:
+    def drop_sessions(self, keys: Iterable[str]) -> None:
         """Forget these sessions."""
         gone = list(keys)
         if gone:
-            self._run(lambda db: [self._drop_session(db, key) for key in gone])
+            self._run(lambda db: [_drop_session(db, key) for key in gone])
 
-    def search(self, words: Iterable[str]) -> dict[bytes, Match]:
+    def search(self, words: Iterable[str]) -> dict[str, Match]:
         """The sessions that hold every word somewhere, whatever its case. Control characters and
         halves of surrogate pairs, which no text here holds, are no part of a word.
         """
         wanted = [plain for word in words if (plain := _UNSEEN.sub("", word))]
         if not wanted:
             return {}
-        return self._run(lambda db: _search_pieces(db, wanted, self._trigrams))
+        return self._run(lambda db: _search_pieces(db, wanted))
 
-    def list_pieces(self, key: bytes, count: int, around: int | None = None) -> list[Piece]:
+    def list_pieces(self, key: str, count: int, around: int | None = None) -> list[Piece]:
         """The last texts of a session in their order, or those about one that a search found."""
         select = (
             "SELECT who, at, text FROM pieces WHERE who != 'title' AND session = "
@@ -212,12 +193,11 @@ class SessionIndex:
 
     def _create_tables(self, db: sqlite3.Connection) -> None:
         """Make the tables where there are none; raises _Outdated for those of another version."""
-        program = f"{_MADE_BY} {self._trigrams}"
         if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             with db:
-                db.executescript(_TABLES + (_WORDS if self._trigrams else ""))
-                db.execute("INSERT INTO made VALUES (?)", (program,))
-        elif db.execute("SELECT program FROM made").fetchone() != (program,):
+                db.executescript(_TABLES)
+                db.execute("INSERT INTO made VALUES (?)", (_MADE_BY,))
+        elif db.execute("SELECT program FROM made").fetchone() != (_MADE_BY,):
             raise _Outdated("another version made it")
 
     def _close(self) -> None:
@@ -225,18 +205,18 @@ class SessionIndex:
             self._open.close()
             self._open = None
 
-    def _drop_session(self, db: sqlite3.Connection, key: bytes) -> None:
-        found = db.execute("SELECT id FROM sessions WHERE key = ?", (key,)).fetchone()
-        if found is None:
-            return
-        if self._trigrams:
-            db.execute(
-                "INSERT INTO words (words, rowid, text) "
-                "SELECT 'delete', id, text FROM pieces WHERE session = ?",
-                found,
-            )
-        db.execute("DELETE FROM pieces WHERE session = ?", found)
-        db.execute("DELETE FROM sessions WHERE id = ?", found)
+
+def _drop_session(db: sqlite3.Connection, key: str) -> None:
+    found = db.execute("SELECT id FROM sessions WHERE key = ?", (key,)).fetchone()
+    if found is None:
+        return
+    db.execute(
+        "INSERT INTO words (words, rowid, text) "
+        "SELECT 'delete', id, text FROM pieces WHERE session = ?",
+        found,
+    )
+    db.execute("DELETE FROM pieces WHERE session = ?", found)
+    db.execute("DELETE FROM sessions WHERE id = ?", found)
 
 
 def _is_broken(error: Exception) -> bool:
@@ -244,102 +224,31 @@ def _is_broken(error: Exception) -> bool:
     return isinstance(code, int) and code & 0xFF in _BROKEN
 
 
-def _search_pieces(db: sqlite3.Connection, words: list[str], trigrams: bool) -> dict[bytes, Match]:
-    sets = [_with_word(db, word, trigrams) for word in words]
-    together = _newest_by_session(sets[0].intersection(*sets))  # pieces that hold all the words
-    apart = _newest_by_session(sets[0].union(*sets))
+def _search_pieces(db: sqlite3.Connection, words: list[str]) -> dict[str, Match]:
+    sets = [_find_pieces(db, word) for word in words]
+    together = _group_by_session(sets[0].intersection(*sets))  # pieces that hold all the words
+    apart = _group_by_session(sets[0].union(*sets))
     by_word = [{session for _, session in found} for found in sets]
     sessions = by_word[0].intersection(*by_word)
-    best = {session: together.get(session) or apart[session] for session in sessions}
-    matches: dict[bytes, Match] = {}
-    for session, (count, newest) in best.items():
-        key, who, at, text = db.execute(
-            "SELECT key, who, at, text FROM pieces p JOIN sessions s ON s.id = p.session "
-            "WHERE s.id = ? AND p.id = ?",
-            (session, newest),
-        ).fetchone()
-        matches[key] = Match(count, newest, Piece(who=who, at=at, text=text))
-    return matches
+    keys = dict(db.execute("SELECT id, key FROM sessions").fetchall())
+    return {keys[session]: together.get(session) or apart[session] for session in sessions}
 
 
-def _newest_by_session(found: set[tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    """By session: how many pieces, and the newest of them."""
-    best: dict[int, tuple[int, int]] = {}
+def _group_by_session(found: set[tuple[int, int]]) -> dict[int, Match]:
+    """The matches of each session among pieces, each with its session."""
+    best: dict[int, Match] = {}
     for piece, session in found:
         count, newest = best.get(session, (0, 0))
-        best[session] = count + 1, max(piece, newest)
+        best[session] = Match(count + 1, max(piece, newest))
     return best
 
 
-def _with_word(db: sqlite3.Connection, word: str, trigrams: bool) -> set[tuple[int, int]]:
+def _find_pieces(db: sqlite3.Connection, word: str) -> set[tuple[int, int]]:
     """Pieces that hold the word, each with its session."""
-    if trigrams and len(word) >= _TRIGRAM:
+    if len(word) >= _TRIGRAM:
         quoted = '"' + word.replace('"', '""') + '"'
         select = "SELECT p.id, p.session FROM words JOIN pieces p ON p.id = words.rowid"
         return set(db.execute(f"{select} WHERE words MATCH ?", (quoted,)).fetchall())
     plain = word.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     select = "SELECT id, session FROM pieces WHERE text LIKE ? ESCAPE '\\'"
     return set(db.execute(select, (f"%{plain}%",)).fetchall())
-
-
-def trashed_at(place: SessionPlace) -> float:
-    """When it was deleted, in seconds since the epoch; now where that cannot be read."""
-    try:
-        return place.path.stat().st_mtime
-    except OSError:
-        return time.time()
-
-
-def remove_for_good(place: SessionPlace) -> None:
-    """Remove a session of the trash for good; raises SessionUnreadable."""
-    if not place.in_trash:
-        raise ValueError(f"{place.path} is not in the trash")
-    try:
-        if place.path.is_symlink() or not place.path.is_dir():
-            place.path.unlink()
-        else:
-            shutil.rmtree(place.path)
-    except OSError as error:
-        raise SessionUnreadable(place.path, error) from error
-    with contextlib.suppress(OSError):
-        place.path.parent.rmdir()
-
-
-def move_session(state_dir: Path, place: SessionPlace, *, to_trash: bool) -> Path:
-    """Move a session to the trash, or fetch it back; where it lies now. Raises SessionInUse, and
-    SessionUnreadable where the system refuses or its place is taken; then it is as it was.
-    """
-    target = state_dir / (TRASH if to_trash else FOLDER) / place.path.parent.name / place.session_id
-    with _hold_lock(place.path):
-        try:
-            for folder in (target.parent.parent, target.parent):
-                folder.mkdir(mode=OWN_FOLDER, exist_ok=True)
-                folder.chmod(OWN_FOLDER)
-            if os.path.lexists(target):
-                raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-            os.rename(place.path, target)
-        except OSError as error:
-            raise SessionUnreadable(place.path, error) from error
-    with contextlib.suppress(OSError):
-        place.path.parent.rmdir()
-    if to_trash:
-        with contextlib.suppress(OSError):
-            os.utime(target)  # says when it was deleted
-    return target
-
-
-@contextlib.contextmanager
-def _hold_lock(path: Path) -> Generator[None]:
-    """Hold the session's lock meanwhile; what is no session has none."""
-    try:
-        folder = SessionFolder.open(path)
-    except NotASession as error:
-        if error.code == "missing":
-            raise
-        yield
-        return
-    with contextlib.closing(folder):
-        if folder.list_segments():
-            with contextlib.suppress(OSError):  # where there can be no lock
-                folder.lock()
-        yield

@@ -24,7 +24,7 @@ from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.facts import Piece, SessionFacts
 from duckflow_tui.session.faults import NotASession, SessionInUse, SessionUnreadable
 from duckflow_tui.session.folders import find_places, is_written, list_places
-from duckflow_tui.session.index import FILE_NAME, SessionIndex, trashed_at
+from duckflow_tui.session.index import FILE_NAME, Match, SessionIndex
 from duckflow_tui.session.resume import open_to_read, resume_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import event_from_json
@@ -126,8 +126,7 @@ def test_only_what_changed_is_read_again(catalog: Catalog, monkeypatch: pytest.M
     monkeypatch.setattr("duckflow_tui.session.catalog.open_to_read", watched)
     again = Catalog(catalog.state_dir)
     again.list_all()
-    assert sorted(read) == ["session_00000008", "session_00000009"]  # nothing of them is kept
-    read.clear()
+    assert read == []
     record(catalog.state_dir, "session_0000000a", [asked("new", NOW)])
     assert "a" in by_id(again.list_all())
     assert read == ["session_0000000a"]
@@ -151,7 +150,7 @@ def counting(catalog: Catalog) -> tuple[Catalog, SessionIndex, list[str]]:
         return 1
 
     index = SessionIndex(catalog.state_dir / FILE_NAME)
-    return Catalog(catalog.state_dir, index=index, measure=measure), index, read
+    return Catalog(catalog.state_dir, measure=measure), index, read
 
 
 def test_what_moves_or_is_named_is_read_no_second_time(catalog: Catalog) -> None:
@@ -174,20 +173,25 @@ def test_what_moves_or_is_named_is_read_no_second_time(catalog: Catalog) -> None
     again.close()
 
 
-def test_the_index_forgets_what_is_gone_or_cannot_be_read(catalog: Catalog) -> None:
+def test_the_index_forgets_what_is_gone_and_the_words_of_what_cannot_be_read(
+    catalog: Catalog,
+) -> None:
     again, index, _ = counting(catalog)
     found = by_id(again.list_all())
     pruned, removed, damaged = (found[number] for number in ("1", "2", "4"))
-    keys = {facts.key.encode() for facts in (pruned, removed, damaged)}
+    keys = {facts.key for facts in (pruned, removed, damaged)}
     assert keys <= index.read_stamps().keys()
     again.prune(again.delete(pruned))
     assert len(keys & index.read_stamps().keys()) == 2
-    assert not [key for key in index.read_stamps() if key.startswith(b"trash")]
+    assert not [key for key in index.read_stamps() if key.startswith("trash")]
     shutil.rmtree(again.path_of(removed))
     (again.path_of(damaged) / "journal-1.d1").write_bytes(b"no journal\n")
     again.refresh()
-    assert not keys & index.read_stamps().keys()
+    assert keys & index.read_stamps().keys() == {damaged.key}
+    assert index.list_pieces(damaged.key, 9) == []
+    assert index.read_all()[damaged.key].problem == "foreign"
     again.close()
+    index.close()
 
 
 def test_what_could_not_be_read_is_tried_again_when_asked_or_when_it_changed(
@@ -234,7 +238,7 @@ def test_the_index_can_be_lost_at_any_time(catalog: Catalog, wrong: str) -> None
     assert again.list_all() == before
     assert len(again.search("multiplied")) == 1
     again.close()
-    assert Catalog(catalog.state_dir).list_read() == [f for f in before if not f.problem]
+    assert Catalog(catalog.state_dir).list_read() == before
 
 
 def test_the_index_is_for_its_owner_only(catalog: Catalog) -> None:
@@ -282,18 +286,14 @@ def test_where_nothing_can_be_written_the_index_lives_in_memory(tmp_path: Path) 
 
 
 @pytest.fixture(scope="module")
-def searched(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Catalog]:
-    """The shelf, to be searched with the table of words and without."""
-    made: dict[bool, Catalog] = {}
-    for trigrams in (True, False):
-        shelf(folder := tmp_path_factory.mktemp("shelf"))
-        index = SessionIndex(folder / FILE_NAME, trigrams=trigrams)
-        made[trigrams] = Catalog(folder, index=index)
-        made[trigrams].refresh()
-    return made
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
+    """The shelf, read."""
+    shelf(folder := tmp_path_factory.mktemp("shelf"))
+    catalog = Catalog(folder)
+    catalog.refresh()
+    return catalog
 
 
-@pytest.mark.parametrize("trigrams", [True, False])
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -311,10 +311,8 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Catalog]:
         ('"', []),
     ],
 )
-def test_the_search_finds_what_was_said(
-    searched: dict[bool, Catalog], query: str, found: list[str], trigrams: bool
-) -> None:
-    assert sorted(f.facts.session_id[-1] for f in searched[trigrams].search(query)) == found
+def test_the_search_finds_what_was_said(searched: Catalog, query: str, found: list[str]) -> None:
+    assert sorted(f.facts.session_id[-1] for f in searched.search(query)) == found
 
 
 @pytest.mark.parametrize("query", ["掛ける必要", "割引", "税", "合計が 19"])
@@ -326,13 +324,9 @@ def test_japanese_is_found_also_in_one_or_two_characters(tmp_path: Path, query: 
 
 
 @pytest.mark.parametrize("strange", ["\0", "\ud800", "\x1b", "\x7f\x9b"])
-@pytest.mark.parametrize("trigrams", [True, False])
-def test_what_no_text_can_hold_is_no_part_of_what_is_searched(
-    tmp_path: Path, strange: str, trigrams: bool
-) -> None:
+def test_what_no_text_can_hold_is_no_part_of_what_is_searched(tmp_path: Path, strange: str) -> None:
     record(tmp_path, "session_00000001", [asked("two discounts", NOW)])
-    index = SessionIndex(tmp_path / FILE_NAME, trigrams=trigrams)
-    catalog = Catalog(tmp_path, index=index)
+    catalog = Catalog(tmp_path)
     catalog.refresh()
     made = (tmp_path / FILE_NAME).stat().st_ino
     for query in (f"{strange}discounts", f"disc{strange[:1]}ounts", f"discounts {strange}"):
@@ -347,8 +341,9 @@ def test_a_find_leads_to_the_newest_place(tmp_path: Path) -> None:
     catalog = Catalog(tmp_path)
     catalog.refresh()
     (found,) = catalog.search("parser")
-    assert (found.match.count, found.match.piece.text) == (2, "the parser again")
-    about = catalog.list_pieces(found.facts, 4, found.match.at)
+    assert found.hits == 2
+    assert [p.text for p in catalog.list_pieces(found.facts, 1, found.at)] == ["the parser again"]
+    about = catalog.list_pieces(found.facts, 4, found.at)
     assert [p.text for p in about] == texts
 
 
@@ -358,7 +353,7 @@ def test_about_a_find_stands_more_of_what_led_there_than_of_what_followed(tmp_pa
     catalog = Catalog(tmp_path)
     catalog.refresh()
     (found,) = catalog.search("parser")
-    about = catalog.list_pieces(found.facts, 6, found.match.at)
+    about = catalog.list_pieces(found.facts, 6, found.at)
     assert [p.text for p in about] == texts[4:13]  # six that end with it, three behind it
 
 
@@ -374,7 +369,7 @@ def index_of(path: Path) -> SessionIndex:
     return SessionIndex(path / FILE_NAME)
 
 
-def put(index: SessionIndex, key: bytes, *texts: str) -> None:
+def put(index: SessionIndex, key: str, *texts: str) -> None:
     index.put_session(
         key, "1", SessionFacts(session_id="s"), [Piece(who="ai", text=t) for t in texts]
     )
@@ -382,16 +377,16 @@ def put(index: SessionIndex, key: bytes, *texts: str) -> None:
 
 def test_what_is_put_or_moved_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
     index = index_of(tmp_path)
-    put(index, b"a", "old words")
-    put(index, b"a", "new words")
-    put(index, b"b", "other words")
-    index.change_key(b"b", b"c")
-    put(index, b"b", "last words")
-    index.change_key(b"b", b"c")
+    put(index, "a", "old words")
+    put(index, "a", "new words")
+    put(index, "b", "other words")
+    index.change_key("b", "c")
+    put(index, "b", "last words")
+    index.change_key("b", "c")
     index.close()
     again = index_of(tmp_path)  # all of it stands in the file
-    assert set(again.read_stamps()) == {b"a", b"c"}
-    assert [piece.text for key in (b"a", b"c") for piece in again.list_pieces(key, 9)] == [
+    assert set(again.read_stamps()) == {"a", "c"}
+    assert [piece.text for key in ("a", "c") for piece in again.list_pieces(key, 9)] == [
         "new words",
         "last words",
     ]
@@ -400,33 +395,31 @@ def test_what_is_put_or_moved_takes_the_place_of_what_was_there(tmp_path: Path) 
 
 def test_of_several_words_the_newest_place_that_holds_all_is_shown_or_any(tmp_path: Path) -> None:
     index = index_of(tmp_path)
-    put(index, b"a", "alpha", "beta", "alpha beta", "alpha beta", "beta", "alpha")
-    put(index, b"b", "beta", "alpha", "gamma")
-    put(index, b"c", "alpha", "beta")
-    put(index, b"d", "alpha")
+    put(index, "a", "alpha", "beta", "alpha beta", "alpha beta", "beta", "alpha")
+    put(index, "b", "beta", "alpha", "gamma")
+    put(index, "c", "alpha", "beta")
+    put(index, "d", "alpha")
     found = index.search(["alpha", "beta"])
-    assert {key: (match.count, match.piece.text) for key, match in found.items()} == {
-        b"a": (2, "alpha beta"),
-        b"b": (2, "alpha"),
-        b"c": (2, "beta"),
-    }
-    around = index.list_pieces(b"a", 2, found[b"a"].at)
+
+    def newest(found: dict[str, Match]) -> dict[str, tuple[int, str]]:
+        return {k: (m.count, index.list_pieces(k, 1, m.at)[-1].text) for k, m in found.items()}
+
+    assert newest(found) == {"a": (2, "alpha beta"), "b": (2, "alpha"), "c": (2, "beta")}
+    around = index.list_pieces("a", 2, found["a"].at)
     assert [piece.text for piece in around] == ["alpha beta", "alpha beta", "beta"]
     three = index.search(["gamma", "alpha", "beta"])
-    assert {key: (match.count, match.piece.text) for key, match in three.items()} == {
-        b"b": (3, "gamma")
-    }
+    assert newest(three) == {"b": (3, "gamma")}
     index.close()
 
 
 def test_an_index_is_made_for_its_user_alone_and_serves_every_thread(tmp_path: Path) -> None:
     folder = tmp_path / "home" / "state"
     index = index_of(folder)
-    for key in (b"a", b"b"):
+    for key in ("a", "b"):
         thread = threading.Thread(target=put, args=(index, key, "words"))
         thread.start()
         thread.join()
-    assert set(index.read_stamps()) == {b"a", b"b"}
+    assert set(index.read_stamps()) == {"a", "b"}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / FILE_NAME).stat().st_mode) == 0o600
     with contextlib.closing(sqlite3.connect(folder / FILE_NAME)) as other:
@@ -443,10 +436,10 @@ def test_a_link_or_a_pipe_in_the_place_of_the_index_stays_and_memory_serves(
     os.mkfifo(tmp_path / "pipe" / FILE_NAME)
     for folder in ("link", "pipe"):
         index = index_of(tmp_path / folder)
-        thread = threading.Thread(target=put, args=(index, b"a", "words"))
+        thread = threading.Thread(target=put, args=(index, "a", "words"))
         thread.start()
         thread.join()
-        assert set(index.search(["words"])) == {b"a"}
+        assert set(index.search(["words"])) == {"a"}
         index.close()
         assert index.read_stamps() == {}
         index.close()
@@ -458,12 +451,12 @@ def test_a_link_or_a_pipe_in_the_place_of_the_index_stays_and_memory_serves(
 def test_what_is_forgotten_is_not_found(tmp_path: Path) -> None:
     index = SessionIndex(tmp_path / FILE_NAME)
     facts = SessionFacts(session_id="s")
-    index.put_session(b"a", "1", facts, [Piece(who="user", text="old words")])
-    index.put_session(b"a", "2", facts, [Piece(who="user", text="new words")])
+    index.put_session("a", "1", facts, [Piece(who="user", text="old words")])
+    index.put_session("a", "2", facts, [Piece(who="user", text="new words")])
     for old in ("old", "ol"):  # by the table of words, and by every text for so short a word
         assert index.search([old]) == {}
-    assert set(index.search(["words"])) == {b"a"}
-    index.drop_sessions([b"a"])
+    assert set(index.search(["words"])) == {"a"}
+    index.drop_sessions(["a"])
     assert index.search(["words"]) == index.search(["wo"]) == {}
     assert index.read_stamps() == {}
     index.close()
@@ -652,13 +645,13 @@ def test_only_what_is_in_the_trash_is_removed_for_good(catalog: Catalog) -> None
         catalog.prune(facts)
     os.utime(catalog.path_of(facts), (1.0, 1.0))  # written long ago
     gone = catalog.delete(facts)
-    place = find_places(catalog.state_dir, gone.session_id, trash=True)[0]
-    assert abs(trashed_at(place) - time.time()) < 60
+    (there,) = [f for f in catalog.list_all(trash_too=True) if f.key == gone.key]
+    assert there.trashed_at is not None
+    assert abs(there.trashed_at - time.time()) < 60
     catalog.prune(gone)
     assert not catalog.path_of(gone).exists()
     with pytest.raises(SessionUnreadable):
         catalog.prune(gone)
-    assert abs(trashed_at(place) - time.time()) < 60  # where that cannot be read any more
     assert "1" not in by_id(catalog.list_all(trash_too=True))
 
 

@@ -12,7 +12,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
-from duckflow_tui.session.facts import Piece, SessionFacts
+from duckflow_tui.session.facts import Listed, Piece, SessionFacts
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, row_text, rows_of
@@ -32,15 +32,6 @@ _STATE: Final = 46  # from which the state has one
 _FOLDER: Final = 16  # cells of a workspace's name in the list of all of them
 _GAP: Final = 2
 _MOST: Final = 40  # rows of one text in the preview
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A session in the list; ``hits`` are places that a search found, ``at`` the newest."""
-
-    facts: SessionFacts
-    hits: int = 0
-    at: int | None = None
 
 
 def mark_of(facts: SessionFacts, palette: Palette) -> tuple[str, str]:

@@ -16,7 +16,7 @@ from textual.containers import Vertical
 from textual.widgets import Input, Static
 
 from duckflow_tui.session.catalog import AT_ONCE, Catalog
-from duckflow_tui.session.facts import Piece, SessionFacts
+from duckflow_tui.session.facts import Listed, Piece, SessionFacts
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.folders import workspace_key
 from duckflow_tui.state.base import Clock
@@ -28,7 +28,6 @@ from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.screens.form import LineForm
 from duckflow_tui.ui.screens.session_rows import (
     Columns,
-    Listed,
     about_rows,
     pattern_of,
     preview_rows,
@@ -172,10 +171,9 @@ class SessionScreen(Board[SessionFacts | None]):
         workspace = None if self._everywhere else self._workspace
         query = self._query
         if query:
-            found = await asyncio.to_thread(
+            listed = await asyncio.to_thread(
                 self._catalog.search, query, workspace, trash_too=self._trash
             )
-            listed = [Listed(one.facts, one.match.count, one.match.at) for one in found]
         else:
             known = await asyncio.to_thread(
                 self._catalog.list_read, workspace, trash_too=self._trash
