@@ -58,7 +58,7 @@ class _Outdated(Exception):
 class Match(NamedTuple):
     """How many texts of a session a search found, and the newest, for ``list_pieces``."""
 
-    count: int
+    hits: int
     at: int
 
 
@@ -238,8 +238,8 @@ def _group_by_session(found: set[tuple[int, int]]) -> dict[int, Match]:
     """The matches of each session among pieces, each with its session."""
     best: dict[int, Match] = {}
     for piece, session in found:
-        count, newest = best.get(session, (0, 0))
-        best[session] = Match(count + 1, max(piece, newest))
+        hits, newest = best.get(session, (0, 0))
+        best[session] = Match(hits + 1, max(piece, newest))
     return best
 
 

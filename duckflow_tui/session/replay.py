@@ -5,7 +5,6 @@ Nothing here writes, locks or asks a model; what could not be read is counted an
 
 from __future__ import annotations
 
-import copy
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from contextlib import closing
@@ -18,9 +17,8 @@ from duckflow_tui.session.export import parse_json, read_bytes, read_export
 from duckflow_tui.session.faults import NotASession
 from duckflow_tui.session.folders import SessionFolder
 from duckflow_tui.session.reader import MAX_SEQ, RecordedEvent, SessionRead, Unread, read_session
-from duckflow_tui.session.snapshots import IN_FLIGHT, Image, capture_image
 from duckflow_tui.state.agent import AgentState
-from duckflow_tui.state.base import Event, StateError, event_from_json, parse_time
+from duckflow_tui.state.base import Event, StateError, copy_slices, event_from_json, parse_time
 from duckflow_tui.state.calls import OperationFinished
 from duckflow_tui.state.conversation import AssistantMessage, AssistantReplied, Level, NoticeAdded
 from duckflow_tui.state.gates import CardKind, CardOpened, GateOpened
@@ -66,7 +64,7 @@ class Tape:
         self.marks: list[Mark] = []
         self.lost = lost
         self._stops: list[int] = []  # positions after which the screen shows something new
-        self._images: list[Image] = []
+        self._states: list[AgentState] = []
         self._replies: dict[str, AssistantMessage] = {}
         self._read_entries(entries)
         self._marked = [mark.position for mark in self.marks]
@@ -81,7 +79,7 @@ class Tape:
     def state_at(self, position: int) -> AgentState:
         """A state of its own as it was there, from the nearest one that is kept."""
         kept = position // self._every
-        state = _copy_image(self._images[kept])
+        state = _copy_state(self._states[kept])
         for beat in self.beats[kept * self._every : position]:
             beat.event.apply(state)
         return state
@@ -106,22 +104,17 @@ class Tape:
         at = bisect_left(self._marked, position)
         return self.marks[at - 1] if at else None
 
-    def call_at(self, position: int) -> LlmCall | None:
-        """The model's call that the event behind this position ends, if its reply is known."""
+    def reply_at(self, position: int) -> tuple[LlmCall, AssistantMessage] | None:
+        """The model's call that the event behind this position ends, with its reply."""
         event = self.beats[position].event
-        if not isinstance(event, LlmCallFinished):
+        if not isinstance(event, LlmCallFinished) or event.call.purpose not in ("main", "task"):
             return None
-        call = event.call
-        spoken = call.purpose in ("main", "task")
-        return call if spoken and call.llm_id in self._replies else None
-
-    def reply_to(self, call: LlmCall) -> AssistantMessage:
-        """The model's reply in a call."""
-        return self._replies[call.llm_id]
+        reply = self._replies.get(event.call.llm_id)
+        return (event.call, reply) if reply is not None else None
 
     def _read_entries(self, entries: Iterable[RecordedEvent]) -> None:
         state = AgentState()
-        self._images.append(capture_image(state))
+        self._states.append(_copy_state(state))
         seen = _visible_parts(state)
         for entry in entries:
             try:
@@ -141,7 +134,7 @@ class Tape:
             if kind is not None or not all(map(_is_same, before, seen)):
                 self._stops.append(position)
             if position % self._every == 0:
-                self._images.append(capture_image(state))
+                self._states.append(_copy_state(state))
 
 
 def load_tape(path: Path) -> Tape:
@@ -241,10 +234,8 @@ def _is_same(old: object, new: object) -> bool:
     return old is new or (isinstance(old, int | str) and old == new)
 
 
-def _copy_image(image: Image) -> AgentState:
-    """A state from an image: values are shared, because they never change, containers are not."""
-    state = AgentState()
-    for name, value in image.items():
-        assert name not in IN_FLIGHT
-        setattr(state, name, copy.copy(value))
-    return state
+def _copy_state(state: AgentState) -> AgentState:
+    """The same state with containers of its own; their values never change."""
+    copied = AgentState()
+    copy_slices(copied, state, AgentState)
+    return copied

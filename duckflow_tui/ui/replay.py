@@ -1,26 +1,217 @@
-"""The app that shows a recorded session: the same screen, and nothing that could act."""
+"""A recorded session on the usual screen: a bar in the composer's place, and nothing that acts."""
 
 from __future__ import annotations
 
 import asyncio
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
 
 from duckflow_tui.commands import Command
 from duckflow_tui.session.replay import Tape
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.replay_bench import ReplayBench
+from duckflow_tui.ui.bindings import Surface, keys_of
+from duckflow_tui.ui.bridge import Bridge
+from duckflow_tui.ui.panes.card import CardPane
+from duckflow_tui.ui.panes.diff_document import DiffDocument
+from duckflow_tui.ui.panes.diff_pane import document_of, ending_of
+from duckflow_tui.ui.panes.gate import GatePane
+from duckflow_tui.ui.panes.key_guard import Typed
+from duckflow_tui.ui.panes.plan import PlanPane
+from duckflow_tui.ui.panes.replay_bar import ReplayBar
 from duckflow_tui.ui.replay_player import Player
 from duckflow_tui.ui.screens.board import Board
 from duckflow_tui.ui.session_host import AppOptions, SessionHost
 from duckflow_tui.ui.terminal import Terminal
+from duckflow_tui.ui.workbench import Workbench
 
 if TYPE_CHECKING:
     from duckflow_tui.sessions import Sessions
+
+#: Which keys of a pane would do something, by the beginnings of their actions.
+_ACTS: Final[dict[type[Widget], tuple[tuple[Surface, tuple[str, ...]], ...]]] = {
+    GatePane: (("gate", ("",)), ("diff", ("toggle_hunk", "only_hunk"))),
+    CardPane: (("card", ("",)), ("consultation", ("option",))),
+    PlanPane: (
+        (
+            "plan",
+            ("edit_", "add_", "drop_", "move_", "break_", "retry_", "skip_"),
+        ),
+    ),
+}
+_MEASURED: Final = 500  # messages up to which every item is drawn once after a leap
+_AT_ONCE: Final = 10  # of them, before other things get their turn
+#: Keys that write.
+_WRITES: Final = frozenset({"enter", "backspace", "delete", "ctrl+j", "alt+enter", "shift+enter"})
+
+
+def _bindings() -> list[Binding]:
+    """The keys of a replay; of a pair the first goes back."""
+    found: list[Binding] = []
+    for key in keys_of("replay"):
+        if len(key.keys) == 2:
+            one, other = (1, -1) if key.action == "speed" else (-1, 1)
+            found.append(Binding(key.keys[0], f"{key.action}({one})", show=False))
+            found.append(Binding(key.keys[1], f"{key.action}({other})", show=False))
+        else:
+            action = "app.quit_now" if key.action == "quit" else key.action
+            found.append(Binding(key.keys[0], action, show=False))
+    return found
+
+
+_BINDINGS: Final = _bindings()
+
+
+class ReplayBench(Workbench):
+    """Everything that goes to the composer goes to the bar, which takes no text."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*_BINDINGS]
+
+    def __init__(self, options: AppOptions, bridge: Bridge, player: Player) -> None:
+        super().__init__(options, player.clock, bridge)
+        self._player = player
+        self._was_at_end = False
+        self.bar = ReplayBar(player, id="replay")
+        self.status.over = True
+        player.on_leap = self.leap
+        player.on_change = self.follow
+        player.on_question = bridge.show_now
+
+    def foot(self) -> ComposeResult:
+        yield self.composer
+        yield self.bar
+
+    def on_mount(self) -> None:
+        self._bridge.add(self)
+        self.bar.words = self.words
+        self.follow()
+
+    def set_focus(
+        self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False
+    ) -> None:
+        if widget is self.composer:
+            widget = self.bar
+        super().set_focus(widget, scroll_visible, from_app_focus)
+
+    def to_composer(self, *typed: Typed) -> None:
+        self.shown = "chat"
+        self.set_focus(self.bar)
+
+    def follow(self) -> None:
+        """Show where the player is."""
+        arrived = self._player.at_end and not self._was_at_end
+        self._was_at_end = self._player.at_end
+        self.bar.follow()
+        if arrived:
+            self._begin_measuring()
+
+    def leap(self, store: Store) -> None:
+        """Show another state: nothing of what was shown before has to be in it."""
+        chat = self.talk.transcript
+        if chat is not None:
+            chat.bind_state(store, self.words)
+            self._begin_measuring()
+        self._bridge.attach(store)
+        self.follow()
+
+    def _begin_measuring(self) -> None:
+        """Whoever lived through the session has seen every item, and its scroll bar knows them."""
+        chat, store = self.talk.transcript, self._player.store
+        if chat is not None and len(store.state.messages) <= _MEASURED:
+            chat.sync(store.state)  # what came last may wait for its frame
+            self.call_later(self._measure, store)
+
+    def _measure(self, store: Store) -> None:
+        chat = self.talk.transcript
+        if chat is not None and store is self._player.store and chat.measure(_AT_ONCE):
+            self.call_later(self._measure, store)
+
+    # what a key would do
+
+    def replace_key(self, event: events.Key | events.Paste) -> str | None:
+        """The action of the replay in place of a key that would act on the session or write; empty
+        where there is none. None for a key that may do what it always does.
+        """
+        if isinstance(event, events.Paste):
+            return ""
+        own = next((binding.action for binding in _BINDINGS if binding.key == event.key), "")
+        if self._acts(event.key):
+            return own
+        text = event.is_printable or event.key in _WRITES
+        return "" if text and not own and event.key not in self.active_bindings else None
+
+    def _acts(self, key: str) -> bool:
+        """Whether the key would act on the session in the pane that has the focus."""
+        panes = [type(widget) for widget in self._around() if isinstance(widget, Widget)]
+        acting = [acts for pane in panes for acts in _ACTS.get(pane, ())]
+        return any(
+            key in known.keys and known.action.startswith(beginnings)
+            for surface, beginnings in acting
+            for known in keys_of(surface)
+        )
+
+    def action_escape(self) -> None:
+        """Back to the bar; there, twice: the end."""
+        if self.focused is not self.bar:
+            self.to_composer()
+        elif self.get_selected_text():
+            self.clear_selection()
+        else:
+            self.quit_on_second("replay.escape_again")
+
+    def action_interrupt(self) -> None:
+        self.quit_on_second("shell.quit_again")
+
+    def action_external_editor(self) -> None:
+        self.host.session.acting()
+
+    def action_search_history(self) -> None:
+        self.host.session.acting()
+
+    def action_play(self) -> None:
+        self._player.toggle()
+
+    def action_step(self, by: int) -> None:
+        self._player.step(1 if by > 0 else -1)
+
+    def action_jump(self, by: int) -> None:
+        if not self._player.jump(1 if by > 0 else -1):
+            key = "replay.no_next" if by > 0 else "replay.no_previous"
+            self.status.show_notice(key)
+
+    def action_speed(self, by: int) -> None:
+        self._player.faster(1 if by > 0 else -1)
+
+    def action_to_edge(self, by: int) -> None:
+        self._player.seek(0 if by < 0 else len(self._player.tape))
+
+    # the diff
+
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """The slices of the state that ``show`` reads."""
+        return self.diff.slices(state)
+
+    def show(self, state: AgentState) -> None:
+        """The change that was asked about or made last, without what the user left out of it:
+        live, the diff has that from the keys of the gate.
+        """
+        if state.gates:
+            return
+        message = self.diff.newest.look(state.messages)
+        if message is None:
+            if self.diff.call_id:
+                self.diff.open(DiffDocument(()))
+            return
+        if message.call_id == self.diff.call_id and not self.diff.view.document.choosing:
+            return
+        self.diff.open(document_of(message), message.call_id)
+        self.diff.ended(ending_of(message.call_id, state.messages, state.undone_calls))
 
 
 class RecordedSession(SessionHost):
@@ -79,29 +270,22 @@ class ReplayApp(DuckflowApp, inherit_bindings=True):
 
     def make_bench(self) -> ReplayBench:
         self.stage = ReplayBench(self.options, self.bridge, self.player)
-        self.player.on_leap = self.stage.leap
-        self.player.on_change = self.stage.follow
-        self.player.on_question = self.bridge.show_now
         return self.stage
 
     async def on_event(self, event: events.Event) -> None:
         """Answer keys that would act or write, so that they reach no pane."""
-        fresh = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
-        if not fresh or self.key_queue.is_holding or self.screen is not self.bench:
+        action = None
+        if isinstance(event, events.Key | events.Paste) and not (
+            event.is_forwarded or self.key_queue.is_holding or self.screen is not self.bench
+        ):
+            action = self.stage.replace_key(event)
+        if action is None:
             await super().on_event(event)
-        elif isinstance(event, events.Paste):
-            self.session.acting()
-        elif isinstance(event, events.Key) and self.stage.acts(event.key):
+        elif action:
             self.status.clear_message()
-            action = self.stage.own_action(event.key)
-            if not action:
-                self.session.acting()
-            elif not await self.run_action(action, self.stage):
-                await super().on_event(event)
-        elif isinstance(event, events.Key) and self.stage.means_text(event):
-            self.session.acting()
+            await self.run_action(action, self.stage)
         else:
-            await super().on_event(event)
+            self.session.acting()
 
     def run_command(self, command: Command, argument: str = "") -> None:
         if command.reads:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from duckflow_tui.session.replay import Mark, Tape
-from duckflow_tui.state.store import Record, Store
+from duckflow_tui.state.store import MemoryRecorder, Record, Store
 from duckflow_tui.state.usage import LlmCallStarted, ReplyDelta
 
 SPEEDS: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -22,27 +22,19 @@ Back = Literal[-1, 1]
 class ReplayClock:
     """Tells the time of the record that is shown; what runs on the user's own time is real."""
 
-    def __init__(self, now: float) -> None:
-        self._now = now
+    monotonic = staticmethod(time.monotonic)
+
+    def __init__(self, at: float) -> None:
+        self.at = at  # seconds since the epoch
 
     def now(self) -> float:
-        return self._now
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    def set(self, now: float) -> None:
-        """It is then, in seconds since the epoch."""
-        self._now = now
+        return self.at
 
 
-class Nowhere:
-    """A Recorder for what is recorded already."""
+class _Nowhere(MemoryRecorder):
+    """Takes what is recorded already."""
 
     def append(self, record: Record) -> None:
-        return
-
-    async def flushed(self, seq: int) -> None:
         return
 
 
@@ -171,7 +163,7 @@ class Player:
             gone, last = min(pause, gone + (now - last) * self.speed), now
             if keys != self._keys:
                 return False
-            self.clock.set(start + (beat.at - start) * (gone / pause))
+            self.clock.at = start + (beat.at - start) * (gone / pause)
             if reply is not None:
                 llm_id, text = reply
                 upto = int(len(text) * gone / pause)
@@ -185,10 +177,10 @@ class Player:
 
     def _begin_reply(self, start: float) -> tuple[str, str] | None:
         """Whether the reply at the end of this pause arrives while it lasts."""
-        call = self.tape.call_at(self.position)
-        if call is None:
+        found = self.tape.reply_at(self.position)
+        if found is None:
             return None
-        message = self.tape.reply_to(call)
+        call, message = found
         if call.llm_id not in self.store.state.live:
             self.store.dispatch(
                 LlmCallStarted(
@@ -205,7 +197,7 @@ class Player:
 
     def _next(self) -> None:
         beat = self.tape.beats[self.position]
-        self.clock.set(beat.at)
+        self.clock.at = beat.at
         state = self.store.state
         before = state.gates, state.cards
         self.store.dispatch(beat.event)
@@ -219,10 +211,10 @@ class Player:
                 self._next()
             return
         self.position = position
-        self.clock.set(self.tape.time_at(position))
+        self.clock.at = self.tape.time_at(position)
         self.store = self._store()
         self.on_leap(self.store)
 
     def _store(self) -> Store:
         state = self.tape.state_at(self.position)
-        return Store(state, self.clock, Nowhere(), last_seq=self.position)
+        return Store(state, self.clock, _Nowhere(), last_seq=self.position)

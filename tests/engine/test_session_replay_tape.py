@@ -184,17 +184,19 @@ def test_what_is_a_turning_point(event: Event, kind: str | None) -> None:
 def test_the_call_of_a_reply_is_known_where_its_figures_come() -> None:
     tape = Tape(entries([started(), *turn(1)]))
     at = [n for n, beat in enumerate(tape.beats) if beat.event.kind == "llm_call"]
-    calls = [call for n in range(len(tape)) if (call := tape.call_at(n)) is not None]
-    assert len(calls) == len(at) == 4
-    assert tape.reply_to(calls[0]).llm_id == calls[0].llm_id == "llm_1_1"
-    assert all(tape.call_at(n) is None for n in range(len(tape)) if n not in at)
+    found = [both for n in range(len(tape)) if (both := tape.reply_at(n)) is not None]
+    assert len(found) == len(at) == 4
+    calls = [call for call, _ in found]
+    assert found[0][1].llm_id == calls[0].llm_id == "llm_1_1"
+    assert all(tape.reply_at(n) is None for n in range(len(tape)) if n not in at)
     spoken = LlmCallFinished(call=calls[0])
     beside = LlmCallFinished(call=calls[0].replace(purpose="digest"))
     unknown = LlmCallFinished(call=calls[0].replace(llm_id="llm_9"))
     task = LlmCallFinished(call=calls[0].replace(purpose="task"))
     more = [started(), *turn(1), spoken, beside, unknown, task]
     tape = Tape(entries(more))
-    found = [tape.call_at(len(more) - back) for back in (4, 3, 2, 1)]
+    replies = [tape.reply_at(len(more) - back) for back in (4, 3, 2, 1)]
+    found = [both and both[0] for both in replies]
     assert [call is not None for call in found] == [True, False, False, True]
 
 

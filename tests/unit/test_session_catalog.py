@@ -402,7 +402,7 @@ def test_of_several_words_the_newest_place_that_holds_all_is_shown_or_any(tmp_pa
     found = index.search(["alpha", "beta"])
 
     def newest(found: dict[str, Match]) -> dict[str, tuple[int, str]]:
-        return {k: (m.count, index.list_pieces(k, 1, m.at)[-1].text) for k, m in found.items()}
+        return {k: (m.hits, index.list_pieces(k, 1, m.at)[-1].text) for k, m in found.items()}
 
     assert newest(found) == {"a": (2, "alpha beta"), "b": (2, "alpha"), "c": (2, "beta")}
     around = index.list_pieces("a", 2, found["a"].at)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from rich.cells import cell_len
@@ -10,12 +9,12 @@ from rich.segment import Segment
 from rich.text import Text
 from textual import events
 from textual.content import Content
-from textual.message import Message
 
-from duckflow_tui.session.replay import Mark, MarkKind, Tape
+from duckflow_tui.session.replay import Mark, MarkKind
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, fit, ink
+from duckflow_tui.ui.replay_player import Player
 
 PLAYS: Final = "▶"
 HALTS: Final = "‖"
@@ -35,45 +34,19 @@ _HINTS: Final = ("play", "step", "jump", "speed", "edge", "quit")  # what goes l
 _SHORTEST: Final = 8  # cells of a track beside figures on the same line
 
 
-@dataclass(frozen=True, slots=True)
-class Reel:
-    """The state of a player as the bar shows it."""
-
-    position: int
-    time: float  # seconds since the first event
-    speed: float
-    playing: bool
-    mark: MarkKind | None = None  # the turning point that the screen is at
-
-
 class ReplayBar(Rows, can_focus=True):
     """Stands where the composer is, and as high. A click on the track goes there."""
 
-    class Sought(Message):
-        """The user wants to be at this position."""
-
-        def __init__(self, position: int) -> None:
-            super().__init__()
-            self.position = position
-
-    def __init__(self, tape: Tape, *, id: str | None = None) -> None:
+    def __init__(self, player: Player, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._tape = tape
-        self._length = tape.time_at(len(tape)) - tape.time_at(0)
-        self._reel = Reel(0, 0.0, 1.0, playing=False)
+        self._player = player
+        self._tape = player.tape
         self._track_at = (0, 1)  # its first column, and how many
 
-    @property
-    def reel(self) -> Reel:
-        """The content that is shown."""
-        return self._reel
-
-    def show(self, reel: Reel) -> None:
-        """Take over where the player is."""
-        if reel != self._reel:
-            self._reel = reel
-            self._refresh_frame()
-            self.invalidate()
+    def follow(self) -> None:
+        """Show where the player is."""
+        self._refresh_frame()
+        self.invalidate()
 
     # Textual
 
@@ -98,7 +71,7 @@ class ReplayBar(Rows, can_focus=True):
         start, cells = self._track_at
         if offset is not None and offset.y == 0 and start <= offset.x < start + cells:
             total = len(self._tape)
-            self.post_message(self.Sought(round((offset.x - start) * total / max(1, cells - 1))))
+            self._player.seek(round((offset.x - start) * total / max(1, cells - 1)))
 
     # drawing
 
@@ -125,32 +98,34 @@ class ReplayBar(Rows, can_focus=True):
             return
         palette, room = self.palette, max(0, self.size.width - 2)
         title = Text(self._figures(room), style=f"bold {palette.accent}", no_wrap=True)
-        mark = self._reel.mark
+        mark = self._player.mark
         if mark is not None:
-            said = f"  {SIGNS[mark]} {self.words(f'replay.mark.{mark}')}"
+            said = f"  {SIGNS[mark.kind]} {self.words(f'replay.mark.{mark.kind}')}"
             if title.cell_len + cell_len(said) <= room:
-                title.append(said, style=self._colour(mark, palette))
+                title.append(said, style=self._colour(mark.kind, palette))
         self.border_title = Content.from_rich_text(title)
         self.border_subtitle = Content(self._hints(room))
 
     def _figures(self, room: int) -> str:
         """``▶ replay  312/1,204  0:04:12 / 0:31:40  4×``, as much as there is room for."""
-        reel, total = self._reel, len(self._tape)
-        sign = PLAYS if reel.playing else HALTS
-        place = f"{reel.position:,}/{total:,}"
-        times = f"{clock_text(reel.time)} / {clock_text(self._length)}"
-        speed = f"{reel.speed:g}×"
+        player, tape = self._player, self._tape
+        sign = PLAYS if player.playing else HALTS
+        place = f"{player.position:,}/{len(tape):,}"
+        began = tape.time_at(0)
+        time = clock_text(player.clock.now() - began)
+        times = f"{time} / {clock_text(tape.time_at(len(tape)) - began)}"
+        speed = f"{player.speed:g}×"
         name = self.words("replay.name")
         for parts in (
             (f"{sign} {name}", place, times, speed),
-            (f"{sign} {name}", place, clock_text(reel.time), speed),
-            (sign, place, clock_text(reel.time), speed),
+            (f"{sign} {name}", place, time, speed),
+            (sign, place, time, speed),
             (sign, place, speed),
         ):
             said = "  ".join(parts)
             if cell_len(said) <= room:
                 return said
-        return fit(f"{sign} {reel.position:,}", room)
+        return fit(f"{sign} {player.position:,}", room)
 
     def _hints(self, room: int) -> str:
         hints = [self.words(f"replay.hint.{name}") for name in _HINTS]
@@ -161,7 +136,7 @@ class ReplayBar(Rows, can_focus=True):
     def _track(self, cells: int, palette: Palette) -> Row:
         """One cell for each part of the events; turning points lie where they happened."""
         total = max(1, len(self._tape))
-        head = round(self._reel.position * (cells - 1) / total)
+        head = round(self._player.position * (cells - 1) / total)
         found: dict[int, MarkKind] = {}
         for mark in self._tape.marks:
             at = _cell(mark, cells, total)
