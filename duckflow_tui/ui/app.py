@@ -37,8 +37,8 @@ from duckflow_tui.ui.line_filter import SafeLineFilter
 from duckflow_tui.ui.outside_editor import OutsideEditor
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.question import QuestionWidget
-from duckflow_tui.ui.screens.board import Board, StateBoard
 from duckflow_tui.ui.screens.confirm import Answer, Confirm
+from duckflow_tui.ui.screens.list_page import ListPage, ListSource
 from duckflow_tui.ui.screens.pick_list import Choice, PickList, profile_choices
 from duckflow_tui.ui.session_host import CLOSE_WITHIN, AppOptions, SessionHost
 from duckflow_tui.ui.terminal import Terminal, TerminalGuard
@@ -245,7 +245,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     def report(self, said: str, *, wrong: bool = False) -> None:
         """Tell the outcome of a key: on the page that is open, since it covers the status line."""
-        page = next((s for s in reversed(self.screen_stack) if isinstance(s, Board)), None)
+        page = next((s for s in reversed(self.screen_stack) if isinstance(s, ListPage)), None)
         if page is not None:
             page.report(said, wrong=wrong)
         else:
@@ -417,81 +417,34 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     # --- pages ------------------------------------------------------------------------------
 
     def action_page(self, name: str) -> None:
-        """A page that follows the session; it does by itself what its keys say."""
+        """Open a page that follows the session; in a replay too, where its actions are refused."""
         store = self.session.store
         if name == "queue" and (store is None or not store.state.queue):
             self.status.show_notice("shell.queue_empty")
-            return
-        if store is None:
-            return
-        match name:
-            case "queue":
-                from duckflow_tui.ui.screens.waiting import WaitingBoard
+        elif store is not None:
+            from duckflow_tui.ui.screens.sources import list_sources
 
-                page: StateBoard = WaitingBoard(self.words, store)
-            case "processes":
-                from duckflow_tui.ui.screens.processes import ProcessBoard
-
-                page = ProcessBoard(self.words, store)
-            case "servers":
-                from duckflow_tui.ui.screens.servers import ServerBoard
-
-                page = ServerBoard(self.words, store)
-            case "working":
-                from duckflow_tui.ui.screens.working_memory import WorkingMemoryBoard
-
-                page = WorkingMemoryBoard(self.words, store)
-            case "decisions":
-                from duckflow_tui.ui.screens.decisions import DecisionBoard
-
-                page = DecisionBoard(self.words, store)
-            case "network":
-                from duckflow_tui.ui.screens.network import NetworkBoard
-
-                page = NetworkBoard(self.words, store)
-            case "rules":
-                from duckflow_tui.ui.screens.rules import RuleBoard
-
-                page = RuleBoard(self.words, store)
-            case _:
-                from duckflow_tui.ui.screens.ledger import LedgerBoard
-
-                page = LedgerBoard(self.words, store)
-        self.push_screen(page)
+            sources, at = list_sources(name, store)
+            self._open_list(*sources, at=at)
 
     def action_acting_page(self, name: str) -> None:
-        """The same for a page that a replay has no use for."""
+        """Open a page that a replay has no use for."""
         engine = self.session.acting()
-        if engine is None:
-            return
-        match name:
-            case "memory":
-                from duckflow_tui.ui.screens.memory import MemoryBoard
+        if engine is not None:
+            from duckflow_tui.ui.screens.sources import make_acting_source
 
-                page: StateBoard = MemoryBoard(self.words, engine)
-            case "plans":
-                from duckflow_tui.ui.screens.plans import PlansBoard
+            self._open_list(make_acting_source(name, engine))
 
-                page = PlansBoard(self.words, engine)
-            case "context":
-                from duckflow_tui.ui.screens.context import ContextBoard
-
-                page = ContextBoard(self.words, engine.store)
-            case _:
-                from duckflow_tui.ui.screens.rewind import ForkBoard, RewindBoard
-
-                board = ForkBoard if name == "fork" else RewindBoard
-                page = board(self.words, engine.store)
-        self.push_screen(page)
+    def _open_list(self, *sources: ListSource, at: int = 0) -> None:
+        self.push_screen(ListPage[None](self.words, self.clock, sources, at))
 
     def action_settings(self) -> None:
         from duckflow_tui.settings import Loaded, Settings
-        from duckflow_tui.ui.screens.settings import SettingsBoard
+        from duckflow_tui.ui.screens.settings import SettingSource
 
         loaded = self.options.settings() if self.options.settings else Loaded(Settings())
         engine, path = self.session.acting(), self.options.settings_path
-        models = engine.models if engine is not None else None
-        self.push_screen(SettingsBoard(self.words, self.clock, loaded, path, models))
+        self._open_list(SettingSource(loaded, path, engine.models if engine is not None else None))
 
     @cached_property
     def connecting(self) -> Connecting:
@@ -521,17 +474,14 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.spawn(self.session.leave_for(), "sessions")
 
     def action_stats(self) -> None:
-        from duckflow_tui.ui.screens.stats import StatsBoard
+        from duckflow_tui.ui.screens.stats import StatsSource
 
-        session = self.session
-        catalog = session.sources.catalog
-        self.push_screen(StatsBoard(self.words, self.clock, catalog, session.workspace))
+        self._open_list(StatsSource(self.session.sources.catalog, self.session.workspace))
 
     def action_doctor(self) -> None:
-        from duckflow_tui.ui.screens.health import HealthBoard
+        from duckflow_tui.ui.screens.health import HealthSource
 
-        checks = self.options.health(self.words.language)
-        self.push_screen(HealthBoard(self.words, self.clock, checks))
+        self._open_list(HealthSource(self.options.health(self.words.language)))
 
     # --- the session as a whole -------------------------------------------------------------
 

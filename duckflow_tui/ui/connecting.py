@@ -482,11 +482,13 @@ class Connecting:
 
     async def open_connect(self) -> None:
         """Show what is connected and what there is."""
-        from duckflow_tui.ui.screens.connect import ConnectBoard
+        from duckflow_tui.ui.screens.connect import ConnectSource
+        from duckflow_tui.ui.screens.list_page import ListPage
 
         app = self._app
         connections = app.session.sources.connections
-        page = ConnectBoard(app.words, app.clock, self, connections)
+        sources = [ConnectSource(self, connections)]
+        page = ListPage[Source | None](app.words, app.clock, sources)
         app.spawn(self.look_for_sources(), "discovery")
         source = await app.push_screen_wait(page)
         self.changed = lambda: None

@@ -26,7 +26,7 @@ from duckflow_tui.ui.panes.key_guard import Typed
 from duckflow_tui.ui.panes.plan import PlanPane
 from duckflow_tui.ui.panes.replay_bar import ReplayBar
 from duckflow_tui.ui.replay_player import Player
-from duckflow_tui.ui.screens.board import Board
+from duckflow_tui.ui.screens.list_page import ListPage
 from duckflow_tui.ui.session_host import AppOptions, SessionHost
 from duckflow_tui.ui.terminal import Terminal
 from duckflow_tui.ui.workbench import Workbench
@@ -228,7 +228,7 @@ class RecordedSession(SessionHost):
     def acting(self) -> None:
         """Refuses whatever would act on the session, here and only here."""
         said = self._app.words("replay.read_only")
-        if isinstance(self._app.screen, Board):  # it covers the status line
+        if isinstance(self._app.screen, ListPage):  # it covers the status line
             self._app.screen.report(said)
         self._app.status.show_message(said)
 

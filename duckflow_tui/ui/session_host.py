@@ -171,16 +171,14 @@ class SessionHost:
 
     async def choose(self, *, choosing: bool = False) -> SessionFacts | None:
         """The session that the user picks from all there are; ``choosing``: before any is open."""
-        from duckflow_tui.ui.screens.sessions import SessionScreen
+        from duckflow_tui.ui.screens.list_page import ListPage
+        from duckflow_tui.ui.screens.sessions import SessionSource
 
-        page = SessionScreen(
-            self._app.words,
-            self._app.clock,
-            self.sources.catalog,
-            workspace=self.workspace,
-            own=self.own_key,
-            choosing=choosing,
+        source = SessionSource(
+            self.sources.catalog, workspace=self.workspace, own=self.own_key, choosing=choosing
         )
+        page: ListPage[SessionFacts | None]
+        page = ListPage(self._app.words, self._app.clock, [source])
         return await self._app.push_screen_wait(page)
 
     async def begin(self) -> None:

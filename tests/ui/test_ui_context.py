@@ -7,6 +7,7 @@ import re
 import pytest
 from support import context_states as states
 from support.app_states import FakeEngine, commanded, settled, store_with
+from support.lists import is_listing, list_text, open_list
 from support.open_apps import OpenApps
 from support.pinned import ManualClock
 from support.running_states import ended
@@ -17,17 +18,16 @@ from duckflow_tui.state.memory import CompactionUndone, ContextCompacted
 from duckflow_tui.state.usage import PromptMeasured, Purpose
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
-from duckflow_tui.ui.screens.board import Page
-from duckflow_tui.ui.screens.context import ContextBoard, SentBoard
+from duckflow_tui.ui.screens.context import ContextSource, SentSource
 
 
 def page(app: DuckflowApp) -> str:
-    return shown(app.screen.query_one(Page))
+    return list_text(app)
 
 
 async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
     await commanded(pilot, "/context")
-    await settled(pilot, lambda: isinstance(app.screen, ContextBoard), "the page")
+    await settled(pilot, lambda: is_listing(app, ContextSource), "the page")
     await pilot.pause()
     settle(app)
 
@@ -107,7 +107,7 @@ async def test_what_was_sent_is_read_part_by_part_with_hostile_text_made_visible
     async with open_apps.standing(states.engine(states.asked())) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("enter")
-        await settled(pilot, lambda: isinstance(app.screen, SentBoard), "the texts")
+        await settled(pilot, lambda: is_listing(app, SentSource), "the texts")
         await pilot.pause()
         assert "Sent: conversation · 52k tokens" in page(app)
         assert "You are the user's pair programmer." in page(app)
@@ -116,7 +116,7 @@ async def test_what_was_sent_is_read_part_by_part_with_hostile_text_made_visible
         assert "\x1b" not in page(app)
         assert "line 3 " in page(app)
         await pilot.press("escape")
-        assert isinstance(app.screen, ContextBoard)
+        assert is_listing(app, ContextSource)
 
 
 async def test_a_request_of_an_earlier_run_has_only_its_figures(open_apps: OpenApps) -> None:
@@ -124,7 +124,7 @@ async def test_a_request_of_an_earlier_run_has_only_its_figures(open_apps: OpenA
         await open_board(app, pilot)
         await pilot.press("down", "enter")
         await pilot.pause()
-        assert isinstance(app.screen, ContextBoard)
+        assert is_listing(app, ContextSource)
         assert "Only the figures of this request are left." in page(app)
 
 
@@ -179,9 +179,9 @@ async def test_what_was_sent_adds_up_to_what_the_list_says(open_apps: OpenApps) 
     async with open_apps.standing(states.engine(store)) as (app, pilot):
         await open_board(app, pilot)
         await pilot.press("enter")
-        await settled(pilot, lambda: isinstance(app.screen, SentBoard), "the texts")
-        board = app.screen
-        assert isinstance(board, SentBoard)
+        await settled(pilot, lambda: is_listing(app, SentSource), "the texts")
+        board = open_list(app).source
+        assert isinstance(board, SentSource)
         request = store.state.requests[-1]
         sizes: dict[str, int] = {}
         for part in board.parts:

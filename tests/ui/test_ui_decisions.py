@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.app_states import app_with, at_question, commanded, press_alone, settled, store_with
+from support.app_states import app_with, at_question, commanded, settled, store_with
 from support.decision_states import GIVEN, KEPT, RuledEngine, decided
 from support.gates import gate
 from support.journal_events import started
+from support.lists import is_listing, list_text, open_list, settle_keys, take_action, take_twice
 from support.open_apps import OpenApps
 from support.pinned import ManualClock
 from support.replays import replaying, tape_with
-from support.screens import screen_text, shown
+from support.screens import screen_text
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.calls import OperationFinished, OperationMessage, OperationRequested
@@ -22,34 +24,35 @@ from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import ModeChanged
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
-from duckflow_tui.ui.screens.board import Page
-from duckflow_tui.ui.screens.decisions import DecisionBoard
-from duckflow_tui.ui.screens.rules import RuleBoard
+from duckflow_tui.ui.screens.decisions import DecisionSource
+from duckflow_tui.ui.screens.list_page import ListPage
+from duckflow_tui.ui.screens.network import NetworkSource
+from duckflow_tui.ui.screens.pick_list import PickList
+from duckflow_tui.ui.screens.rules import RuleSource
 
-BOARDS = DecisionBoard, RuleBoard
+BOARDS = DecisionSource, RuleSource
 SIZES = [(120, 40, "en"), (80, 24, "ja"), (60, 20, "en")]
 
 
 def page(app: DuckflowApp) -> list[str]:
     """The page's rows, without blanks at their ends."""
-    return [line.rstrip() for line in shown(app.screen.query_one(Page)).split("\n")]
+    return [line.rstrip() for line in list_text(app).split("\n")]
 
 
 def text(app: DuckflowApp) -> str:
     return " ".join(" ".join(page(app)).split())
 
 
-async def opened(app: DuckflowApp, pilot: Pilot[int], name: str) -> DecisionBoard | RuleBoard:
+async def opened(app: DuckflowApp, pilot: Pilot[int], name: str) -> ListPage[Any]:
     await commanded(pilot, f"/{name}")
-    await settled(pilot, lambda: isinstance(app.screen, BOARDS), "the page")
+    await settled(pilot, lambda: is_listing(app, *BOARDS), "the page")
     assert isinstance(app.clock, ManualClock)
     app.clock.advance(SETTLE_S)
-    board = app.screen
-    assert isinstance(board, BOARDS)
-    return board
+    return open_list(app)
 
 
 async def typed(pilot: Pilot[int], text: str) -> None:
+    await pilot.press("slash")
     await pilot.press(*("space" if c == " " else "full_stop" if c == "." else c for c in text))
     await pilot.pause()
 
@@ -60,13 +63,13 @@ async def test_the_newest_decision_comes_first_with_who_decided_and_how_often(
     """Covers S4-66, S4-109."""
     async with open_apps.standing(RuledEngine(decided())) as (app, pilot):
         board = await opened(app, pilot, "decisions")
-        kinds = [board.item(name, 90)[2].text.strip() for name in board.names()]
+        kinds = [board.source.render_row(name, 90)[2].text.strip() for name in board.list_ids()]
         assert kinds == [
             *("by rule", "yours", "revoked", "by --allow", "denied", "refused", "approved"),
             *("by rule", "rule", "approved", "rule", "mode", "rule"),
         ]
         often = "asked 3 · approved 2 (67 %) · refused 1 · auto-allowed"
-        assert f"{often} 3 · denied 1 · undone 1 › type to filter" in text(app)
+        assert f"{often} 3 · denied 1 · undone 1" in text(app)
         assert f"edit: {often} 2 · undone 1" in text(app)
 
 
@@ -87,19 +90,19 @@ async def test_the_newest_decision_comes_first_with_who_decided_and_how_often(
         ("no such thing", []),
     ],
 )
-async def test_typing_filters_by_kind_path_step_and_words(
+async def test_the_filter_finds_kind_path_step_and_words(
     open_apps: OpenApps, words: str, places: list[str]
 ) -> None:
     """Covers S4-109."""
     async with open_apps.standing(RuledEngine(decided())) as (app, pilot):
         board = await opened(app, pilot, "decisions")
         await typed(pilot, words)
-        assert list(board.names()) == [f"call_0000000{place}" for place in places]
+        assert list(board.list_ids()) == [f"call_0000000{place}" for place in places]
         if not places:
-            assert "No decision has all these words" in text(app)
+            assert "Nothing has all these words" in text(app)
         await pilot.press("escape")
         assert app.screen is board
-        assert len(board.names()) == 13
+        assert len(board.list_ids()) == 13
         await pilot.press("escape")
         assert app.screen is app.bench
 
@@ -112,7 +115,7 @@ async def test_enter_goes_to_the_place_in_the_chat_of_a_rule_to_its_gate(
         await typed(pilot, "mode standard")
         await pilot.press("enter")
         assert app.screen is board
-        assert "That has no place in the chat" in text(app)
+        assert "Nothing about it is in the chat" in text(app)
         await pilot.press("escape")
         await typed(pilot, "refused")
         await pilot.press("enter")
@@ -130,7 +133,7 @@ async def test_an_export_of_a_session_that_is_not_kept_says_so_on_the_page(
 ) -> None:
     async with open_apps.standing(RuledEngine(decided())) as (app, pilot):
         await opened(app, pilot, "decisions")
-        await pilot.press("ctrl+s")
+        await take_action(app, pilot, "export")
         await settled(pilot, lambda: "nothing on disk to export" in text(app))
 
 
@@ -197,35 +200,43 @@ async def test_the_mode_says_what_it_asks_lets_happen_and_refuses(open_apps: Ope
         assert "a command in the sandbox" in rest.partition(" does not ask for ")[2]
 
 
-async def test_the_second_d_revokes_the_rule_at_the_cursor(open_apps: OpenApps) -> None:
-    """A call is no rule; another row takes the first key back."""
+async def test_a_rule_is_revoked_once_the_question_is_answered(open_apps: OpenApps) -> None:
+    """The mode and a call cannot be revoked; another row takes the question back."""
     engine = RuledEngine(decided())
+    revoke, asks = "revoke the rule", "Enter revokes this rule"
     async with open_apps.standing(engine) as (app, pilot):
         board = await opened(app, pilot, "rules")
-        await pilot.press("d")
-        await settled(pilot, lambda: "The mode is no rule that ends" in text(app))
-        await pilot.press("down", "d")
-        await settled(pilot, lambda: "Press d again to revoke" in text(app))
+        assert revoke not in text(app)
+        await pilot.press("down")
+        await take_action(app, pilot, revoke)
+        await settled(pilot, lambda: asks in text(app))
         await pilot.press("down", "up")
-        assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE_S)
-        await press_alone(pilot, "d")
+        settle_keys(app)
+        assert asks not in text(app)
         assert GIVEN in engine.store.state.grants
-        assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE_S)
-        await pilot.press("d")
+        await take_twice(app, pilot, revoke, asks)
         await settled(pilot, lambda: GIVEN not in engine.store.state.grants)
         await settled(pilot, lambda: not any("this session · used" in name for name in page(app)))
         engine.rules.problem = LocalizedText(
             key="rules.not_forgotten", params={"path": "p", "reason": "r"}
         )
-        await pilot.press("d")
-        app.clock.advance(SETTLE_S)
-        await pilot.press("d")
+        await take_twice(app, pilot, revoke, asks)
         await settled(pilot, lambda: "the next session would have it again" in text(app))
         board.choose("call_00000005")
-        await pilot.press("d")
-        await settled(pilot, lambda: "That is a call, not a rule" in text(app))
+        await settled(pilot, lambda: revoke not in text(app))
+
+
+async def test_tab_turns_to_the_rules_and_the_hosts(open_apps: OpenApps) -> None:
+    async with open_apps.standing(RuledEngine(decided())) as (app, pilot):
+        board = await opened(app, pilot, "decisions")
+        await typed(pilot, "refused")
+        await pilot.press("tab", "tab")  # from the field to the list, then to the next one
+        await settled(pilot, lambda: is_listing(app, RuleSource), "the rules")
+        assert len(board.list_ids()) > 1  # the filter was that of the decisions
+        await pilot.press("right")
+        await settled(pilot, lambda: is_listing(app, NetworkSource), "the hosts")
+        await pilot.press("left", "left")
+        await settled(pilot, lambda: is_listing(app, DecisionSource), "the decisions")
 
 
 @pytest.mark.parametrize("name", ["decisions", "rules"])
@@ -283,13 +294,16 @@ async def test_in_a_replay_both_pages_are_read_only() -> None:
     async with replaying(tape) as (app, pilot):
         await pilot.press("end")
         await settled(pilot, lambda: bool(app.player.store.state.grants), "the end")
-        for name, keys in (("rules", ("d", "d")), ("decisions", ("ctrl+s",))):
+        for name, action in (("rules", "revoke the rule"), ("decisions", "export")):
             app.run_typed(f"/{name}")
-            await settled(
-                pilot, lambda: isinstance(app.screen, BOARDS) and app.screen.settled, name
-            )
+            await settled(pilot, lambda: is_listing(app, *BOARDS), name)
+            await settled(pilot, lambda: open_list(app).is_settled, name)
             assert GIVEN.path in text(app)
-            await pilot.press("down", *keys)
+            await pilot.press("down", "full_stop")
+            await settled(pilot, lambda: isinstance(app.screen, PickList), "the menu")
+            app.screen.query_one(Input).value = action
+            await pilot.pause()
+            await pilot.press("enter")
             await settled(pilot, lambda: "This is a replay" in text(app), name)
             await pilot.press("escape")
             await settled(pilot, lambda: app.screen is app.bench)

@@ -13,6 +13,7 @@ from support.app_states import (
     turn_started,
 )
 from support.conversations import START, assistant, user
+from support.lists import take_action
 from support.pinned import ManualClock
 from support.plans import (
     FIND,
@@ -35,11 +36,10 @@ from duckflow_tui.state.plan import PlanEdit, WorkStatus, apply_edits
 from duckflow_tui.state.plan_events import PlanRevised
 from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.panes.live_blocks import SPINNER, STILL
 from duckflow_tui.ui.panes.plan_rows import one_line
 from duckflow_tui.ui.panes.question import KeyRow
-from duckflow_tui.ui.screens.board import Board
+from duckflow_tui.ui.screens.list_page import ListPage
 from duckflow_tui.words.catalogue import Catalogue
 
 SIZES = pytest.mark.parametrize("size", [(80, 24), (60, 20)], ids=["M", "S"])
@@ -278,11 +278,9 @@ async def test_an_own_command_is_listed_and_can_be_ended_alone() -> None:
         )
         app.bench.composer.write("/ps")
         await pilot.press("enter")
-        await settled(pilot, lambda: isinstance(app.screen, Board), "the board")
+        await settled(pilot, lambda: isinstance(app.screen, ListPage), "the board")
         assert "sleep 60" in screen_text(app)
-        assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE_S)
-        await pilot.press("e")
+        await take_action(app, pilot, "end it, with all it started")
         await settled(pilot, lambda: fake.asked[-1:] == ["end call_9"], "the end of it")
 
 

@@ -17,6 +17,7 @@ from support.app_states import (
 )
 from support.conversations import user
 from support.gates import at_gate, gate, press
+from support.lists import open_list
 from support.open_apps import OpenApps
 from support.pinned import ManualClock
 from support.plans import drafted, working
@@ -118,7 +119,9 @@ async def test_full_width_keys_work_on_pages_lists_and_where_y_is_asked_for() ->
         app.action_settings()
         await settled(pilot, lambda: app.screen is not app.bench)
         app.clock.advance(SETTLE_S)
-        await pilot.press("ｑ")
+        await typed(pilot, "／ｔｈｅｍｅ")
+        await settled(pilot, lambda: open_list(app).list_ids() == ["ui.theme"], "the filter")
+        await pilot.press("escape", "escape")
         await settled(pilot, lambda: app.screen is app.bench)
         app.action_command_palette()
         await settled(pilot, lambda: isinstance(app.screen, PickList))

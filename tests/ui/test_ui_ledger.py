@@ -6,6 +6,7 @@ import pytest
 from support import goals
 from support.app_states import FakeEngine, commanded, settled, store_with
 from support.gates import gate
+from support.lists import is_listing, list_text, open_list, take_action
 from support.open_apps import OpenApps
 from support.pinned import ManualClock
 from support.screens import screen_text, shown
@@ -27,9 +28,8 @@ from duckflow_tui.state.goal import (
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.goal import foremost
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
-from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.form import LineForm
-from duckflow_tui.ui.screens.ledger import LedgerBoard
+from duckflow_tui.ui.screens.ledger import RequirementSource
 from duckflow_tui.ui.screens.requirement_form import OneOf, RequirementForm
 
 
@@ -47,20 +47,17 @@ def item_of(fake: FakeEngine, requirement_id: str) -> RequirementItem:
 
 
 def page(app: DuckflowApp) -> str:
-    return shown(app.screen.query_one(Page))
+    return list_text(app)
 
 
-async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> LedgerBoard:
+async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
     """The page of requirements, once its keys count."""
     await commanded(pilot, "/requirements")
-    await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
+    await settled(pilot, lambda: is_listing(app, RequirementSource), "the page")
     await pilot.pause()
     clock = app.clock
     assert isinstance(clock, ManualClock)
     clock.advance(SETTLE_S)
-    board = app.screen
-    assert isinstance(board, LedgerBoard)
-    return board
 
 
 # --- beside the chat ---------------------------------------------------------------------------
@@ -146,7 +143,7 @@ async def test_it_opens_the_page(open_apps: OpenApps, key: str) -> None:
             widget = app.bench.goal.ledger if key == "enter" else app.bench.vitals
             app.bench.set_focus(widget)
             await pilot.press(key)
-        await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
+        await settled(pilot, lambda: is_listing(app, RequirementSource), "the page")
 
 
 # --- the page ----------------------------------------------------------------------------------
@@ -203,9 +200,10 @@ async def test_an_earlier_request_stands_below_with_what_became_of_it_and_can_on
         assert "earlier · stopped · 0/1 met" in page(app)
         await pilot.press("down")
         await settled(pilot, lambda: "› ○ P1 say why" in page(app), "its requirement")
-        await pilot.press("p", "w")
-        await settled(pilot, lambda: "✗ This belongs to an earlier request" in page(app), "why not")
-        assert isinstance(app.screen, LedgerBoard)
+        assert "This belongs to an earlier request" in page(app)
+        assert "change it" not in page(app)
+        assert "waive it" not in page(app)
+        assert is_listing(app, RequirementSource)
         assert store.state.earlier == (left,)
         assert item_of(fake, "req_1").is_counted
 
@@ -213,7 +211,7 @@ async def test_an_earlier_request_stands_below_with_what_became_of_it_and_can_on
 async def test_an_evidence_leads_to_its_call_in_the_chat(open_apps: OpenApps) -> None:
     async with open_apps.standing(asked()) as (app, pilot):
         await open_board(app, pilot)
-        await pilot.press("1")
+        await take_action(app, pilot, "to evidence 1")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         await settled(pilot, lambda: app.bench.focused is app.bench.talk.transcript, "its focus")
 
@@ -221,33 +219,33 @@ async def test_an_evidence_leads_to_its_call_in_the_chat(open_apps: OpenApps) ->
 async def test_an_evidence_without_a_place_says_so_and_the_page_stays(open_apps: OpenApps) -> None:
     async with open_apps.standing(asked()) as (app, pilot):
         await open_board(app, pilot)
-        await pilot.press("2")  # a call that is not in this chat
+        await take_action(app, pilot, "to evidence 2")  # a call that is not in this chat
         await settled(pilot, lambda: "Nothing about it is in the chat" in page(app), "the word")
-        await pilot.press("down", "1")  # a judgement: no call at all
-        await pilot.pause()
-        assert isinstance(app.screen, LedgerBoard)
+        await pilot.press("down")  # a judgement: no call at all
+        await settled(pilot, lambda: "to evidence 1" not in page(app), "no way")
+        assert is_listing(app, RequirementSource)
 
 
 async def test_keys_in_the_first_moment_change_nothing(open_apps: OpenApps) -> None:
     fake = asked()
     async with open_apps.standing(fake) as (app, pilot):
         await commanded(pilot, "/requirements")
-        await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
-        await pilot.press("p", "w", "a", "e")
+        await settled(pilot, lambda: is_listing(app, RequirementSource), "the page")
+        await pilot.press("enter")
         await pilot.pause()
-        assert isinstance(app.screen, LedgerBoard)
+        assert is_listing(app, RequirementSource)
         assert item_of(fake, "req_1").priority == 1
 
 
-async def test_priority_goes_round(open_apps: OpenApps) -> None:
+async def test_another_priority_leaves_what_was_shown(open_apps: OpenApps) -> None:
     fake = asked()
     async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
-        for priority in (2, 3, 1):
-            await pilot.press("p")
-            await settled(
-                pilot, lambda p=priority: item_of(fake, "req_1").priority == p, str(priority)
-            )
+        await pilot.press("enter")
+        await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
+        app.screen.query_one("#form-priority", OneOf).action_go(1)
+        await pilot.press("ctrl+s")
+        await settled(pilot, lambda: item_of(fake, "req_1").priority == 2, "the priority")
         assert item_of(fake, "req_1").state is RequirementState.MET  # its evidence still counts
         assert not item_of(fake, "req_1").by_user  # the words are still the model's
 
@@ -266,20 +264,19 @@ async def test_evidence_without_a_call_leads_to_the_review_that_saw_it_or_has_no
         assert "1 ✓ README.md" not in page(app)
         judged = Review(review_id="rev_1", attempt=1, max_attempts=3, score=1.0, done=True)
         fake.store.state.messages.append(ReviewMessage(message_id="m_rev", review=judged, at=20.0))
-        assert isinstance(app.screen, LedgerBoard)
-        app.screen.invalidate()
+        open_list(app).invalidate()
         await settled(pilot, lambda: "1 ✓ README.md" in page(app), "the number")
         assert app.bench.talk.transcript is not None
         app.bench.talk.transcript.sync(fake.store.state)
-        await pilot.press("1")
-        await settled(pilot, lambda: not isinstance(app.screen, LedgerBoard), "the chat")
+        await take_action(app, pilot, "to evidence 1")
+        await settled(pilot, lambda: not is_listing(app, RequirementSource), "the chat")
 
 
 async def test_new_words_take_the_evidence_away_and_are_the_users(open_apps: OpenApps) -> None:
     fake = asked()
     async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
-        await pilot.press("e")
+        await pilot.press("enter")
         await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
         area = app.screen.query_one(TextArea)
         assert area.text == "10 % and 10 % make 19 %"
@@ -297,8 +294,9 @@ async def test_another_kind_of_check_with_its_value(open_apps: OpenApps) -> None
     fake = asked()
     async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
-        await pilot.press("down", "c")
+        await pilot.press("down", "enter")
         await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
+        app.screen.query_one("#form-kind").focus()
         await settled(pilot, lambda: isinstance(app.screen.focused, OneOf), "the kinds")
         await pilot.press("right")  # from judgement round to command
         app.screen.query_one(Input).value = "pytest -q"
@@ -324,7 +322,7 @@ async def test_a_new_requirement_is_checked_before_it_is_taken(
     fake = asked()
     async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
-        await pilot.press("a")
+        await take_action(app, pilot, "add")
         await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
         await pilot.press("ctrl+s")
         form = app.screen
@@ -340,28 +338,27 @@ async def test_a_new_requirement_is_checked_before_it_is_taken(
             await settled(pilot, lambda: problem in str(said.content), problem)
             assert app.screen is form
             return
-        await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
+        await settled(pilot, lambda: is_listing(app, RequirementSource), "the page")
         objective = fake.store.state.objective
         assert objective is not None
         new = objective.extracted_requirements[-1]
         assert (new.requirement, new.priority, new.by_user) == ("It is documented", 2, True)
         assert new.check.value == value
-        board = app.screen
-        assert isinstance(board, LedgerBoard)
-        assert board.chosen == new.requirement_id  # the next key is meant for it
+        assert open_list(app).chosen == new.requirement_id  # the next key is meant for it
 
 
 async def test_a_requirement_is_waived_with_a_reason_and_wanted_again(open_apps: OpenApps) -> None:
     fake = asked()
     async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
-        await pilot.press("down", "down", "w")
+        await pilot.press("down", "down")
+        await take_action(app, pilot, "waive it, with a reason")
         await settled(pilot, lambda: isinstance(app.screen, LineForm), "the question")
         await pilot.press(*"later", "enter")
         await settled(pilot, lambda: not item_of(fake, "req_3").is_counted, "the waiver")
         assert item_of(fake, "req_3").waived_because == "later"
         await settled(pilot, lambda: "1/3 met" in page(app), "the count")
-        await pilot.press("w")
+        await take_action(app, pilot, "want it again")
         await settled(pilot, lambda: item_of(fake, "req_3").is_counted, "its return")
 
 
@@ -369,10 +366,10 @@ async def test_escape_waives_nothing(open_apps: OpenApps) -> None:
     fake = asked()
     async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
-        await pilot.press("w")
+        await take_action(app, pilot, "waive it, with a reason")
         await settled(pilot, lambda: isinstance(app.screen, LineForm), "the question")
         await pilot.press("x", "escape")
-        await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
+        await settled(pilot, lambda: is_listing(app, RequirementSource), "the page")
         assert item_of(fake, "req_1").is_counted
 
 
@@ -380,12 +377,13 @@ async def test_what_the_engine_refuses_is_said_on_the_page(open_apps: OpenApps) 
     problem = LocalizedText(key="ledger.problem.not_there", params={"id": "req_1 [now]"})
     async with open_apps.standing(asked(problem=problem)) as (app, pilot):
         await open_board(app, pilot)
-        await pilot.press("p")
+        await take_action(app, pilot, "waive it, with a reason")
+        await pilot.press("enter")
         await settled(pilot, lambda: "no requirement req_1 [now]" in page(app), "the problem")
-        await pilot.press("e")
+        await pilot.press("enter")
         await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
         await pilot.press("escape")
-        await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
+        await settled(pilot, lambda: is_listing(app, RequirementSource), "the page")
         assert "no requirement" not in page(app)
 
 
@@ -393,9 +391,9 @@ async def test_without_a_request_there_is_nothing_to_add_to(open_apps: OpenApps)
     async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
         await open_board(app, pilot)
         assert "There is no request yet" in page(app)
-        await pilot.press("a")
+        await pilot.press("full_stop")
         await pilot.pause()
-        assert isinstance(app.screen, LedgerBoard)
+        assert is_listing(app, RequirementSource)
 
 
 async def test_a_first_requirement_can_be_the_users_own(open_apps: OpenApps) -> None:
@@ -403,7 +401,7 @@ async def test_a_first_requirement_can_be_the_users_own(open_apps: OpenApps) -> 
     goals.set_objective(fake.store, items=())
     async with open_apps.standing(fake) as (app, pilot):
         await open_board(app, pilot)
-        await pilot.press("a")
+        await take_action(app, pilot, "add")
         await settled(pilot, lambda: isinstance(app.screen, RequirementForm), "the form")
 
 
@@ -428,5 +426,5 @@ async def test_small_screens_draw_it_all_the_same(
         await pilot.press("f5", "enter", "down", "pagedown")
         await pilot.press("escape")
         app.action_page("requirements")
-        await settled(pilot, lambda: isinstance(app.screen, LedgerBoard), "the page")
+        await settled(pilot, lambda: is_listing(app, RequirementSource), "the page")
         await pilot.press("down", "pagedown", "escape")

@@ -9,21 +9,20 @@ from support.app_states import (
     FakeEngine,
     app_with,
     commanded,
-    press_alone,
     settled,
     standing,
     store_with,
 )
+from support.lists import is_listing, list_text, settle_keys, take_action, take_twice
 from support.pinned import ManualClock
-from support.screens import shown
+from support.screens import screen_text, shown
 from textual.pilot import Pilot
 
 from duckflow_tui.tools.memory import MemoryFault, MemoryLine
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.panes.status import StatusLine
-from duckflow_tui.ui.screens.board import Page
-from duckflow_tui.ui.screens.memory import MemoryBoard
+from duckflow_tui.ui.screens.memory import MemorySource
 
 EN = (
     MemoryLine(4, "worked", "pytest -q src/ finds the tests of both packages", "2025-06-12"),
@@ -60,13 +59,13 @@ def noted(lines: tuple[MemoryLine, ...] = EN) -> FakeEngine:
 
 
 def page(app: DuckflowApp) -> str:
-    return shown(app.screen.query_one(Page))
+    return list_text(app)
 
 
 async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
     """The page of notes, once its keys count."""
     await commanded(pilot, "/memory")
-    await settled(pilot, lambda: isinstance(app.screen, MemoryBoard), "the page")
+    await settled(pilot, lambda: is_listing(app, MemorySource), "the page")
     await pilot.pause()
     assert isinstance(app.clock, ManualClock)
     app.clock.advance(SETTLE_S)
@@ -83,22 +82,24 @@ async def test_the_page_names_the_file_and_lists_its_lines() -> None:
             assert said in text
 
 
-async def test_a_line_is_deleted_by_the_second_key() -> None:
+async def test_a_line_is_deleted_after_a_question() -> None:
     fake = noted()
     app = app_with(fake)
     async with standing(app, 100, 30) as pilot:
         await open_board(app, pilot)
         await settled(pilot, lambda: "worked" in page(app))
-        await pilot.press("down", "d")
-        await settled(pilot, lambda: "Press d again" in page(app))
-        await pilot.press("down", "up")  # another line was looked at: the first key counts no more
-        assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE_S)
-        await press_alone(pilot, "d")
+        await pilot.press("down")
+        await take_action(app, pilot, "delete the line")
+        await settled(pilot, lambda: "Enter deletes" in page(app))
+        await pilot.press("enter")  # too soon: nobody has read the question
         assert len(fake.memory.noted) == len(EN)
-        assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE_S)
-        await pilot.press("d")
+        assert "Enter came too soon" in screen_text(app)
+        settle_keys(app)
+        await pilot.press("down", "up")  # another line was looked at: the question is gone
+        await settled(pilot, lambda: "Enter deletes" not in page(app))
+        await pilot.press("enter")
+        assert len(fake.memory.noted) == len(EN)
+        await take_twice(app, pilot, "delete the line", "Enter deletes")
         await settled(pilot, lambda: EN[1] not in fake.memory.noted)
         await settled(pilot, lambda: "PYTHONPATH" not in page(app))
         assert len(fake.memory.noted) == len(EN) - 1
@@ -111,10 +112,7 @@ async def test_what_is_in_the_way_of_deleting_is_said_on_the_page() -> None:
     async with standing(app, 100, 30) as pilot:
         await open_board(app, pilot)
         await settled(pilot, lambda: "worked" in page(app))
-        await pilot.press("d")
-        assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE_S)
-        await pilot.press("d")
+        await take_twice(app, pilot, "delete the line", "Enter deletes")
         await settled(pilot, lambda: "Read-only file system" in page(app))
 
 

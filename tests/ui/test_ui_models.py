@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.app_states import settled
+from support.lists import is_listing, open_list
 from support.model_servers import KEY, ModelSeat, at_models, shelf
 from support.session import done
 from textual.widgets import Input, OptionList
@@ -18,7 +19,7 @@ from duckflow_tui.llm.endpoints import ModelRef, Target
 from duckflow_tui.scripted.replies import Fault, Reply
 from duckflow_tui.ui.layout import chat_width
 from duckflow_tui.ui.screens.model_list import ModelList
-from duckflow_tui.ui.screens.settings import SettingsBoard
+from duckflow_tui.ui.screens.settings import SettingSource
 
 
 async def at_list(seat: ModelSeat, *words: str) -> None:
@@ -109,10 +110,8 @@ def unbroken(screen: str, width: int = 100_000) -> str:
 async def setting(seat: ModelSeat, key: str) -> str:
     """What the page of settings says of one, as one line; the page is closed again."""
     await seat.says("/settings")
-    await settled(seat.pilot, lambda: isinstance(seat.app.screen, SettingsBoard), "the page")
-    board = seat.app.screen
-    assert isinstance(board, SettingsBoard)
-    board.choose(key)
+    await settled(seat.pilot, lambda: is_listing(seat.app, SettingSource), "the page")
+    open_list(seat.app).choose(key)
     await seat.pilot.pause()
     seat.clock.advance(1)
     text = " ".join(seat.screen.split())

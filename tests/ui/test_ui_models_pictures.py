@@ -18,8 +18,9 @@ from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.llm.probe import ProbeReport
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.connecting import report_words
-from duckflow_tui.ui.screens.connect import ConnectBoard
+from duckflow_tui.ui.screens.connect import ConnectSource
 from duckflow_tui.ui.screens.connect_form import ConnectForm
+from duckflow_tui.ui.screens.list_page import ListPage
 from duckflow_tui.ui.screens.model_list import ModelList
 
 CONNECTED: Final = (
@@ -60,7 +61,7 @@ def connect(app: DuckflowApp, kept: Connections) -> Screen[Any]:
     )
     key = KnownKey("DEEPSEEK_API_KEY", "DeepSeek", "https://api.deepseek.com/v1", "deepseek-chat")
     app.connecting.keys = (key,)
-    return ConnectBoard(app.words, app.clock, app.connecting, kept)
+    return ListPage(app.words, app.clock, [ConnectSource(app.connecting, kept)])
 
 
 def form(app: DuckflowApp, kept: Connections) -> Screen[Any]:

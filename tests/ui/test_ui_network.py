@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from support.app_states import FakeEngine, app_with, commanded, settled, standing, store_with
+from support.lists import is_listing, take_action
 from support.pinned import ManualClock
 from support.screens import shown
 
 from duckflow_tui.state.usage import HostContacted, LlmCall, LlmCallFinished
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
-from duckflow_tui.ui.screens.board import Page
-from duckflow_tui.ui.screens.network import NetworkBoard
+from duckflow_tui.ui.screens.list_page import Page
+from duckflow_tui.ui.screens.network import NetworkSource
 
 MODEL = HostContacted(
     host="models.example:443", use="model", name="far", setting="endpoints.far.base_url",
@@ -32,7 +33,7 @@ async def test_hosts_are_listed_with_what_for_how_much_and_which_setting(
     app = app_with(FakeEngine(store), language=language)
     async with standing(app, *size) as pilot:
         await commanded(pilot, "/network")
-        await settled(pilot, lambda: isinstance(app.screen, NetworkBoard), "the page")
+        await settled(pilot, lambda: is_listing(app, NetworkSource), "the page")
         assert isinstance(app.clock, ManualClock)
         app.clock.advance(SETTLE_S)
         page = app.screen.query_one(Page)
@@ -51,7 +52,7 @@ async def test_hosts_are_listed_with_what_for_how_much_and_which_setting(
         await pilot.press("up")
         await settled(pilot, lambda: "--demo" in shown(page), "what made the demo's model so")
         assert MODEL.setting not in shown(page)
-        await pilot.press("x")
+        await take_action(app, pilot, words("keys.sessions_export"))
         await settled(pilot, lambda: words("sessions.not_kept")[:20] in shown(page), "the export")
         await pilot.press("escape")
         await settled(pilot, lambda: app.screen is app.bench)

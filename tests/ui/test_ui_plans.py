@@ -10,14 +10,14 @@ from support.app_states import (
     app_with,
     at_question,
     commanded,
-    press_alone,
     settled,
     standing,
     store_with,
 )
+from support.lists import is_listing, list_text, settle_keys, take_action, take_twice
 from support.pinned import ManualClock
 from support.plans import NOW, PLAN, draft, end_card, running, said, working
-from support.screens import screen_text, shown
+from support.screens import screen_text
 from textual.pilot import Pilot
 
 from duckflow_tui.state.base import LocalizedText
@@ -25,8 +25,7 @@ from duckflow_tui.state.plan import Plan, PlanStatus
 from duckflow_tui.state.plan_events import PlanClosed
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
-from duckflow_tui.ui.screens.board import Page
-from duckflow_tui.ui.screens.plans import PlansBoard
+from duckflow_tui.ui.screens.plans import PlanSource
 
 OTHER = "plan_00000002"
 
@@ -49,13 +48,13 @@ def listed(language: str = "en") -> FakeEngine:
 
 
 def page(app: DuckflowApp) -> list[str]:
-    return [line for line in shown(app.screen.query_one(Page)).split("\n") if line.strip()]
+    return [line for line in list_text(app).split("\n") if line.strip()]
 
 
 async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
     """The list of plans, once its keys count."""
     await commanded(pilot, "/plans")
-    await settled(pilot, lambda: isinstance(app.screen, PlansBoard), "the page")
+    await settled(pilot, lambda: is_listing(app, PlanSource), "the page")
     await pilot.pause()
     assert isinstance(app.clock, ManualClock)
     app.clock.advance(SETTLE_S)
@@ -78,27 +77,25 @@ async def test_each_plan_says_how_far_it_is_and_one_is_in_hand() -> None:
         await settled(pilot, lambda: "a page on" not in "".join(page(app)))
 
 
-async def test_keys_take_a_plan_in_hand_close_it_and_delete_it_by_the_second_key() -> None:
+async def test_a_plan_is_taken_in_hand_closed_and_deleted_after_a_question() -> None:
     """Covers S2-26."""
     fake = listed()
     app = app_with(fake)
     async with standing(app, 100, 30) as pilot:
         await open_board(app, pilot)
-        await pilot.press("enter", "down", "c")
+        await pilot.press("enter", "down")
+        await take_action(app, pilot, "close the plan")
         await settled(pilot, lambda: fake.plan.asked == [("activate", OTHER), ("close", PLAN)])
-        assert isinstance(app.clock, ManualClock)
-        app.clock.advance(SETTLE_S)
-        await pilot.press("d")
-        await settled(pilot, lambda: any("Press d again" in line for line in page(app)))
-        app.clock.advance(SETTLE_S)
-        await pilot.press("up", "down")  # another was looked at: the first key counts no more
-        await press_alone(pilot, "d")
+        await take_action(app, pilot, "delete the plan")
+        await settled(pilot, lambda: any("Enter deletes" in line for line in page(app)))
+        settle_keys(app)
+        await pilot.press("up", "down")  # another was looked at: the question is gone
+        await settled(pilot, lambda: not any("Enter deletes" in line for line in page(app)))
         assert len(fake.plan.asked) == 2
-        app.clock.advance(SETTLE_S)
-        await pilot.press("d")
+        await take_twice(app, pilot, "delete the plan", "Enter deletes")
         await settled(pilot, lambda: fake.plan.asked[2:] == [("delete", PLAN)])
         fake.plan.problem = LocalizedText(key="plan.problem.at_work")
-        await pilot.press("c")
+        await take_action(app, pilot, "close the plan")
         await settled(pilot, lambda: any("stop that or answer first" in line for line in page(app)))
 
 
@@ -136,7 +133,8 @@ def test_the_list_of_plans(snap_compare: Any, language: str) -> None:
         assert isinstance(pilot.app, DuckflowApp)
         await settled(pilot, lambda: not app.session.opening)
         await open_board(app, pilot)
-        await pilot.press("down", "d")
+        await pilot.press("down")
+        await take_action(app, pilot, app.words("keys.plans_delete"))
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=press)

@@ -9,15 +9,15 @@ from support.app_states import (
     FakeEngine,
     FakeSessions,
     app_with,
-    press_alone,
     settled,
     standing,
     store_with,
 )
 from support.conversations import user
-from support.pinned import KEY_DELAY, ManualClock
+from support.lists import is_listing, list_text, settle_keys, take_action, take_twice
+from support.pinned import ManualClock
 from support.rewind_states import asked
-from support.screens import screen_text, shown
+from support.screens import shown
 from textual import events
 from textual.pilot import Pilot
 
@@ -30,23 +30,23 @@ from duckflow_tui.state.store import Record
 from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
-from duckflow_tui.ui.screens.board import Page
-from duckflow_tui.ui.screens.rewind import ForkBoard
+from duckflow_tui.ui.screens.rewind import MessageSource
 
+UNDO_TOO, UNDO_ONLY = "also undo changes", "only undo changes"
 LAST = "what does round_half_even do here"
 
 
 async def opened(app: DuckflowApp, pilot: Pilot[int], command: str = "/rewind") -> None:
     """The list, once its keys count."""
     await pilot.press(*command, "enter")
-    await settled(pilot, lambda: isinstance(app.screen, ForkBoard), "the list")
+    await settled(pilot, lambda: is_listing(app, MessageSource), "the list")
     await pilot.pause()
     assert isinstance(app.clock, ManualClock)
     app.clock.advance(SETTLE_S)
 
 
 def page(app: DuckflowApp) -> str:
-    return shown(app.screen.query_one(Page))
+    return list_text(app)
 
 
 def chat(app: DuckflowApp) -> str:
@@ -105,24 +105,22 @@ async def test_a_draft_that_is_kept_late_does_not_take_the_place_of_the_text() -
         assert app.bench.composer.draft == "Now rename cap to limit everywhere it is used"
 
 
-async def test_only_a_second_b_undoes_files() -> None:
+async def test_files_are_undone_after_a_question_alone() -> None:
     engine = asked()
     app = app_with(engine)
     async with standing(app) as pilot:
         await opened(app, pilot)
-        assert isinstance(app.clock, ManualClock)
         await pilot.press("down")
-        assert "Enter leaves them as they are; b b and o o undo" in page(app)
+        assert "They stay as they are, unless you undo" in page(app)
         assert "This message leaves the conversation, with all" in page(app)
-        await press_alone(pilot, "b")
-        assert "Press b again to go back" in page(app)
-        assert "leaves them as they are" not in page(app)  # said in one way
-        await pilot.press("down")  # another message: the key has to be meant for it
-        app.clock.advance(SETTLE_S)
-        await press_alone(pilot, "b")
+        await take_action(app, pilot, UNDO_TOO)
+        await settled(pilot, lambda: "Enter goes back and undoes" in page(app), "the question")
+        assert "They stay as they are" not in page(app)  # said in one way
+        settle_keys(app)
+        await pilot.press("down")  # another message: the answer has to be meant for it
+        await settled(pilot, lambda: "Enter goes back and undoes" not in page(app))
         assert engine.rewind.asked == []
-        app.clock.advance(SETTLE_S)
-        await pilot.press("b")
+        await take_twice(app, pilot, UNDO_TOO, "Enter goes back and undoes")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert engine.rewind.asked == ["back with files msg_1"]
 
@@ -140,38 +138,6 @@ async def test_a_word_typed_on_the_list_goes_to_the_composer(word: str) -> None:
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         await settled(pilot, lambda: app.bench.composer.text == word, "the word")
         assert engine.rewind.asked == []
-        app.bench.composer.write("")
-        await opened(app, pilot)
-        await pilot.press("down")
-        await press_alone(pilot, "o")
-        app.clock.advance(SETTLE_S)
-        await pilot.press("o")
-        await settled(pilot, lambda: app.screen is app.bench, "the chat")
-        assert engine.rewind.asked == ["files msg_2"]
-
-
-async def test_the_second_of_two_keys_counts_once_the_first_could_be_read() -> None:
-    """A key that is held down sends many; another key between the two takes the first one back."""
-    engine = asked()
-    app = app_with(engine)
-    async with standing(app) as pilot:
-        await opened(app, pilot)
-        assert isinstance(app.clock, ManualClock)
-        await pilot.press("down")
-        for _ in range(2):
-            await press_alone(pilot, "b")
-            app.clock.advance(0.9 * SETTLE_S)
-        assert engine.rewind.asked == []
-        assert "b came too soon" in screen_text(app)
-        assert "Press b again to go back" in page(app)
-        app.clock.advance(SETTLE_S)
-        await pilot.press("pagedown")
-        await press_alone(pilot, "b")
-        assert engine.rewind.asked == []
-        app.clock.advance(SETTLE_S)
-        await pilot.press("b")
-        await settled(pilot, lambda: app.screen is app.bench, "the chat")
-        assert engine.rewind.asked == ["back with files msg_2"]
 
 
 async def test_a_list_has_the_rows_that_what_is_below_it_leaves() -> None:
@@ -190,7 +156,7 @@ async def test_a_list_has_the_rows_that_what_is_below_it_leaves() -> None:
 
         rows = page(app).splitlines()
         # the head, the list, a blank, three rows below, and the keys, with a blank above
-        assert len(listed()) == len(rows) - 2 - 1 - 3 - 1 - 2
+        assert len(listed()) == len(rows) - 2 - 1 - 3 - 1 - 1
         shown = len(listed()) - 1
         assert listed()[-1].strip() == f"↓ {41 - shown} more"
         await pilot.press(*["down"] * (shown - 2))
@@ -212,17 +178,17 @@ async def test_what_would_stay_is_shown_before_files_alone_are_undone() -> None:
     app = app_with(engine)
     async with standing(app) as pilot:
         await opened(app, pilot)
-        await pilot.press("o")
         assert "No file was changed since." in page(app)
-        await pilot.press("down", "o")
+        assert UNDO_ONLY not in page(app)
+        await pilot.press("down")
+        await take_action(app, pilot, UNDO_ONLY)
         await settled(pilot, lambda: "These files stay" in page(app), "what stays")
         assert "src/shop/receipt.py" in " ".join(page(app).split())
         assert engine.rewind.asked == []
-        assert isinstance(app.clock, ManualClock)
-        for key in "boo":  # another key is another wish
-            assert engine.rewind.asked == []
-            app.clock.advance(SETTLE_S)
-            await pilot.press(key)
+        settle_keys(app)
+        await pilot.press("escape")  # leaves them as they are
+        await settled(pilot, lambda: "These files stay" not in page(app), "the list")
+        await take_twice(app, pilot, UNDO_ONLY, "These files stay")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert engine.rewind.asked == ["files msg_2"]
         assert app.bench.composer.draft == ""
@@ -239,8 +205,8 @@ async def test_what_is_in_the_way_is_said_on_the_list() -> None:
         await pilot.press("enter")
         await settled(pilot, lambda: "Work runs." in page(app), "the reason")
         assert app.bench.composer.draft == ""
-        await pilot.press("up", "enter")
-        assert "stands here already" in page(app)
+        await pilot.press("up")  # where it stands already
+        await settled(pilot, lambda: "go back" not in page(app), "no way back")
 
 
 async def test_a_way_back_is_taken_back_with_the_text_it_brought() -> None:
@@ -275,13 +241,12 @@ def forking(tmp_path: Path) -> tuple[DuckflowApp, FakeEngine, FakeSessions]:
 @pytest.mark.parametrize(
     ("command", "keys", "wanted"),
     [
-        ("/rewind", "f", "fork msg_3"),
-        ("/fork", "f", "fork"),
+        ("/rewind", "full_stop f o r k enter", "fork msg_3"),
         ("/fork", "enter", "fork"),
         ("/fork", "down enter", "fork msg_3"),
     ],
 )
-async def test_f_forks_and_in_fork_enter_too_and_the_fork_takes_the_place(
+async def test_the_fork_takes_the_place(
     tmp_path: Path, command: str, keys: str, wanted: str
 ) -> None:
     app, engine, sources = forking(tmp_path)
@@ -295,21 +260,15 @@ async def test_f_forks_and_in_fork_enter_too_and_the_fork_takes_the_place(
         assert app.bench.composer.draft == LAST
 
 
-async def test_the_page_of_forks_names_the_keys_that_work_there_and_no_other_does_anything(
+async def test_the_page_of_forks_names_the_keys_that_work_there(
     tmp_path: Path,
 ) -> None:
-    app, engine, _ = forking(tmp_path)
+    app, _, _ = forking(tmp_path)
     async with standing(app) as pilot:
         await opened(app, pilot, "/fork")
         foot = page(app).splitlines()[-1]
-        assert foot == "↑ ↓ up and down   PgUp PgDn scroll   Enter · f fork   Esc close"
-        assert isinstance(app.clock, ManualClock)
+        assert foot == "Enter fork   / filter   Esc close"
         await pilot.press("down", "down")
-        for key in "bboo":
-            app.clock.advance(SETTLE_S)
-            await pilot.press(key)
-        await pilot.pause(2 * KEY_DELAY)
-        assert engine.rewind.asked == []
         assert "undo" not in page(app)
 
 
@@ -319,7 +278,7 @@ async def test_while_work_runs_the_fork_waits_and_says_how_to_resume_it(tmp_path
     async with standing(app) as pilot:
         engine.store.dispatch(TurnStarted(turn=turn))
         await opened(app, pilot)
-        await pilot.press("f")
+        await take_action(app, pilot, "fork")
         said = "duckflow-tui --resume session_0000000f"
         await settled(pilot, lambda: said in shown(app.bench.status), "how")
         assert sources.resumed == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from support.app_states import app_with, commanded, settled
+from support.lists import take_action
 from support.pictures import each_state
 from support.pinned import ManualClock
 from support.rewind_states import asked
@@ -13,7 +14,7 @@ from textual.pilot import Pilot
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 
-LIST = ("down", "b")
+LIST = ("down",)
 BACK = ("down", "enter")
 
 
@@ -36,6 +37,8 @@ def test_rewind(
         await pilot.press(*keys)
         if keys == BACK:
             await settled(pilot, lambda: app.screen is app.bench)
+        else:
+            await take_action(app, pilot, app.words("keys.rewind_files"))
         await pilot.pause(0.1)
         await pilot.pause()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from support.app_states import FakeEngine, app_with, settled, store_with
+from support.lists import is_listing, open_list, take_action
 from support.pictures import ONE_STATE
 from support.pinned import ManualClock
 from support.screens import screen_text
@@ -18,7 +19,7 @@ from textual.pilot import Pilot
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
-from duckflow_tui.ui.screens.sessions import SessionScreen
+from duckflow_tui.ui.screens.sessions import SessionSource
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +46,9 @@ def opened(*keys: str, typed: str = "") -> Callable[[Pilot[int]], Any]:
         if not app.options.choose:
             await settled(pilot, lambda: "1  " in screen_text(app), "the sessions behind the page")
             app.action_sessions()
-        await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
-        page = app.screen
-        assert isinstance(page, SessionScreen)
+        await settled(pilot, lambda: is_listing(app, SessionSource), "the page")
+        page = open_list(app).source
+        assert isinstance(page, SessionSource)
         await settled(pilot, lambda: not page.reading, "the list")
         assert isinstance(app.clock, ManualClock)
         app.clock.advance(SETTLE_S)
@@ -57,7 +58,10 @@ def opened(*keys: str, typed: str = "") -> Callable[[Pilot[int]], Any]:
                 await pilot.press(letter)
             await settled(pilot, lambda: page.searched == typed, "what was found")
         for key in keys:
-            await pilot.press(key)
+            if key.startswith("keys."):
+                await take_action(app, pilot, app.words(key))
+            else:
+                await pilot.press(key)
             for _ in range(3):
                 await pilot.pause()
             app.clock.advance(2 * SETTLE_S)
@@ -89,13 +93,17 @@ def test_unreadable(
 ) -> None:
     app = app_of(tmp_path, language)
     keys = ["down"] * 6
-    assert snap_compare(app, terminal_size=size, run_before=opened("a", *keys))
+    assert snap_compare(app, terminal_size=size, run_before=opened("keys.sessions_all", *keys))
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_trash(snap_compare: Any, tmp_path: Path, language: str) -> None:
     app = app_of(tmp_path, language)
-    assert snap_compare(app, terminal_size=(80, 24), run_before=opened("down", "d", "y", "t"))
+    assert snap_compare(
+        app,
+        terminal_size=(80, 24),
+        run_before=opened("down", "keys.sessions_delete", "enter", "keys.sessions_trash"),
+    )
 
 
 @pytest.mark.parametrize("language", ["en", "ja"])

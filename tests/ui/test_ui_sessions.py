@@ -20,6 +20,7 @@ from support.app_states import (
     store_with,
 )
 from support.conversations import assistant, user
+from support.lists import is_listing, open_list, take_action, take_twice
 from support.pinned import ManualClock
 from support.screens import screen_text, shown
 from support.session_shelf import HOUR, NOW, WORKSPACE, asked, record, replied, shelf
@@ -35,10 +36,10 @@ from duckflow_tui.state.turn import TurnInfo, TurnStarted
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens import sessions
-from duckflow_tui.ui.screens.board import Page
 from duckflow_tui.ui.screens.confirm import Confirm
 from duckflow_tui.ui.screens.form import LineForm
-from duckflow_tui.ui.screens.sessions import SessionScreen
+from duckflow_tui.ui.screens.list_page import Page
+from duckflow_tui.ui.screens.sessions import SessionSource
 
 OWN = "session_00000001"  # what the app of these tests has open, in its fake engine
 
@@ -61,18 +62,23 @@ def settle(app: DuckflowApp) -> None:
     app.clock.advance(2 * SETTLE_S)
 
 
-async def opened(app: DuckflowApp, pilot: Pilot[int]) -> SessionScreen:
+def sessions_of(app: DuckflowApp) -> SessionSource:
+    found = open_list(app).source
+    assert isinstance(found, SessionSource)
+    return found
+
+
+async def opened(app: DuckflowApp, pilot: Pilot[int]) -> SessionSource:
     """The page, all of it read, once its keys count."""
     await commanded(pilot, "/sessions")
-    await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
-    page = app.screen
-    assert isinstance(page, SessionScreen)
+    await settled(pilot, lambda: is_listing(app, SessionSource), "the page")
+    page = sessions_of(app)
     await settled(pilot, lambda: not page.reading and page.previewed, "the list")
     settle(app)
     return page
 
 
-async def to(pilot: Pilot[int], page: SessionScreen, number: str) -> None:
+async def to(pilot: Pilot[int], page: SessionSource, number: str) -> None:
     """Put the cursor on the session of this number."""
     for _ in range(12):
         if page.facts is not None and page.facts.session_id.endswith(number):
@@ -83,13 +89,13 @@ async def to(pilot: Pilot[int], page: SessionScreen, number: str) -> None:
     raise AssertionError(f"no session {number}")
 
 
-def ids(page: SessionScreen) -> list[str]:
+def ids(page: SessionSource) -> list[str]:
     """The ids in the list, from its top."""
-    return [key.rpartition("/")[2] for key in page.names()]
+    return [key.rpartition("/")[2] for key in page.list_ids()]
 
 
-def text(page: SessionScreen) -> str:
-    return shown(page.query_one(Page))
+def text(page: SessionSource) -> str:
+    return shown(page.page.query_one(Page))
 
 
 async def test_each_row_says_how_it_stands_and_the_end_is_shown(tmp_path: Path) -> None:
@@ -107,7 +113,7 @@ async def test_each_row_says_how_it_stands_and_the_end_is_shown(tmp_path: Path) 
         assert "what does round_half_even do here" in rows
         assert "It rounds 0.5" not in rows  # of another workspace
         assert "little-shop" not in rows
-        await pilot.press("a")
+        await take_action(app, pilot, "all workspaces")
         await settled(pilot, lambda: "session_00000007" in ids(page), "all of them")
         await settled(pilot, lambda: " little-shop  ★ Release 2.0" in text(page), "the folders")
         await to(pilot, page, "7")
@@ -115,7 +121,7 @@ async def test_each_row_says_how_it_stands_and_the_end_is_shown(tmp_path: Path) 
         await pilot.pause()
         said = " ".join(text(page).split())
         assert "duckflow-tui --resume session_00000007 --dir /work/till" in said
-        assert app.screen is page
+        assert app.screen is page.page
 
 
 async def test_what_cannot_be_opened_says_why_and_is_not_opened(tmp_path: Path) -> None:
@@ -127,7 +133,7 @@ async def test_what_cannot_be_opened_says_why_and_is_not_opened(tmp_path: Path) 
             assert why in text(page), number
             await pilot.press("enter")
             await pilot.pause()
-            assert app.screen is page, number
+            assert app.screen is page.page, number
             assert sources(app).resumed == [], number
 
 
@@ -145,7 +151,9 @@ async def test_enter_opens_another_session_in_place_of_this_one(tmp_path: Path) 
         assert sources(app).resumed == ["session_00000003"]
         assert app.bench.talk.transcript is not None
         await settled(
-            pilot, lambda: "the other one" in shown(app.bench.talk.transcript or page), "its chat"
+            pilot,
+            lambda: "the other one" in shown(app.bench.talk.transcript or page.page),
+            "its chat",
         )
         assert app.bench.composer.draft == "half a thought"
 
@@ -167,7 +175,7 @@ async def test_no_other_one_is_opened_or_begun_while_work_runs(tmp_path: Path) -
         await pilot.press("enter")
         await settled(pilot, lambda: "Work still runs" in shown(app.bench.status), "of the page")
         assert sources(app).resumed == []
-        if app.screen is page:
+        if app.screen is page.page:
             await pilot.press("escape")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         app.session.engine.store.state.turn = None
@@ -204,11 +212,11 @@ async def test_the_search_marks_what_it_finds_takes_letters_and_ends_with_esc(
         await pilot.press("escape")
         await settled(pilot, lambda: page.searched == "", "all of them")
         assert len(ids(page)) == 7
-        assert app.screen is page
+        assert app.screen is page.page
         await pilot.press("slash", *"drptuxa")
         await pilot.pause()
-        assert page.query_one(Input).value == "drptuxa"
-        assert app.screen is page
+        assert page.page.query_one(Input).value == "drptuxa"
+        assert app.screen is page.page
         await pilot.press("escape")
         await settled(pilot, lambda: page.searched == "", "all of them again")
         await pilot.press("escape")
@@ -219,13 +227,12 @@ async def test_letters_that_were_meant_for_the_composer_do_nothing(tmp_path: Pat
     app = with_shelf(tmp_path)
     async with standing(app) as pilot:
         app.action_sessions()
-        await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
-        page = app.screen
-        assert isinstance(page, SessionScreen)
+        await settled(pilot, lambda: is_listing(app, SessionSource), "the page")
+        page = sessions_of(app)
         await settled(pilot, lambda: not page.reading, "the list")
         await pilot.press("d", "p", "r", "enter")
         await pilot.pause()
-        assert app.screen is page
+        assert app.screen is page.page
 
 
 async def test_a_name_is_kept_and_a_pin_goes_to_the_top_and_away_again(tmp_path: Path) -> None:
@@ -233,16 +240,15 @@ async def test_a_name_is_kept_and_a_pin_goes_to_the_top_and_away_again(tmp_path:
     async with standing(app) as pilot:
         page = await opened(app, pilot)
         await to(pilot, page, "3")
-        await pilot.press("r")
+        await take_action(app, pilot, "name")
         await settled(pilot, lambda: isinstance(app.screen, LineForm), "the form")
         await pilot.press(*"Taxes", "enter")
         await settled(pilot, lambda: "Taxes" in text(page), "the name")
         path = session_path(tmp_path, WORKSPACE, "session_00000003")
         assert open_to_read(path).state.session.name == "Taxes"
-        settle(app)
-        await pilot.press("p")
+        await take_action(app, pilot, "pin, unpin")
         await settled(pilot, lambda: ids(page)[0] == "session_00000003", "the top")
-        await pilot.press("p")
+        await take_action(app, pilot, "pin, unpin")
         await settled(pilot, lambda: ids(page)[0] == "session_00000004", "its place")
 
 
@@ -254,9 +260,9 @@ async def test_the_open_session_is_named_and_pinned_by_its_engine(tmp_path: Path
         page = await opened(app, pilot)
         await to(pilot, page, "1")
         assert "this one" in text(page)
-        await pilot.press("p")
+        await take_action(app, pilot, "pin, unpin")
         await settled(pilot, lambda: state.session.pinned, "the pin")
-        await pilot.press("r")
+        await take_action(app, pilot, "name")
         await settled(pilot, lambda: isinstance(app.screen, LineForm), "the form")
         await pilot.press(*"Mine", "enter")
         await settled(pilot, lambda: state.session.name == "Mine", "the name")
@@ -269,7 +275,7 @@ async def test_the_open_session_is_named_and_pinned_by_its_engine(tmp_path: Path
     ("ends_with", "says"),
     [(0, ""), (2, "exit status 2"), (OSError(errno.ENOMEM, "no memory left"), "no memory left")],
 )
-async def test_w_shows_the_chosen_session_again(
+async def test_the_chosen_session_is_watched_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends_with: int | OSError, says: str
 ) -> None:
     watched: list[Path] = []
@@ -285,37 +291,37 @@ async def test_w_shows_the_chosen_session_again(
     async with standing(app) as pilot:
         page = await opened(app, pilot)
         await to(pilot, page, "9")  # which is no session: its reason stands there already
-        await pilot.press("w")
+        await take_action(app, pilot, "watch it again")
         assert not watched
         while page.facts is None or not page.facts.session_id.endswith("3"):
             await pilot.press("up")
-        await pilot.press("w")
+        await take_action(app, pilot, "watch it again")
         await settled(pilot, lambda: bool(watched), "the replay")
         assert watched == [session_path(tmp_path, WORKSPACE, "session_00000003")]
         await settled(pilot, lambda: says in text(page), "how it ended")
         assert ("Not shown again" in text(page)) is bool(says)
-        assert app.screen is page
+        assert app.screen is page.page
 
 
-async def test_only_a_yes_moves_to_the_trash_and_u_fetches_back(tmp_path: Path) -> None:
+async def test_only_an_answer_moves_to_the_trash_and_enter_fetches_back(tmp_path: Path) -> None:
     app = with_shelf(tmp_path)
     path = session_path(tmp_path, WORKSPACE, "session_00000003")
     async with standing(app) as pilot:
         page = await opened(app, pilot)
         await to(pilot, page, "3")
-        for answer in ("n", "y"):
-            await pilot.press("d")
-            await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
-            settle(app)
-            await pilot.press(answer)
-            await settled(pilot, lambda: app.screen is page, "the page")
-            assert path.is_dir() or answer == "y"
+        await take_action(app, pilot, "to the trash")
+        await settled(pilot, lambda: "Enter moves" in text(page), "the question")
+        settle(app)
+        await pilot.press("n")
+        await settled(pilot, lambda: "Enter moves" not in text(page), "no")
+        assert path.is_dir()
+        await take_twice(app, pilot, "to the trash", "Enter moves")
         await settled(pilot, lambda: "session_00000003" not in ids(page), "that it is gone")
         assert not path.exists()
-        await pilot.press("t")
+        await take_action(app, pilot, "trash, back")
         await settled(pilot, lambda: ids(page) == ["session_00000003"], "the trash")
-        await pilot.press("enter", "d", "p")  # none of these means anything here
-        await pilot.press("u")
+        assert "pin" not in text(page)
+        await pilot.press("enter")
         await settled(pilot, lambda: path.is_dir(), "the session")
         await settled(pilot, lambda: ids(page) == [], "the empty trash")
         assert "The trash is empty" in text(page)
@@ -329,12 +335,12 @@ async def test_what_is_open_elsewhere_is_refused_before_anything_is_asked(tmp_pa
         async with standing(app) as pilot:
             page = await opened(app, pilot)
             await to(pilot, page, "3")
-            for key in ("r", "p", "d"):
+            for key in ("name", "pin, unpin", "to the trash"):
                 assert page.facts is not None
                 assert "open in another window" not in text(page), key
-                await pilot.press(key)
+                await take_action(app, pilot, key)
                 await settled(pilot, lambda: "open in another window" in text(page), key)
-                assert app.screen is page, key
+                assert app.screen is page.page, key
                 await pilot.press("down", "up")  # the reason goes
                 await to(pilot, page, "3")
         assert path.is_dir()
@@ -347,9 +353,9 @@ async def test_the_session_at_work_is_not_put_into_the_trash(tmp_path: Path) -> 
     async with standing(app) as pilot:
         page = await opened(app, pilot)
         await to(pilot, page, "3")
-        await pilot.press("d")
+        await take_action(app, pilot, "to the trash")
         await settled(pilot, lambda: "open here" in text(page), "the reason")
-        assert app.screen is page
+        assert app.screen is page.page
 
 
 async def test_one_in_use_says_that_it_waits_too(tmp_path: Path) -> None:
@@ -378,34 +384,13 @@ async def test_a_narrow_page_says_the_state_and_who_speaks(tmp_path: Path) -> No
         assert first.split()[0] == "AI"
 
 
-async def test_what_the_page_asks_stands_in_the_middle(tmp_path: Path) -> None:
-    app = with_shelf(tmp_path)
-    async with standing(app) as pilot:
-        page = await opened(app, pilot)
-        for key in ("r", "d"):
-            await pilot.press(key)
-            await settled(pilot, lambda: isinstance(app.screen, Confirm | LineForm), key)
-            for width, height in ((120, 40), (80, 24), (60, 20)):
-                await pilot.resize_terminal(width, height)
-                await pilot.pause()
-                card = app.screen.query_one(".card").region
-                assert app.size == (width, height)
-                assert abs(2 * card.x + card.width - width) <= 1, (key, width)
-                assert abs(2 * card.y + card.height - height) <= 1, (key, height)
-            settle(app)
-            await pilot.press("escape")
-            await settled(pilot, lambda: app.screen is page, "the page")
-            settle(app)
-
-
 async def test_the_app_begins_with_the_page_where_it_is_asked_for(tmp_path: Path) -> None:
     shelf(tmp_path)
     catalog = Catalog(tmp_path, clock=ManualClock(NOW))
     app = app_with(FakeEngine(store_with()), catalog=catalog, choose=True)
     async with app.run_test(size=(120, 40)) as pilot:
-        await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
-        page = app.screen
-        assert isinstance(page, SessionScreen)
+        await settled(pilot, lambda: is_listing(app, SessionSource), "the page")
+        page = sessions_of(app)
         await settled(pilot, lambda: not page.reading, "the list")
         settle(app)
         await to(pilot, page, "2")
@@ -438,17 +423,16 @@ async def test_a_session_that_is_read_late_gets_the_cursor_unless_the_user_moved
     record(tmp_path, "session_0000000a", [asked("What was cut", NOW)], at=NOW)
     app = app_with(FakeEngine(store_with()), catalog=catalog, choose=True)
     async with app.run_test(size=(120, 40)) as pilot:
-        await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
-        page = app.screen
-        assert isinstance(page, SessionScreen)
+        await settled(pilot, lambda: is_listing(app, SessionSource), "the page")
+        page = sessions_of(app)
         await settled(pilot, lambda: page.facts is not None and page.previewed, "what is known")
-        before = page.chosen
+        before = page.page.chosen
         assert before.endswith("1")
         if walked:
             await pilot.press("up", "down", "down", "up")
         catalog.may_read.set()
         await settled(pilot, lambda: not page.reading and page.previewed, "the list")
-        assert page.chosen.rpartition("_")[2] == ("00000001" if walked else "0000000a")
+        assert page.page.chosen.rpartition("_")[2] == ("00000001" if walked else "0000000a")
 
 
 async def test_esc_there_begins_a_new_session(tmp_path: Path) -> None:
@@ -456,7 +440,7 @@ async def test_esc_there_begins_a_new_session(tmp_path: Path) -> None:
     catalog = Catalog(tmp_path, clock=ManualClock(NOW))
     app = app_with(FakeEngine(store_with()), catalog=catalog, choose=True)
     async with app.run_test(size=(80, 24)) as pilot:
-        await settled(pilot, lambda: isinstance(app.screen, SessionScreen), "the page")
+        await settled(pilot, lambda: is_listing(app, SessionSource), "the page")
         await pilot.press("escape")
         await settled(pilot, lambda: not app.session.opening, "the session")
         assert sources(app).resumed == [""]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from support.app_states import FakeSessions, app_on, settled, standing
+from support.lists import is_listing, list_text, open_list
 from support.pinned import ManualClock
-from support.screens import shown
 from textual.pilot import Pilot
 
 from duckflow_tui.choice import Flags, choose
@@ -16,8 +16,7 @@ from duckflow_tui.places import Places
 from duckflow_tui.settings import Loaded
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
-from duckflow_tui.ui.screens.board import Page
-from duckflow_tui.ui.screens.settings import SettingsBoard
+from duckflow_tui.ui.screens.settings import SettingSource
 from duckflow_tui.ui.session_host import AppOptions
 
 FILE = """\
@@ -48,21 +47,19 @@ def app_of(places: Places, language: str = "en", shows: str = "", **environ: str
 async def open_board(app: DuckflowApp, pilot: Pilot[int]) -> None:
     await settled(pilot, lambda: not app.session.opening)
     await pilot.press(*"/settings", "enter")
-    await settled(pilot, lambda: isinstance(app.screen, SettingsBoard), "the page")
+    await settled(pilot, lambda: is_listing(app, SettingSource), "the page")
     await pilot.pause()
     assert isinstance(app.clock, ManualClock)
     app.clock.advance(SETTLE_S)
 
 
 def said(app: DuckflowApp) -> str:
-    return " ".join(shown(app.screen.query_one(Page)).split())
+    return " ".join(list_text(app).split())
 
 
 async def at(app: DuckflowApp, pilot: Pilot[int], key: str) -> str:
     """The page with the cursor on that setting."""
-    board = app.screen
-    assert isinstance(board, SettingsBoard)
-    board.choose(key)
+    open_list(app).choose(key)
     await pilot.pause()
     return said(app)
 
@@ -115,7 +112,7 @@ async def test_the_editor_opens_the_file_that_need_not_exist(
     async with standing(app, 100, 30) as pilot:
         monkeypatch.setattr(app.editor, "edit_file", edit_file)
         await open_board(app, pilot)
-        await pilot.press("e")
+        await pilot.press("enter")
         await settled(pilot, lambda: opened == [places.settings_file], "the editor")
 
 

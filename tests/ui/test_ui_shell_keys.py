@@ -21,6 +21,7 @@ from support.app_states import (
     turn_started,
 )
 from support.gates import gate
+from support.lists import is_listing
 from support.open_apps import OpenApps
 from support.pinned import ManualClock
 from support.screens import screen_text
@@ -36,9 +37,9 @@ from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.bindings import KEYS
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
-from duckflow_tui.ui.screens.context import ContextBoard
+from duckflow_tui.ui.screens.context import ContextSource
 from duckflow_tui.ui.screens.pick_list import PickList
-from duckflow_tui.ui.screens.rewind import RewindBoard
+from duckflow_tui.ui.screens.rewind import MessageSource
 
 if TYPE_CHECKING:
     from duckflow_tui.sessions import Sessions
@@ -179,11 +180,11 @@ async def test_esc_twice_leads_to_the_turns_that_can_be_taken_back_and_alt_5_to_
         await pilot.press("escape")
         assert app.screen is app.bench
         await pilot.press("escape")
-        await settled(pilot, lambda: isinstance(app.screen, RewindBoard))
+        await settled(pilot, lambda: is_listing(app, MessageSource))
         await pilot.press("escape")
         await settled(pilot, lambda: app.screen is app.bench)
         await pilot.press("alt+5")
-        await settled(pilot, lambda: isinstance(app.screen, ContextBoard))
+        await settled(pilot, lambda: is_listing(app, ContextSource))
 
 
 async def test_shift_tab_cycles_and_trusted_asks(open_apps: OpenApps) -> None:

@@ -41,7 +41,7 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.tools.memory import MemoryLine
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
-from duckflow_tui.ui.screens.sessions import SessionScreen
+from duckflow_tui.ui.screens.sessions import SessionSource
 
 #: How keys are printed, and what a terminal sends for them.
 PRINTED: Final = {
@@ -257,7 +257,7 @@ class Desk:
             else:
                 await self.pilot.press(key)
             await self.settle()
-        if isinstance(page := app.screen, SessionScreen):
+        if isinstance(page := app.screen, SessionSource):
             await settled(self.pilot, lambda: not page.reading and page.previewed, "the list")
 
     async def settle(self) -> None:

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 from support.app_states import FakeEngine, settled, store_with
+from support.lists import is_listing
 from support.model_servers import at_models
 from support.open_apps import OpenApps
-from support.screens import screen_text, stands
+from support.screens import stands
 from textual import events
 from textual.app import App
 from textual.widgets import Input
 
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.screens.decisions import DecisionBoard
+from duckflow_tui.ui.screens.decisions import DecisionSource
 
 _NAMES = {" ": "space", "/": "slash", "\r": "enter", "\x1b": "escape", "\x7f": "backspace"} | {
     "\x06": "ctrl+f",
@@ -71,9 +72,9 @@ async def test_what_is_typed_right_behind_the_key_of_a_page_is_in_its_field(
 
 async def test_what_is_typed_right_behind_decisions_is_their_filter(open_apps: OpenApps) -> None:
     async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
-        burst(app, "/decisions\rpricing")
-        await settled(pilot, lambda: isinstance(app.screen, DecisionBoard), "the page")
-        await settled(pilot, lambda: "› pricing" in screen_text(app), "the filter")
+        burst(app, "/decisions\r/pricing")
+        await settled(pilot, lambda: is_listing(app, DecisionSource), "the page")
+        await settled(pilot, lambda: field(app) == "pricing", "the filter")
         assert app.bench.composer.text == ""
 
 
@@ -85,7 +86,7 @@ async def test_what_is_typed_right_behind_model_narrows_the_list(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "lead", ["\x06disc", "\x10mo", "\x07", "/sessions\r", "/decisions\rdi\x1b"]
+    "lead", ["\x06disc", "\x10mo", "\x07", "/sessions\r", "/decisions\r/di\x1b"]
 )
 async def test_what_is_typed_right_behind_esc_on_a_page_is_in_the_composer(
     lead: str, open_apps: OpenApps

@@ -90,8 +90,8 @@ def test_vitals_and_ledger(
 @pytest.mark.parametrize(
     ("keys", "size"),
     [
-        (("/requirements", "down", "down", "c"), (80, 24)),
-        (("/requirements", "w"), (60, 20)),
+        (("/requirements", "down", "down", "enter"), (80, 24)),
+        (("/requirements", "full_stop", "w", "enter"), (60, 20)),
         (("/profile",), (80, 24)),
         (("f5", "enter"), (20, 5)),
     ],

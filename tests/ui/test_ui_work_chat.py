@@ -7,6 +7,7 @@ import time
 import pytest
 from support.app_states import FakeEngine, app_with, settled, standing, store_with, turn_started
 from support.conversations import ChatApp, assistant, notice, user
+from support.lists import take_action
 from support.open_apps import OpenApps
 from support.pinned import ManualClock
 from support.running_states import (
@@ -34,7 +35,7 @@ from duckflow_tui.state.turn import TurnPaused
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.panes.transcript import Transcript
-from duckflow_tui.ui.screens.board import Board
+from duckflow_tui.ui.screens.list_page import ListPage
 from duckflow_tui.ui.screens.waiting import EditMessage
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -55,7 +56,7 @@ def says(app: DuckflowApp, text: str) -> bool:
 def page(app: DuckflowApp) -> str:
     """What the open board shows."""
     board = app.screen
-    assert isinstance(board, Board)
+    assert isinstance(board, ListPage)
     rows = board.query_one("Page")
     return "\n".join(rows.render_line(y).text.rstrip() for y in range(rows.size.height))
 
@@ -63,7 +64,7 @@ def page(app: DuckflowApp) -> str:
 async def opened(pilot: Pilot[int], app: DuckflowApp, *keys: str) -> None:
     """Press the keys that open a board, and wait until its letters count."""
     await pilot.press(*keys)
-    await settled(pilot, lambda: isinstance(app.screen, Board), "the board")
+    await settled(pilot, lambda: isinstance(app.screen, ListPage), "the board")
     clock = app.clock
     assert isinstance(clock, ManualClock)
     clock.advance(SETTLE_S)
@@ -164,12 +165,12 @@ async def test_a_waiting_message_is_rewritten(open_apps: OpenApps, keys: tuple[s
         await pilot.press("down", "enter")
         await settled(pilot, lambda: isinstance(app.screen, EditMessage), "the editor")
         await pilot.press("!", "ctrl+s")
-        await settled(pilot, lambda: isinstance(app.screen, Board))
+        await settled(pilot, lambda: isinstance(app.screen, ListPage))
         assert [q.text for q in store.state.queue] == [QUEUE[0], f"{QUEUE[1]}!"]
         await pilot.press("enter")
         await settled(pilot, lambda: isinstance(app.screen, EditMessage), "the editor")
         await pilot.press("x", "escape")
-        await settled(pilot, lambda: isinstance(app.screen, Board))
+        await settled(pilot, lambda: isinstance(app.screen, ListPage))
         assert [q.text for q in store.state.queue] == [QUEUE[0], f"{QUEUE[1]}!"]
 
 
@@ -191,11 +192,12 @@ async def test_waiting_messages_change_places_and_come_back(open_apps: OpenApps)
     waits(store, QUEUE[:3])
     async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         await opened(pilot, app, "alt+up")
-        await pilot.press("J")
+        await take_action(app, pilot, "move it down")
         await settled(
             pilot, lambda: [q.text for q in store.state.queue] == [QUEUE[1], QUEUE[0], QUEUE[2]]
         )
-        await pilot.press("J", "K", "t")  # the cursor went with the message
+        for label in ("move it down", "move it up", "take it back into the composer"):
+            await take_action(app, pilot, label)  # the cursor went with the message
         await settled(pilot, lambda: [q.text for q in store.state.queue] == [QUEUE[1], QUEUE[2]])
         assert app.bench.composer.text == QUEUE[0]
 
@@ -208,7 +210,7 @@ async def test_the_queue_may_empty_itself_while_it_is_open(open_apps: OpenApps) 
         for message in store.state.queue:
             store.dispatch(QueueItemRemoved(message_id=message.message_id))
         await settled(pilot, lambda: "No messages are waiting any more." in page(app))
-        await pilot.press("enter", "t", "J", "escape")
+        await pilot.press("enter", "full_stop", "escape")
         await settled(pilot, lambda: app.screen is app.bench)
 
 
@@ -470,7 +472,7 @@ async def test_processes_are_listed_tailed_live_and_ended(open_apps: OpenApps) -
             )
         )
         await settled(pilot, lambda: "␛[31mreloaded" in page(app))
-        await pilot.press("e")
+        await take_action(app, pilot, "end it, with all it started")
         await settled(pilot, lambda: fake.asked[-1] == "end proc_00000001")
         store.dispatch(
             ProcessEnded(
@@ -478,27 +480,14 @@ async def test_processes_are_listed_tailed_live_and_ended(open_apps: OpenApps) -
             )
         )
         await settled(pilot, lambda: "runs" not in page(app))
-        await pilot.press("e")  # it does not run any more
+        assert "end it" not in page(app)  # it does not run any more
         await pilot.press("escape")
         await settled(pilot, lambda: app.screen is app.bench)
         assert sum(asked.startswith("end") for asked in fake.asked) == 1
 
 
-async def test_a_letter_typed_before_the_board_stood_ends_nothing(open_apps: OpenApps) -> None:
-    store = working()
-    in_background(store)
-    fake = FakeEngine(store)
-    async with open_apps.standing(fake) as (app, pilot):
-        await pilot.press("/", "p", "s", "enter", "e")
-        await settled(pilot, lambda: isinstance(app.screen, Board))
-        await pilot.pause()
-        assert not any(asked.startswith("end") for asked in fake.asked)
-
-
-@pytest.mark.parametrize(("key", "asked"), [("s", "start"), ("x", "stop"), ("r", "restart")])
-async def test_servers_with_their_tools_log_and_keys(
-    open_apps: OpenApps, key: str, asked: str
-) -> None:
+@pytest.mark.parametrize("action", ["start", "stop", "restart"])
+async def test_servers_with_their_tools_log_and_actions(open_apps: OpenApps, action: str) -> None:
     store = working()
     served(store)
     fake = FakeEngine(store)
@@ -511,8 +500,8 @@ async def test_servers_with_their_tools_log_and_keys(
         assert "mcp.shop.set_price\n" in text
         await pilot.press("down")
         await settled(pilot, lambda: "connection refused" in page(app))
-        await pilot.press(key)
-        await settled(pilot, lambda: fake.asked[-1] == f"{asked} weather")
+        await take_action(app, pilot, action)
+        await settled(pilot, lambda: fake.asked[-1] == f"{action} weather")
         weather = store.state.servers[1].model_copy(update={"status": "ready", "error": ""})
         store.dispatch(McpServerChanged(server=weather))
         await settled(pilot, lambda: "connection refused" not in page(app))
@@ -527,7 +516,7 @@ async def test_boards_draw_at_every_size(open_apps: OpenApps, size: tuple[int, i
     async with open_apps.standing(FakeEngine(store)) as (app, pilot):
         for name in ("processes", "servers", "queue"):
             app.action_page(name)
-            await settled(pilot, lambda: isinstance(app.screen, Board))
+            await settled(pilot, lambda: isinstance(app.screen, ListPage))
             await pilot.resize_terminal(*size)
             await pilot.press("down", "pagedown", "pageup", "up")
             await pilot.resize_terminal(80, 24)

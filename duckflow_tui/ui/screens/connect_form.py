@@ -12,7 +12,6 @@ from textual.widgets import Input
 
 from duckflow_tui.llm.connections import KeyPlace, ModelLine
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.connecting import REFUSED, NotTaken
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.screens.dialog import Prose
@@ -36,7 +35,7 @@ class ConnectForm(Form[WrittenConnection | None]):
     """Gives back what was written once the server answers to it."""
 
     AUTO_FOCUS: ClassVar[str | None] = ""  # a key typed at once is never written in the clear
-    SURFACE: ClassVar[Surface] = "connect_form"
+    APPLY: ClassVar[tuple[str, str]] = ("Enter", "keys.connect_apply")
     LABELS: ClassVar[str] = "connect.form"
 
     def __init__(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from textual.binding import BindingType
 
 from duckflow_tui.prompting.budget import ASSUMED_CONTEXT
 from duckflow_tui.prompting.compiler import request_room
@@ -18,7 +17,6 @@ from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import PARTS, PartName, PromptFigures
-from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.context_blocks import (
     Limits,
@@ -29,47 +27,47 @@ from duckflow_tui.ui.panes.context_blocks import (
     short_tokens,
     tokens_text,
 )
-from duckflow_tui.ui.panes.rows import palette_of, two_sided
+from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
-from duckflow_tui.ui.screens.board import StateBoard, board_bindings
-from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.ui.screens.list_page import ListPage, PageAction, StateSource
 
 if TYPE_CHECKING:
     from duckflow_tui.work.requests import SentPart
 
 
-class ContextBoard(StateBoard):
+class ContextSource(StateSource):
     """The requests, the newest at the top; the parts of the chosen one in its window. The cursor
     begins at the newest of the conversation.
     """
 
-    SURFACE: ClassVar[Surface] = "context"
-    BINDINGS: ClassVar[list[BindingType]] = board_bindings("context")
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self._store = store
 
-    _told = ""  # the request whose text is not there any more, as the user was told
-
-    def __init__(self, words: Catalogue, store: Store) -> None:
-        super().__init__(words, store)
-        newest = reversed(store.state.requests)
+    def on_open(self) -> None:
+        newest = reversed(self.state.requests)
         asked = (r.llm_id for r in newest if r.purpose == "main" and not r.aside)
-        self._chosen = next(asked, "")
+        self.page.choose(next(asked, ""))
 
-    def action_open(self) -> None:
-        request = self._request(self.chosen)
+    def get_main_action(self, row_id: str) -> PageAction:
+        return self.make_action("keys.context_open", lambda: self._open_request(row_id))
+
+    def _open_request(self, llm_id: str) -> None:
+        request = self._find_request(llm_id)
         engine = self.host.session.acting() if request is not None else None
         if request is None or engine is None:
             return
-        parts = engine.context.sent(self.chosen)
+        parts = engine.context.sent(llm_id)
         if parts is None:
-            self._told = self.chosen
-            self.invalidate()
+            self.page.report(self.words("context.only_figures"))
             return
         parts = _as_counted(parts, request)
         size = tokens_text(request.tokens, request)
         title = self.words("context.sent_title", purpose=self._purpose(request), tokens=size)
-        self.host.push_screen(SentBoard(self.words, engine.store, title, parts))
+        sent = SentSource(self._store, title, parts)
+        self.host.push_screen(ListPage[None](self.words, self.clock, [sent]))
 
-    def heading(self) -> str:
+    def get_title(self) -> str:
         state, words = self.state, self.words
         usage = state.usage
         title = words("context.title")
@@ -96,15 +94,15 @@ class ContextBoard(StateBoard):
         key = "one" if left == 1 else "many" if left < 100 else "far"
         return self.words(f"context.forecast.{key}", count=left)
 
-    def empty(self) -> str:
+    def get_empty_text(self) -> str:
         return self.words("context.none")
 
-    def names(self) -> Sequence[str]:
+    def list_ids(self) -> Sequence[str]:
         return [request.llm_id for request in reversed(self.state.requests)]
 
-    def item(self, name: str, width: int) -> Row:
-        palette, words = palette_of(self), self.words
-        request = self._request(name)
+    def render_row(self, row_id: str, width: int) -> Row:
+        palette, words = self.palette, self.words
+        request = self._find_request(row_id)
         if request is None:
             return []
         ago = whole_seconds(max(0.0, self.clock.now() - request.at), words)
@@ -119,23 +117,20 @@ class ContextBoard(StateBoard):
         left: Row = [Segment(self._purpose(request), ink(palette.text))]
         return two_sided(left, right, width)
 
-    def about(self, name: str, width: int) -> list[Row]:
-        request = self._request(name)
+    def render_note(self, row_id: str, width: int) -> list[Row]:
+        request = self._find_request(row_id)
         if request is None:
             return []
-        palette = palette_of(self)
+        palette = self.palette
         limits = self._limits(request)
         rows = [meter(request, width, palette, limits)]
         if width >= 50:  # else the list below says it
             rows += legend(request, width, palette, self.words, limits)
-        if self._told == name:
-            said = self.words("context.only_figures")
-            rows += rows_of([(said, ink(palette.accent))], width)
         return rows
 
-    def detail(self, name: str, width: int, room: int) -> list[Row]:
-        palette, words = palette_of(self), self.words
-        request = self._request(name)
+    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+        palette, words = self.palette, self.words
+        request = self._find_request(row_id)
         if request is None:
             return []
         facts = [
@@ -194,7 +189,7 @@ class ContextBoard(StateBoard):
                     return self.words("context.of_step", purpose=said, number=number, name=name)
         return said
 
-    def _request(self, name: str) -> PromptFigures | None:
+    def _find_request(self, name: str) -> PromptFigures | None:
         return next((r for r in self.state.requests if r.llm_id == name), None)
 
 
@@ -214,31 +209,26 @@ def _as_counted(parts: tuple[SentPart, ...], request: PromptFigures) -> tuple[Se
     return tuple(replace(part, tokens=size(part)) for part in parts)
 
 
-class SentBoard(StateBoard):
+class SentSource(StateSource):
     """The messages of one request, as the endpoint got them; the text of the chosen one."""
 
-    SURFACE: ClassVar[Surface] = "sent"
-    BINDINGS: ClassVar[list[BindingType]] = board_bindings("sent")
-
-    def __init__(
-        self, words: Catalogue, store: Store, title: str, parts: tuple[SentPart, ...]
-    ) -> None:
-        super().__init__(words, store)
+    def __init__(self, store: Store, title: str, parts: tuple[SentPart, ...]) -> None:
+        super().__init__(store)
         self._title = title
         self.parts = parts
 
-    def heading(self) -> str:
+    def get_title(self) -> str:
         return self._title
 
-    def empty(self) -> str:
+    def get_empty_text(self) -> str:
         return self.words("context.none")
 
-    def names(self) -> Sequence[str]:
+    def list_ids(self) -> Sequence[str]:
         return [str(number) for number in range(len(self.parts))]
 
-    def item(self, name: str, width: int) -> Row:
-        palette, words = palette_of(self), self.words
-        part = self.parts[int(name)]
+    def render_row(self, row_id: str, width: int) -> Row:
+        palette, words = self.palette, self.words
+        part = self.parts[int(row_id)]
         right: Row = [Segment(f"  ~{short_tokens(part.tokens)}", ink(palette.quiet))]
         label = words(f"context.part.{part.part}")
         role = words(f"context.role.{part.role}") if part.role else ""
@@ -253,6 +243,6 @@ class SentBoard(StateBoard):
         ]
         return two_sided(left, right, width)
 
-    def detail(self, name: str, width: int, room: int) -> list[Row]:
-        text = make_visible(self.parts[int(name)].text)
-        return rows_of([(text, ink(palette_of(self).text))], width)
+    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+        text = make_visible(self.parts[int(row_id)].text)
+        return rows_of([(text, ink(self.palette.text))], width)

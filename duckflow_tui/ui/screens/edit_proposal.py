@@ -16,7 +16,6 @@ from textual.widgets.text_area import Document
 
 from duckflow_tui.safety.safe_text import is_safe
 from duckflow_tui.state.gates import FilePreview, Hunk
-from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.panes.diff_document import shown_path
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import ink
@@ -99,11 +98,11 @@ class ProposalEditor(TextArea):
     """
 
     class Pressed(Message):
-        """A key of the surface, after everything typed before it."""
+        """Ctrl+S, which applies the text, or Esc, after everything typed before it."""
 
-        def __init__(self, action: str) -> None:
+        def __init__(self, *, applies: bool) -> None:
             super().__init__()
-            self.action = action
+            self.applies = applies
 
     changed: frozenset[int] = frozenset()  # lines of the proposal that it changes, from 0
 
@@ -124,11 +123,10 @@ class ProposalEditor(TextArea):
         return Strip.join([strip.crop(0, at - 1), sign, strip.crop(at)])
 
     def on_key(self, event: events.Key) -> None:
-        for key in keys_of("editing"):
-            if event.key in key.keys:
-                event.stop()
-                event.prevent_default()
-                self.post_message(self.Pressed(key.action))
+        if event.key in ("ctrl+s", "escape"):
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Pressed(applies=event.key == "ctrl+s"))
 
 
 class EditText(Dialog[str | None]):
@@ -153,9 +151,8 @@ class EditText(Dialog[str | None]):
             title.append(f"  {self._about}", style=f"bold {palette.text}")
         yield Static(title, id="edit-title", markup=False)
         yield self.editor
-        labels = {"apply": self._apply, "escape": self.words("gate.edit_cancel")}
-        hints = [f"{key.label} {labels[key.action]}" for key in keys_of("editing")]
-        keys = Text("   ".join(hints), style=palette.quiet)
+        hints = f"Ctrl+S {self._apply}   Esc {self.words('gate.edit_cancel')}"
+        keys = Text(hints, style=palette.quiet)
         yield Static(keys, id="edit-keys", markup=False)
 
     def on_mount(self) -> None:
@@ -163,7 +160,7 @@ class EditText(Dialog[str | None]):
 
     def on_proposal_editor_pressed(self, event: ProposalEditor.Pressed) -> None:
         event.stop()
-        self.dismiss(self.editor.text if event.action == "apply" else None)
+        self.dismiss(self.editor.text if event.applies else None)
 
 
 class EditProposal(EditText):

@@ -10,7 +10,6 @@ from textual.containers import Vertical
 from textual.widgets import Input, Static, TextArea
 
 from duckflow_tui.safety.safe_text import is_safe, make_visible, visible_line
-from duckflow_tui.ui.bindings import Surface, keys_of
 from duckflow_tui.ui.screens.dialog import Dialog, Prose
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -20,7 +19,8 @@ T = TypeVar("T")
 class Form(Dialog[T], Generic[T]):
     """Fields under their labels; gives back what was written, or None where Esc left it."""
 
-    SURFACE: ClassVar[Surface]  # with the actions ``apply`` and ``escape``
+    #: The key that gives back what was written, and the text of what it does.
+    APPLY: ClassVar[tuple[str, str]] = ("Ctrl+S", "keys.form_apply")
     LABELS: ClassVar[str]  # table of the catalogue with the words of the fields
 
     def __init__(self, words: Catalogue, title: str, first: str) -> None:
@@ -53,7 +53,8 @@ class Form(Dialog[T], Generic[T]):
             yield Static(self._title, markup=False, classes="card-title")
             yield from self.fields()
             yield Prose(classes="form-problem")
-            hints = [f"{key.label} {self.words(key.text)}" for key in keys_of(self.SURFACE)]
+            keys = (self.APPLY, ("Tab", "keys.form_next"), ("Esc", "keys.form_cancel"))
+            hints = [f"{label} {self.words(text)}" for label, text in keys]
             yield Static("   ".join(hints), markup=False, classes="form-keys")
 
     def on_mount(self) -> None:
@@ -65,16 +66,15 @@ class Form(Dialog[T], Generic[T]):
         self.query_one(self._first).focus()
 
     def on_key(self, event: events.Key) -> None:
-        for key in keys_of(self.SURFACE):
-            if event.key in key.keys:
-                event.stop()
-                event.prevent_default()
-                if key.action == "apply":
-                    self.apply()
-                elif key.action == "escape":
-                    self.dismiss(None)
-                else:
-                    self.focus_next()
+        if event.key in ("ctrl+s", "escape", "tab"):
+            event.stop()
+            event.prevent_default()
+            if event.key == "ctrl+s":
+                self.apply()
+            elif event.key == "escape":
+                self.dismiss(None)
+            else:
+                self.focus_next()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

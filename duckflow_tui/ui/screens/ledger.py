@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from functools import partial
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.base import LocalizedText
@@ -20,20 +20,17 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.state.lines import split_bare_lines
-from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.goal import mark_colour, priority_label, request_row, requirement_row
-from duckflow_tui.ui.panes.rows import palette_of, two_sided
+from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, prefixed, rows_of
 from duckflow_tui.ui.panes.vitals_words import figure
-from duckflow_tui.ui.screens.board import StateBoard, board_bindings, fact_rows
 from duckflow_tui.ui.screens.form import LineForm
+from duckflow_tui.ui.screens.list_page import PageAction, StateSource, render_facts
+from duckflow_tui.ui.screens.requirement_form import RequirementDraft, RequirementForm
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
-    from duckflow_tui.ui.screens.requirement_form import RequirementDraft
-
-Part = Literal["words", "check"]
 
 
 def _state_name(item: RequirementItem) -> str:
@@ -41,68 +38,62 @@ def _state_name(item: RequirementItem) -> str:
     return "provisional" if item.provisional else item.state.value
 
 
-class LedgerBoard(StateBoard):
+class RequirementSource(StateSource):
     """The requirements in the order in which they were found; the evidence of the chosen one.
 
     Below them the requests that were left before they were done, the newest first, to be read only.
     """
 
-    SURFACE: ClassVar[Surface] = "ledger"
-    BINDINGS: ClassVar[list[BindingType]] = board_bindings("ledger")
+    def get_main_action(self, row_id: str) -> PageAction | None:
+        item = self._find_own(row_id)
+        if item is None:
+            return None
+        return self.make_action("keys.ledger_edit", lambda: self._open_form(item))
 
-    # --- keys -------------------------------------------------------------------------------
+    def list_actions(self, row_id: str) -> Sequence[PageAction]:
+        words, actions = self.words, list[PageAction]()
+        item, own = self._find_item(row_id), self._find_own(row_id)
+        for number, evidence in enumerate(item.evidence if item is not None else (), 1):
+            if refs := self._find_places(evidence):
+                label = words("keys.ledger_evidence", number=number)
+                actions.append(PageAction(label, partial(self.go_to_place, refs)))
+        if own is not None:
+            key = "keys.ledger_waive" if own.is_counted else "keys.ledger_restore"
+            actions.append(self.make_action(key, lambda: self._waive_or_restore(own)))
+        if self.state.objective is not None:
+            actions.append(self.make_action("keys.ledger_add", lambda: self._open_form(None)))
+        return actions
 
-    def acts_alone(self, action: str) -> bool:
-        return action == "leave" or (action == "add" and self.state.objective is not None)
-
-    def action_edit(self, part: Part) -> None:
-        item = self._own()
-        if item is not None:
-            self._open_form(item, part)
-
-    def action_add(self) -> None:
-        self.report("")
-        self._open_form(None, "words")
-
-    def action_next_priority(self) -> None:
-        item = self._own()
-        engine = self.host.session.acting() if item is not None else None
-        if item is not None and engine is not None:
-            priority = item.priority % 3 + 1
-            self._told(engine.ledger.edit(item.requirement_id, priority=priority))
-
-    def action_waive(self) -> None:
-        item = self._own()
-        engine = self.host.session.acting() if item is not None else None
-        if item is None or engine is None:
+    def _waive_or_restore(self, item: RequirementItem) -> None:
+        engine = self.host.session.acting()
+        if engine is None:
             return
         if not item.is_counted:
-            self._told(engine.ledger.restore(item.requirement_id))
+            self._report_problem(engine.ledger.restore(item.requirement_id))
             return
 
         def waive(because: str | None) -> None:
             if because is not None:
-                self._told(engine.ledger.waive(item.requirement_id, because))
+                self._report_problem(engine.ledger.waive(item.requirement_id, because))
 
         self.host.push_screen(LineForm(self.words, "ledger.waive", subject=item.requirement), waive)
 
-    def _open_form(self, item: RequirementItem | None, part: Part) -> None:
-        """Write a requirement; without an item a new one."""
-        from duckflow_tui.ui.screens.requirement_form import RequirementForm
-
+    def _open_form(self, item: RequirementItem | None) -> None:
+        """Let the user write a requirement; without an item a new one."""
         engine = self.host.session.acting()
         if engine is None:
             return
 
-        def written(draft: RequirementDraft | None) -> None:
+        def take_draft(draft: RequirementDraft | None) -> None:
             if draft is not None and item is None:
-                self._told(engine.ledger.add(draft.requirement, draft.priority, draft.check))
+                problem = engine.ledger.add(draft.requirement, draft.priority, draft.check)
                 if self._items:  # the next key is meant for what was just added
-                    self.choose(self._items[-1].requirement_id)
+                    self.page.choose(self._items[-1].requirement_id)
+                self._report_problem(problem)
             elif draft is not None and item is not None:
                 self._change(engine, item, draft)
 
-        self.host.push_screen(RequirementForm(self.words, item, part), written)
+        self.host.push_screen(RequirementForm(self.words, item), take_draft)
 
     def _change(self, engine: Engine, item: RequirementItem, draft: RequirementDraft) -> None:
         """Change the touched fields of a requirement."""
@@ -113,24 +104,12 @@ class LedgerBoard(StateBoard):
             problem = engine.ledger.edit(
                 item.requirement_id, text=text, priority=priority, check=check
             )
-            self._told(problem)
+            self._report_problem(problem)
 
-    def _told(self, problem: LocalizedText | None) -> None:
-        self.report(self.words.localize(problem))
+    def _report_problem(self, problem: LocalizedText | None) -> None:
+        self.page.report(self.words.localize(problem))
 
-    def action_to_evidence(self, number: int) -> None:
-        item = self._item(self.chosen)
-        evidence = item.evidence if item else ()
-        if number > len(evidence):
-            return
-        if self.host.bench.go_to(self._refs(evidence[number - 1])):
-            self.dismiss(None)
-        else:
-            self.report(self.words("ledger.no_place"))
-
-    # --- what it says -----------------------------------------------------------------------
-
-    def heading(self) -> str:
+    def get_title(self) -> str:
         objective = self.state.objective
         title = self.words("ledger.title")
         if objective is None or not objective.extracted_requirements:
@@ -139,37 +118,39 @@ class LedgerBoard(StateBoard):
         said = self.words("ledger.goal", met=met, total=total)
         return f"{title}  {said} · {visible_line(objective.original_query)}"
 
-    def empty(self) -> str:
+    def get_empty_text(self) -> str:
         return self.words("ledger.none" if self.state.objective else "ledger.no_goal")
 
-    def names(self) -> Sequence[str]:
+    def list_ids(self) -> Sequence[str]:
         own = [item.requirement_id for item in self._items]
         for request in reversed(self.state.earlier):
             own.append(request.objective_id)
             own += [_name(request, item) for item in request.extracted_requirements]
         return own
 
-    def moves(self) -> bool:
-        item = self._item(self.chosen)
+    def is_ticking(self) -> bool:
+        item = self._find_item(self.page.chosen)
         return item is not None and any(evidence.at for evidence in item.evidence)
 
-    def item(self, name: str, width: int) -> Row:
-        item, request = self._item(name), self._request(name)
+    def render_row(self, row_id: str, width: int) -> Row:
+        item, request = self._find_item(row_id), self._find_request(row_id)
         if request is not None:
-            return request_row(request, palette_of(self), width, self._left(request))
+            return request_row(request, self.palette, width, self._left(request))
         if item is None:
             return []
         said = self.words(f"ledger.state.{_state_name(item)}")
-        return requirement_row(item, palette_of(self), width, said)
+        return requirement_row(item, self.palette, width, said)
 
-    def about(self, name: str, width: int) -> list[Row]:
-        return self.said_rows(width)
+    def render_note(self, row_id: str, width: int) -> list[Row]:
+        if self._find_own(row_id) is not None:
+            return []
+        return rows_of([(self.words("ledger.left_alone"), ink(self.palette.accent))], width)
 
-    def detail(self, name: str, width: int, room: int) -> list[Row]:
-        item, request = self._item(name), self._request(name)
+    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+        item, request = self._find_item(row_id), self._find_request(row_id)
         if request is not None:
-            text = f"{make_visible(request.original_query)}\n{self.words('ledger.left_alone')}"
-            return rows_of([(text, ink(palette_of(self).quiet))], width)
+            text = make_visible(request.original_query)
+            return rows_of([(text, ink(self.palette.quiet))], width)
         if item is None:
             return []
         rows = self._facts(item, width)
@@ -180,7 +161,7 @@ class LedgerBoard(StateBoard):
         return rows
 
     def _facts(self, item: RequirementItem, width: int) -> list[Row]:
-        palette, words = palette_of(self), self.words
+        palette, words = self.palette, self.words
         state = words(f"ledger.state.{_state_name(item)}")
         if item.state is not RequirementState.OPEN and item.is_counted:
             state = f"{state} · {figure(item.satisfaction_level)}"
@@ -201,11 +182,11 @@ class LedgerBoard(StateBoard):
             none = words("review.quoteless" if item.is_unproven else "ledger.no_evidence")
             facts.append(("evidence", none, palette.quiet))
         named = [(words(f"ledger.fact.{name}"), text, colour) for name, text, colour in facts]
-        return fact_rows(named, width, palette)
+        return render_facts(named, width, palette)
 
     def _evidence(self, number: int, evidence: Evidence, width: int) -> list[Row]:
         """``1 ✓ pytest -q   exit 0 · 3 min ago``, and its excerpt."""
-        palette, words = palette_of(self), self.words
+        palette, words = self.palette, self.words
         mark, colour = ("✓", palette.good) if evidence.supports else ("✗", palette.bad)
         source = visible_line(evidence.source)
         if evidence.kind in ("reply", "user") or not source:
@@ -217,7 +198,7 @@ class LedgerBoard(StateBoard):
             ago = whole_seconds(max(0.0, self.clock.now() - evidence.at), words)
             said.append(words("ledger.ago", time=ago))
         right = f"  {' · '.join(said)}" if said else ""
-        leads = number < 10 and bool(self._refs(evidence))
+        leads = number < 10 and bool(self._find_places(evidence))
         left = [
             Segment(f"{number} " if leads else "  ", ink(palette.accent)),
             Segment(f"{mark} ", ink(colour)),
@@ -233,14 +214,14 @@ class LedgerBoard(StateBoard):
             )
         return rows
 
-    def _refs(self, evidence: Evidence) -> tuple[str, ...]:
+    def _find_places(self, evidence: Evidence) -> tuple[str, ...]:
         """Where the chat has it: the call, and the first review that came after it was seen."""
         reviews = (m for m in self.state.messages if isinstance(m, ReviewMessage))
         review = next((m.message_id for m in reviews if m.at >= evidence.at), "")
         return tuple(filter(None, (evidence.call_id, review)))
 
     def _ink(self, evidence: Evidence, line: str) -> Style:
-        palette = palette_of(self)
+        palette = self.palette
         if evidence.kind != "diff":
             return ink(palette.quiet)
         ground = {"+": palette.added, "-": palette.removed}.get(line[:1])
@@ -251,8 +232,8 @@ class LedgerBoard(StateBoard):
         objective = self.state.objective
         return objective.extracted_requirements if objective else ()
 
-    def _item(self, name: str) -> RequirementItem | None:
-        found = next((item for item in self._items if item.requirement_id == name), None)
+    def _find_item(self, name: str) -> RequirementItem | None:
+        found = self._find_own(name)
         if found is not None:
             return found
         return next(
@@ -265,14 +246,11 @@ class LedgerBoard(StateBoard):
             None,
         )
 
-    def _own(self) -> RequirementItem | None:
-        """The chosen one, where it belongs to the request in hand; of another it is said."""
-        name = self.chosen
-        own = next((item for item in self._items if item.requirement_id == name), None)
-        self.report("" if own is not None or not name else self.words("ledger.left_alone"))
-        return own
+    def _find_own(self, row_id: str) -> RequirementItem | None:
+        """The requirement of the request in hand; those of earlier ones can only be read."""
+        return next((item for item in self._items if item.requirement_id == row_id), None)
 
-    def _request(self, name: str) -> TaskObjective | None:
+    def _find_request(self, name: str) -> TaskObjective | None:
         return next((r for r in self.state.earlier if r.objective_id == name), None)
 
     def _left(self, request: TaskObjective) -> str:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import SafeText, make_visible, visible_line
 from duckflow_tui.tools.memory import MemoryFault, MemoryLine
-from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.rows import palette_of, two_sided
+from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
-from duckflow_tui.ui.screens.board import StateBoard, board_bindings
+from duckflow_tui.ui.screens.list_page import PageAction, StateSource
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -28,48 +26,43 @@ def fault_words(fault: MemoryFault, path: str, words: Catalogue) -> SafeText:
     return words(f"memory.fault.{fault.code}", path=path, detail=fault.detail)
 
 
-class MemoryBoard(StateBoard):
-    """The lines in the order of the file; a second ``d`` deletes the one at the cursor."""
+class MemorySource(StateSource):
+    """The notes on the project in the order of their file."""
 
-    SURFACE: ClassVar[Surface] = "memory"
-    BINDINGS: ClassVar[list[BindingType]] = board_bindings("memory")
-
-    def __init__(self, words: Catalogue, engine: Engine) -> None:
-        super().__init__(words, engine.store)
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine.store)
         self._memory = engine.memory
         self._path = engine.memory.notes.path
         self._lines: tuple[MemoryLine, ...] = ()
 
-    def on_mount(self) -> None:
-        self.read_again()
-
-    def read_again(self) -> None:
-        """Show what the file says now."""
-        self.run_worker(self._read(), exclusive=True, exit_on_error=False)
+    def on_open(self) -> None:
+        self.page.run_worker(self._read(), exclusive=True, exit_on_error=False)
 
     async def _read(self) -> None:
         try:
             self._lines = await self._memory.notes.list_lines()
         except MemoryFault as fault:
             self._lines = ()
-            self._said = fault_words(fault, self._path, self.words)
-        self.invalidate()
+            self.page.report(fault_words(fault, self._path, self.words))
+        self.page.invalidate()
 
-    def acts_alone(self, action: str) -> bool:
-        return action in ("leave", "open_file")
+    def list_actions(self, row_id: str) -> Sequence[PageAction]:
+        words, line = self.words, self._find_line(row_id)
+        edit = self.make_action("keys.memory_edit", lambda: self.host.spawn(self._edit(), "editor"))
+        if line is None:
+            return (edit,)
 
-    # --- keys -------------------------------------------------------------------------------
+        def delete() -> None:
+            self.host.spawn(self._delete(line), "memory")
 
-    def action_delete(self) -> None:
-        line = self._line(self.chosen)
-        if line is not None and self.pressed_twice("delete"):
-            self.host.spawn(self._forget(line), "memory")
+        asks = words("memory.delete_again")
+        return (
+            self.make_action("keys.memory_delete", lambda: self.page.ask_first(asks, delete)),
+            edit,
+        )
 
-    async def _forget(self, line: MemoryLine) -> None:
+    async def _delete(self, line: MemoryLine) -> None:
         self._report_fault(await self._memory.forget(line))
-
-    def action_open_file(self) -> None:
-        self.host.spawn(self._edit(), "editor")
 
     async def _edit(self) -> None:
         """The file itself is opened, so that what the editor leaves alone stays byte for byte."""
@@ -83,26 +76,24 @@ class MemoryBoard(StateBoard):
         self._report_fault(fault)
 
     def _report_fault(self, fault: MemoryFault | None) -> None:
-        if self.is_mounted:
-            self.report(fault_words(fault, self._path, self.words) if fault else "")
-            self.read_again()
+        if self.page.is_mounted:
+            self.page.report(fault_words(fault, self._path, self.words) if fault else "")
+            self.on_open()
 
-    # --- what it says -----------------------------------------------------------------------
-
-    def heading(self) -> str:
+    def get_title(self) -> str:
         return f"{self.words('memory.title')}  {visible_line(self._path)}"
 
-    def empty(self) -> str:
-        return self._said or self.words("memory.none")
+    def get_empty_text(self) -> str:
+        return self.words("memory.none")
 
-    def names(self) -> Sequence[str]:
+    def list_ids(self) -> Sequence[str]:
         return [str(line.number) for line in self._lines]
 
-    def item(self, name: str, width: int) -> Row:
-        line = self._line(name)
+    def render_row(self, row_id: str, width: int) -> Row:
+        line = self._find_line(row_id)
         if line is None:
             return []
-        palette = palette_of(self)
+        palette = self.palette
         kinds = [self.words(f"memory.kind.{kind}") for kind in ("worked", "failed", "preference")]
         column = max(cell_len(kind) for kind in kinds)
         kind = self.words(f"memory.kind.{line.kind}") if line.kind else "–"
@@ -114,21 +105,15 @@ class MemoryBoard(StateBoard):
         ]
         return two_sided(left, [Segment(right, ink(palette.faint))], width)
 
-    def about(self, name: str, width: int) -> list[Row]:
-        palette = palette_of(self)
-        if self.asked:
-            return rows_of([(self.words("memory.delete_again"), ink(palette.accent))], width)
-        return self.said_rows(width)
-
-    def detail(self, name: str, width: int, room: int) -> list[Row]:
-        line = self._line(name)
+    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+        line = self._find_line(row_id)
         if line is None:
             return []
-        palette, words = palette_of(self), self.words
+        palette, words = self.palette, self.words
         under = words(f"memory.heading.{line.kind}") if line.kind else words("memory.own")
         facts = [("under", under), ("at", visible_line(line.on) or "–"), ("file", self._path)]
         rows = [*rows_of([(make_visible(line.text), ink(palette.text))], width), Row()]
-        column = max(cell_len(words(f"memory.{name}")) for name, _ in facts)
+        column = max(cell_len(words(f"memory.{row_id}")) for row_id, _ in facts)
         for fact, text in facts:
             lead = f"{pad(words(f'memory.{fact}'), column)}  "
             part = rows_of(
@@ -137,7 +122,7 @@ class MemoryBoard(StateBoard):
             rows += prefixed(part, (lead, ink(palette.faint)))
         return rows
 
-    def _line(self, name: str) -> MemoryLine | None:
+    def _find_line(self, name: str) -> MemoryLine | None:
         return next((line for line in self._lines if str(line.number) == name), None)
 
 

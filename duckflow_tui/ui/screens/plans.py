@@ -3,68 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.plan import Plan, PlanStatus
-from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.plan_rows import MARKS, status_words
-from duckflow_tui.ui.panes.rows import palette_of, two_sided
+from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, prefixed, rows_of
-from duckflow_tui.ui.screens.board import StateBoard, board_bindings
-from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.ui.screens.list_page import PageAction, StateSource
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
 
 
-class PlansBoard(StateBoard):
-    """The newest first; a second ``d`` deletes the one at the cursor."""
+class PlanSource(StateSource):
+    """The plans of the session, the newest first."""
 
-    SURFACE: ClassVar[Surface] = "plans"
-    BINDINGS: ClassVar[list[BindingType]] = board_bindings("plans")
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine.store)
+        self._engine = engine
 
-    def __init__(self, words: Catalogue, engine: Engine) -> None:
-        super().__init__(words, engine.store)
-        self._actions = engine.plan
+    def get_main_action(self, row_id: str) -> PageAction:
+        return self.make_action(
+            "keys.plans_activate",
+            lambda: self._report_problem(self._engine.plan.activate(row_id)),
+        )
 
-    # --- keys -------------------------------------------------------------------------------
+    def list_actions(self, row_id: str) -> Sequence[PageAction]:
+        if not row_id:
+            return ()
+        plan = self._engine.plan
 
-    def choose(self, name: str) -> None:
-        self._said = ""
-        super().choose(name)
+        def delete() -> None:
+            self._report_problem(plan.close(row_id, delete=True))
 
-    def action_activate(self) -> None:
-        self._did(self._actions.activate(self.chosen))
+        return (
+            self.make_action("keys.plans_close", lambda: self._report_problem(plan.close(row_id))),
+            self.make_action(
+                "keys.plans_delete",
+                lambda: self.page.ask_first(self.words("plans.delete_again"), delete),
+            ),
+        )
 
-    def action_close(self) -> None:
-        self._did(self._actions.close(self.chosen))
+    def _report_problem(self, problem: LocalizedText | None) -> None:
+        self.page.report(self.words.localize(problem))
 
-    def action_delete(self) -> None:
-        if self.pressed_twice("delete"):
-            self._did(self._actions.close(self.chosen, delete=True))
-
-    def _did(self, problem: LocalizedText | None) -> None:
-        self.report(self.words.localize(problem))
-
-    # --- what it says -----------------------------------------------------------------------
-
-    def heading(self) -> str:
+    def get_title(self) -> str:
         return self.words("plans.title")
 
-    def empty(self) -> str:
+    def get_empty_text(self) -> str:
         return self.words("plans.none")
 
-    def names(self) -> Sequence[str]:
+    def list_ids(self) -> Sequence[str]:
         return [plan.plan_id for plan in reversed(self.state.listed_plans)]
 
-    def item(self, name: str, width: int) -> Row:
-        palette, plan = palette_of(self), self._plan(name)
+    def render_row(self, row_id: str, width: int) -> Row:
+        palette, plan = self.palette, self._plan(row_id)
         done, total = plan.progress
         rejected = plan.status is PlanStatus.REJECTED
         active = plan.plan_id == self.state.active_plan_id and not rejected
@@ -79,14 +77,8 @@ class PlansBoard(StateBoard):
             [Segment(fit(left, room), ink(colour))], [Segment(right, ink(palette.quiet))], width
         )
 
-    def about(self, name: str, width: int) -> list[Row]:
-        if self.asked:
-            said = (self.words("plans.delete_again"), ink(palette_of(self).accent))
-            return rows_of([said], width)
-        return self.said_rows(width)
-
-    def detail(self, name: str, width: int, room: int) -> list[Row]:
-        palette, plan = palette_of(self), self._plan(name)
+    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+        palette, plan = self.palette, self._plan(row_id)
         lead = f"{self.words('plans.goal')}  "
         goal = [(make_visible(plan.goal), ink(palette.text))]
         rows = prefixed(rows_of(goal, max(8, width - cell_len(lead))), (lead, ink(palette.faint)))

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.processes import BackgroundProcess
-from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.live_blocks import silence, tail_rows
-from duckflow_tui.ui.panes.rows import palette_of, two_sided
+from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
-from duckflow_tui.ui.screens.board import StateBoard, board_bindings
+from duckflow_tui.ui.screens.list_page import PageAction, StateSource
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
@@ -25,41 +23,44 @@ KEPT_LINES: Final = 400  # of the newest output that can be scrolled through
 _COMMAND_ROWS: Final = 4  # of a long command
 
 
-class ProcessBoard(StateBoard):
+class ProcessSource(StateSource):
     """Those that run first, the newest of them at the top; then those that ended. The user's own
     commands are among them while they run.
     """
 
-    SURFACE: ClassVar[Surface] = "processes"
     NEWEST_LAST: ClassVar[bool] = True
-    BINDINGS: ClassVar[list[BindingType]] = board_bindings("processes")
 
-    def action_end(self) -> None:
-        process = self._process(self.chosen)
-        engine = self.host.session.acting() if process is not None and process.is_running else None
+    def list_actions(self, row_id: str) -> Sequence[PageAction]:
+        process = self._find_process(row_id)
+        if process is None or not process.is_running:
+            return ()
+        return (self.make_action("keys.process_end", lambda: self._end_process(row_id)),)
+
+    def _end_process(self, process_id: str) -> None:
+        engine = self.host.session.acting()
         if engine is not None:
-            self.host.spawn(self._end(engine, self.chosen), "process")
+            self.host.spawn(self._end(engine, process_id), "process")
 
     async def _end(self, engine: Engine, process_id: str) -> None:
         if not await engine.end_process(process_id):
             self.host.status.show_notice("ps.over")
 
-    def heading(self) -> str:
+    def get_title(self) -> str:
         return self.words("ps.title")
 
-    def empty(self) -> str:
+    def get_empty_text(self) -> str:
         return self.words("ps.none")
 
-    def names(self) -> Sequence[str]:
+    def list_ids(self) -> Sequence[str]:
         newest = sorted((*self._own(), *self.state.processes), key=lambda p: -p.started_at)
         return [p.process_id for p in sorted(newest, key=lambda p: not p.is_running)]
 
-    def moves(self) -> bool:
+    def is_ticking(self) -> bool:
         return any(process.is_running for process in (*self._own(), *self.state.processes))
 
-    def item(self, name: str, width: int) -> Row:
-        palette = palette_of(self)
-        process = self._process(name)
+    def render_row(self, row_id: str, width: int) -> Row:
+        palette = self.palette
+        process = self._find_process(row_id)
         if process is None:
             return []
         how, color = self._how(process)
@@ -70,28 +71,28 @@ class ProcessBoard(StateBoard):
         left: Row = [Segment(f"{sign} ", ink(sign_color)), Segment(command, ink(palette.text))]
         return two_sided(left, right, width)
 
-    def about(self, name: str, width: int) -> list[Row]:
-        process = self._process(name)
+    def render_note(self, row_id: str, width: int) -> list[Row]:
+        process = self._find_process(row_id)
         if process is None:
             return []
         since = whole_seconds(max(0.0, self.clock.now() - process.started_at), self.words)
-        where = "ps.own" if any(own.process_id == name for own in self._own()) else "ps.started"
-        place = self.words(where, time=since, cwd=process.cwd, id=name)
-        palette, command = palette_of(self), visible_line(process.command)
+        where = "ps.own" if any(own.process_id == row_id for own in self._own()) else "ps.started"
+        place = self.words(where, time=since, cwd=process.cwd, id=row_id)
+        palette, command = self.palette, visible_line(process.command)
         rows: list[Row] = []
         if cell_len(command) > width // 2:  # its row may have cut it
             rows = rows_of([(command, ink(palette.text))], width)[:_COMMAND_ROWS]
         return [*rows, [Segment(fit(place, width), ink(palette.faint))]]
 
-    def detail(self, name: str, width: int, room: int) -> list[Row]:
-        palette, words = palette_of(self), self.words
-        process = self._process(name)
+    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+        palette, words = self.palette, self.words
+        process = self._find_process(row_id)
         if process is None:
             return []
         quiet, faint = ink(palette.quiet), ink(palette.faint)
         now = self.clock.now()
         rows: list[Row] = []
-        output = self.state.outputs.get(name)
+        output = self.state.outputs.get(row_id)
         if output is None:
             key = "ps.nothing_printed" if process.is_running else "ps.printed_nothing"
             rows.append([Segment(fit(words(key), width), quiet)])
@@ -109,7 +110,7 @@ class ProcessBoard(StateBoard):
 
     def _how(self, process: BackgroundProcess) -> tuple[str, str]:
         """How it is, and the colour of that."""
-        palette, words = palette_of(self), self.words
+        palette, words = self.palette, self.words
         end = process.ended_at if process.ended_at is not None else self.clock.now()
         time = whole_seconds(max(0.0, end - process.started_at), words)
         if process.is_running:
@@ -126,7 +127,7 @@ class ProcessBoard(StateBoard):
         bad = process.ended_by == "itself" and code != 0
         return f"{how} · {time}", palette.bad if bad else palette.quiet
 
-    def _process(self, name: str) -> BackgroundProcess | None:
+    def _find_process(self, name: str) -> BackgroundProcess | None:
         known = (*self._own(), *self.state.processes)
         return next((p for p in known if p.process_id == name), None)
 

@@ -16,12 +16,10 @@ from textual.widgets import Input, Static, TextArea
 
 from duckflow_tui.state.decision import Check, CheckKind
 from duckflow_tui.state.goal import RequirementItem
-from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.panes.goal import priority_label
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, ink
 from duckflow_tui.ui.screens.form import Form, writable
-from duckflow_tui.ui.screens.ledger import Part
 from duckflow_tui.words.catalogue import Catalogue
 
 _GAP: Final = 3  # cells between two options
@@ -87,15 +85,12 @@ class OneOf(Rows, can_focus=True):
 class RequirementForm(Form[RequirementDraft]):
     """Gives back the requirement as it was written."""
 
-    SURFACE: ClassVar[Surface] = "ledger_form"
     LABELS: ClassVar[str] = "ledger.form"
 
-    def __init__(
-        self, words: Catalogue, item: RequirementItem | None, part: Part = "words"
-    ) -> None:
-        """Of this requirement, or of a new one; ``part`` is where writing begins."""
+    def __init__(self, words: Catalogue, item: RequirementItem | None) -> None:
+        """Of this requirement, or of a new one."""
         title = words("ledger.form.change" if item else "ledger.form.new")
-        super().__init__(words, title, "#form-words" if part == "words" else "#form-kind")
+        super().__init__(words, title, "#form-words")
         self._item = item
         self._text = writable(item.requirement) if item else ""
         self._value = writable(item.check.value, one_line=True) if item else ""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from rich.segment import Segment
-from textual.binding import BindingType
 
 from duckflow_tui.safety.policy import TABLE, Decision
 from duckflow_tui.safety.safe_text import visible_line
@@ -17,11 +16,10 @@ from duckflow_tui.state.base import to_datetime
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import Grant
 from duckflow_tui.state.operations import ApprovalMode
-from duckflow_tui.ui.bindings import Surface
-from duckflow_tui.ui.panes.rows import palette_of, two_sided
+from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
-from duckflow_tui.ui.screens.board import StateBoard, board_bindings, fact_rows
-from duckflow_tui.ui.screens.decisions import entry_facts, entry_row
+from duckflow_tui.ui.screens.decisions import list_entry_facts, render_entry
+from duckflow_tui.ui.screens.list_page import PageAction, StateSource, render_facts
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
@@ -36,76 +34,71 @@ _EVERY: Final = {
 }
 
 
-class RuleBoard(StateBoard):
+class RuleSource(StateSource):
     """The approval mode, the rules in force, then the newest calls; of each call below why it was
-    asked about, or was not. A second ``d`` revokes the rule at the cursor.
+    asked about, or was not.
     """
-
-    SURFACE: ClassVar[Surface] = "rules"
-    BINDINGS: ClassVar[list[BindingType]] = board_bindings("rules")
 
     _entries: tuple[int, dict[str, AuditEntry]] = (-1, {})  # of so many messages
 
-    # --- keys -------------------------------------------------------------------------------
-
-    def choose(self, name: str) -> None:
-        self._said = ""
-        super().choose(name)
-
-    def action_go_to(self) -> None:
-        rule, entry = self._rule(self.chosen), self._calls().get(self.chosen)
+    def get_main_action(self, row_id: str) -> PageAction | None:
+        rule, entry = self._find_rule(row_id), self._read_calls().get(row_id)
         places = [entry.place] if entry is not None else []
         if rule is not None:
             places = [m.call_id for m in reversed(list_uses(self.state, rule))]
-        if self.host.bench.go_to(places):
-            self.dismiss(None)
-        else:
-            self.report(self.words("decisions.no_place"))
+        if row_id == _MODE:
+            return None
+        return self.make_action("keys.plan_go_to", lambda: self.go_to_place(places))
 
-    def action_revoke(self) -> None:
-        rule = self._rule(self.chosen)
+    def list_actions(self, row_id: str) -> Sequence[PageAction]:
+        rule = self._find_rule(row_id)
         if rule is None:
-            key = "mode_here" if self.chosen == _MODE else "no_rule_here"
-            self.report(self.words(f"rules.{key}"))
-            return
+            return ()
+        return (self.make_action("keys.rules_revoke", lambda: self._ask_to_revoke(rule)),)
+
+    def _ask_to_revoke(self, rule: Grant) -> None:
         engine = self.host.session.acting()
-        if engine is not None and self.pressed_twice("revoke"):
-            self.host.spawn(self._revoke(engine, rule), "rules")
+        if engine is not None:
+            self.page.ask_first(
+                self.words("rules.revoke_again"),
+                lambda: self.host.spawn(self._revoke(engine, rule), "rules"),
+            )
 
     async def _revoke(self, engine: Engine, rule: Grant) -> None:
         problem = await engine.rules.revoke_rule(rule)
-        if self.is_mounted:
-            self.report(self.words.localize(problem))
+        if self.page.is_mounted:
+            self.page.report(self.words.localize(problem))
 
-    # --- what it says -----------------------------------------------------------------------
-
-    def heading(self) -> str:
+    def get_title(self) -> str:
         return self.words("rules.title")
 
-    def head(self, width: int) -> list[Row]:
-        palette = palette_of(self)
+    def render_head(self, width: int) -> list[Row]:
+        palette = self.palette
         said = self.words("rules.mode", mode=self.state.mode)
-        if not self._rules():
+        if not self._list_rules():
             said = f"{self.words('rules.none')} {said}"
-        row = [Segment(fit(said, width), ink(palette.quiet))]
-        return [*super().head(width)[:1], row, []]
+        return [[Segment(fit(said, width), ink(palette.quiet))], []]
 
-    def empty(self) -> str:
+    def get_empty_text(self) -> str:
         return self.words("rules.no_calls")
 
-    def names(self) -> Sequence[str]:
-        return [_MODE, *(f"{_RULE}{rule.grant_id}" for rule in self._rules()), *self._calls()]
+    def list_ids(self) -> Sequence[str]:
+        return [
+            _MODE,
+            *(f"{_RULE}{rule.grant_id}" for rule in self._list_rules()),
+            *self._read_calls(),
+        ]
 
-    def item(self, name: str, width: int) -> Row:
-        palette, rule = palette_of(self), self._rule(name)
-        if name == _MODE:
+    def render_row(self, row_id: str, width: int) -> Row:
+        palette, rule = self.palette, self._find_rule(row_id)
+        if row_id == _MODE:
             said = self.words("rules.in_mode", mode=self.state.mode)
             right = Segment(f"  {self._mode_from()} ", ink(palette.quiet))
             left = [Segment("◆ ", ink(palette.accent)), Segment(said, ink(palette.text))]
             return two_sided(left, [right], width)
         if rule is None:
             look = palette, self.words, self.clock.now()
-            return entry_row(self.state, self._calls()[name], width, look)
+            return render_entry(self.state, self._read_calls()[row_id], width, look)
         used = len(list_uses(self.state, rule))
         key = "rules.used_once" if used == 1 else "rules.used"
         right = f"  {self._source(rule)} · {self.words(key, count=used)} "
@@ -115,27 +108,21 @@ class RuleBoard(StateBoard):
         ]
         return two_sided(left, [Segment(right, ink(palette.quiet))], width)
 
-    def about(self, name: str, width: int) -> list[Row]:
-        if self.asked:
-            said = (self.words("rules.revoke_again"), ink(palette_of(self).accent))
-            return rows_of([said], width)
-        return self.said_rows(width)
-
-    def detail(self, name: str, width: int, room: int) -> list[Row]:
-        rule = self._rule(name)
+    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+        rule = self._find_rule(row_id)
         if rule is not None:
             return self._about_rule(rule, width)
-        if name == _MODE:
+        if row_id == _MODE:
             return self._about_mode(width)
-        palette, entry = palette_of(self), self._calls()[name]
+        palette, entry = self.palette, self._read_calls()[row_id]
         why = why_words(self.state, entry, self.words)
         rows = [*rows_of([(why, ink(palette.text))], width), Row()] if why else []
         label = self.words("decisions.fact.because")
-        facts = entry_facts(self.state, entry, palette, self.words)
-        return [*rows, *fact_rows([f for f in facts if f[0] != label], width, palette)]
+        facts = list_entry_facts(self.state, entry, palette, self.words)
+        return [*rows, *render_facts([f for f in facts if f[0] != label], width, palette)]
 
     def _about_rule(self, rule: Grant, width: int) -> list[Row]:
-        palette, words = palette_of(self), self.words
+        palette, words = self.palette, self.words
         given = to_datetime(rule.at)
         facts: list[tuple[str, str, str]] = [
             (words("rules.fact.allows"), rule_words(rule, words), palette.text),
@@ -151,11 +138,11 @@ class RuleBoard(StateBoard):
             facts.append((label, f"{time}{visible_line(call.reasoning)}", palette.quiet))
         if not used:
             facts.append((words("rules.fact.used"), words("rules.never_used"), palette.quiet))
-        return fact_rows(facts, width, palette)
+        return render_facts(facts, width, palette)
 
     def _about_mode(self, width: int) -> list[Row]:
         """The rows of the policy's table for the mode."""
-        palette, at = palette_of(self), list(ApprovalMode).index(self.state.mode)
+        palette, at = self.palette, list(ApprovalMode).index(self.state.mode)
         facts: list[tuple[str, str, str]] = []
         for kind in (Decision.GATE, Decision.DENY, Decision.ALLOW):
             rows = [row.name for row in TABLE if row.decisions[at] is kind]
@@ -170,7 +157,7 @@ class RuleBoard(StateBoard):
             )
             text = self.words("rules.between").join(said)
             facts.append((self.words(f"rules.mode_says.{kind}"), text, palette.quiet))
-        return fact_rows(facts, width, palette)
+        return render_facts(facts, width, palette)
 
     def _mode_from(self) -> str:
         """Where the approval mode is from."""
@@ -189,7 +176,7 @@ class RuleBoard(StateBoard):
         step = step_words(self.state, rule.step_id, self.words).partition(":")[0]
         return step or self.words(f"rules.source.{_kind(rule)}")
 
-    def _rules(self) -> list[Grant]:
+    def _list_rules(self) -> list[Grant]:
         """The newest first; those of the command line last."""
         engine = self.host.session.engine
         return [
@@ -197,10 +184,10 @@ class RuleBoard(StateBoard):
             *(engine.rules.command_line_rules if engine is not None else ()),
         ]
 
-    def _rule(self, name: str) -> Grant | None:
-        return next((r for r in self._rules() if f"{_RULE}{r.grant_id}" == name), None)
+    def _find_rule(self, name: str) -> Grant | None:
+        return next((r for r in self._list_rules() if f"{_RULE}{r.grant_id}" == name), None)
 
-    def _calls(self) -> dict[str, AuditEntry]:
+    def _read_calls(self) -> dict[str, AuditEntry]:
         count = len(self.state.messages)
         if self._entries[0] != count:
             calls = (m for m in reversed(self.state.messages) if isinstance(m, OperationMessage))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, Literal
+from functools import partial
+from typing import Final, Literal
 
 from rich.segment import Segment
-from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.processes import McpServer, McpTool
-from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.live_blocks import tail_rows
-from duckflow_tui.ui.panes.rows import palette_of, two_sided
+from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, prefixed, rows_of
-from duckflow_tui.ui.screens.board import StateBoard, board_bindings
+from duckflow_tui.ui.screens.list_page import PageAction, StateSource
 from duckflow_tui.words.catalogue import Catalogue
 
 LOG_LINES: Final = 12  # newest lines of a log
@@ -24,46 +23,51 @@ _SIGNS: Final = {"off": "○", "starting": "◌", "ready": "✓", "failed": "✗
 Wish = Literal["start", "stop", "restart"]
 
 
-class ServerBoard(StateBoard):
+class ServerSource(StateSource):
     """The servers in the order of the settings."""
-
-    SURFACE: ClassVar[Surface] = "servers"
-    BINDINGS: ClassVar[list[BindingType]] = board_bindings("servers")
 
     _log: tuple[str, list[str]] = ("", [])  # of which server, its newest lines
     _read_for: tuple[object, ...] = ()
 
-    def action_want(self, wish: Wish) -> None:
+    def list_actions(self, row_id: str) -> Sequence[PageAction]:
+        if not row_id:
+            return ()
+        wishes: tuple[Wish, ...] = ("start", "stop", "restart")
+        return [
+            self.make_action(f"keys.server_{wish}", partial(self._change_server, row_id, wish))
+            for wish in wishes
+        ]
+
+    def _change_server(self, name: str, wish: Wish) -> None:
         engine = self.host.session.acting()
         servers = engine.servers if engine is not None else None
         if servers is not None:
             wishes = {"start": servers.start, "stop": servers.stop, "restart": servers.restart}
-            self.host.spawn(wishes[wish](self.chosen), "server")
+            self.host.spawn(wishes[wish](name), "server")
 
-    def invalidate(self) -> None:
-        super().invalidate()
-        server = self._server(self.chosen)
-        wanted = (self.chosen, server)
-        if server is not None and (wanted != self._read_for or self.moves()):
+    def fetch_detail(self) -> None:
+        server = self._find_server(self.page.chosen)
+        wanted = (self.page.chosen, server)
+        if server is not None and (wanted != self._read_for or self.is_ticking()):
             self._read_for = wanted
-            self.run_worker(self._read(server.name), exclusive=True, exit_on_error=False)
+            self.page.run_worker(self._read(server.name), exclusive=True, exit_on_error=False)
 
-    def heading(self) -> str:
+    def get_title(self) -> str:
         return self.words("servers.title")
 
-    def empty(self) -> str:
+    def get_empty_text(self) -> str:
         return self.words("servers.none")
 
-    def names(self) -> Sequence[str]:
+    def list_ids(self) -> Sequence[str]:
         return [server.name for server in self.state.servers]
 
-    def moves(self) -> bool:
+    def is_ticking(self) -> bool:
         # A log grows without an event.
         return any(s.status in ("starting", "ready") for s in self.state.servers)
 
-    def item(self, name: str, width: int) -> Row:
-        palette, words = palette_of(self), self.words
-        server = self._server(name)
+    def render_row(self, row_id: str, width: int) -> Row:
+        palette, words = self.palette, self.words
+        server = self._find_server(row_id)
         if server is None:
             return []
         color = _colour(server, palette)
@@ -80,9 +84,9 @@ class ServerBoard(StateBoard):
         right: Row = [Segment(f"  {' · '.join(figures)} ", ink(palette.quiet))]
         return two_sided(left, right, width)
 
-    def detail(self, name: str, width: int, room: int) -> list[Row]:
-        palette, words = palette_of(self), self.words
-        server = self._server(name)
+    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+        palette, words = self.palette, self.words
+        server = self._find_server(row_id)
         if server is None:
             return []
         rows: list[Row] = []
@@ -102,7 +106,7 @@ class ServerBoard(StateBoard):
         return rows
 
     def _tool_rows(self, tool: McpTool, width: int) -> list[Row]:
-        palette = palette_of(self)
+        palette = self.palette
         name: Row = [Segment(fit(visible_line(tool.operation), width - 2), ink(palette.ai))]
         if tool.read_only:
             name.append(Segment(f"  {self.words('servers.hint')}", ink(palette.quiet)))
@@ -114,7 +118,7 @@ class ServerBoard(StateBoard):
         return rows
 
     def _log_rows(self, server: McpServer, width: int) -> list[Row]:
-        palette, words = palette_of(self), self.words
+        palette, words = self.palette, self.words
         head = words("servers.log_at", path=server.log) if server.log else words("servers.log")
         rows = [_heading(fit(head, width), palette)]
         whose, lines = self._log
@@ -129,9 +133,9 @@ class ServerBoard(StateBoard):
         lines = text.rstrip("\n").split("\n")[-LOG_LINES:] if text.strip() else []
         if (name, lines) != self._log:
             self._log = (name, lines)
-            self._page.invalidate()
+            self.page.invalidate()
 
-    def _server(self, name: str) -> McpServer | None:
+    def _find_server(self, name: str) -> McpServer | None:
         return next((s for s in self.state.servers if s.name == name), None)
 
 

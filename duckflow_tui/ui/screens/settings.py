@@ -6,11 +6,10 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, cast, get_args
+from typing import Any, cast, get_args
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from textual.binding import BindingType
 
 from duckflow_tui.llm.connections import FILE_NAME
 from duckflow_tui.llm.endpoints import ModelsInUse
@@ -26,33 +25,25 @@ from duckflow_tui.settings import (
     limits_of,
     listed,
 )
-from duckflow_tui.state.base import Clock
 from duckflow_tui.state.usage import Role
-from duckflow_tui.ui.bindings import Surface
-from duckflow_tui.ui.panes.rows import palette_of, two_sided
+from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
-from duckflow_tui.ui.screens.board import Board, board_bindings
-from duckflow_tui.words.catalogue import Catalogue
+from duckflow_tui.ui.screens.list_page import ListSource, PageAction
 
 
-class SettingsBoard(Board[None]):
+class SettingSource(ListSource):
     """A value that is not the default stands out. Nothing is changed here but by the editor."""
 
-    SURFACE: ClassVar[Surface] = "settings"
-    BINDINGS: ClassVar[list[BindingType]] = board_bindings("settings")
-
-    def __init__(
-        self, words: Catalogue, clock: Clock, loaded: Loaded, path: str, models: ModelsInUse | None
-    ) -> None:
+    def __init__(self, loaded: Loaded, path: str, models: ModelsInUse | None) -> None:
         """``path`` is where the user's file lies, or would lie; ``models`` those of the session."""
-        super().__init__(words, clock)
         self._models = models
         self._settings = {setting.key: setting for setting in listed(loaded.settings)}
         self._origins = loaded.origins
         self._path = path
 
-    def action_open_file(self) -> None:
-        self.host.spawn(self._edit(), "editor")
+    def get_main_action(self, row_id: str) -> PageAction:
+        label = self.words("keys.settings_open")
+        return PageAction(label, lambda: self.host.spawn(self._edit(), "editor"))
 
     async def _edit(self) -> None:
         path = Path(self._path)
@@ -60,27 +51,23 @@ class SettingsBoard(Board[None]):
             await asyncio.to_thread(_make, path)
         except OSError as error:
             detail = error.strerror or ""
-            self.report(self.words("settings.open_failed", path=self._path, detail=detail))
+            self.page.report(self.words("settings.open_failed", path=self._path, detail=detail))
         else:
             await self.host.editor.edit_file(path)
 
-    # --- what it says -----------------------------------------------------------------------
-
-    def heading(self) -> str:
+    def get_title(self) -> str:
         return f"{self.words('settings.title')}  {visible_line(self._path)}"
 
-    def head(self, width: int) -> list[Row]:
-        title, gap = super().head(width)
-        quiet = ink(palette_of(self).quiet)
-        return [title, *rows_of([(self.words("settings.head"), quiet)], width), gap]
+    def render_head(self, width: int) -> list[Row]:
+        return [*rows_of([(self.words("settings.head"), ink(self.palette.quiet))], width), []]
 
-    def names(self) -> Sequence[str]:
+    def list_ids(self) -> Sequence[str]:
         return list(self._settings)
 
-    def item(self, name: str, width: int) -> Row:
-        setting, palette = self._settings[name], palette_of(self)
-        own = name in self._origins
-        left = fit(visible_line(name), width)
+    def render_row(self, row_id: str, width: int) -> Row:
+        setting, palette = self._settings[row_id], self.palette
+        own = row_id in self._origins
+        left = fit(visible_line(row_id), width)
         room = max(0, width - cell_len(left) - 2)
         value = fit(self._value(setting, setting.value), room)
         return two_sided(
@@ -89,11 +76,8 @@ class SettingsBoard(Board[None]):
             width,
         )
 
-    def about(self, name: str, width: int) -> list[Row]:
-        return self.said_rows(width)
-
-    def detail(self, name: str, width: int, room: int) -> list[Row]:
-        setting, palette, words = self._settings[name], palette_of(self), self.words
+    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+        setting, palette, words = self._settings[row_id], self.palette, self.words
         may = [words(setting.words)]
         if choices := choices_of(setting.field):
             may.append(words("settings.choices", choices=", ".join(choices)))
@@ -102,10 +86,10 @@ class SettingsBoard(Board[None]):
             may.append(words("settings.range", low=f"{low:,}", high=f"{high:,}"))
         value = [
             (f"= {self._value(setting, setting.value)}", ink(palette.accent)),
-            (f"   {self._from(name)}", ink(palette.quiet)),
+            (f"   {self._from(row_id)}", ink(palette.quiet)),
         ]
         rows = [*rows_of([("\n".join(may), ink(palette.text))], width), *rows_of(value, width)]
-        if name in self._origins and not setting.field.is_required():
+        if row_id in self._origins and not setting.field.is_required():
             made = setting.field.get_default(call_default_factory=True, validated_data={})
             default = words("settings.default", value=self._value(setting, made))
             rows += rows_of([(default, ink(palette.faint))], width)

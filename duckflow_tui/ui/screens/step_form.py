@@ -10,7 +10,6 @@ from textual.widgets import Input, TextArea
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.plan import Plan, PlanEdit, Step, find_step
-from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.screens.form import Form, writable
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -18,7 +17,6 @@ from duckflow_tui.words.catalogue import Catalogue
 class StepForm(Form[PlanEdit]):
     """Gives back the one edit that was written, or None also where nothing changed."""
 
-    SURFACE: ClassVar[Surface] = "step_form"
     LABELS: ClassVar[str] = "form"
 
     def __init__(self, words: Catalogue, plan: Plan, step: Step, *, new: bool) -> None:

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.segment import Segment
-from textual.binding import BindingType
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.state.conversation import QueuedMessage
-from duckflow_tui.ui.bindings import Surface
-from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
-from duckflow_tui.ui.screens.board import StateBoard, board_bindings
 from duckflow_tui.ui.screens.edit_proposal import EditText, ProposalEditor
+from duckflow_tui.ui.screens.list_page import PageAction, StateSource
 from duckflow_tui.words.catalogue import Catalogue
 
 
-class WaitingBoard(StateBoard):
+class QueueSource(StateSource):
     """The queue in its order; the first is sent next."""
 
-    SURFACE: ClassVar[Surface] = "waiting"
-    BINDINGS: ClassVar[list[BindingType]] = board_bindings("waiting")
+    def get_main_action(self, row_id: str) -> PageAction:
+        return self.make_action("keys.waiting_edit", lambda: self._edit_message(row_id))
 
-    def action_edit(self) -> None:
-        at = self._place(self.chosen)
+    def list_actions(self, row_id: str) -> Sequence[PageAction]:
+        if not row_id:
+            return ()
+        at, actions = self._place(row_id), list[PageAction]()
+        if at + 1 < len(self.state.queue):
+            label = self.words("keys.waiting_move_down")
+            actions.append(PageAction(label, lambda: self._move_message(row_id, 1)))
+        if at:
+            label = self.words("keys.waiting_move_up")
+            actions.append(PageAction(label, lambda: self._move_message(row_id, -1)))
+        return [
+            *actions,
+            self.make_action("keys.waiting_back", lambda: self._take_back(row_id)),
+        ]
+
+    def _edit_message(self, message_id: str) -> None:
+        at = self._place(message_id)
         message = self.state.queue[at]
         screen = EditMessage(self.words, at + 1, message.text)
         self.host.push_screen(screen, lambda text: self._rewrite(message, text))
@@ -40,42 +51,42 @@ class WaitingBoard(StateBoard):
             self.host.bench.composer.add(text)
             self.host.status.show_notice("waiting.gone")
 
-    def action_move(self, by: int) -> None:
+    def _move_message(self, message_id: str, by: int) -> None:
         queue = self.state.queue
-        at = self._place(self.chosen)
+        at = self._place(message_id)
         to = at + by
         engine = self.host.session.acting() if 0 <= to < len(queue) else None
         if engine is not None:  # places keep their ids, texts move
             one, other = queue[at], queue[to]
             engine.change_queued(one.message_id, other.text)
             engine.change_queued(other.message_id, one.text)
-            self.choose(other.message_id)
+            self.page.choose(other.message_id)
 
-    def action_take_back(self) -> None:
+    def _take_back(self, message_id: str) -> None:
         last = len(self.state.queue) <= 1
-        self.host.session.take_back(self.chosen)
+        self.host.session.take_back(message_id)
         if last:
-            self.dismiss(None)
+            self.page.dismiss(None)
 
-    def heading(self) -> str:
+    def get_title(self) -> str:
         return self.words("waiting.title")
 
-    def empty(self) -> str:
+    def get_empty_text(self) -> str:
         return self.words("waiting.empty")
 
-    def names(self) -> Sequence[str]:
+    def list_ids(self) -> Sequence[str]:
         return [message.message_id for message in self.state.queue]
 
-    def item(self, name: str, width: int) -> Row:
-        palette = palette_of(self)
-        at = self._place(name)
+    def render_row(self, row_id: str, width: int) -> Row:
+        palette = self.palette
+        at = self._place(row_id)
         number = f"{at + 1} "
         text = fit(visible_line(self.state.queue[at].text), max(1, width - len(number)))
         return [Segment(number, ink(palette.faint)), Segment(text, ink(palette.text))]
 
-    def detail(self, name: str, width: int, room: int) -> list[Row]:
-        text = make_visible(self.state.queue[self._place(name)].text)
-        return rows_of([(text, ink(palette_of(self).quiet))], width)
+    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+        text = make_visible(self.state.queue[self._place(row_id)].text)
+        return rows_of([(text, ink(self.palette.quiet))], width)
 
     def _place(self, name: str) -> int:
         return next(at for at, m in enumerate(self.state.queue) if m.message_id == name)

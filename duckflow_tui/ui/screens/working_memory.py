@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from typing import ClassVar, Final
 
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widgets import Static, TextArea
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
@@ -25,13 +25,11 @@ from duckflow_tui.state.memory import (
     WorkingMemory,
     find_edit_problem,
 )
-from duckflow_tui.ui.bindings import Surface
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.operation_blocks import call_words
-from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
-from duckflow_tui.ui.screens.board import StateBoard, board_bindings, fact_rows
 from duckflow_tui.ui.screens.form import Form, writable
+from duckflow_tui.ui.screens.list_page import PageAction, StateSource, render_facts
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.work.notes import guess_items
 
@@ -50,7 +48,6 @@ _FACTS: Final = (
 class WorkingForm(Form[tuple[str, ...]]):
     """Gives back the items of one field as they were written, each from a line of its own."""
 
-    SURFACE: ClassVar[Surface] = "working_form"
     LABELS: ClassVar[str] = "working.form"
 
     def __init__(self, words: Catalogue, name: OwnField, items: Sequence[str]) -> None:
@@ -82,56 +79,48 @@ class WorkingForm(Form[tuple[str, ...]]):
             self.dismiss(items)
 
 
-class WorkingMemoryBoard(StateBoard):
+class WorkingMemorySource(StateSource):
     """The fields of the working memory, then the model's decisions, the newest first. Each is one
     row; the chosen one is shown whole below: of a decision its rationale and both checks. Five of
     the fields are the user's to write, too.
     """
 
-    SURFACE: ClassVar[Surface] = "working"
-    BINDINGS: ClassVar[list[BindingType]] = board_bindings("working")
+    def get_main_action(self, row_id: str) -> PageAction | None:
+        """A field of the user's is changed; a decision leads to its place in the chat."""
+        if row_id in OWN_FIELDS:
+            return self.make_action("keys.working_edit", partial(self._edit_field, row_id))
+        message = self._find_message(row_id)
+        if message is None or message.decision is None:
+            return None
+        refs = [message.message_id, *(a.call_id for a in message.decision.actions)]
+        return self.make_action("keys.plan_go_to", lambda: self.go_to_place(refs))
 
-    def action_go_to(self) -> None:
-        message = self._message(self.chosen)
-        calls: list[str] = []
-        if message is not None and message.decision is not None:
-            calls = [message.message_id, *(a.call_id for a in message.decision.actions)]
-        if self.host.bench.go_to(calls):
-            self.dismiss(None)
-        else:
-            self.report(self.words("ledger.no_place"))
-
-    def action_edit(self) -> None:
-        name, engine = self.chosen, self.host.session.acting()
-        if name not in OWN_FIELDS:
-            self.report(self.words("working.not_yours"))
-        elif engine is not None:
-            self.report("")
+    def _edit_field(self, name: OwnField) -> None:
+        engine = self.host.session.acting()
+        if engine is not None:
 
             def written(items: tuple[str, ...] | None) -> None:
                 if items is not None:
-                    self.report(self.words.localize(engine.working.write_field(name, items)))
+                    self.page.report(self.words.localize(engine.working.write_field(name, items)))
 
             self.host.push_screen(WorkingForm(self.words, name, self._values(name)), written)
 
-    def choose(self, name: str) -> None:
-        self._said = ""
-        super().choose(name)
-
-    def heading(self) -> str:
+    def get_title(self) -> str:
         return self.words("working.title")
 
-    def names(self) -> Sequence[str]:
+    def list_ids(self) -> Sequence[str]:
         return [*_FACTS, *(message.message_id for message in self._decided())]
 
-    def item(self, name: str, width: int) -> Row:
-        palette, message = palette_of(self), self._message(name)
+    def render_row(self, row_id: str, width: int) -> Row:
+        palette, message = self.palette, self._find_message(row_id)
         if message is None or message.decision is None:
-            label = pad(self.words(f"working.fact.{name}"), self._labels()) + "  "
-            said = " · ".join(map(visible_line, self._values(name)))
-            guess = " · ".join(map(visible_line, self._guesses(name)))
+            label = pad(self.words(f"working.fact.{row_id}"), self._labels()) + "  "
+            said = " · ".join(map(visible_line, self._values(row_id)))
+            guess = " · ".join(map(visible_line, self._guesses(row_id)))
             color = palette.text if said else palette.faint
-            you = f"  {self.words('working.by_user')}" if name in self.state.memory.by_user else ""
+            you = (
+                f"  {self.words('working.by_user')}" if row_id in self.state.memory.by_user else ""
+            )
             if not said and guess:
                 you = f"  {self.words('working.guessed')}"
             said = said or guess or self._nothing
@@ -146,24 +135,22 @@ class WorkingMemoryBoard(StateBoard):
         room = max(0, width - 4)
         return [*row, Segment(f"  {fit(why or self._nothing, room)}", ink(palette.text))]
 
-    def about(self, name: str, width: int) -> list[Row]:
-        if self._said:
-            return self.said_rows(width)
+    def render_note(self, row_id: str, width: int) -> list[Row]:
         if self.state.memory != WorkingMemory() or self._decided():
             return []
-        return [*rows_of([(self.words("working.none"), ink(palette_of(self).quiet))], width), []]
+        return [*rows_of([(self.words("working.none"), ink(self.palette.quiet))], width), []]
 
-    def detail(self, name: str, width: int, room: int) -> list[Row]:
-        message = self._message(name)
+    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+        message = self._find_message(row_id)
         if message is not None:
-            return fact_rows(self._reasons(message), width, palette_of(self))
-        palette, values, memory = palette_of(self), self._values(name), self.state.memory
-        label = self.words(f"working.fact.{name}")
+            return render_facts(self._reasons(message), width, self.palette)
+        palette, values, memory = self.palette, self._values(row_id), self.state.memory
+        label = self.words(f"working.fact.{row_id}")
         numbers = range(1, len(values) + 1)
-        if name == "decision_log":
+        if row_id == "decision_log":
             numbers = numbers[::-1]
         said = [f"{n} {visible_line(v)}" for n, v in zip(numbers, values, strict=True)]
-        guesses = () if values else self._guesses(name)
+        guesses = () if values else self._guesses(row_id)
         if guesses:
             said = list(map(visible_line, guesses))
         elif len(values) < 2:
@@ -172,13 +159,13 @@ class WorkingMemoryBoard(StateBoard):
         if guesses:
             told = self.words("working.guessed_by")
             facts.append((self.words("working.written_by"), told, palette.accent))
-        if name in memory.by_user:
-            told = self.words("working.untold" if name in memory.untold else "working.by_user")
+        if row_id in memory.by_user:
+            told = self.words("working.untold" if row_id in memory.untold else "working.by_user")
             facts.append((self.words("working.written_by"), told, palette.accent))
-        return fact_rows(facts, width, palette)
+        return render_facts(facts, width, palette)
 
     def _reasons(self, message: AssistantMessage) -> list[tuple[str, str, str]]:
-        words, palette, decision = self.words, palette_of(self), message.decision
+        words, palette, decision = self.words, self.palette, message.decision
         if decision is None:
             return []
         why = make_visible(decision.rationale) or self._nothing
@@ -228,7 +215,7 @@ class WorkingMemoryBoard(StateBoard):
         decided = (m for m in newest if isinstance(m, AssistantMessage) and m.decision is not None)
         return list(islice(decided, SHOWN_DECISIONS))
 
-    def _message(self, name: str) -> AssistantMessage | None:
+    def _find_message(self, name: str) -> AssistantMessage | None:
         return next((m for m in self._decided() if m.message_id == name), None)
 
 

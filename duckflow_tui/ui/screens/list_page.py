@@ -1,0 +1,648 @@
+"""One page for every list: rows, details of the chosen one, a menu of actions, a filter.
+
+A ``ListSource`` has the rows and the actions; several sources are the tabs of one page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.timer import Timer
+from textual.widgets import Input, Static
+
+from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.state.agent import AgentState
+from duckflow_tui.state.base import Clock, half_width
+from duckflow_tui.state.store import Store
+from duckflow_tui.ui.host import host_of
+from duckflow_tui.ui.palette import Palette
+from duckflow_tui.ui.panes.key_guard import KeyGuard, composes, writes
+from duckflow_tui.ui.panes.rows import Rows, palette_of
+from duckflow_tui.ui.panes.strips import (
+    Row,
+    fit,
+    ink,
+    marked,
+    pad,
+    prefixed,
+    row_cells,
+    row_text,
+    rows_of,
+)
+from duckflow_tui.ui.screens.dialog import Dialog
+from duckflow_tui.ui.screens.pick_list import Choice, PickList
+from duckflow_tui.words.catalogue import Catalogue
+
+if TYPE_CHECKING:
+    from duckflow_tui.ui.app import DuckflowApp
+
+T = TypeVar("T")
+
+TICK_S: Final = 1.0  # seconds between two drawings of a page that shows running times
+SCROLLED_ROWS: Final = 5  # rows of the details that one key scrolls
+_LOW: Final = 6  # rows of a page below which it shows the chosen row and its details alone
+_LEAST: Final = 3  # rows of the list that are shown however little room there is
+_SEARCH_CELLS: Final = 500  # width at which a row is searched: nothing of it is cut
+
+
+class PageAction(NamedTuple):
+    """One thing that can be done on a page."""
+
+    label: str
+    run: Callable[[], object]
+
+
+class ListSource:
+    """The rows of a list, the details of each, and what can be done with it.
+
+    A row has an id, unique in its list. ``page`` is there before any method is called.
+    """
+
+    #: Whether the details are shown from their end, as output is.
+    NEWEST_LAST: ClassVar[bool] = False
+    #: Whether ``list_ids`` answers the filter itself, as a search through more than the rows does.
+    ANSWERS_FILTER: ClassVar[bool] = False
+    #: The text in the empty field of the filter.
+    FILTER_HINT: ClassVar[str] = "list.filter_hint"
+    #: Whether ``render_detail`` itself cuts the rows by ``page.scrolled``.
+    CUTS_DETAIL: ClassVar[bool] = False
+    page: ListPage[Any]
+
+    @property
+    def words(self) -> Catalogue:
+        """The texts in the language of the page."""
+        return self.page.words
+
+    @property
+    def palette(self) -> Palette:
+        """The colours of the theme now."""
+        return palette_of(self.page)
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the page."""
+        return self.page.clock
+
+    @property
+    def host(self) -> DuckflowApp:
+        """The app, on which actions act."""
+        return host_of(self.page)
+
+    def make_action(self, label: str, run: Callable[[], object]) -> PageAction:
+        """An action whose label is a text of the catalogue."""
+        return PageAction(self.words(label), run)
+
+    def go_to_place(self, refs: Sequence[str]) -> None:
+        """Close the page at the first of these places that the chat has; say so if it has none."""
+        if self.host.bench.go_to(refs):
+            self.page.dismiss(None)
+        else:
+            self.page.report(self.words("list.no_place"))
+
+    def on_open(self) -> None:
+        """Called once the page is on the screen, to begin with what takes long."""
+
+    def on_choose(self) -> None:
+        """Called when the cursor was put on a row."""
+
+    def fetch_detail(self) -> None:
+        """Called before each drawing, to fetch beside it what the chosen row needs."""
+
+    def on_filter(self) -> None:
+        """Called when the filter of the page is another one."""
+
+    def get_title(self) -> str:
+        """The first line of the page."""
+        raise NotImplementedError
+
+    def render_head(self, width: int) -> list[Row]:
+        """The rows between title and list, with those that are blank."""
+        return [[]]
+
+    def list_ids(self) -> Sequence[str]:
+        """The ids of all rows, from the top."""
+        raise NotImplementedError
+
+    def render_row(self, row_id: str, width: int) -> Row:
+        """A row of the list, at most so many cells wide."""
+        raise NotImplementedError
+
+    def get_search_text(self, row_id: str) -> str:
+        """The text in which every word of the filter has to be found."""
+        return row_text(self.render_row(row_id, _SEARCH_CELLS))
+
+    def render_note(self, row_id: str, width: int) -> list[Row]:
+        """Rows on the chosen row that stay while the details are scrolled."""
+        return []
+
+    def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
+        """The details of the chosen row; those beyond ``room`` rows can be scrolled to."""
+        return []
+
+    def get_empty_text(self) -> str:
+        """The text of a list without rows."""
+        return ""
+
+    def render_empty(self, width: int) -> list[Row]:
+        """The rows below the text of an empty list."""
+        return []
+
+    def get_main_action(self, row_id: str) -> PageAction | None:
+        """The action of Enter on this row, if there is one."""
+        return None
+
+    def list_actions(self, row_id: str) -> Sequence[PageAction]:
+        """The actions of the menu; ``row_id`` is empty for an empty list."""
+        return ()
+
+    def is_ticking(self) -> bool:
+        """Whether a running time is shown, so that the page is drawn every second."""
+        return False
+
+
+class StateSource(ListSource):
+    """A source that shows the state of a session, and is drawn anew with every event."""
+
+    def __init__(self, store: Store) -> None:
+        self.state: AgentState = store.state
+
+
+class ListPage(Dialog[T], Generic[T]):
+    """The page of one list, or of several under tabs.
+
+    Letters are no keys here: text that is typed goes to the composer, unless the filter is open.
+    """
+
+    AUTO_FOCUS: ClassVar[str | None] = ""  # the field has the focus only while a filter is written
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "walk(-1)", show=False),
+        Binding("down", "walk(1)", show=False),
+        Binding("pageup", "scroll_rows(-1)", show=False),
+        Binding("pagedown", "scroll_rows(1)", show=False),
+        Binding("enter", "run_main", show=False),
+        Binding("full_stop", "open_menu", show=False),
+        Binding("slash", "open_filter", show=False),
+        Binding("tab,right", "turn_tab(1)", show=False),
+        Binding("left", "turn_tab(-1)", show=False),
+        Binding("escape,ctrl+c", "leave", show=False),
+    ]
+
+    def __init__(
+        self, words: Catalogue, clock: Clock, sources: Sequence[ListSource], at: int = 0
+    ) -> None:
+        """``at`` is the tab that is shown first."""
+        super().__init__()
+        self.words = words
+        self.clock = clock
+        self.sources = sources
+        self.query_text = ""  # of the filter
+        self.scrolled = 0  # rows that the details are scrolled by
+        self._tab = at
+        self._guard = KeyGuard(self, clock, self.hand_on, lambda: None)
+        self._guard.begin()
+        self._asked: PageAction | None = None  # waits for Enter, or for any other key that drops it
+        self._said = ""  # outcome of the last action
+        self._is_wrong = False
+        self._chosen = ""
+        self._at = 0  # where the chosen row was when it was last seen
+        self._first = 0  # the row that the list began with when it was last drawn
+        self._ids_at: dict[int, str] = {}  # by the line of the screen on which the row is drawn
+        self._ticker: Timer | None = None
+        self._title = Static("", markup=False, classes="card-title list-title")
+        self._page = Page(self)
+        for source in sources:
+            source.page = self
+
+    @property
+    def source(self) -> ListSource:
+        """The source of the tab that is shown."""
+        return self.sources[self._tab]
+
+    # --- what sources call -------------------------------------------------------------------
+
+    def report(self, said: str, *, wrong: bool = True) -> None:
+        """Show the outcome of an action until another row is chosen; empty for none."""
+        self._said, self._is_wrong = said, wrong
+        self.invalidate()
+
+    def ask_first(self, said: str, then: Callable[[], object]) -> None:
+        """Do something on a further Enter only; every other key leaves things as they are."""
+        self._asked = PageAction(said, then)
+        self._guard.begin()  # nobody has read yet what is asked
+        self.report("")
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether Enter does what ``ask_first`` was called with."""
+        return self._asked is not None
+
+    def choose(self, row_id: str) -> None:
+        """Put the cursor on a row."""
+        self._chosen = row_id
+        self.scrolled = 0
+        self._asked = None
+        self.source.on_choose()
+        self.report("")
+
+    def put_cursor(self, row_id: str) -> None:
+        """Put the cursor on a row, or for an empty id on the first, without the user's doing."""
+        self._chosen, self._at, self.scrolled = row_id, 0, 0
+
+    @property
+    def chosen(self) -> str:
+        """The id of the row at the cursor, empty for none; its neighbour where it is gone."""
+        ids = self.list_ids()
+        if self._chosen in ids:
+            self._at = ids.index(self._chosen)
+        elif ids:
+            self._at = min(self._at, len(ids) - 1)
+            self._chosen = ids[self._at]
+            self.scrolled = 0
+        else:
+            self._chosen = ""
+        return self._chosen
+
+    def list_ids(self) -> Sequence[str]:
+        """The ids of the rows that the filter leaves."""
+        ids = self.source.list_ids()
+        wanted = half_width(self.query_text).casefold().split()
+        if not wanted or self.source.ANSWERS_FILTER:
+            return ids
+        texts = {
+            row_id: half_width(self.source.get_search_text(row_id)).casefold() for row_id in ids
+        }
+        return [row_id for row_id in ids if all(word in texts[row_id] for word in wanted)]
+
+    @property
+    def room(self) -> int:
+        """Rows of the page below its title."""
+        return self._page.size.height
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether keys are meant for this page."""
+        return self._guard.is_settled
+
+    def invalidate(self) -> None:
+        """Draw the page anew."""
+        if not self.is_mounted:
+            return
+        self.source.fetch_detail()
+        self._title.update(self._make_title())
+        self._title.display = self._card.content_size.height >= _LOW
+        self._page.invalidate()
+        if self.source.is_ticking() and self._ticker is None:
+            self._ticker = self.set_interval(TICK_S, self.invalidate)
+        elif not self.source.is_ticking() and self._ticker is not None:
+            self._ticker.stop()
+            self._ticker = None
+
+    # --- Textual -----------------------------------------------------------------------------
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="card list-card"):
+            yield self._title
+            field = Input(
+                placeholder=self.words(self.source.FILTER_HINT),
+                compact=True,
+                classes="card-field",
+                select_on_focus=False,
+            )
+            field.cursor_blink = field.can_focus = field.display = False
+            yield field
+            yield self._page
+
+    def on_mount(self) -> None:
+        self._page.words = self.words
+        if any(isinstance(source, StateSource) for source in self.sources):
+            self.host.bridge.add(self)
+        for source in self.sources:
+            source.on_open()
+        self.invalidate()
+
+    def on_unmount(self) -> None:
+        self.host.bridge.remove(self)
+
+    @property
+    def host(self) -> DuckflowApp:
+        """The app, and the composer under the page."""
+        return host_of(self)
+
+    def slices(self, state: AgentState) -> tuple[object, ...]:
+        """A page may show anything: each event is news."""
+        return (object(),)
+
+    def show(self, state: AgentState) -> None:
+        """Draw what the state says now."""
+        self.invalidate()
+
+    # --- keys --------------------------------------------------------------------------------
+
+    @property
+    def _card(self) -> Vertical:
+        return self.query_one(".list-card", Vertical)
+
+    @property
+    def _field(self) -> Input:
+        return self.query_one(Input)
+
+    async def on_key(self, event: events.Key) -> None:
+        key = event.key
+        self._card.border_subtitle = ""
+        if not self.is_current:  # an earlier key of the same burst closed it
+            event.stop()
+            self.hand_on([event] if writes(event) or composes(event) else [])
+            return
+        if self._field.has_focus:
+            self._handle_field_key(event)
+            return
+        if self._asked is not None and key != "enter":
+            self._asked = None
+            self.invalidate()
+            if key == "escape":
+                event.stop()
+                return
+        opens = key == "slash" or (key == "full_stop" and self.is_settled)
+        if opens and not self._guard.is_waiting:
+            self._guard.forget()
+        elif await self._guard.handle_key(event, None):
+            event.stop()
+        elif key == "enter" and not self.is_settled:
+            event.stop()
+            self._card.border_subtitle = self.words("guard.too_soon", key="Enter")
+
+    def _handle_field_key(self, event: events.Key) -> None:
+        match event.key:
+            case "up" | "down":
+                self.action_walk(-1 if event.key == "up" else 1)
+            case "escape":
+                self._field.value = ""
+                self._leave_field()
+            case "tab":
+                self._leave_field()
+            case _:
+                return
+        event.stop()
+        event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
+        if not self._field.has_focus:
+            event.stop()
+            self._guard.take_paste(event)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        if event.value.strip() != self.query_text:
+            self.query_text = event.value.strip()
+            self.put_cursor("")
+            self.source.on_filter()
+            self.report("")
+
+    def on_input_submitted(self) -> None:
+        self._leave_field()
+        self.action_run_main()
+
+    def _leave_field(self) -> None:
+        self.set_focus(None)
+        self._field.can_focus = False
+        self._field.display = bool(self._field.value)
+        self.invalidate()
+
+    def action_open_filter(self) -> None:
+        self._field.can_focus = self._field.display = True
+        self._field.focus()
+
+    def action_walk(self, by: int) -> None:
+        ids = self.list_ids()
+        if ids:
+            at = ids.index(self.chosen)
+            self.choose(ids[min(max(at + by, 0), len(ids) - 1)])
+
+    def action_scroll_rows(self, by: int) -> None:
+        step = -SCROLLED_ROWS if self.source.NEWEST_LAST else SCROLLED_ROWS
+        self.scrolled += by * step
+        self._page.invalidate()
+
+    def action_run_main(self) -> None:
+        asked, self._asked = self._asked, None
+        action = asked or (self.source.get_main_action(self.chosen) if self.chosen else None)
+        self.report("")
+        if action is not None:
+            action.run()
+
+    def action_open_menu(self) -> None:
+        """Let the user choose among the actions of the row at the cursor."""
+        row_id = self.chosen
+        main = self.source.get_main_action(row_id) if row_id else None
+        actions = [*([main] if main is not None else []), *self.source.list_actions(row_id)]
+        if not actions:
+            return
+        title = (
+            row_text(self.source.render_row(row_id, 60)).strip() if row_id else self._read_title()
+        )
+        choices = [Choice(str(at), action.label) for at, action in enumerate(actions)]
+
+        def run_chosen(value: str | None) -> None:
+            if value is not None and (not row_id or row_id in self.source.list_ids()):
+                self.report("")
+                actions[int(value)].run()
+
+        self.host.push_screen(PickList(title, self.words("pick.hint"), choices), run_chosen)
+
+    def action_turn_tab(self, by: int) -> None:
+        if len(self.sources) > 1:
+            self._tab = (self._tab + by) % len(self.sources)
+            self._field.value = ""
+            self._leave_field()
+            self.put_cursor("")
+            self.choose(self.chosen)
+
+    def action_leave(self) -> None:
+        if self._field.value:
+            self._field.value = ""
+            self._leave_field()
+        else:
+            self.dismiss(None)
+
+    # --- drawing -----------------------------------------------------------------------------
+
+    def _read_title(self) -> str:
+        return visible_line(self.source.get_title())
+
+    def _make_title(self) -> Content | str:
+        """The title, or the titles of all tabs with the others fainter."""
+        width = max(1, self._page.size.width)
+        if len(self.sources) == 1:
+            return fit(self._read_title(), width)
+        palette = palette_of(self)
+        return Content.assemble(
+            *(
+                (
+                    f"{visible_line(source.get_title())}   ",
+                    f"bold {palette.accent}" if source is self.source else palette.quiet,
+                )
+                for source in self.sources
+            )
+        )
+
+    def choose_line(self, line: int) -> None:
+        """Put the cursor on the row that is drawn there, if one is."""
+        if line in self._ids_at:
+            self.choose(self._ids_at[line])
+
+    def paint(self, width: int, height: int) -> list[Row]:
+        """All rows below the title."""
+        source, palette = self.source, palette_of(self)
+        low = not self._title.display  # there the chosen row counts most
+        rows: list[Row] = [] if low else source.render_head(width)
+        foot = self._render_foot(width)[: height // 3 if low else None]
+        gap: list[Row] = [] if low else [[]]
+        ids, chosen = self.list_ids(), self.chosen
+        if not ids:
+            text = self.words("list.no_match") if self.query_text else source.get_empty_text()
+            rows += [*rows_of([(text, ink(palette.quiet))], width), *self._render_said(width)]
+            rows += source.render_empty(width)
+            self._ids_at = {}
+        else:
+            listed = [chosen] if low else ids
+            space = max(1, height - len(rows) - len(foot) - 2 * len(gap))
+            note = [*self._render_said(width), *source.render_note(chosen, width)]
+            # Half of the room for the list, and what the rest does not need.
+            most = min(len(listed), space, max(_LEAST + 1, (space + len(gap)) // 2))
+            room = space - most - len(note)
+            detail = source.render_detail(chosen, width, room) if room > 0 else []
+            while detail and not detail[-1]:
+                detail.pop()
+            most = min(len(listed), most + max(0, room - len(detail)))
+            rows += [*self._render_list(listed, chosen, width, most, len(rows)), *gap, *note]
+            room = height - len(rows) - len(foot) - len(gap)
+            if room > 0:
+                rows += self._cut_detail(detail, room)
+        del rows[max(0, height - len(foot) - len(gap)) :]
+        rows += [[] for _ in range(height - len(rows) - len(foot))]
+        return [*rows, *foot][:height]
+
+    def _render_list(
+        self, ids: Sequence[str], chosen: str, width: int, most: int, top: int
+    ) -> list[Row]:
+        """At most ``most`` rows from line ``top`` on; the last counts those that are hidden."""
+        palette = palette_of(self)
+        shown = len(ids) if len(ids) <= most else max(1, most - 1)
+        at = ids.index(chosen)
+        first = min(max(self._first, at - shown + 1, 0), at, len(ids) - shown)
+        self._first = first
+        self._ids_at = {top + n: row_id for n, row_id in enumerate(ids[first : first + shown])}
+        rows: list[Row] = []
+        for row_id in self._ids_at.values():
+            lit = row_id == chosen
+            sign = Segment("› " if lit else "  ", ink(palette.accent))
+            row = [sign, *self.source.render_row(row_id, width - 2)]
+            row.append(Segment(" " * max(0, width - row_cells(row)), ink(None)))
+            rows.append(marked(row, 0, -1, ink(None, on=palette.bars)) if lit else row)
+        hidden = [
+            self.words(f"list.{where}", count=count)
+            for where, count in (("above", first), ("below", len(ids) - first - shown))
+            if count
+        ]
+        if hidden and most > 1:
+            rows.append([Segment(f"  {'   '.join(hidden)}", ink(palette.quiet))])
+        return rows
+
+    def _cut_detail(self, rows: list[Row], room: int) -> list[Row]:
+        """The rows in sight as they are scrolled; hidden ones below are counted in the last."""
+        if self.source.CUTS_DETAIL:
+            return rows
+        spare = max(0, len(rows) - room)
+        self.scrolled = max(0, self.scrolled)
+        if not spare:
+            self.scrolled = 0
+            return rows
+        if self.source.NEWEST_LAST:
+            self.scrolled = min(self.scrolled, spare)
+            return rows[spare - self.scrolled : len(rows) - self.scrolled]
+        self.scrolled = min(self.scrolled, spare + 1)
+        shown = rows[self.scrolled : self.scrolled + room]
+        hidden = len(rows) - self.scrolled - room
+        if hidden > 0 and room > 1:
+            said = self.words("transcript.more_lines", count=hidden + 1)
+            shown[-1] = [Segment(said, ink(palette_of(self).quiet))]
+        return shown
+
+    def _render_said(self, width: int) -> list[Row]:
+        """The question before an action, or the outcome of the last one."""
+        palette = palette_of(self)
+        if self._asked is not None:
+            return rows_of([(self._asked.label, ink(palette.accent))], width)
+        if not self._said:
+            return []
+        sign, colour = ("✗", palette.bad) if self._is_wrong else ("✓", palette.good)
+        return rows_of([(f"{sign} {visible_line(self._said)}", ink(colour))], width)
+
+    def _render_foot(self, width: int) -> list[Row]:
+        """The keys that do something now; behind the menu's key the names of its actions."""
+        words = self.words
+        if self._asked is not None:
+            keys = [("Enter", words("list.do_it")), ("Esc", words("list.drop_it"))]
+            return render_keys(keys, width, palette_of(self))
+        row_id = self.chosen
+        main = self.source.get_main_action(row_id) if row_id else None
+        keys = [("Enter", main.label)] if main is not None else []
+        if actions := [action.label for action in self.source.list_actions(row_id)]:
+            named = " · ".join(actions)
+            keys.append((".", named if cell_len(named) + 2 <= width else words("keys.list_menu")))
+        if len(self.sources) > 1:
+            keys.append(("Tab", words("keys.list_tab")))
+        if row_id or self.query_text:
+            keys.append(("/", words("keys.list_filter")))
+        return render_keys([*keys, ("Esc", words("keys.close"))], width, palette_of(self))
+
+
+def render_facts(facts: Sequence[tuple[str, str, str]], width: int, palette: Palette) -> list[Row]:
+    """Label, text and colour of each, below each other; texts stand beside the longest label."""
+    names = max((cell_len(label) for label, _, _ in facts), default=0)
+    rows: list[Row] = []
+    for label, text, colour in facts:
+        lead = f"{pad(label, names)}  "
+        part = rows_of([(text, ink(colour))], max(8, width - cell_len(lead)))
+        rows += prefixed(part, (lead, ink(palette.faint)))
+    return rows
+
+
+def render_keys(keys: Sequence[tuple[str, str]], width: int, palette: Palette) -> list[Row]:
+    """Keys with their effects, in as many rows as they take."""
+    rows: list[Row] = [[]]
+    for label, effect in keys:
+        cells = cell_len(label) + 1 + cell_len(effect)
+        if rows[-1] and row_cells(rows[-1]) + 3 + cells > width:
+            rows.append([])
+        gap = " " * 3 if rows[-1] else ""
+        rows[-1] += [
+            Segment(gap, ink(None)),
+            Segment(label, ink(palette.accent)),
+            Segment(f" {effect}", ink(palette.quiet)),
+        ]
+    return rows
+
+
+class Page(Rows):
+    """The rows of a list page below its title."""
+
+    def __init__(self, owner: ListPage[Any]) -> None:
+        super().__init__()
+        self._owner = owner
+
+    def on_resize(self) -> None:
+        self._owner.invalidate()
+
+    def on_click(self, event: events.Click) -> None:
+        self._owner.choose_line(event.y)
+
+    def lines(self, width: int) -> list[Row]:
+        return self._owner.paint(width, self.size.height)
