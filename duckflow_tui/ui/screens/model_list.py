@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
 from textual.binding import Binding, BindingType
@@ -38,21 +38,13 @@ ROLES: Final[tuple[Role, ...]] = ("main", "creative", "fast", "evaluator")
 class ModelList(PickList):
     """Gives back ``endpoint/model``; ``role`` is the work that it was chosen for."""
 
-    # None of these acts before what was typed in front of it in the same burst, and what is typed
-    # behind Enter goes to the composer.
     BINDINGS: ClassVar[list[BindingType]] = [
+        # Before the field, so that what is typed behind them goes to the composer.
         Binding("enter", "take", show=False, priority=True),
         Binding("escape,ctrl+c", "leave", show=False, priority=True),
-        Binding("down,ctrl+n,ctrl+r", "go(1)", show=False, priority=True),
-        Binding("up,ctrl+p", "go(-1)", show=False, priority=True),
-        Binding("pagedown", "go(10)", show=False, priority=True),
-        Binding("pageup", "go(-10)", show=False, priority=True),
-        Binding("backspace,ctrl+h", "erase('left')", show=False, priority=True),
-        Binding("ctrl+w", "erase('left_word')", show=False, priority=True),
-        Binding("ctrl+u", "erase('left_all')", show=False, priority=True),
-        Binding("tab", "next_role", show=False, priority=True),
-        Binding("ctrl+l", "favour", show=False, priority=True),
-        Binding("ctrl+t", "attempt", show=False, priority=True),
+        Binding("tab", "next_role", show=False),
+        Binding("ctrl+l", "favour", show=False),
+        Binding("ctrl+t", "attempt", show=False),
     ]
 
     def __init__(
@@ -217,14 +209,6 @@ class ModelList(PickList):
             self._fill(query)
             self._turn_away()
 
-    async def _all_typed(self) -> None:
-        """Return once the field holds what was typed before."""
-        field, typed = self.query_one(Input), asyncio.Event()
-        if field.call_later(typed.set):
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(typed.wait(), BURST_S)
-        self._narrow_list()
-
     def _turn_away(self) -> None:
         """Something else is done than to read what a model was seen to do."""
         if self.attempted:
@@ -233,26 +217,18 @@ class ModelList(PickList):
                 self._attempting.cancel()
             self._show_status()
 
-    async def action_go(self, step: int) -> None:
-        await self._all_typed()
+    def action_move(self, step: int) -> None:
+        self._narrow_list()  # the field may hold more than it has said
         self._turn_away()
-        self.action_move(step)
-
-    async def action_erase(self, what: Literal["left", "left_word", "left_all"]) -> None:
-        await self._all_typed()
-        field = self.query_one(Input)
-        erase = {
-            "left": field.action_delete_left,
-            "left_word": field.action_delete_left_word,
-            "left_all": field.action_delete_left_all,
-        }
-        erase[what]()
-        self._narrow_list()
+        super().action_move(step)
 
     async def action_take(self) -> None:
-        await self._all_typed()
-        chosen = self._chosen
-        if chosen:
+        field, typed = self.query_one(Input), asyncio.Event()
+        if field.call_later(typed.set):  # behind the keys that were typed before
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(typed.wait(), BURST_S)
+        self._narrow_list()
+        if chosen := self._chosen:
             self._owner.chosen = True
             self.dismiss(chosen)
 
@@ -265,8 +241,8 @@ class ModelList(PickList):
         self.query_one(".card-title", Static).update(title)
         self._refresh_list()
 
-    async def action_favour(self) -> None:
-        await self._all_typed()
+    def action_favour(self) -> None:
+        self._narrow_list()
         value = self._chosen
         if not value or self._at_hand is None:
             return
@@ -278,8 +254,8 @@ class ModelList(PickList):
         self._owner.set_favourite(value, favourite)
         self._refresh_list()
 
-    async def action_attempt(self) -> None:
-        await self._all_typed()
+    def action_attempt(self) -> None:
+        self._narrow_list()
         if self._chosen and self._at_hand is not None:
             attempt = self._try_model(self._chosen)
             self._attempting = self.run_worker(attempt, exclusive=True, exit_on_error=False)
