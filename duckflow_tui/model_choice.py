@@ -185,23 +185,22 @@ class _Search:
         return SettledChoice(with_model(self._choice, endpoint, model), line)
 
     def _ask_which(self, label: str, models: Sequence[ModelLine]) -> str:
-        names = ", ".join(_show_name(line.id) for line in models[:SHOWN])
         if not models:
             return self._say("cli.no_models", label=label)
+        return self._say("cli.which_model", label=label, names=self._name_models(models))
+
+    def _name_models(self, models: Sequence[ModelLine]) -> str:
+        """The first models by name, and how many more there are."""
+        names = ", ".join(_show_name(line.id) for line in models[:SHOWN])
         more = len(models) - SHOWN
-        names += self._say("cli.and_more", count=more) if more > 0 else ""
-        return self._say("cli.which_model", label=label, names=names)
+        return names + (self._say("cli.and_more", count=more) if more > 0 else "")
 
     def _list_sources(self, sources: Sequence[ModelSource]) -> list[str]:
         """A line for each source: its models, or why they are not known."""
         lines: list[str] = []
         for source in sources:
-            if source.fault is not None:
-                names = self._describe_error(source.fault)
-            else:
-                names = ", ".join(_show_name(line.id) for line in source.models[:SHOWN])
-                more = len(source.models) - SHOWN
-                names += self._say("cli.and_more", count=more) if more > 0 else ""
+            fault = source.fault
+            names = self._describe_error(fault) if fault else self._name_models(source.models)
             lines.append(f"  {source.label}: {names}")
         return lines
 

@@ -5,7 +5,7 @@ wire.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -273,18 +273,6 @@ def wire_name(operation: str) -> str:
     if len(name) <= LONGEST:
         return name
     return f"{name[:_KEPT]}_{hash_data(operation)[:8]}"
-
-
-def wire_names(operations: Iterable[str]) -> dict[str, str]:
-    """Wire name → operation. Raises ValueError when two share a name, or it is one of ours."""
-    found: dict[str, str] = {}
-    for operation in operations:
-        name = wire_name(operation)
-        if name in (DECIDE, OTHER):
-            raise ValueError(f"{operation} would hide the function {name}")
-        if found.setdefault(name, operation) != operation:
-            raise ValueError(f"{operation} and {found[name]} are both {name} on the wire")
-    return found
 
 
 #: Fields of which the output format explains each value; a native call is told of them there only.

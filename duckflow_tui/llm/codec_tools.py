@@ -34,7 +34,6 @@ from duckflow_tui.llm.codec import (
     unread_text,
     user_message,
     wire_name,
-    wire_names,
 )
 from duckflow_tui.llm.completion import Completion, NativeCall
 from duckflow_tui.llm.decision_reading import Reading
@@ -54,10 +53,8 @@ NOT_EXECUTED = "not executed"
 def encode_request(prompt: Prompt, receiver: tuple[str, str] = ("", "")) -> WireRequest:
     """The request; the messages before the tail are a prefix of the next request's. Each call has
     its result right behind the reply. What a model wants back with its message goes with it where
-    the ``receiver``, origin and model, is the one that it came from. Raises ValueError when two
-    operations would have one name on the wire.
+    the ``receiver``, origin and model, is the one that it came from.
     """
-    wire_names(spec.name for spec in prompt.operations)
     history = said_to_model(prompt.history)
     results = {item.call_id: item for item in history if isinstance(item, OperationMessage)}
     messages = [system_of(prompt, "tools")]

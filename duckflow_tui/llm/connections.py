@@ -32,7 +32,6 @@ from duckflow_tui.state.usage import Role
 FILE_NAME: Final = "connections.json"
 KEYS_NAME: Final = "keys.json"
 SERVICE: Final = "duckflow-tui"  # under which the keyring files the keys
-RECENT: Final = 12  # models used last that are remembered
 MAX_FILE: Final = 256 * 1024  # bytes of either file that are read
 KEYRING_S: Final = 3.0  # seconds that a keyring has to give a key
 LOCK_S: Final = 10.0  # seconds that a change waits for another program's; each takes milliseconds
@@ -90,7 +89,6 @@ class _Kept(BaseModel, extra="ignore"):
     connections: dict[str, ModelConnection] = {}
     roles: dict[Role, _Model] = {}
     favourites: list[_Model] = []
-    recent: list[_Model] = []
     models: dict[_Model, ModelLine] = {}
 
     @field_validator("connections")
@@ -136,11 +134,6 @@ class Connections:
         """In the order in which they were marked."""
         return tuple(ModelRef.parse(text) for text in self._kept.favourites)
 
-    @property
-    def recent(self) -> tuple[ModelRef, ...]:
-        """The models that were used, the last one first."""
-        return tuple(ModelRef.parse(text) for text in self._kept.recent)
-
     def find_connection(self, name: str) -> ModelConnection | None:
         """The connection of that name."""
         return self._kept.connections.get(name)
@@ -149,10 +142,6 @@ class Connections:
     def lines(self) -> dict[ModelRef, ModelLine]:
         """The servers' descriptions of models when those were chosen."""
         return {ModelRef.parse(text): line for text, line in self._kept.models.items()}
-
-    def line_of(self, ref: ModelRef) -> ModelLine | None:
-        """The server's description of a model when it was chosen."""
-        return self._kept.models.get(str(ref))
 
     def free_name(self, wanted: str) -> str:
         """A name for a new connection: the wanted one, or that with a number."""
@@ -185,24 +174,17 @@ class Connections:
             begin = f"{name}/"
             kept.roles = {r: text for r, text in kept.roles.items() if not text.startswith(begin)}
             kept.favourites = [text for text in kept.favourites if not text.startswith(begin)]
-            kept.recent = [text for text in kept.recent if not text.startswith(begin)]
             kept.models = {t: line for t, line in kept.models.items() if not t.startswith(begin)}
 
     def choose_model(
         self, ref: ModelRef, role: Role = "main", line: ModelLine | None = None
     ) -> None:
-        """From now on this model does this role; it is the last used one too."""
+        """From now on this model does this role."""
         text = str(ref)
         with self._change_kept() as kept:
             kept.roles[role] = text
-            kept.recent = [text, *(other for other in kept.recent if other != text)][:RECENT]
             if line is not None:
                 kept.models[text] = line.with_date
-
-    def clear_role(self, role: Role) -> None:
-        """No model of its own for this role: ``main`` does it."""
-        with self._change_kept() as kept:
-            kept.roles.pop(role, None)
 
     def set_favourite(self, ref: ModelRef, favourite: bool = True) -> None:
         """Mark a model as a favourite, or take the mark away."""

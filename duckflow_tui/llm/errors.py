@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -338,37 +338,37 @@ def asked_to_wait(body: bytes) -> float | None:
     return round(sum(float(count) * _UNITS[unit.lower()] for count, unit in parts), 3)
 
 
+#: Kinds of failure that the words tell, with the setting to look at; the first that fits counts.
+_BY_WORDS: Final[tuple[tuple[Container[int], re.Pattern[str], ErrorCode, str], ...]] = (
+    ((400, 413, 422, 500), _OVERFLOW, "context_overflow", "context"),
+    ((402, 429), _QUOTA, "quota", ""),
+    (range(500, 600), _LOADING, "loading", ""),
+    ((400,), re.compile("reasoning_effort"), "bad_request", ""),  # a quirk, learned elsewhere
+    ((400, 404), _RESPONSES, "responses_only", ""),
+    ((404,), _UNLOADED, "unloaded", ""),
+    ((400,), re.compile(_INVALID_KEY), "auth", "api_key_env"),
+    ((400,), _FILTERED, "filtered", ""),
+)
+_BY_STATUS: Final[dict[int, tuple[ErrorCode, str]]] = {
+    401: ("auth", "api_key_env"),
+    402: ("quota", ""),
+    403: ("forbidden", "api_key_env"),
+    404: ("not_found", "base_url"),
+    405: ("not_found", "base_url"),
+    408: ("server_error", ""),
+    429: ("rate_limited", ""),
+}
+
+
 def _code_of(status: int, words: str, wait_s: float | None) -> tuple[ErrorCode, str]:
+    """The kind of failure and the setting to look at."""
     if status < 400:
         return "redirect", "base_url"
-    if status in (400, 413, 422, 500) and _OVERFLOW.search(words):
-        return "context_overflow", "context"
-    if status == 429 and wait_s is not None:  # who says when to come back has quota left
-        return "rate_limited", ""
-    if status in (402, 429) and _QUOTA.search(words):
-        return "quota", ""
-    if status >= 500 and _LOADING.search(words):
-        return "loading", ""
-    if status in (400, 404) and _RESPONSES.search(words) and "reasoning_effort" not in words:
-        return "responses_only", ""
-    if status == 404 and _UNLOADED.search(words):
-        return "unloaded", ""
-    if status == 400 and _INVALID_KEY in words:
-        return "auth", "api_key_env"
-    if status == 400 and _FILTERED.search(words):
-        return "filtered", ""
-    known: dict[int, tuple[ErrorCode, str]] = {
-        401: ("auth", "api_key_env"),
-        402: ("quota", ""),
-        403: ("forbidden", "api_key_env"),
-        404: ("not_found", "base_url"),
-        405: ("not_found", "base_url"),
-        408: ("server_error", ""),
-        429: ("rate_limited", ""),
-    }
-    if status in known:
-        return known[status]
-    return ("server_error", "") if status >= 500 else ("bad_request", "")
+    has_quota = status == 429 and wait_s is not None  # who says when to come back has quota left
+    for statuses, pattern, code, setting in _BY_WORDS:
+        if status in statuses and not has_quota and pattern.search(words):
+            return code, setting
+    return _BY_STATUS.get(status, ("server_error" if status >= 500 else "bad_request", ""))
 
 
 _UNKNOWN: Final = re.compile(

@@ -65,6 +65,10 @@ _TALK: Final = Prompt(
 )
 
 
+#: Where llama.cpp, Ollama and LM Studio say with which window they run a model.
+_RUNNING: Final = "/props", "/api/ps", "/api/v0/models"
+
+
 class _Counted(BaseModel):
     numbers: list[int] = Field(min_length=1)
 
@@ -159,30 +163,24 @@ def _tokens_per_second(call: LlmCall) -> float | None:
 async def _running_context(endpoint: Endpoint, key: str, model: str) -> int:
     """The window that a server of one's own runs a model with, where the program tells; else 0."""
 
-    async def told(path: str) -> object:
+    async def fetch(path: str) -> JsonObject:
         from duckflow_tui.llm.transport import BadStatus
 
         try:
             async with asyncio.timeout(1.5):
                 sent = key if key and may_carry_key(endpoint) else None
                 _, body = await get_bounded(endpoint, sent, f"{endpoint.origin}{path}", MAX_HERE)
-                return jiter.from_json(body)
+                answer: object = jiter.from_json(body)
+                return cast("JsonObject", answer) if isinstance(answer, dict) else {}
         except (BadStatus, *read_faults()):
-            return None
+            return {}
 
-    llama, ollama, studio = await asyncio.gather(
-        told("/props"), told("/api/ps"), told("/api/v0/models")
-    )
-    sizes: list[object] = []
-    if isinstance(llama, dict):
-        sizes.append(
-            inner_of(cast("JsonObject", llama), "default_generation_settings").get("n_ctx")
-        )
-    for answer, place, size in (
-        (ollama, "models", "context_length"),
-        (studio, "data", "loaded_context_length"),
+    llama, ollama, studio = await asyncio.gather(*map(fetch, _RUNNING))
+    sizes: list[object] = [inner_of(llama, "default_generation_settings").get("n_ctx")]
+    for listed, size in (
+        (ollama.get("models"), "context_length"),
+        (studio.get("data"), "loaded_context_length"),
     ):
-        listed: object = cast("JsonObject", answer).get(place) if isinstance(answer, dict) else None
         for entry in cast("list[object]", listed) if isinstance(listed, list) else []:
             fields = cast("JsonObject", entry) if isinstance(entry, dict) else {}
             if model in (fields.get("id"), fields.get("name"), fields.get("model")):

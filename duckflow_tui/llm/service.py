@@ -41,7 +41,7 @@ from duckflow_tui.llm.endpoints import (
 )
 from duckflow_tui.llm.errors import ErrorCode, LlmError, names_model_or_address
 from duckflow_tui.llm.exchange import Exchange, Patience, ReplyObserver
-from duckflow_tui.llm.known_models import KnownModels, ModelFacts
+from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.llm.loose_json import read_object
 from duckflow_tui.llm.quirks import LearnedModels, Quirks, Rung, is_miswritten, is_refusal
 from duckflow_tui.llm.strict_json import NotStrict
@@ -129,7 +129,6 @@ class LLMService:
         self.learned = learned or LearnedModels()
         self._text_calls: Counter[str] = Counter()  # replies in a row, by model
         self.known = KnownModels()
-        self._looked_up: dict[tuple[str, str], ModelFacts] = {}  # by endpoint and model
         self._cancelled: dict[str, LlmCall] = {}
         self._sent: dict[str, WireRequest] = {}  # newest last
 
@@ -155,7 +154,7 @@ class LLMService:
         """
         self.endpoints, self.roles, self._environ, self.known = models
         self._left += self._clients.values()
-        self._clients, self._looked_up = {}, {}
+        self._clients = {}
 
     def endpoint_of(self, role: Role) -> Target:
         """Endpoint and model of a role; raises LlmError ``no_model``."""
@@ -183,17 +182,9 @@ class LLMService:
     def window_of(self, role: Role) -> int:
         """Tokens of the window of a role's model; 0 when unknown."""
         try:
-            endpoint, model = self.endpoint_of(role)
-            return self._facts_of(endpoint, model).context
+            return self.known.facts_at(*self.endpoint_of(role)).context
         except LlmError:
             return 0
-
-    def _facts_of(self, endpoint: Endpoint, model: str) -> ModelFacts:
-        """The facts that apply to a model, by the settings or as known."""
-        key = endpoint.name, model
-        if key not in self._looked_up:
-            self._looked_up[key] = self.known.facts_at(endpoint, model)
-        return self._looked_up[key]
 
     async def decide(
         self,
@@ -222,7 +213,7 @@ class LLMService:
         quirks = self.learned.quirks_of(target)
         exchange = Exchange(llm_id, role, purpose, target, self._clock, observer, encode)
         exchange.thread = prompt.thread
-        exchange.facts = self._facts_of(*target)
+        exchange.facts = self.known.facts_at(*target)
         broken: LlmError | None = None
         try:
             completion = await self._complete_exchange(exchange)
@@ -310,7 +301,7 @@ class LLMService:
 
         target, unseen = self.endpoint_of(role), ReplyObserver()
         exchange = Exchange(llm_id, role, purpose, target, self._clock, unseen, encode, calls=False)
-        exchange.facts = self._facts_of(*target)
+        exchange.facts = self.known.facts_at(*target)
         completion = await self._complete_exchange(exchange)
         truncated = completion.finish == "length"
         value, problems = _parse_shape(completion.text, shape)
@@ -473,21 +464,13 @@ class LLMService:
             place = endpoint.name, endpoint.base_url
             if place in self._clients:
                 return self._clients[place]
-            lacks: dict[str, tuple[ErrorCode, str, str]] = {
-                "refused": ("refused_url", endpoint.base_url, "base_url"),
-                "key": ("no_key", endpoint.api_key_env, "api_key_env"),
-            }
-            if endpoint.api_key_env.startswith(KEPT_KEY):
-                lacks["key"] = ("no_kept_key", endpoint.api_key_env, "")
-            if (need := find_need(endpoint, self._environ)) in lacks:
-                code, detail, key = lacks[need]
-                raise LlmError(
-                    code,
-                    endpoint=endpoint.name,
-                    host=endpoint.host,
-                    detail=detail,
-                    setting=setting_of(endpoint.name, key) if key else "",
-                )
+            need = find_need(endpoint, self._environ)
+            if need == "refused":
+                raise _closed(endpoint, "refused_url", endpoint.base_url, "base_url")
+            if need == "key" and endpoint.api_key_env.startswith(KEPT_KEY):
+                raise _closed(endpoint, "no_kept_key", endpoint.api_key_env)
+            if need == "key":
+                raise _closed(endpoint, "no_key", endpoint.api_key_env, "api_key_env")
             await self.import_client()
             from duckflow_tui.llm.client import ChatClient
 
@@ -497,6 +480,14 @@ class LLMService:
             )
             self._clients[place] = client
             return client
+
+
+def _closed(endpoint: Endpoint, code: ErrorCode, detail: str, key: str = "") -> LlmError:
+    """Of an endpoint that nothing can be sent to; ``key`` is its setting to look at."""
+    setting = setting_of(endpoint.name, key) if key else ""
+    return LlmError(
+        code, endpoint=endpoint.name, host=endpoint.host, detail=detail, setting=setting
+    )
 
 
 def _has_path(endpoint: Endpoint) -> bool:

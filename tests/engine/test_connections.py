@@ -490,15 +490,14 @@ def test_what_was_chosen_is_there_at_the_next_start(tmp_path: Path) -> None:
     again = Connections(data)
     assert again.all == (HERE, FAR)
     assert again.roles == {"main": MODEL, "fast": OTHER}
-    assert (again.favourites, again.recent) == ((OTHER,), (OTHER, MODEL))
-    assert again.line_of(MODEL) == line
+    assert again.favourites == (OTHER,)
+    assert again.lines == {MODEL: line}
     assert stat.S_IMODE(again.path.stat().st_mode) == 0o600
     assert [path.name for path in data.iterdir()] == ["connections.json"]
     again.set_favourite(OTHER, favourite=False)
-    again.clear_role("fast")
-    assert (Connections(data).favourites, Connections(data).roles) == ((), {"main": MODEL})
+    assert Connections(data).favourites == ()
     again.forget_connection("far")
-    assert (Connections(data).all, Connections(data).recent) == ((HERE,), (MODEL,))
+    assert (Connections(data).all, Connections(data).roles) == ((HERE,), {"main": MODEL})
 
 
 def test_two_windows_keep_each_others_choices(tmp_path: Path) -> None:
