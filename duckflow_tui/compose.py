@@ -34,8 +34,8 @@ from duckflow_tui.safety.policy import CallFact, PolicyRules
 from duckflow_tui.safety.secrets import shield_process
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.branch import branch_of
-from duckflow_tui.session.kept_rules import ProjectRules
 from duckflow_tui.session.memory import KINDS, MemoryWords, ProjectMemory
+from duckflow_tui.session.project_rules import ProjectRules
 from duckflow_tui.session.recording import Recording, start_recording
 from duckflow_tui.session.resume import resume
 from duckflow_tui.session.rewind import RecordedPast

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, get_args
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.session.branch import branch_of, is_uncommitted
 from duckflow_tui.session.rewind import RecordedPast
-from duckflow_tui.session.way_back import RewindActions
+from duckflow_tui.session.rewind_actions import RewindActions
 from duckflow_tui.state.base import LocalizedText, Spawn, one_line
 from duckflow_tui.state.calls import OperationFinished, OperationMessage
 from duckflow_tui.state.conversation import Level, UserMessage
@@ -62,8 +62,8 @@ from duckflow_tui.work.steering import PhaseKeeper, TurnControl
 if TYPE_CHECKING:
     from duckflow_tui.llm.endpoints import ModelsInUse
     from duckflow_tui.llm.quirks import LearnedModels
-    from duckflow_tui.session.kept_rules import ProjectRules
     from duckflow_tui.session.memory import ProjectMemory
+    from duckflow_tui.session.project_rules import ProjectRules
     from duckflow_tui.session.trust import ProjectTrust
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Record, Store

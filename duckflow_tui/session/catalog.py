@@ -106,7 +106,7 @@ class Catalog:
     def list_all(
         self, workspace: Path | str | None = None, *, trash_too: bool = False
     ) -> list[SessionFacts]:
-        """The same, all of it read."""
+        """The same list, once every journal that changed was read."""
         self.refresh()
         return self.list_read(workspace, trash_too=trash_too)
 
@@ -125,7 +125,7 @@ class Catalog:
         return self._index.list_pieces(facts.key, count, around)
 
     def path_of(self, facts: SessionFacts) -> Path:
-        """Its folder."""
+        """The folder of the session."""
         return self.state_dir / facts.key
 
     def find(
@@ -176,13 +176,13 @@ class Catalog:
             self._index.drop_sessions([facts.key])
 
     def close(self) -> None:
-        """Give the index back."""
+        """Close the index."""
         self._index.close()
 
     # --- inside -------------------------------------------------------------------------------
 
     def _add_disk_facts(self, place: SessionPlace, facts: SessionFacts) -> SessionFacts:
-        """With what no journal says."""
+        """The facts with what no journal says: its place, and whether it is in use or deleted."""
         return facts.replace(
             key=place.key,
             in_use=is_written(place.path),

@@ -256,7 +256,7 @@ class SessionFolder:
         self._lock, self.locked = descriptor, True
 
     def close(self) -> None:
-        """Give folder and lock back; once is enough."""
+        """Close the folder and release its lock; a second call does nothing."""
         for descriptor in (self._lock, self.descriptor):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -358,7 +358,7 @@ def draft_in(disk: Disk, folder: int) -> Generator[NewFile]:
 
 
 def sweep_drafts(folder: int) -> None:
-    """Take drafts that a killed process left out of a folder that nobody else writes in."""
+    """Remove drafts that a killed process left in a folder that nobody else writes in."""
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             if _DRAFT.fullmatch(name):

@@ -63,7 +63,9 @@ class Match(NamedTuple):
 
 
 class SessionIndex:
-    """Every method may wait for the disk; threads may share it. None of them raises."""
+    """The index of all sessions. Methods may wait for the disk, may be called by any thread, and
+    raise nothing.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -86,7 +88,7 @@ class SessionIndex:
     def put_session(
         self, key: str, stamp: str, facts: SessionFacts, pieces: Iterable[Piece]
     ) -> None:
-        """Say anew what a session is."""
+        """Store the facts and texts of a session in place of earlier ones."""
         said = as_bytes(facts.model_dump()).decode("ascii")
         rows = [(p.who, p.at, p.text) for p in pieces]
 
@@ -104,7 +106,7 @@ class SessionIndex:
         self._run(write)
 
     def change_key(self, old: str, new: str) -> None:
-        """The session lies elsewhere now."""
+        """Note that the session was moved."""
 
         def write(db: sqlite3.Connection) -> None:
             _drop_session(db, new)
@@ -113,7 +115,7 @@ class SessionIndex:
         self._run(write)
 
     def drop_sessions(self, keys: Iterable[str]) -> None:
-        """Forget these sessions."""
+        """Remove these sessions from the index."""
         gone = list(keys)
         if gone:
             self._run(lambda db: [_drop_session(db, key) for key in gone])
@@ -148,14 +150,16 @@ class SessionIndex:
         return [Piece(who=who, at=at, text=text) for who, at, text in reversed(rows)]
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         with self._lock:
             self._close()
 
     # --- the file -----------------------------------------------------------------------------
 
     def _run(self, act: Callable[[sqlite3.Connection], T]) -> T:
-        """Do it in a transaction; where the file is broken anew, where it fails in memory."""
+        """Run it in a transaction: on the file, on a new one where that is broken, or in memory
+        where nothing can be written.
+        """
         with self._lock:
             for begin in (self._on_disk, self._recreate):
                 try:

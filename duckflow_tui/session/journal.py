@@ -43,7 +43,7 @@ LONGEST_WAIT: Final = 300.0
 
 
 class Pending(NamedTuple):
-    """A record on its way: its JSON, and what its place in the file needs besides."""
+    """A record that is not yet safe on the disk: its JSON, and the other fields of its line."""
 
     seq: int
     body: bytes
@@ -52,7 +52,9 @@ class Pending(NamedTuple):
 
 
 class Backlog:
-    """In the order of their numbers. Past ``MOST`` bytes it gives up and keeps none."""
+    """Records that are not yet safe on the disk, in the order of their numbers. Past ``MOST``
+    bytes it drops all of them and takes no more.
+    """
 
     def __init__(self, first_wait: float = FIRST_WAIT) -> None:
         self.pending: list[Pending] = []
@@ -63,7 +65,7 @@ class Backlog:
         self._not_before = 0.0
 
     def add_record(self, pending: Pending) -> None:
-        """Keep one more."""
+        """Add a record."""
         if self._given_up:
             return
         self.pending.append(pending)
@@ -73,14 +75,14 @@ class Backlog:
             self._given_up = True
 
     def clear(self) -> None:
-        """All of them are safe."""
+        """Forget the records, because all of them are safe."""
         self.pending.clear()
         self.size = 0
         self.wait = 0.0
 
     @property
     def is_whole(self) -> bool:
-        """Whether it still has all that is not safe, and there is something."""
+        """Whether it holds every record that is not safe, and at least one."""
         return bool(self.pending) and not self._given_up
 
     @property
@@ -89,7 +91,7 @@ class Backlog:
         return not self._given_up and time.monotonic() >= self._not_before
 
     def wait_longer(self) -> None:
-        """The disk failed once more."""
+        """Double the wait until the next try, because the disk failed again."""
         self.wait = min(self.wait * 2 or self._first_wait, LONGEST_WAIT)
         self._not_before = time.monotonic() + self.wait
 
@@ -121,7 +123,7 @@ class JournalDisk:
         self.blobs = FileBlobs(path / BLOBS, self._disk)
 
     def open_journal(self) -> None:
-        """Make what is not there, take the lock, go on behind what was written before."""
+        """Create the folder where it lacks, lock it, and open the newest segment or a first one."""
         folder = self._get_folder()
         sweep_drafts(folder.descriptor)
         self.segment = max(folder.list_segments(), default=0)
@@ -134,14 +136,16 @@ class JournalDisk:
             self._begin_segment(folder)
 
     def next_segment(self) -> None:
-        """Leave the file that failed, or try to begin once more."""
+        """Begin another segment after an error, or open the journal where that failed before."""
         if self._folder is not None and self._folder.locked:
             self._begin_segment(self._folder)
         else:
             self.open_journal()
 
     def write_line(self, line: bytes) -> int:
-        """Append one line, which survives the process, not yet a power loss; where it begins."""
+        """Append a line; returns the offset where it begins. It survives the process, and a power
+        loss once ``sync`` returned.
+        """
         start = self._size
         left = memoryview(line)
         while left:
@@ -157,11 +161,11 @@ class JournalDisk:
             raise FileNotFoundError(errno.ENOENT, "somebody deleted it", segment_name(self.segment))
 
     def write_snapshot(self, place: SnapshotPlace, image: Image) -> Generator[int, None, None]:
-        """Write one, piece by piece."""
+        """Write a snapshot, one piece at each step."""
         return write_steps(self._get_folder(), self._disk, place, image, self.redact)
 
     def close(self) -> None:
-        """Give everything back; once is enough."""
+        """Close the files and release the lock; a second call does nothing."""
         self._leave_segment()
         if self._folder is not None:
             if self._folder.locked:
@@ -176,7 +180,7 @@ class JournalDisk:
         return self._folder
 
     def _continue_segment(self, folder: SessionFolder) -> None:
-        """Append to the newest file; a line that was never finished gets a newline, no cut."""
+        """Open the newest file for appending; an unfinished last line is ended, never cut off."""
         name = segment_name(self.segment)
         self._file = self._disk.append_to(folder.descriptor, name)
         os.fchmod(self._file, OWN)
@@ -189,7 +193,7 @@ class JournalDisk:
         self._write_header()
 
     def _begin_segment(self, folder: SessionFolder) -> None:
-        """Leave the file as it is and begin another; what cannot begin leaves none behind."""
+        """Close the file and begin the next one, of which nothing is left after an error."""
         self._leave_segment()
         self.segment = max([self.segment, *folder.list_segments()]) + 1
         name = segment_name(self.segment)
@@ -209,7 +213,7 @@ class JournalDisk:
             raise
 
     def _write_header(self) -> None:
-        """Each stay in a file begins with one."""
+        """Write the header that stands before the records of a process."""
         self.write_line(encode(HEADER_SEQ, self._header.as_body(self.redact)))
         self.sync()
 
@@ -280,7 +284,7 @@ class Journal:
     # the loop's side
 
     def append(self, record: Record) -> None:
-        """Hand a record over; never waits. Any after the end is left out."""
+        """Hand a record to the thread that writes, without waiting; dropped once that has ended."""
         if self._thread.is_alive():
             self._items.put(record)
         if self._loop is None:
@@ -355,7 +359,7 @@ class Journal:
             self._to_memory(error)
 
     def _process_items(self) -> bool:
-        """Do what was handed over, then one piece of a snapshot; False at the end."""
+        """Write the records handed over, then pieces of a snapshot; False once told to stop."""
         batch = self._take_items()
         since = time.monotonic()
         for item in batch:
@@ -378,7 +382,7 @@ class Journal:
         return True
 
     def _take_items(self) -> list[_Item]:
-        """All there is; waits for it, but not longer than what was written may stay unsynced."""
+        """The items handed over; waits for one, at most as long as records may stay unsynced."""
         batch: list[_Item] = []
         try:
             if self.drawing is not None:
@@ -437,7 +441,7 @@ class Journal:
         self._wake_waiters()
 
     def _next_segment(self, error: OSError) -> None:
-        """The file cannot be trusted from here on: all that is not synced goes into another."""
+        """Write all that is not synced into another file, since this one cannot be trusted."""
         log.warning("segment %d of the journal ends: %s", self._disk.segment, describe_fault(error))
         self._report_health(gone_wrong=self.health.gone_wrong + 1)
         try:
@@ -464,7 +468,7 @@ class Journal:
         self._wake_waiters()
 
     def _to_disk_again(self, *, at_end: bool = False) -> None:
-        """A full disk may have room again for what lives in memory."""
+        """Try to write what lives in memory: a full disk may have room again."""
         backlog = self._backlog
         if self.health.mode != "memory" or not (backlog.is_whole if at_end else backlog.may_try):
             return
@@ -487,7 +491,7 @@ class Journal:
         self.drawing = self._disk.write_snapshot(last, wanted.image)
 
     def _draw_snapshot(self, drawing: Generator[int, None, None], seconds: float) -> None:
-        """Some pieces, so that nobody waits for the whole."""
+        """Write pieces of the snapshot for that many seconds, so that records wait no longer."""
         until = time.monotonic() + seconds
         try:
             while time.monotonic() < until:
@@ -509,7 +513,7 @@ class Journal:
         return self.health.mode != "disk" or self.health.durable >= seq
 
     def _wake_waiters(self) -> None:
-        """Let go who waits for what is settled now."""
+        """Release those who wait for records that are safe now, or cannot become safe."""
         with self._guard:
             waiters, self._waiters = self._waiters, []
             for seq, waiter in waiters:

@@ -107,7 +107,7 @@ class ProjectMemory:
         await self._change_file(lambda old: old if old.strip() else make_new_file(self._words))
 
     async def reread(self) -> None:
-        """The user may have edited it: tell prompts what it says now."""
+        """Read the file again, which the user may have edited."""
         await asyncio.to_thread(self.load)
 
     async def add_counts(self, counts: Mapping[str, int]) -> None:
@@ -231,14 +231,14 @@ class SmallFiles:
             yield folder
 
     def replace_file(self, folder: int, name: str, data: bytes) -> None:
-        """Give the file this content, wholly or not at all; ``folder`` is that of ``changing``."""
+        """Replace the content of a file atomically; ``folder`` is that of ``lock_folder``."""
         with draft_in(self._disk, folder) as draft:
             draft.write(data)
             draft.publish_as(folder, name)
         self._disk.sync_directory(folder)
 
     def read_within(self, folder: int, name: str, limit: int) -> bytes | None:
-        """``read`` while the folder is held by ``changing``."""
+        """The same as ``read_file`` while the folder is locked by ``lock_folder``."""
         try:
             with open_plain(name, folder) as file:
                 return file.read(limit + 1)

@@ -27,8 +27,8 @@ _NAMED: Final = ("no_space", "read_only", "no_permission", "io_error")
 
 @dataclass(slots=True)
 class Recording:
-    """A Recorder that can be frozen: what an end undoes must not look as if it had happened. A
-    session that is frozen while a gate is open, and resumed, has that gate open.
+    """Records a session, and can be frozen: once the process ends, cancelled work and withdrawn
+    questions are not recorded, so that a resumed session still has its open gate.
     """
 
     session_id: str
@@ -38,12 +38,12 @@ class Recording:
     restored: Restored | None = None  # until the session is taken up
     newest: int = 0  # the last record that was handed over
     frozen: bool = False
-    _told: tuple[Store, Notices] | None = None  # the user of this session, of the disk
+    _told: tuple[Store, Notices] | None = None  # that are told how the disk is
     _health: JournalHealth = field(default_factory=JournalHealth)
 
     @property
     def journal(self) -> Journal | None:
-        """The journal; None for a session that nobody wanted kept."""
+        """The journal; None for a session that is kept in memory only."""
         return self.recorder if isinstance(self.recorder, Journal) else None
 
     @property
@@ -53,18 +53,18 @@ class Recording:
 
     @property
     def last_seq(self) -> int:
-        """The Store counts on from here."""
+        """The sequence number of the last record; the Store counts on from it."""
         return self.restored.last_seq if self.restored is not None else 0
 
     @property
     def is_resumable(self) -> bool:
-        """Whether the session can be taken up again."""
+        """Whether the session can be resumed later."""
         journal = self.journal
         return journal is not None and journal.health.reason is None
 
     @property
     def is_closed(self) -> bool:
-        """Whether nothing of it is left to write."""
+        """Whether everything was written and the journal is closed."""
         return self.journal is None or self.journal.health.mode == "closed"
 
     def follow_store(self, store: Store, notices: Notices) -> None:
@@ -115,7 +115,7 @@ class Recording:
                 self.journal.close_now(within=0.0)
 
     async def close(self) -> None:
-        """Write and sync what is left; nobody is told of it any more."""
+        """Write and sync what is left, without further notices."""
         self.frozen = True
         self._told = None
         if self.journal is not None:

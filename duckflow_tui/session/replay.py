@@ -77,7 +77,7 @@ class Tape:
         return self.beats[max(0, position - 1)].at
 
     def state_at(self, position: int) -> AgentState:
-        """A state of its own as it was there, from the nearest one that is kept."""
+        """The state at this position, made from the nearest one that is kept."""
         kept = position // self._every
         state = _copy_state(self._states[kept])
         for beat in self.beats[kept * self._every : position]:

@@ -72,7 +72,7 @@ class Point:
 
     @property
     def calls(self) -> tuple[OperationMessage, ...]:
-        """Those that changed files since and were not undone, newest first."""
+        """Calls since then that changed files and were not undone, newest first."""
         return tuple(self._log[: self._count])
 
     @property
@@ -84,7 +84,7 @@ class Point:
 
     @property
     def files(self) -> int:
-        """How many files that are."""
+        """How many files they changed."""
         return len({change.path for change in self.changes})
 
 
@@ -113,8 +113,8 @@ def point_at(state: AgentState, message_id: str) -> Point | None:
 
 
 def restore_snapshot(past: AgentState, now: AgentState) -> WorkSnapshot:
-    """How things stood then; what was in the middle of its work is not any more. Of files that
-    changed since, nothing that was read holds any more, nor what the work was judged by.
+    """The work as it stood then, with running steps as stopped. Contents of files that changed
+    since are forgotten, and requirements judged by them are open again.
     """
     standing = WorkSnapshot.capture_from(past)
     standing.files_read = {
@@ -207,7 +207,7 @@ class RecordedPast:
         await asyncio.to_thread(self._write_fork, message_id, until, event)
 
     def _find_state(self, message_id: str) -> AgentState | None:
-        """The same in its thread, from the newest snapshot that is older than the message."""
+        """``state_before`` in a thread, from the newest snapshot that is older than the message."""
         recorder, path = self.recording.recorder, self.recording.path
         if isinstance(recorder, MemoryRecorder):
             events = [record.event for record in recorder.records]
@@ -226,7 +226,7 @@ class RecordedPast:
         return None
 
     def _write_fork(self, message_id: str, until: int, event: SessionForked) -> None:
-        """The same in its thread, with the blobs; records that tell nothing are left out."""
+        """``fork`` in a thread, with the blobs; records that cannot be read are left out."""
         source = self.recording.path
         assert source is not None
         with contextlib.closing(SessionFolder.open(source)) as folder:

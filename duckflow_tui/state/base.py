@@ -183,7 +183,7 @@ class Job(Protocol):
     """Something that runs beside the caller and can be cancelled: a task or a Textual worker."""
 
     def cancel(self) -> object:
-        """Ask it to end."""
+        """Cancel it."""
         ...
 
 
@@ -191,7 +191,7 @@ class Spawn(Protocol):
     """Starts a coroutine beside the caller, in a group such as ``chat``, ``task`` or ``mcp``."""
 
     def __call__(self, coroutine: Coroutine[Any, Any, None], group: str) -> Job:
-        """Its exceptions go to whoever spawns; they do not come back here."""
+        """Start the coroutine; its exceptions go to the spawner, not to the caller."""
         ...
 
 
@@ -199,7 +199,7 @@ _LAST: Final = 1e11  # some three thousand years
 
 
 class Clock(Protocol):
-    """Both in seconds."""
+    """Tells the time, in seconds."""
 
     def now(self) -> float:
         """Seconds since the epoch, UTC."""
@@ -272,7 +272,7 @@ KINDS: dict[str, type[Event]] = {}
 
 
 def copy_slices(target: object, source: object, *slices: type[object]) -> None:
-    """Let every field of these slices stand in the target as it does in the source."""
+    """Copy the fields of these slices from source to target; lists and dicts are copied, too."""
     for part in slices:
         for field in fields(cast("Any", part)):
             value: Any = getattr(source, field.name)

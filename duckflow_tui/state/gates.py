@@ -174,7 +174,7 @@ class Remark(Frozen):
 
 
 class DraftRemarks(Frozen):
-    """Remarks that were not sent yet, and the only proposal that they may stand on again."""
+    """Remarks that were not sent yet, and the proposal that they are about."""
 
     about: str = ""  # hash of the call's arguments, or what an answer to the card is bound to
     remarks: tuple[Remark, ...] = ()
@@ -479,9 +479,7 @@ class GateWithdrawn(Event, kind="gate_withdrawn"):
 
 
 class GrantAdded(Event, kind="grant_added"):
-    """The user allowed the same for longer than once; of the project's rules and those of the
-    command line: they hold in this session.
-    """
+    """A rule holds in this session: the user gave it, or the project or the command line has it."""
 
     grant: Grant
 

@@ -148,7 +148,7 @@ class PreservedContext(Frozen):
 
 
 class Compaction(Frozen):
-    """The conversation up to a place no longer travels in full; a digest travels for it."""
+    """The conversation up to a message is no longer sent in full; a digest is sent for it."""
 
     compaction_id: str
     by: CompactedBy
@@ -230,7 +230,7 @@ class ChangeNoted(Event, kind="change_noted"):
 
 
 class ContextCompacted(Event, kind="context_compacted"):
-    """From here on a digest travels in place of the older messages, which stay in the session."""
+    """From here on a digest is sent in place of the older messages, which stay in the session."""
 
     compaction: Compaction
     message_id: str
@@ -249,7 +249,7 @@ class ContextCompacted(Event, kind="context_compacted"):
 
 
 class CompactionUndone(Event, kind="compaction_undone"):
-    """The user wants the newest compaction away: the full messages travel again."""
+    """The user undid the newest compaction: the full messages are sent again."""
 
     compaction_id: str
 

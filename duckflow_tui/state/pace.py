@@ -112,7 +112,7 @@ class Situation(Frozen):
 
 
 class Pace(Frozen):
-    """The pacemaker's books on the attempt that runs, or on the last one."""
+    """The limit of loops of an attempt, how many were used, and the consultations held."""
 
     limit: LoopLimit
     used: int = Field(default=0, ge=0)  # loops

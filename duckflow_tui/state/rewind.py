@@ -35,13 +35,13 @@ class WorkSnapshot(PhaseState, MemoryState, GoalState, PaceState, PlanState):
 
     @classmethod
     def capture_from(cls, state: AgentState) -> WorkSnapshot:
-        """How it stands now."""
+        """The work as it stands in this state."""
         standing = cls(last_context=state.usage.last_context)
         copy_slices(standing, state, *cls.__bases__)
         return standing
 
     def restore_to(self, state: AgentState) -> None:
-        """Let it stand so again."""
+        """Put these slices into the state."""
         copy_slices(state, self, *type(self).__bases__)
         state.usage = state.usage.replace(last_context=self.last_context, estimated=True)
 

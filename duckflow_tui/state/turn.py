@@ -87,7 +87,7 @@ class TurnSummary(TurnResult):
 
 
 class Interrupted(Frozen):
-    """Kept until the turn, taken up again, comes to its next decision."""
+    """Work and cards that an interrupted turn has to take up again before its next decision."""
 
     work: WorkInfo | None = None  # on a plan, at the step it had come to
     plan_card: str = ""  # the plan that waited for approval
@@ -100,7 +100,7 @@ class Interrupted(Frozen):
         return next(found, None)
 
     def without_card(self, card: Card) -> Interrupted:
-        """The same once this card was opened again."""
+        """The same without this card, which was opened again."""
         same = (card.kind, card.step_id)
         left = tuple(c for c in self.asked if (c.kind, c.step_id) != same)
         return self.replace(asked=left)

@@ -14,7 +14,7 @@ from support.session import action, decision, script, session
 from support.session import done as ended
 from support.shell import ShellBench
 
-from duckflow_tui.session.kept_rules import LARGEST
+from duckflow_tui.session.project_rules import LARGEST
 from duckflow_tui.state.gates import GateChoice, Grant, GrantAdded, GrantRevoked
 from duckflow_tui.state.operations import Outcome
 

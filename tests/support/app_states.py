@@ -19,7 +19,7 @@ from duckflow_tui.safety.secrets import Redactor
 from duckflow_tui.session.catalog import Catalog
 from duckflow_tui.session.faults import SessionFault
 from duckflow_tui.session.rewind import file_names, point_at
-from duckflow_tui.session.way_back import Forked, Hindrance
+from duckflow_tui.session.rewind_actions import Forked, Hindrance
 from duckflow_tui.sessions import Sessions
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, Event, LocalizedText, Spawn

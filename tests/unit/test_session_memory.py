@@ -17,7 +17,6 @@ from support.pinned import ManualClock
 
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.safety.secrets import Redactor
-from duckflow_tui.session.kept_rules import ProjectRules
 from duckflow_tui.session.memory import (
     KINDS,
     LARGEST,
@@ -30,6 +29,7 @@ from duckflow_tui.session.memory import (
     memory_lines,
     remove_line,
 )
+from duckflow_tui.session.project_rules import ProjectRules
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, matching
 
 WORDS = MemoryWords(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.decision_states import KEPT
 
-from duckflow_tui.session.kept_rules import ProjectRules
+from duckflow_tui.session.project_rules import ProjectRules
 from duckflow_tui.state.gates import Grant
 
 PROJECT: dict[str, Any] = {"workspace": "/work/shop", "device": 1, "inode": 2}
