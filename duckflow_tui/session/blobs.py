@@ -42,15 +42,15 @@ class FileBlobs:
         self._disk = disk or Disk()
 
     async def put(self, data: bytes) -> str:
-        """The SHA-256, once a crash cannot take the bytes; raises OSError, then nothing is left."""
+        """Store the bytes and return their SHA-256, once they survive a crash; raises OSError."""
         return await asyncio.to_thread(self.put_blocking, data)
 
     async def put_file(self, file: BinaryIO) -> str:
-        """Keep what a file holds from where it stands, piece by piece; else as ``put``."""
+        """Store the rest of an open file as ``put`` does, piece by piece."""
         return await asyncio.to_thread(self._write_blob, file)
 
     async def get(self, sha: str) -> bytes:
-        """The bytes; raises KeyError when there are none, DamagedBlob when they are others."""
+        """The bytes of this hash; raises KeyError where there are none, DamagedBlob for others."""
         return await asyncio.to_thread(self.get_blocking, sha)
 
     def put_blocking(self, data: bytes) -> str:
@@ -82,7 +82,7 @@ class FileBlobs:
         return self._folder / sha[:2] / sha
 
     def _write_blob(self, source: BinaryIO) -> str:
-        """Copy to a draft, then give it the name of what was copied."""
+        """Copy to a draft, then name it by the hash of its content; returns the hash."""
         self._folder.mkdir(mode=OWN_FOLDER, parents=True, exist_ok=True)
         self._folder.chmod(OWN_FOLDER)  # the umask may have taken our own rights
         found = hashlib.sha256()
@@ -113,7 +113,7 @@ def find_hashes(data: bytes) -> set[str]:
 
 
 def _open_blob(path: Path) -> BufferedReader:
-    """The file; raises OSError also for one over 1 GB."""
+    """Open the file of a blob; raises OSError, also for one over 1 GB."""
     file = open_plain(path)
     if os.fstat(file.fileno()).st_size > LARGEST:
         file.close()
@@ -134,9 +134,9 @@ class MemoryBlobs:
         return sha
 
     async def put_file(self, file: BinaryIO) -> str:
-        """Keep what a file holds from where it stands."""
+        """Store the rest of an open file."""
         return await self.put(file.read())
 
     async def get(self, sha: str) -> bytes:
-        """The bytes; raises KeyError when there are none."""
+        """The bytes of this hash; raises KeyError where there are none."""
         return self._kept[sha]

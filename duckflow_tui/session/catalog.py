@@ -121,7 +121,7 @@ class Catalog:
     def list_pieces(
         self, facts: SessionFacts, count: int, around: int | None = None
     ) -> list[Piece]:
-        """The end of its conversation, or what stands about a place that a search found."""
+        """The last ``count`` texts of a session, or those around a place that a search found."""
         return self._index.list_pieces(facts.key, count, around)
 
     def path_of(self, facts: SessionFacts) -> Path:
@@ -246,7 +246,7 @@ class Catalog:
 
 
 def _read_trash_time(path: Path) -> float:
-    """When it was deleted, in seconds since the epoch; now where that cannot be read."""
+    """When a session was moved to the trash, in seconds since the epoch; now if unreadable."""
     try:
         return path.stat().st_mtime
     except OSError:
@@ -255,7 +255,7 @@ def _read_trash_time(path: Path) -> float:
 
 @contextlib.contextmanager
 def _hold_lock(path: Path) -> Generator[None]:
-    """Hold the session's lock meanwhile; what is no session has none."""
+    """Hold the lock of the session in this folder; a folder without a session has none."""
     try:
         folder = SessionFolder.open(path)
     except NotASession as error:

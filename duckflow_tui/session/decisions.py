@@ -81,7 +81,7 @@ def operation_words(operation: str, words: Catalogue) -> str:
 
 
 def step_words(state: AgentState, step_id: str, words: Catalogue) -> str:
-    """``step 2: the loop``; empty for none."""
+    """The step as ``step 2: the loop``; empty where there is none."""
     for plan in state.plans:
         for number, step in enumerate(plan.steps, start=1):
             if step_id and step.step_id == step_id:
@@ -187,7 +187,7 @@ def make_search_text(state: AgentState, entry: AuditEntry, words: Catalogue) -> 
 
 
 def format_counts(found: AuditCounts, words: Catalogue) -> str:
-    """``asked 14 · approved 12 (86 %) · refused 2 · unasked 9 · undone 1``."""
+    """The counts as ``asked 14 · approved 12 (86 %) · refused 2 · unasked 9 · undone 1``."""
     parts = [words("decisions.figure.asked", count=found.asked)]
     if found.asked:
         share = round(100 * found.approved / found.asked)
@@ -239,16 +239,16 @@ def _make_row(state: AgentState, entry: AuditEntry, words: Catalogue) -> list[st
 
 
 def table_text(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
+    """Format rows as a table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(map(_format_cell, line)) + " |" for line in lines)
 
 
 def _format_cell(text: str) -> str:
-    """On one line, without what would end the cell."""
+    """The text on one line, with ``|`` escaped."""
     return visible_line(one_line(text, _CELL)).replace("|", "\\|")
 
 
 def _escape_markdown(text: str) -> str:
-    """Without what Markdown would take for a link, an image or HTML."""
+    """Escape brackets, which Markdown would take for a link, an image or HTML."""
     return _MARKUP.sub(r"\\\g<0>", text)

@@ -69,7 +69,7 @@ _STEP: Final = {
 
 
 def export_lines(path: Path, kind: Format, words: Catalogue, redact: Redact) -> Iterator[str]:
-    """The session in this folder as the lines of a file; raises SessionFault."""
+    """Export the session in this folder as lines of text; raises SessionFault."""
     if kind == "json":
         yield from json_lines(path, redact)
     elif kind == "decisions":
@@ -84,7 +84,7 @@ def export_lines(path: Path, kind: Format, words: Catalogue, redact: Redact) -> 
 
 
 def make_export_name(session_id: str, kind: Format) -> str:
-    """The name of the file where none was given."""
+    """The name of an export where the user gave none."""
     endings = {"markdown": ".md", "json": ".json"}
     return f"duckflow-{session_id}{endings.get(kind, f'-{kind}.md')}"
 
@@ -274,7 +274,7 @@ def _describe_change(change: FileChange) -> str:
 
 
 def _shorten_text(text: str, words: Catalogue) -> str:
-    """Its first and last lines, with the count of those between."""
+    """The first and the last lines of a text, with the count of those between."""
     lines = [
         line if len(line) <= _WIDEST else line[:_WIDEST] + ELLIPSIS
         for line in split_bare_lines(text)
@@ -286,7 +286,7 @@ def _shorten_text(text: str, words: Catalogue) -> str:
 
 
 def _fence_code(text: str) -> str:
-    """As code, behind a fence longer than any in it."""
+    """The text as a code block, whose fence is longer than any in it."""
     if not text.strip():
         return ""
     fence = "```"
@@ -296,7 +296,7 @@ def _fence_code(text: str) -> str:
 
 
 def _inline_code(text: str) -> str:
-    """As code in a line; what holds a backtick is quoted as it is."""
+    """The text as code within a line; one with a backtick stays as it is."""
     line = visible_line(text)
     if not line:
         return ""
@@ -304,7 +304,7 @@ def _inline_code(text: str) -> str:
 
 
 def _join_lines(text: str) -> str:
-    """On one line, so that it can neither begin a list nor end a heading."""
+    """The text on one line, so that it can neither begin a list nor end a heading."""
     return " ".join(text.split())
 
 

@@ -208,7 +208,7 @@ def sum_figures(found: Sequence[SessionFacts]) -> Figures:
 
 
 def _list_scores(messages: Sequence[Message]) -> list[float]:
-    """How far each message of the user was met, by the last judgement before the next one."""
+    """The score of each judged message of the user: the last one before the next message."""
     scores: dict[str, float] = {}  # by the message
     asked = ""
     for message in messages:
@@ -230,7 +230,7 @@ def make_unreadable_facts(session_id: str, fault: SessionFault) -> SessionFacts:
 
 
 def iter_pieces(state: AgentState) -> Iterator[Piece]:
-    """The texts of a session in order, after one piece with all that names it."""
+    """The texts of a session in order, after one piece with its name, plans and requirements."""
     session = state.session
     named = [session.name, session.workspace, session.branch, state.draft]
     for plan in state.listed_plans:

@@ -61,7 +61,7 @@ class NewerSession(SessionFault):
 
 
 class NotASession(SessionFault):
-    """There is nothing in it that could be read: not there, empty, or something else."""
+    """A folder or file holds no session: it is not there, empty, or something else."""
 
     _SAID: Final[dict[FaultCode, str]] = {
         "missing": "There is no session {name}.",
@@ -76,7 +76,7 @@ class NotASession(SessionFault):
 
 
 class SessionUnreadable(SessionFault):
-    """The system refused."""
+    """The operating system refused to open or change a session."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(

@@ -26,7 +26,7 @@ TRASH: Final = "trash"  # beside ``sessions``, with the same folders in it
 
 
 class SessionPlace(NamedTuple):
-    """Where a session lies. ``stamp`` changes whenever something is written in it."""
+    """The folder of a session. ``stamp`` changes whenever its journal is written."""
 
     path: Path
     key: str  # the path from the state folder on
@@ -35,12 +35,12 @@ class SessionPlace(NamedTuple):
 
     @property
     def session_id(self) -> str:
-        """Its id: the folder's name."""
+        """The id of the session: the name of its folder."""
         return self.path.name
 
     @property
     def in_trash(self) -> bool:
-        """Whether it was deleted."""
+        """Whether the session was deleted."""
         return self.key.startswith(f"{TRASH}/")
 
 

@@ -52,7 +52,7 @@ log = logging.getLogger("duckflow.sessions")
 
 
 class _Outdated(Exception):
-    """Another version made it."""
+    """The index was made by another version of the program."""
 
 
 class Match(NamedTuple):
@@ -239,7 +239,7 @@ def _search_pieces(db: sqlite3.Connection, words: list[str]) -> dict[str, Match]
 
 
 def _group_by_session(found: set[tuple[int, int]]) -> dict[int, Match]:
-    """The matches of each session among pieces, each with its session."""
+    """Count the pieces found by session, and note the newest of each."""
     best: dict[int, Match] = {}
     for piece, session in found:
         hits, newest = best.get(session, (0, 0))
@@ -248,7 +248,7 @@ def _group_by_session(found: set[tuple[int, int]]) -> dict[int, Match]:
 
 
 def _find_pieces(db: sqlite3.Connection, word: str) -> set[tuple[int, int]]:
-    """Pieces that hold the word, each with its session."""
+    """The ids of pieces that hold the word, each with the id of its session."""
     if len(word) >= _TRIGRAM:
         quoted = '"' + word.replace('"', '""') + '"'
         select = "SELECT p.id, p.session FROM words JOIN pieces p ON p.id = words.rowid"

@@ -235,7 +235,7 @@ OnHealth = Callable[[JournalHealth], None]
 
 
 class _Draw(NamedTuple):
-    """A snapshot is wanted of the state as it was after this record."""
+    """A request for a snapshot: the image of the state after this record."""
 
     seq: int
     image: Image
@@ -306,11 +306,11 @@ class Journal:
         await asyncio.wrap_future(waiter)
 
     def follow_store(self, store: Store) -> Unsubscribe:
-        """Take a snapshot of this Store's state every so often, so that it opens fast again."""
+        """Take snapshots of this Store's state from time to time, so that it opens fast again."""
         return store.subscribe(self._on_record)
 
     async def close(self, within: float = CLOSE_WITHIN) -> JournalHealth:
-        """Write and sync what is left, let the lock go; returns how it ended."""
+        """Write and sync what is left and release the lock; returns the health at the end."""
         self._items.put("stop")
         await asyncio.to_thread(self._thread.join, within)
         return self.health

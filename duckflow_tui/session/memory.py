@@ -77,7 +77,7 @@ class ProjectMemory:
         return memory_lines(await self._read_text(), self._words)
 
     async def check(self, text: str) -> None:
-        """Raise MemoryFault for what may not, or need not, be noted."""
+        """Raise MemoryFault for a secret, and for a note that is there already."""
         self._check_note(text, await self._read_text())
 
     async def remember(self, text: str, kind: MemoryKind) -> None:
@@ -92,7 +92,7 @@ class ProjectMemory:
         await self._change_file(add_to_text)
 
     async def forget(self, line: MemoryLine) -> None:
-        """Take a line out, as it was shown; another one is never taken. Raises MemoryFault."""
+        """Remove a line exactly as it was shown. Raises MemoryFault."""
 
         def remove_from_text(old: str) -> str:
             new = remove_line(old, line)
@@ -264,22 +264,22 @@ class MemoryWords(NamedTuple):
 
 
 def decode_notes(raw: bytes) -> str:
-    """The text; bytes that are no UTF-8 come through ``encoded`` as they were."""
+    """Decode notes; bytes that are not UTF-8 are restored by ``encode_notes``."""
     return raw.decode("utf-8", "surrogateescape")
 
 
 def encode_notes(text: str) -> bytes:
-    """The bytes of such a text."""
+    """Encode notes that ``decode_notes`` decoded."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def make_readable(text: str) -> str:
-    """The text as it can be shown: a byte that is no UTF-8 becomes a question mark of its own."""
+    """The text with a replacement character for each byte that is not UTF-8."""
     return encode_notes(text).decode("utf-8", "replace")
 
 
 def memory_lines(text: str, words: MemoryWords) -> tuple[MemoryLine, ...]:
-    """Every line that says something: not the headings, blank lines and comments."""
+    """The lines of the notes, without headings, blank lines and comments."""
     return tuple(_iter_notes(text.split("\n"), words))
 
 
@@ -302,7 +302,7 @@ def _iter_notes(rows: list[str], words: MemoryWords) -> Iterator[MemoryLine]:
 
 
 def _iter_rows(rows: list[str]) -> Iterator[tuple[int, str, Literal["text", "comment", "closed"]]]:
-    """Every row without blanks around it, and whether it is part of a comment or ends one."""
+    """Number and stripped text of each row, and whether it is text, a comment or its end."""
     hidden = False
     for number, raw in enumerate(rows):
         row = raw.removeprefix("\ufeff").strip()
@@ -320,7 +320,7 @@ def _parse_heading(row: str) -> str | None:
 
 
 def insert_line(text: str, kind: MemoryKind, said: str, on: str, words: MemoryWords) -> str:
-    """The text with a line more at the end of its section, which is added where it lacks."""
+    """Add a line at the end of its section, which is added where it lacks."""
     text = text if text.strip() else make_new_file(words)
     end = "\r\n" if "\r\n" in text else "\n"
     line = f"- {on} {said}"
@@ -341,7 +341,7 @@ def insert_line(text: str, kind: MemoryKind, said: str, on: str, words: MemoryWo
 
 
 def remove_line(text: str, line: MemoryLine) -> str | None:
-    """The text without that line, wherever it stands now; None when it is not there."""
+    """Remove a line, wherever it stands now; None where it is not there any more."""
     rows = text.split("\n")
     number = line.number
     if number >= len(rows) or rows[number] != line.raw:
@@ -356,7 +356,7 @@ def remove_line(text: str, line: MemoryLine) -> str | None:
 
 
 def make_new_file(words: MemoryWords) -> str:
-    """A file without a line yet."""
+    """The text of a new file: headings without a line."""
     sections = [f"## {words.headings[kind]}\n" for kind in KINDS]
     return "\n".join([f"# {words.title}\n", f"<!-- {words.note} -->\n", *sections])
 

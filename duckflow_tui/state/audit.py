@@ -98,7 +98,7 @@ class AuditState:
 
 
 class AuditCounts(NamedTuple):
-    """How often."""
+    """How often decisions of each kind were made."""
 
     asked: int = 0
     approved: int = 0

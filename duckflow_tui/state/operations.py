@@ -182,7 +182,7 @@ class OperationResult(Frozen):
 
     @property
     def undoable_changes(self) -> tuple[FileChange, ...]:
-        """Changes that an undo takes back."""
+        """The changes of files that an undo reverts."""
         return self.changes or self.touched
 
     @property

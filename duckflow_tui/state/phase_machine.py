@@ -130,13 +130,13 @@ class PhaseMachine:
         return True
 
     def set_status(self, status: Status, detail: str = "") -> None:
-        """Change the status within the phase; the same status and detail say nothing."""
+        """Change the status within the phase; nothing is recorded where it is the same."""
         state = self._store.state
         if (state.status, state.status_detail) != (status, detail):
             self._store.dispatch(StatusChanged(status=status, detail=detail))
 
     def reset(self, trigger: Trigger = Trigger.RESET) -> None:
-        """The way out of any state (S4-56): to IDLE."""
+        """Go to IDLE from any phase (S4-56)."""
         self.move_to(Phase.IDLE, trigger, status=Status.SUCCESS)
 
     def _find_refusal(self, new: Phase, trigger: Trigger, decision_id: str) -> str:

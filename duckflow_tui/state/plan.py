@@ -213,7 +213,7 @@ class StepReport(Frozen):
     files_changed: tuple[str, ...] = ()
 
     def is_repeated_in(self, text: str) -> bool:
-        """Whether the summary says nothing that this text does not say already."""
+        """Whether this text contains the summary."""
         said = " ".join(self.summary.split())
         return bool(said) and said in " ".join(text.split())
 
@@ -285,7 +285,7 @@ def check_steps(steps: Sequence[Step]) -> None:
 
 
 def _find_cycle(steps: Sequence[Step]) -> list[str]:
-    """The ids of one circle, its first at the end again; empty when there is none."""
+    """The ids of one cycle, the first repeated at the end; empty where there is none."""
     try:
         TopologicalSorter({step.step_id: step.depends_on for step in steps}).prepare()
     except CycleError as error:

@@ -439,7 +439,7 @@ def _replace_plan(state: AgentState, plan: Plan) -> None:
 
 
 def _with_progress(new: Step, old: Step | None) -> Step:
-    """The new words with what the step has done so far, which no revision may invent."""
+    """The revised step with the progress it had, which a revision cannot change."""
     if old is None:
         return Step(
             step_id=new.step_id,

@@ -77,7 +77,7 @@ class Rewound(Frozen):
 
 @dataclass(eq=False)
 class RewindState:
-    """The last way back, while it can be undone."""
+    """The last rewind, while it can be undone."""
 
     rewound: Rewound | None = None
     rewound_messages: list[Message] = field(default_factory=list[Message])  # that left with it
@@ -155,7 +155,7 @@ class ConversationRewound(Event, kind="conversation_rewound"):
 
 
 class RewindUndone(Event, kind="rewind_undone"):
-    """The user wants what they went back from: the conversation is as it was before."""
+    """The user undid a rewind: the conversation is as it was before it."""
 
     message_id: str  # that it had gone back to
     reopens: bool = False  # whether changes of files that come back with it were undone
@@ -234,7 +234,7 @@ def _index_of(messages: list[Message], message_id: str) -> int:
 
 
 def _end_turn(state: AgentState, turn: TurnSummary | None) -> None:
-    """The turn ends here, where one ran; the last turn is the last there is."""
+    """End the turn that ran, if any, and set the last turn."""
     if turn is not None:
         stopped = turn.replace(messages=len(state.messages))
         state.turns = [*state.turns, stopped]

@@ -87,7 +87,7 @@ class Store:
         return unsubscribe
 
     def detach(self) -> None:
-        """The session is left: from now on nothing is recorded, and nobody is told."""
+        """Stop recording and forget all watchers, because the session is left."""
         self.recorder = MemoryRecorder()
         self._watchers.clear()
 

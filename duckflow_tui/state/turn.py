@@ -47,7 +47,7 @@ class TurnInfo(Frozen):
     waited_s: float = 0.0  # seconds that a gate or a card waited for the user, up to its answer
 
     def summarize_as_stopped(self, state: AgentState, at: float) -> TurnSummary:
-        """How this turn of that state ended, had it been stopped at that time."""
+        """The summary of this turn as if it had been stopped at that time."""
         usage = state.usage
         waited = self.waited_s + compute_wait_s(state.waits_since, self.started_at, at)
         return TurnSummary(

@@ -40,7 +40,7 @@ class PromptParts(Frozen):
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The tokens of all parts."""
         return sum(attrgetter(*PARTS)(self))
 
     @property
@@ -49,7 +49,7 @@ class PromptParts(Frozen):
         return self.files + self.results + self.chat
 
     def scale_to(self, total: int) -> PromptParts:
-        """The same shares of another total; the largest part takes what rounding leaves."""
+        """Scale the parts to another total; the largest part takes what rounding leaves."""
         old = self.total
         if not old:
             return self.replace(tail=total)
@@ -76,16 +76,16 @@ class PromptFigures(Frozen):
 
     @property
     def tokens(self) -> int:
-        """All of the request."""
+        """The tokens of the whole request."""
         return self.parts.total
 
     @property
     def shared_part(self) -> float:
-        """How much of it the one before had too, 0 to 1; what a cache of prompts can answer."""
+        """The share of the request that a prompt cache can serve, 0 to 1."""
         return min(self.shared / self.tokens, 1.0) if self.tokens else 0.0
 
     def with_reported_usage(self, call: LlmCall) -> PromptFigures:
-        """Ended, with what the endpoint reported; it may have reported nothing."""
+        """The figures of the ended call, with the tokens that the endpoint reported, if any."""
         if call.estimated or call.tokens_in <= 0 or not self.tokens:
             return self.replace(ended=True)
         shared = self.shared * call.tokens_in // self.tokens
