@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from rich.cells import cell_len
 from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
@@ -22,7 +23,18 @@ from duckflow_tui.state.conversation import (
 from duckflow_tui.state.decision import Question
 from duckflow_tui.ui.layout import TEXT
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, row_cells, row_text, rows_of
+from duckflow_tui.ui.panes.strips import (
+    PLAIN,
+    Piece,
+    Row,
+    fit,
+    ink,
+    pad,
+    prefixed,
+    row_cells,
+    row_text,
+    rows_of,
+)
 from duckflow_tui.words.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -364,6 +376,29 @@ def reply_rows(rows: Sequence[Row], look: Look, *, first: bool = True) -> list[R
                 Segment(" ", ink(None, on=look.palette.raised)),
             ]
     return done
+
+
+def labelled_rows(
+    label: str,
+    text: str,
+    look: Look,
+    width: int,
+    *,
+    colour: str = "",
+    label_colour: str = "",
+    by_model: bool = False,
+    column: int = 8,
+) -> list[Row]:
+    """Text behind its label in a column of ``column`` cells, where ``width`` has room for one.
+    ``by_model`` marks words of the model as such.
+    """
+    palette = look.palette
+    lead = pad(fit(label, 12), column if width >= 40 else 0)
+    name: Piece = (f"{lead} " if lead else "", ink(label_colour or palette.faint))
+    body: list[Piece] = [(text, ink(colour or palette.quiet))]
+    if by_model:
+        body.insert(0, (f"{look.words('gate.says')} ", ink(palette.ai, italic=True)))
+    return prefixed(rows_of(body, max(1, width - cell_len(name[0]))), name)
 
 
 def barred(rows: Sequence[Row], look: Look) -> list[Row]:

@@ -12,14 +12,20 @@ from duckflow_tui.state.gates import TELL, CardAnswer, CardKind, CardMessage
 from duckflow_tui.state.goal import (
     AttemptMessage,
     Evidence,
-    MissingItem,
     RequirementItem,
-    Review,
     ReviewMessage,
     SatisfactionEvaluation,
 )
 from duckflow_tui.state.plan import StepReport
-from duckflow_tui.ui.panes.blocks import Block, Group, Look, barred, fold_sign, framed
+from duckflow_tui.ui.panes.blocks import (
+    Block,
+    Group,
+    Look,
+    barred,
+    fold_sign,
+    framed,
+    labelled_rows,
+)
 from duckflow_tui.ui.panes.card_words import (
     card_heading,
     card_rows,
@@ -29,12 +35,11 @@ from duckflow_tui.ui.panes.card_words import (
 from duckflow_tui.ui.panes.goal import MARKS, mark_colour, priority_label
 from duckflow_tui.ui.panes.operation_blocks import shortened
 from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, pad, prefixed, rows_of
+from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, prefixed, rows_of
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import lack_words, verdict_words
 
 _MARKS: Final = {"completed": "✓", "partial": "◐", "failed": "✗", "stopped": "■"}
-_LABEL: Final = 8  # cells of the column of labels, where there is room for one
 _SHOWN: Final = 40  # rows of a card that was answered
 _FILES: Final = 6  # files named; the others are counted
 
@@ -121,7 +126,15 @@ class CardBlock(Block):
             colour = colours.get(shown.tone, palette.quiet)
             head = headings.get(shown.heading, palette.faint)
             width, says = look.text_width - 4, shown.says and bool(shown.label)
-            rows += _labelled(shown.label, shown.text, look, width, colour, says=says, head=head)
+            rows += labelled_rows(
+                shown.label,
+                shown.text,
+                look,
+                width,
+                colour=colour,
+                label_colour=head,
+                by_model=says,
+            )
         hidden = len(rows) - _SHOWN
         if hidden > 1:
             more = look.words("transcript.more_lines", count=f"{hidden:,}")
@@ -164,17 +177,17 @@ class ReportBlock(Block):
         if len(files) > _FILES:
             files = [*files[:_FILES], f"+{len(files) - _FILES}"]
         if files:
-            rows += _labelled(words("card.made"), ", ".join(files), look, width, palette.quiet)
+            rows += labelled_rows(words("card.made"), ", ".join(files), look, width)
         for name in ("summary", "cause", "next"):
             text = report.next_action if name == "next" else getattr(report, name)
             label = words(f"card.{name}")
             if name == "summary" and self.repeats:
                 continue
             if name == "cause" and report.told is not None:
-                rows += _labelled(label, words.localize(report.told), look, width, palette.quiet)
+                rows += labelled_rows(label, words.localize(report.told), look, width)
             elif text.strip():
                 said = make_visible(text.strip())
-                rows += _labelled(label, said, look, width, palette.quiet, says=True)
+                rows += labelled_rows(label, said, look, width, by_model=True)
         return framed(rows, look, (_MARKS[report.status], ink(colour, bold=True)))
 
 
@@ -186,26 +199,6 @@ def answer_words(answer: CardAnswer, words: Catalogue) -> str:
     return words(because, text=text) if text and words.has(because) else words(key)
 
 
-def _labelled(
-    label: str,
-    text: str,
-    look: Look,
-    width: int,
-    colour: str,
-    *,
-    says: bool = False,
-    head: str = "",
-) -> list[Row]:
-    lead = pad(fit(label, 12), _LABEL if width >= 40 else 0)
-    name: Piece = (f"{lead} " if lead else "", ink(head or look.palette.faint))
-    body: list[Piece] = [(text, ink(colour))]
-    if says:
-        body.insert(0, (f"{look.words('gate.says')} ", ink(look.palette.ai, italic=True)))
-    return prefixed(rows_of(body, max(1, width - cell_len(name[0]))), name)
-
-
-_REVIEW_LABEL: Final = 9  # cells of the column of labels, where there is room for one
-_NARROW: Final = 40  # cells; below, labels stand before the text
 _EXCERPT: Final = (4, 2)  # rows of an excerpt, from its beginning and its end
 
 
@@ -244,19 +237,22 @@ class ReviewBlock(Block):
         rows = rows_of([(said, ink(palette.quiet))], width)
         for item in review.items:
             rows += _item_rows(item, look, width)
+        requirements = {i.requirement_id: visible_line(i.requirement) for i in review.items}
         for key, label, names, colour in (
             ("overruled", "veto", review.vetoes, palette.bad),
             ("wrong_check", "check", review.wrong_checks, palette.accent),
             ("not_run", "unchecked", review.unchecked, palette.accent),
         ):
             for name in names:
-                text = words(f"review.{key}", what=_names((name,), review))
-                rows += _review_labelled(words(f"review.label.{label}"), text, look, width, colour)
+                text = words(f"review.{key}", what=requirements.get(name, visible_line(name)))
+                rows += _review_rows(label, text, look, width, colour=colour)
         for item in review.missing:
-            rows += _missing_rows(item, look, width)
+            missing = visible_line(lack_words(item.what.strip(), words))
+            text = f"{priority_label(item.priority)} {missing}"
+            rows += _review_rows("missing", text, look, width, colour=palette.text)
         if review.unanswered:
-            label = words("review.label.note")
-            rows += _review_labelled(label, words("review.unanswered"), look, width, palette.bad)
+            text = words("review.unanswered")
+            rows += _review_rows("note", text, look, width, colour=palette.bad)
         if review.evaluation is not None:
             rows += self._judge_rows(review.evaluation, look, width)
         return barred(rows, look)
@@ -272,16 +268,16 @@ class ReviewBlock(Block):
             told.append(words(f"review.grades.{evaluation.grade}"))
         if told:
             text = words("review.and").join(told)
-            label = words("review.label.verdict")
-            rows += _review_labelled(label, text, look, width, look.palette.quiet)
+            rows += _review_rows("verdict", text, look, width)
         for label, texts in (
             ("remark", self.review.remarks),
             ("suggestion", evaluation.suggestions),
         ):
             for text in texts:
-                rows += _said(words(f"review.label.{label}"), text, look, width)
+                rows += _review_rows(label, text, look, width, by_model=True)
         if evaluation.quality_assessment.strip():
-            rows += _said(words("review.label.quality"), evaluation.quality_assessment, look, width)
+            text = evaluation.quality_assessment
+            rows += _review_rows("quality", text, look, width, by_model=True)
         return rows
 
 
@@ -327,10 +323,7 @@ class AttemptBlock(Block):
             ("avoid", plan.avoid_strategies),
         ):
             for number, value in enumerate(values):
-                label = words(f"review.label.{name}") if number == 0 else ""
-                rows += _review_labelled(
-                    label, make_visible(value.strip()), look, width, look.palette.quiet
-                )
+                rows += _review_rows("" if number else name, value, look, width)
         if not rows:
             rows = [[Segment(words("review.no_details"), ink(look.palette.faint))]]
         return barred(rows, look)
@@ -383,43 +376,16 @@ def _evidence_rows(evidence: Evidence, look: Look, width: int) -> list[Row]:
     return rows + prefixed(shortened(body, *_EXCERPT, look), ("      ", PLAIN))
 
 
+def _review_rows(
+    label: str, text: str, look: Look, width: int, *, colour: str = "", by_model: bool = False
+) -> list[Row]:
+    """``label`` is the end of its key, empty for a row below one with a label."""
+    name = look.words(f"review.label.{label}") if label else ""
+    shown = make_visible(text.strip())
+    return labelled_rows(name, shown, look, width, colour=colour, by_model=by_model, column=9)
+
+
 def _line_colour(evidence: Evidence, line: str, look: Look) -> str:
     if evidence.kind == "diff" and line[:1] in ("+", "-", "−"):
         return look.palette.good if line[0] == "+" else look.palette.bad
     return look.palette.quiet
-
-
-def _missing_rows(item: MissingItem, look: Look, width: int) -> list[Row]:
-    label = look.words("review.label.missing")
-    text = (
-        f"{priority_label(item.priority)} {visible_line(lack_words(item.what.strip(), look.words))}"
-    )
-    return _review_labelled(label, text, look, width, look.palette.text)
-
-
-def _said(label: str, text: str, look: Look, width: int) -> list[Row]:
-    """Words of the model, marked as such."""
-    lead = _lead(label, width)
-    body: list[Piece] = [
-        (f"{look.words('gate.says')} ", ink(look.palette.ai, italic=True)),
-        (make_visible(text.strip()), ink(look.palette.quiet)),
-    ]
-    rows = rows_of(body, max(1, width - cell_len(lead)))
-    return prefixed(rows, (lead, ink(look.palette.faint)))
-
-
-def _review_labelled(label: str, text: str, look: Look, width: int, colour: str) -> list[Row]:
-    lead = _lead(label, width)
-    rows = rows_of([(text, ink(colour))], max(1, width - cell_len(lead)))
-    return prefixed(rows, (lead, ink(look.palette.faint)))
-
-
-def _lead(label: str, width: int) -> str:
-    text = pad(label, _REVIEW_LABEL if width >= _NARROW else 0)
-    return f"{text} " if text else ""
-
-
-def _names(ids: tuple[str, ...], review: Review) -> str:
-    """The requirements in words; one that is not known as it is named."""
-    known = {item.requirement_id: item.requirement for item in review.items}
-    return ", ".join(visible_line(known.get(name, name)) for name in ids)

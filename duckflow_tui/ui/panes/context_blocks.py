@@ -14,8 +14,16 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.memory import CompactionMessage
 from duckflow_tui.state.usage import PARTS, PartName, PromptFigures
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.blocks import Block, Group, Look, barred, fold_sign, framed
-from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
+from duckflow_tui.ui.panes.blocks import (
+    Block,
+    Group,
+    Look,
+    barred,
+    fold_sign,
+    framed,
+    labelled_rows,
+)
+from duckflow_tui.ui.panes.strips import Row, fit, ink, prefixed, rows_of
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import no_digest_words
 
@@ -149,8 +157,6 @@ def short_tokens(count: int) -> str:
     return f"{count / 1_000:.0f}k" if count < 999_500 else f"{count / 1_000_000:.1f}M"
 
 
-_LABEL: Final = 9  # cells of the column of labels, where there is room for one
-_NARROW: Final = 28  # cells; below, labels stand before the text
 _LISTED: Final = ("requirements", "constraints", "decisions", "gates")
 
 
@@ -228,7 +234,9 @@ class CompactionBlock(Block):
     def _pairs(self, told: list[tuple[str, str, str]], width: int, look: Look) -> list[Row]:
         rows: list[Row] = []
         for name, text, colour in told:
-            rows += _labelled(look.words(f"compaction.label.{name}"), text, width, look, colour)
+            rows += labelled_rows(
+                look.words(f"compaction.label.{name}"), text, look, width, colour=colour, column=9
+            )
         return rows
 
     def _details(self, look: Look, width: int) -> list[Row]:
@@ -236,17 +244,25 @@ class CompactionBlock(Block):
         rows: list[Row] = [[]]
         if found.hint:
             label = words("compaction.label.hint")
-            rows += _labelled(label, visible_line(found.hint), width, look, palette.accent)
+            rows += labelled_rows(
+                label, visible_line(found.hint), look, width, colour=palette.accent, column=9
+            )
         if found.kept.goal:
             label = words("compaction.label.goal")
-            rows += _labelled(label, visible_line(found.kept.goal), width, look, palette.quiet)
+            rows += labelled_rows(
+                label, visible_line(found.kept.goal), look, width, colour=palette.quiet, column=9
+            )
         for name in _LISTED:
             for number, item in enumerate(getattr(found.kept, name)):
                 label = "" if number else words(f"compaction.label.{name}")
-                rows += _labelled(label, visible_line(item), width, look, palette.quiet)
+                rows += labelled_rows(
+                    label, visible_line(item), look, width, colour=palette.quiet, column=9
+                )
         if found.kept.plan:
             label = words("compaction.label.plan")
-            rows += _labelled(label, visible_line(found.kept.plan), width, look, palette.quiet)
+            rows += labelled_rows(
+                label, visible_line(found.kept.plan), look, width, colour=palette.quiet, column=9
+            )
         if found.digest:
             head = f"{words('compaction.label.digest')}  {words('gate.says')}"
             rows += [[], *rows_of([(head, ink(palette.ai, italic=True))], width)]
@@ -270,9 +286,3 @@ def refreshed(blocks: Sequence[Block], state: AgentState) -> list[int]:
             block.in_force, block.undone = in_force, undone
             changed.append(index)
     return changed
-
-
-def _labelled(label: str, text: str, width: int, look: Look, colour: str) -> list[Row]:
-    lead = f"{pad(label, _LABEL if width >= _NARROW else 0)} " if label or width >= _NARROW else ""
-    rows = rows_of([(text, ink(colour))], max(1, width - cell_len(lead)))
-    return prefixed(rows, (lead, ink(look.palette.faint))) if lead else rows
