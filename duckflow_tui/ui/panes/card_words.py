@@ -111,21 +111,6 @@ def hint_of(card: Card, chosen: str) -> str:
     return "card.hint_walk" if leads else "card.hint_later"
 
 
-def quoted_words(card: Card) -> list[str]:
-    """The words on such a card that are not the app's own."""
-    told: list[str] = [card.question, *(option.label for option in card.options)]
-    if card.situation is not None:
-        told += [tried.text for tried in card.situation.tried]
-        told += [*card.situation.achieved, card.situation.hypothesis_said]
-    if card.escalation is not None:
-        report = card.escalation
-        told += [report.original_query, *report.missing, report.quality]
-        told += [f"{name}: {text}" for name, text in report.collected]
-        if report.analysis is not None:
-            told += [report.analysis.cause, report.analysis.fix]
-    return [text for text in told if text]
-
-
 # --- the kinds ------------------------------------------------------------------------------------
 
 
