@@ -518,8 +518,8 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         if problem:
             self.status.show_notice(f"rewind.not.{problem}")
             return
-        if rewound is not None and composer.draft.strip() == rewound.draft.strip():
-            composer.write("")
+        if rewound is not None and composer.draft_text.strip() == rewound.draft.strip():
+            composer.replace_text("")
         self.status.show_notice("rewind.undone")
 
     def action_remember(self, text: str = "") -> None:
@@ -527,7 +527,9 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         if not text.strip():
             self.status.show_notice("memory.usage")
         elif self.session.store is None:
-            self.bench.composer.add(f"/remember {text}")  # there is no project to note it on yet
+            self.bench.composer.append_text(
+                f"/remember {text}"
+            )  # there is no project to note it on yet
         else:
             engine = self.session.acting()
             if engine is not None:

@@ -124,7 +124,7 @@ class ReplayBench(Workbench):
         """Whoever lived through the session has seen every item, and its scroll bar knows them."""
         chat, store = self.talk.transcript, self._player.store
         if chat is not None and len(store.state.messages) <= _MEASURED:
-            chat.sync(store.state)  # what came last may wait for its frame
+            chat.show_state(store.state)  # what came last may wait for its frame
             self.call_later(self._measure, store)
 
     def _measure(self, store: Store) -> None:

@@ -141,7 +141,7 @@ class SessionHost:
         self.opening = False
         self.give_back_unsent()
         await self._app.bench.show_welcome()
-        written = bool(self._app.bench.composer.draft.strip())
+        written = bool(self._app.bench.composer.draft_text.strip())
         if not written or self.sends_draft:
             self._app.bench.to_welcome(waits=self.sends_draft)
         if self.sources.missing:
@@ -157,7 +157,7 @@ class SessionHost:
         if app.bench.talk.welcome is None:
             await app.bench.show_welcome()
         app.connecting.changed()
-        if not app.bench.composer.draft.strip() or self.sends_draft:
+        if not app.bench.composer.draft_text.strip() or self.sends_draft:
             app.bench.to_welcome(waits=self.sends_draft)
 
     async def _confirm_origin(self) -> bool:
@@ -235,7 +235,7 @@ class SessionHost:
             return
         for group in ("chat", "warm", "branch"):
             app.workers.cancel_group(app, group)  # pyright: ignore[reportUnknownMemberType]  # Worker[Unknown]
-        app.bench.composer.write("")
+        app.bench.composer.replace_text("")
         await self._attach(engine)
 
     async def _attach(self, engine: Engine) -> None:
@@ -267,7 +267,7 @@ class SessionHost:
                 await self.send(unsent.text, own=unsent.own)
         if self.sends_draft:
             self.sends_draft = False
-            composer.submit()
+            composer.send_draft()
 
     async def _follow_branch(self, engine: Engine) -> None:
         """Keep what the header says of the branch true: look again after whatever may write."""
@@ -314,7 +314,7 @@ class SessionHost:
             if unsent.command:
                 self._app.run_typed(unsent.text)
             else:
-                self._app.bench.composer.add(unsent.text)
+                self._app.bench.composer.append_text(unsent.text)
                 self.sends_draft = True
 
     # --- what the user sends ----------------------------------------------------------------
@@ -336,7 +336,7 @@ class SessionHost:
         engine = self.acting()
         text = engine.take_back(message_id) if engine is not None else None
         if text is not None:
-            self._app.bench.composer.add(text)
+            self._app.bench.composer.append_text(text)
 
     def stop_own_command(self) -> bool:
         """End what the user runs with ``!``; False when nothing of theirs runs."""
@@ -350,7 +350,7 @@ class SessionHost:
     def keep_draft(self) -> None:
         """Record what stands in the composer."""
         if self.engine is not None:
-            self.engine.keep_draft(self._app.bench.composer.draft)
+            self.engine.keep_draft(self._app.bench.composer.draft_text)
 
     # --- exports ----------------------------------------------------------------------------
 

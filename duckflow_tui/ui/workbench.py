@@ -271,10 +271,10 @@ class Workbench(Screen[None], inherit_bindings=False):
             session.sends_draft = True
             self.to_welcome(waits=True)
         elif typed is None and self._answers(event.text):
-            composer.remember(event.text, own=event.own)
+            composer.remember_sent(event.text, own=event.own)
             self.status.show_notice("shell.letter_not_sent", letter=event.text, stays=True)
         else:
-            composer.remember(event.text, own=event.own)
+            composer.remember_sent(event.text, own=event.own)
             if typed is None:
                 self.talk.to_end()
                 host.call_later(host.key_queue.release)  # it opens nothing
@@ -397,7 +397,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         elif self.get_selected_text():
             self.clear_selection()
         elif turn is None:
-            if not self._stop_what_is_beside() and not self.composer.draft:
+            if not self._stop_what_is_beside() and not self.composer.draft_text:
                 self._rewind_on_second()
         elif (engine := session.acting()) is not None:
             engine.pause() if turn.pause == "running" else engine.stop()
@@ -426,7 +426,7 @@ class Workbench(Screen[None], inherit_bindings=False):
     def action_interrupt(self) -> None:
         """Ctrl+C without a selection: one effect a press, and never a lost draft."""
         session = self.host.session
-        if self.composer.draft.strip():
+        if self.composer.draft_text.strip():
             self.composer.put_away()
             self.status.show_notice("shell.draft_kept")
             return
@@ -491,7 +491,7 @@ class Workbench(Screen[None], inherit_bindings=False):
         messages = self.composer.past.messages
         choices = [Choice(text, one_line(text, 200)) for text in reversed(messages)]
         if choices:
-            self.host.pick("history", choices, self.composer.write)
+            self.host.pick("history", choices, self.composer.replace_text)
         else:
             self.status.show_notice("shell.no_history")
 
@@ -499,9 +499,9 @@ class Workbench(Screen[None], inherit_bindings=False):
         self.host.spawn(self._edit_outside(), "editor")
 
     async def _edit_outside(self) -> None:
-        text = await self.host.editor.edit(self.composer.draft)
+        text = await self.host.editor.edit(self.composer.draft_text)
         if text is not None:
-            self.composer.write(text)
+            self.composer.replace_text(text)
 
     # --- layout -----------------------------------------------------------------------------
 

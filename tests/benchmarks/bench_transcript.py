@@ -72,9 +72,9 @@ def markdown_alone() -> list[Row]:
         document = MarkdownDocument(Look(DUCK_DARK, 84, Catalogue("en")))
         began = process_time()
         for at in range(0, len(text), 67):
-            document.feed(text[at : at + 67])
-            document.update()
-        document.finish()
+            document.feed_text(text[at : at + 67])
+            document.draw_fed()
+        document.draw_rest()
         rows.append(
             row(f"64 KB of markdown, {what}, 978 frames", process_time() - began, 1.7, "s CPU")
         )

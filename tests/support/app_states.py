@@ -590,7 +590,7 @@ async def commanded(pilot: Pilot[int], text: str) -> None:
     """Put the text into the composer at once and send it."""
     app = pilot.app
     assert isinstance(app, DuckflowApp)
-    app.bench.composer.write(text)
+    app.bench.composer.replace_text(text)
     await pilot.press("enter")
 
 

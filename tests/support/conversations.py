@@ -61,7 +61,7 @@ class ChatApp(App[None]):
     def say(self, *messages: Message) -> None:
         """Add messages and show them."""
         self.state.messages.extend(messages)
-        self.chat.sync(self.state)
+        self.chat.show_state(self.state)
 
     def lines(self) -> list[str]:
         """What is on the screen, without padding."""

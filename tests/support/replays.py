@@ -68,7 +68,7 @@ class Live:
 
     async def say(self, text: str) -> None:
         """Type a message and send it."""
-        self.app.bench.composer.write(text)
+        self.app.bench.composer.replace_text(text)
         await self.pilot.press("enter")
         await self.until(lambda state: state.turn is not None, "the turn")
 

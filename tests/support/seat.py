@@ -41,7 +41,7 @@ class Seat:
 
     async def says(self, text: str) -> None:
         """Paste a message and send it."""
-        self.app.bench.composer.write(text)
+        self.app.bench.composer.replace_text(text)
         await self.pilot.press("enter")
 
     async def types(self, text: str) -> None:

@@ -139,7 +139,7 @@ async def test_no_key_of_a_text_decides_on_the_whole_screen(text: str, open_apps
                 await settled(pilot, lambda: app.bench.composer.text == text, "the text")
                 assert app.bench.focused is app.bench.composer
                 assert fake.answers == []
-                app.bench.composer.write("")
+                app.bench.composer.replace_text("")
         await settled(pilot, lambda: bool(fake.answers), "the answer")
         assert [answer.choice for answer in fake.answers] == [GateChoice.ONCE]
 

@@ -88,7 +88,7 @@ async def choose(seat: ModelSeat, choice: Chosen) -> str:
         await seat.pilot.press("enter")
     await settled(seat.pilot, lambda: choice.now(seat) == choice.value, choice.by)
     await seat.pilot.pause()
-    said = seat.app.status.said
+    said = seat.app.status.notice_text
     await seat.pilot.press("escape")
     return said
 

@@ -52,16 +52,18 @@ async def sent(text: str, open_apps: OpenApps) -> tuple[FakeEngine, str, str]:
     """What became of this: the engine, the composer's text, and what the screen says."""
     fake = FakeEngine(store_with())
     async with open_apps.standing(fake) as (app, pilot):
-        app.bench.composer.write(text)
+        app.bench.composer.replace_text(text)
         await pilot.press("enter")
         await settled(
             pilot,
             lambda: (
-                bool(app.bench.status.said) or isinstance(app.screen, Dialog) or bool(fake.sent)
+                bool(app.bench.status.notice_text)
+                or isinstance(app.screen, Dialog)
+                or bool(fake.sent)
             ),
             "an answer",
         )
-        return fake, app.bench.composer.text, app.bench.status.said
+        return fake, app.bench.composer.text, app.bench.status.notice_text
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -93,7 +93,7 @@ async def test_history_at_the_edge_and_the_draft_comes_back(open_apps: OpenApps)
     async with open_apps.standing(fake) as (app, pilot):
         composer = app.bench.composer
         for text in ("first", "second"):
-            composer.write(text)
+            composer.replace_text(text)
             await pilot.press("enter")
         await settled(pilot, lambda: len(fake.sent) == 2)
         await pilot.press("d", "up")
@@ -192,21 +192,21 @@ async def test_a_waiting_message_comes_back_behind_the_draft(open_apps: OpenApps
 async def test_an_unknown_command_stays_and_a_path_is_a_message(open_apps: OpenApps) -> None:
     fake = engine()
     async with open_apps.standing(fake) as (app, pilot):
-        app.bench.composer.write("/nonsense")
+        app.bench.composer.replace_text("/nonsense")
         await pilot.press("enter")
-        await settled(pilot, lambda: "nonsense" in app.bench.status.said)
+        await settled(pilot, lambda: "nonsense" in app.bench.status.notice_text)
         assert app.bench.composer.text == "/nonsense"
-        app.bench.composer.write("/etc/hosts is wrong")
+        app.bench.composer.replace_text("/etc/hosts is wrong")
         await pilot.press("enter")
         await settled(pilot, lambda: fake.sent == ["/etc/hosts is wrong"])
 
 
 async def test_it_grows_to_eight_rows(open_apps: OpenApps) -> None:
     async with open_apps.standing(engine()) as (app, pilot):
-        app.bench.composer.write("\n".join("abc"))
+        app.bench.composer.replace_text("\n".join("abc"))
         await pilot.pause()
         assert app.bench.composer.content_size.height == 3
-        app.bench.composer.write("\n".join("x" * 8))
+        app.bench.composer.replace_text("\n".join("x" * 8))
         await pilot.press("ctrl+j", "ctrl+j", "ctrl+j")
         assert app.bench.composer.content_size.height == 8
 
@@ -242,9 +242,9 @@ async def test_a_line_with_a_key_is_not_remembered_in_clear(tmp_path: Path) -> N
     fake = engine()
     app = app_with(fake, data_dir=tmp_path)
     async with standing(app) as pilot:
-        app.bench.composer.write(f"/remember my key is {key}")
+        app.bench.composer.replace_text(f"/remember my key is {key}")
         await pilot.press("enter")
-        app.bench.composer.write(f"then log in with {key}")
+        app.bench.composer.replace_text(f"then log in with {key}")
         await pilot.press("ctrl+c")
         await settled(pilot, lambda: len(app.bench.composer.past.messages) == 2)
         await pilot.press("up")

@@ -134,13 +134,13 @@ async def test_work_that_folds_into_as_many_lines_as_the_answer_takes_is_drawn(
         for count in range(1, 6):
             said += [user("do it", count), assistant("I look.", count)]
             said += [operation("file_ops.read_file", {"path": "a.txt"}) for _ in range(count)]
-            transcript.sync(store.state)
+            transcript.show_state(store.state)
             await _rest(pilot)
             before = transcript.virtual_size.height
             said.append(assistant("Looked at.", count))
             turn = TurnSummary(turn_id=f"t{count}", outcome="done", llm_calls=3)
             store.state.turns += [turn.model_copy(update={"messages": len(said)})]
-            transcript.sync(store.state)
+            transcript.show_state(store.state)
             await _rest(pilot)
             watched.assert_whole(monkeypatch, f"the end of turn {count}")
             alike += before == transcript.virtual_size.height

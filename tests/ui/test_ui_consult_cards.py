@@ -615,7 +615,7 @@ async def test_of_what_is_asked_about_some_is_in_sight_beside_all_else(
     for store in stores:
         async with open_apps.standing(FakeEngine(store), *size) as (app, pilot):
             bench = app.bench
-            bench.composer.write("a line\n" * 9)
+            bench.composer.replace_text("a line\n" * 9)
             await settled(pilot, lambda bench=bench: bench.talk.open_question is not None)
             for pane in ("f2", "f3"):
                 await pilot.press(pane)

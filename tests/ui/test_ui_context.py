@@ -230,7 +230,7 @@ async def test_why_nothing_was_compacted_stays_until_a_key(open_apps: OpenApps) 
     async with open_apps.standing(fake) as (app, pilot):
         await commanded(pilot, "/compact")
         await settled(pilot, lambda: "There is nothing to compact yet" in shown(app.bench.status))
-        assert app.bench.status.stays
+        assert app.bench.status.is_waiting
         await pilot.press("x")
         await settled(pilot, lambda: "nothing to compact" not in shown(app.bench.status), "gone")
 
@@ -253,7 +253,7 @@ async def test_u_on_the_card_takes_it_back(open_apps: OpenApps) -> None:
         assert "u when chosen" not in chat(app)
         await pilot.press("u")  # there is nothing to take back: it was meant for the composer
         await pilot.pause()
-        assert app.bench.composer.draft == "u"
+        assert app.bench.composer.draft_text == "u"
 
 
 async def test_a_letter_is_meant_for_the_composer_where_no_compaction_is_chosen(
@@ -263,7 +263,7 @@ async def test_a_letter_is_meant_for_the_composer_where_no_compaction_is_chosen(
     async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("f2", "u")
         await pilot.pause()
-        assert app.bench.composer.draft == "u"
+        assert app.bench.composer.draft_text == "u"
         assert fake.context.asked == []
 
 

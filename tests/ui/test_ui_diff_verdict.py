@@ -227,7 +227,7 @@ async def test_the_diff_of_the_session_stands_in_the_pane_until_files_change_aga
         engine.uncovered = "make"
         app.run_typed("/diff session")
         told = words("diff.session_command", command="make")
-        await settled(pilot, lambda: app.bench.status.said == told, "what it does not know")
+        await settled(pilot, lambda: app.bench.status.notice_text == told, "what it does not know")
         store.dispatch(ChangesUndone(call_id=CALL, changes=(made,)))
         await settled(pilot, lambda: "↶" in shown(app), "what became of the change")
         store.dispatch(OperationRequested(call_id="call_2", operation=EDIT, args={}, at=START))
@@ -235,5 +235,5 @@ async def test_the_diff_of_the_session_stands_in_the_pane_until_files_change_aga
         await settled(pilot, lambda: diff.call_id == "call_2", "the question")
         app.run_typed("/diff session")
         later = words("diff.session_later")
-        await settled(pilot, lambda: app.bench.status.said == later, "that it has to wait")
+        await settled(pilot, lambda: app.bench.status.notice_text == later, "that it has to wait")
         assert diff.call_id == "call_2"

@@ -18,7 +18,7 @@ from duckflow_tui.ui.panes.diff_document import DiffDocument, RowKind, shown_lin
 from duckflow_tui.ui.panes.diff_paint import changed_words
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.panes.rows import Seen
-from duckflow_tui.ui.panes.strips import broken
+from duckflow_tui.ui.panes.strips import break_line
 from duckflow_tui.ui.panes.syntax import CHUNK, SyntaxLines
 from duckflow_tui.ui.screens.edit_proposal import EditProposal
 
@@ -281,18 +281,18 @@ def test_seen_counts_a_row_only_when_all_of_it_was_drawn(
         row = data.draw(st.integers(0, len(lengths) - 1))
         start = data.draw(st.integers(0, lengths[row]))
         stop = data.draw(st.integers(start, lengths[row]))
-        seen.mark(row, start, stop)
+        seen.mark_seen(row, start, stop)
         if start <= max(drawn[row], 0):
             drawn[row] = max(drawn[row], stop)
     missing = [row for row, upto in enumerate(drawn) if upto < lengths[row]]
-    assert seen.unseen == len(missing)
-    assert [row for row in range(len(lengths)) if not seen.whole(row)] == missing
+    assert seen.unseen_lines == len(missing)
+    assert [row for row in range(len(lengths)) if not seen.is_whole(row)] == missing
 
 
 @given(st.text("ab (_) =,日本語。é👍\u0301", max_size=90), st.integers(4, 40), st.integers(0, 20))
 def test_lines_are_broken_at_words_and_lose_nothing(text: str, room: int, indent: int) -> None:
     hang = min(indent, room // 2)
-    spans = broken(text, room, hang)
+    spans = break_line(text, room, hang)
     assert "".join(text[start:stop] for start, stop in spans) == text
     assert [start for start, _ in spans] == [0, *(stop for _, stop in spans[:-1])]
     for number, (start, stop) in enumerate(spans):

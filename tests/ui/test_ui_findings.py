@@ -276,7 +276,7 @@ async def test_an_own_command_is_listed_and_can_be_ended_alone() -> None:
                 at=START,
             )
         )
-        app.bench.composer.write("/ps")
+        app.bench.composer.replace_text("/ps")
         await pilot.press("enter")
         await settled(pilot, lambda: isinstance(app.screen, ListPage), "the board")
         assert "sleep 60" in screen_text(app)

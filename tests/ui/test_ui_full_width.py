@@ -156,7 +156,7 @@ async def test_full_width_signs_begin_what_their_half_width_forms_begin() -> Non
         await pilot.press("backspace", "p")
         chosen = Candidate("src/shop/pricing.py")
         await settled(pilot, lambda: app.bench.completions.chosen == chosen)
-        app.bench.composer.write("")
+        app.bench.composer.replace_text("")
         await typed(pilot, "！！ｌs")
         assert app.bench.composer.text == "!!ｌs"
         assert app.bench.composer.own
@@ -190,7 +190,7 @@ async def test_a_letter_of_the_open_gate_is_not_sent_but_answered_with_a_hint(le
     async with standing(app) as pilot:
         await asked(pilot)
         await pilot.press(letter, "enter")
-        await settled(pilot, lambda: "was not sent" in app.bench.status.said)
+        await settled(pilot, lambda: "was not sent" in app.bench.status.notice_text)
         assert fake.sent == []
         assert fake.answers == []
         assert app.bench.composer.text == ""
@@ -223,7 +223,7 @@ async def test_a_key_of_the_open_card_is_not_sent() -> None:
     async with standing(app) as pilot:
         await asked(pilot)
         await pilot.press("y", "enter")
-        await settled(pilot, lambda: "was not sent" in app.bench.status.said)
+        await settled(pilot, lambda: "was not sent" in app.bench.status.notice_text)
         assert fake.sent == []
 
 

@@ -81,7 +81,7 @@ async def first_gate(*calls: str, draft: str = "") -> AsyncGenerator[Play]:
         play.request(FIRST)
         store.dispatch(GateOpened(gate=gate()))
         await settled(pilot, lambda: bool(app.bench.gate.gates))
-        app.bench.composer.write(draft)
+        app.bench.composer.replace_text(draft)
         await pilot.press("f4")
         await settled(pilot, lambda: play.at_gate)
         # The diff is drawn a frame later than the gate; until then y asks about what was not seen.

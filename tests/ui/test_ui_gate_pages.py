@@ -431,7 +431,7 @@ async def test_what_tells_of_a_change_is_never_passed_over_unasked() -> None:
             document = app.card._document  # pyright: ignore[reportPrivateUsage]
             seen = document.seen
             counted = [n for n, weight in enumerate(document.weights) if weight]
-            passed = [n for n in counted if not seen.whole(n) and not seen.is_left(n)]
+            passed = [n for n in counted if not seen.is_whole(n) and not seen.is_left(n)]
             assert len(passed) == count
             for row in passed:
                 assert document.rows[row].kind is RowKind.LINE

@@ -105,7 +105,7 @@ class Chat:
 
     def draw(self) -> None:
         """The model made a pause: what came is drawn."""
-        self.app.chat.sync(self.store.state)
+        self.app.chat.show_state(self.store.state)
 
     def rows(self) -> list[list[tuple[str, Any]]]:
         """What stands on the screen, and how it looks."""

@@ -303,7 +303,7 @@ async def test_the_border_moves_on_while_the_disk_that_keeps_it_is_busy(tmp_path
         has_time.set()
         await settled(pilot, kept.is_file, "written when the disk has time again")
         await settled(pilot, lambda: f'"share":{SHARE + 8}' in kept.read_text(), "the newest")
-        assert app.status.said == ""
+        assert app.status.notice_text == ""
 
 
 @pytest.mark.parametrize("pane", ["plan", "diff", "vitals"])
@@ -382,7 +382,9 @@ async def test_where_room_is_short_z_gives_a_pane_what_the_composer_and_the_head
     async with open_apps.standing(FakeEngine(store), 80, 24) as (app, pilot):
         bench = app.bench
         await pilot.press("f6")
-        await settled(pilot, lambda: bench.status.said == app.words("shell.no_column"), "a word")
+        await settled(
+            pilot, lambda: bench.status.notice_text == app.words("shell.no_column"), "a word"
+        )
         for key, pane in (("alt+2", bench.plan), ("alt+3", bench.diff)):
             await pilot.press(key)
             await settled(pilot, lambda p=pane: p.is_on_screen, "the pane")

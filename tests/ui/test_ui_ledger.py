@@ -26,7 +26,7 @@ from duckflow_tui.state.goal import (
     TaskObjective,
 )
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.goal import foremost
+from duckflow_tui.ui.panes.goal import pick_foremost
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.ui.screens.form import LineForm
 from duckflow_tui.ui.screens.ledger import RequirementSource
@@ -106,7 +106,7 @@ async def test_while_a_gate_is_open_it_is_one_line_where_the_screen_is_low(
     async with open_apps.standing(fake, 120, 30) as (app, pilot):
         fake.store.dispatch(GateOpened(gate=gate()))
         await settled(pilot, lambda: app.bench.goal.ledger.size.height == 1, "one line")
-        first = foremost(goals.requirements(), 1)[0].requirement
+        first = pick_foremost(goals.requirements(), 1)[0].requirement
         assert first[:20] in shown(app.bench.goal.ledger)
         await settled(pilot, lambda: "Goal  1/4" in screen_text(app), "the figures")
         await pilot.resize_terminal(120, 40)
@@ -127,11 +127,11 @@ async def test_without_requirements_it_takes_no_room(open_apps: OpenApps) -> Non
 
 def test_what_is_not_settled_is_shown_first_in_the_order_of_all() -> None:
     items = goals.requirements()
-    assert [item.requirement_id for item in foremost(items, 2)] == ["req_2", "req_3"]
-    assert [item.requirement_id for item in foremost(items, 4)] == [
+    assert [item.requirement_id for item in pick_foremost(items, 2)] == ["req_2", "req_3"]
+    assert [item.requirement_id for item in pick_foremost(items, 4)] == [
         "req_1", "req_2", "req_3", "req_4",
     ]  # fmt: skip
-    assert foremost(items, 9) == list(items)
+    assert pick_foremost(items, 9) == list(items)
 
 
 @pytest.mark.parametrize("key", ["enter", "click", "r"])
@@ -267,7 +267,7 @@ async def test_evidence_without_a_call_leads_to_the_review_that_saw_it_or_has_no
         open_list(app).invalidate()
         await settled(pilot, lambda: "1 ✓ README.md" in page(app), "the number")
         assert app.bench.talk.transcript is not None
-        app.bench.talk.transcript.sync(fake.store.state)
+        app.bench.talk.transcript.show_state(fake.store.state)
         await take_action(app, pilot, "to evidence 1")
         await settled(pilot, lambda: not is_listing(app, RequirementSource), "the chat")
 

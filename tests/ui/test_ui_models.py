@@ -341,7 +341,7 @@ async def test_asking_for_models_is_said_until_it_is_answered(
             seat.clock.advance(1)
             await seat.pilot.press("down", "enter")
             await seat.sees("Which model at", "teal")
-            assert "Asking" not in seat.app.bench.status.said
+            assert "Asking" not in seat.app.bench.status.notice_text
             assert KEY not in seat.screen
 
 

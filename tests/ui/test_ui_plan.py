@@ -444,14 +444,14 @@ async def test_work_without_a_plan_is_a_line_of_the_pane() -> None:
 
 def test_only_the_line_of_the_task_that_changed_is_drawn_again() -> None:
     tree, plan = PlanTree(), running()
-    tree.take(plan)
+    tree.take_plan(plan)
     step = plan.steps[1]
     task = step.task_list[2].model_copy(update={"description": "other words"})
     step = step.model_copy(update={"task_list": (*step.task_list[:2], task)})
-    change = tree.take(plan.with_step(step))
+    change = tree.take_plan(plan.with_step(step))
     assert (change.lines, change.moved_from) == (((4, 5),), None)
     added = step.model_copy(update={"task_list": (*step.task_list, task)})
-    assert tree.take(plan.with_step(added)).moved_from == 1
+    assert tree.take_plan(plan.with_step(added)).moved_from == 1
 
 
 def test_lines_and_places_belong_together_in_a_plan_of_any_size() -> None:
@@ -463,12 +463,12 @@ def test_lines_and_places_belong_together_in_a_plan_of_any_size() -> None:
         for status in ([WorkStatus.PENDING, WorkStatus.FAILED, WorkStatus.COMPLETED][n % 3],)
     )
     tree = PlanTree()
-    tree.take(draft(steps=steps))
-    assert tree.height == 100 + 33 * len(tasks)
-    for line in range(tree.height):
-        spot = tree.spot(line)
+    tree.take_plan(draft(steps=steps))
+    assert tree.total_height == 100 + 33 * len(tasks)
+    for line in range(tree.total_height):
+        spot = tree.spot_at(line)
         assert spot is not None
-        assert tree.line(spot) == line
-    assert tree.spot(tree.height) is None
-    assert tree.find("s1", tasks[2].task_id) == PlanSpot(1, 2)
-    assert tree.find("s2", tasks[2].task_id) == PlanSpot(2)  # folded away
+        assert tree.line_of(spot) == line
+    assert tree.spot_at(tree.total_height) is None
+    assert tree.find_spot("s1", tasks[2].task_id) == PlanSpot(1, 2)
+    assert tree.find_spot("s2", tasks[2].task_id) == PlanSpot(2)  # folded away

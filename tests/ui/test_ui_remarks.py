@@ -175,7 +175,7 @@ async def test_every_line_of_a_long_file_can_be_walked_to(open_apps: OpenApps) -
         await drawn(pilot)
         app.clock.advance(1.0)
         await remark(pilot, app, "pagedown", "pagedown", "here")
-        said = app.card._document.remarked()  # pyright: ignore[reportPrivateUsage]
+        said = app.card._document.list_remarks()  # pyright: ignore[reportPrivateUsage]
         assert 5 < said[0].number < 40
         assert said[0].line == f"value_{said[0].number - 1} = {said[0].number - 1}"
 

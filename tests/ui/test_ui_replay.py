@@ -50,7 +50,7 @@ async def test_keys_play_step_jump_and_go_to_the_edges() -> None:
         assert app.bench.gate.gate is None
         await press(pilot, "n")
         assert place(app) == 11
-        assert "no approval" in app.bench.status.said
+        assert "no approval" in app.bench.status.notice_text
         await press(pilot, "p")
         assert place(app) == 7
         await press(pilot, "right")
@@ -130,9 +130,9 @@ async def test_no_key_does_anything_to_the_session(where: str) -> None:
                 await press(pilot, "alt+3")
                 await settled(pilot, lambda: app.bench.gate.has_focus, "the focus")
             app.bench.status.clear_message()
-            assert READ_ONLY not in app.bench.status.said, key
+            assert READ_ONLY not in app.bench.status.notice_text, key
             await press(pilot, key)
-            assert READ_ONLY in app.bench.status.said, key
+            assert READ_ONLY in app.bench.status.notice_text, key
             assert app.player.store is store, key
             assert store.state.gates is before, key
             assert place(app) == 7, key
@@ -143,14 +143,14 @@ async def test_a_paste_and_what_is_typed_on_the_plan_change_nothing() -> None:
     async with replaying(story()) as (app, pilot):
         await press(pilot, "end")
         app.post_message(keys.Paste("rm -rf /"))
-        await settled(pilot, lambda: READ_ONLY in app.bench.status.said, "the word")
+        await settled(pilot, lambda: READ_ONLY in app.bench.status.notice_text, "the word")
         await press(pilot, "alt+2")
         await settled(pilot, lambda: app.bench.plan.has_focus, "the plan")
         plans = app.player.store.state.plans
         for key in ("e", "a", "d", "J", "K", "r", "s"):
             app.bench.status.clear_message()
             await press(pilot, key)
-            assert READ_ONLY in app.bench.status.said, key
+            assert READ_ONLY in app.bench.status.notice_text, key
         assert app.player.store.state.plans is plans
         assert app.screen is app.bench
         assert app.bench.composer.text == ""
@@ -179,7 +179,7 @@ async def test_every_command_that_acts_says_that_this_is_a_replay() -> None:
             app.bench.status.clear_message()
             app.run_command(command, "trusted" if command.takes else "")
             await pilot.pause()
-            assert READ_ONLY in app.bench.status.said, command.name
+            assert READ_ONLY in app.bench.status.notice_text, command.name
             assert app.screen is app.bench, command.name
         assert app.player.store is store
 

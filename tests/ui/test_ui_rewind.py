@@ -77,13 +77,13 @@ async def test_enter_goes_back_the_text_returns_and_files_stay() -> None:
         await pilot.press("down", "enter")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert engine.rewind.asked == ["back msg_2"]
-        assert app.bench.composer.draft == "Now rename cap to limit everywhere it is used"
+        assert app.bench.composer.draft_text == "Now rename cap to limit everywhere it is used"
         await settled(pilot, lambda: "Changed since and not undone" in chat(app), "what stays")
         assert LAST not in chat(app)
         assert "2 messages of yours left the conversation" in " ".join(chat(app).split())
         assert "Both pass." in chat(app)
         assert "/rewind undo" in shown(app.bench.status)
-        app.bench.composer.write("")
+        app.bench.composer.replace_text("")
         await pilot.press(*"/rewind", "space", *"undo", "escape", "enter")
         await settled(pilot, lambda: LAST in chat(app), "what had left")
         assert "Changed since and not undone" not in chat(app)
@@ -102,7 +102,7 @@ async def test_a_draft_that_is_kept_late_does_not_take_the_place_of_the_text() -
         engine.store.subscribe(keep)
         await pilot.press("down", "enter")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
-        assert app.bench.composer.draft == "Now rename cap to limit everywhere it is used"
+        assert app.bench.composer.draft_text == "Now rename cap to limit everywhere it is used"
 
 
 async def test_files_are_undone_after_a_question_alone() -> None:
@@ -191,7 +191,7 @@ async def test_what_would_stay_is_shown_before_files_alone_are_undone() -> None:
         await take_twice(app, pilot, UNDO_ONLY, "These files stay")
         await settled(pilot, lambda: app.screen is app.bench, "the chat")
         assert engine.rewind.asked == ["files msg_2"]
-        assert app.bench.composer.draft == ""
+        assert app.bench.composer.draft_text == ""
         assert LAST in chat(app)
         assert "/redo all" in shown(app.bench.status)
 
@@ -204,7 +204,7 @@ async def test_what_is_in_the_way_is_said_on_the_list() -> None:
         await opened(app, pilot)
         await pilot.press("enter")
         await settled(pilot, lambda: "Work runs." in page(app), "the reason")
-        assert app.bench.composer.draft == ""
+        assert app.bench.composer.draft_text == ""
         await pilot.press("up")  # where it stands already
         await settled(pilot, lambda: "go back" not in page(app), "no way back")
 
@@ -216,15 +216,15 @@ async def test_a_way_back_is_taken_back_with_the_text_it_brought() -> None:
     async with standing(app) as pilot:
         await opened(app, pilot)
         await pilot.press("enter")
-        await settled(pilot, lambda: app.bench.composer.draft == LAST, "the text")
+        await settled(pilot, lambda: app.bench.composer.draft_text == LAST, "the text")
         engine.rewind.problem = "busy"
         app.action_undo_rewind("undo")
-        await settled(pilot, lambda: app.bench.status.said == app.words("rewind.not.busy"))
-        assert app.bench.composer.draft == LAST
+        await settled(pilot, lambda: app.bench.status.notice_text == app.words("rewind.not.busy"))
+        assert app.bench.composer.draft_text == LAST
         engine.rewind.problem = ""
         app.action_undo_rewind("undo")
-        await settled(pilot, lambda: app.bench.status.said == app.words("rewind.undone"))
-        assert app.bench.composer.draft == ""
+        await settled(pilot, lambda: app.bench.status.notice_text == app.words("rewind.undone"))
+        assert app.bench.composer.draft_text == ""
 
 
 def forking(tmp_path: Path) -> tuple[DuckflowApp, FakeEngine, FakeSessions]:
@@ -257,7 +257,7 @@ async def test_the_fork_takes_the_place(
         await settled(pilot, lambda: app.session.engine is sources.other, "the fork")
         assert engine.rewind.asked == [wanted]
         assert sources.resumed == ["session_0000000f"]
-        assert app.bench.composer.draft == LAST
+        assert app.bench.composer.draft_text == LAST
 
 
 async def test_the_page_of_forks_names_the_keys_that_work_there(

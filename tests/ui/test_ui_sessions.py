@@ -155,7 +155,7 @@ async def test_enter_opens_another_session_in_place_of_this_one(tmp_path: Path) 
             lambda: "the other one" in shown(app.bench.talk.transcript or page.page),
             "its chat",
         )
-        assert app.bench.composer.draft == "half a thought"
+        assert app.bench.composer.draft_text == "half a thought"
 
 
 async def test_no_other_one_is_opened_or_begun_while_work_runs(tmp_path: Path) -> None:

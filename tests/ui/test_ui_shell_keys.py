@@ -138,7 +138,7 @@ async def test_ctrl_c_copies_then_puts_away_then_stops(open_apps: OpenApps) -> N
         assert app.bench.composer.text == "ab"
         await pilot.press("right", "ctrl+c")
         assert app.bench.composer.text == ""
-        assert app.bench.status.said == app.words("shell.draft_kept")
+        assert app.bench.status.notice_text == app.words("shell.draft_kept")
         assert "stop" not in fake.asked
         await pilot.press("up")
         assert app.bench.composer.text == "ab"
@@ -155,7 +155,7 @@ async def test_ctrl_c_quits_twice_within_two_seconds_after_saying_what_waits(
     app = app_with(fake)
     async with standing(app) as pilot:
         await pilot.press("ctrl+c")
-        assert "1 waiting" in app.bench.status.said
+        assert "1 waiting" in app.bench.status.notice_text
         clock_of(fake).advance(2.1)
         await pilot.press("ctrl+c")
         await pilot.pause()
@@ -175,7 +175,7 @@ async def test_esc_twice_leads_to_the_turns_that_can_be_taken_back_and_alt_5_to_
         await pilot.press("a", "escape", "escape")
         assert app.screen is app.bench  # a draft stays
         await pilot.press("backspace", "escape")
-        assert app.bench.status.said == app.words("shell.rewind_again")
+        assert app.bench.status.notice_text == app.words("shell.rewind_again")
         clock_of(fake).advance(2.1)
         await pilot.press("escape")
         assert app.screen is app.bench
@@ -306,7 +306,7 @@ async def test_every_size_draws_after_every_other_and_takes_keys() -> None:
 async def test_a_command_is_known_in_capitals_too(open_apps: OpenApps) -> None:
     fake = FakeEngine(store_with())
     async with open_apps.standing(fake) as (app, pilot):
-        app.bench.composer.write("/MODE Plan")
+        app.bench.composer.replace_text("/MODE Plan")
         await pilot.press("enter")
         await settled(pilot, lambda: fake.store.state.mode is ApprovalMode.PLAN)
         assert fake.sent == []
@@ -354,7 +354,7 @@ async def test_the_theme_switches_and_a_page_that_has_nothing_says_so(open_apps:
         await pilot.press("escape")
         await settled(pilot, lambda: app.screen is app.bench, "the list to close")
         await commanded(pilot, "/queue")
-        await settled(pilot, lambda: app.bench.status.said == app.words("shell.queue_empty"))
+        await settled(pilot, lambda: app.bench.status.notice_text == app.words("shell.queue_empty"))
         assert app.screen is app.bench
 
 
@@ -372,9 +372,9 @@ async def test_before_the_session_is_open_a_command_that_needs_it_does_nothing()
         await pilot.pause()
         assert app.screen is app.bench
         app.action_page("queue")
-        assert app.bench.status.said == app.words("shell.queue_empty")
+        assert app.bench.status.notice_text == app.words("shell.queue_empty")
         app.action_remember("short answers")
-        assert app.bench.composer.draft == "/remember short answers"
+        assert app.bench.composer.draft_text == "/remember short answers"
 
 
 async def test_doctor_lists_the_checks_in_the_language_of_the_screen() -> None:

@@ -234,7 +234,7 @@ class Desk:
         state.cards = tuple(
             c.model_copy(update={"card_id": f"c{self._times}"}) for c in state.cards
         )
-        app.bench.composer.write("")
+        app.bench.composer.replace_text("")
         app.bench.column, app.bench.zoomed = "side", False
         app.bench.to_composer()
         if another:
@@ -313,7 +313,8 @@ class Desk:
             fake.asked, fake.sent, fake.commands, fake.answers, fake.card_answers, fake.plan.asked,
             fake.plan.edits, fake.context.asked, fake.rewind.asked, fake.memory.asked,
         ]  # fmt: skip
-        seen = screen_text(app), app.status.said  # said behind a page, which is drawn on nothing
+        # A notice behind a page is drawn on nothing.
+        seen = screen_text(app), app.status.notice_text
         return *seen, app.screen.focused, len(app.screen_stack), repr(told)
 
     async def acts(self, keys: Group) -> bool:

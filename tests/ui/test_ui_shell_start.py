@@ -99,7 +99,7 @@ async def test_work_beside_the_session_that_fails_is_said_by_its_name() -> None:
     async with standing(app) as pilot:
         app.spawn(work(), "diff")
         said = app.words("shell.worker_failed", name="diff", error="it broke")
-        await settled(pilot, lambda: app.bench.status.said == said, "what failed")
+        await settled(pilot, lambda: app.bench.status.notice_text == said, "what failed")
 
 
 async def test_before_a_session_the_diff_pane_comes_whatever_of_it_is_asked_for() -> None:

@@ -17,8 +17,8 @@ from duckflow_tui.ui.panes.strips import (
     fit,
     fold,
     ink,
-    marked,
-    prefixed,
+    mark_row,
+    prefix_rows,
     row_text,
     rows_of,
     strip_of,
@@ -130,10 +130,12 @@ def test_pieces_keep_their_styles_over_a_break() -> None:
 def test_marking_changes_only_the_marked_characters() -> None:
     row: Row = [Segment("abc", PLAIN), Segment("日本語", PLAIN)]
     over = ink("#ff0000")
-    done = marked(row, 2, 5, over)
+    done = mark_row(row, 2, 5, over)
     assert row_text(done) == "abc日本語"
     assert "".join(s.text for s in done if s.style and s.style.color) == "c日本"
-    assert "".join(s.text for s in marked(row, 4, -1, over) if s.style and s.style.color) == "本語"
+    assert (
+        "".join(s.text for s in mark_row(row, 4, -1, over) if s.style and s.style.color) == "本語"
+    )
 
 
 def test_a_strip_is_padded_without_offsets_and_knows_its_line() -> None:
@@ -144,6 +146,6 @@ def test_a_strip_is_padded_without_offsets_and_knows_its_line() -> None:
 
 
 def test_copied_rows_have_neither_margin_nor_padding() -> None:
-    rows = prefixed([[Segment("one  ")], [Segment("two")], [Segment("three")]], ("› ", PLAIN))
+    rows = prefix_rows([[Segment("one  ")], [Segment("two")], [Segment("three")]], ("› ", PLAIN))
     selection = Selection(Offset(0, 10), Offset(4, 12))
     assert text_of(rows, 10, selection, indent=2) == "one\ntwo\nth"

@@ -225,7 +225,7 @@ async def test_nothing_moves_by_itself_when_nothing_runs() -> None:
         state.running = (
             RunningOperation(call_id="r", operation="shell.run", args={}, started=True, at=START),
         )
-        app.chat.sync(state)
+        app.chat.show_state(state)
         assert app.chat.is_moving
         state.running = ()
         app.say(operation("shell.run", {"command": "ls"}))

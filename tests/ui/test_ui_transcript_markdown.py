@@ -39,11 +39,11 @@ def rows_of(text: str, width: int, cuts: list[int] | None = None) -> list[Row]:
     document = MarkdownDocument(look(width))
     last = 0
     for cut in sorted(cuts or []):
-        document.feed(text[last:cut])
-        document.update()
+        document.feed_text(text[last:cut])
+        document.draw_fed()
         last = cut
-    document.feed(text[last:])
-    document.finish()
+    document.feed_text(text[last:])
+    document.draw_rest()
     return document.rows
 
 
@@ -81,11 +81,11 @@ def test_no_row_acts_hides_or_is_too_wide(text: str, width: int) -> None:
 def test_rows_that_stay_as_they_were_are_the_same_objects() -> None:
     """So that what was made of them for the screen is not made again."""
     document = MarkdownDocument(look(60))
-    document.feed(LONG_REPLY)
-    document.update()
+    document.feed_text(LONG_REPLY)
+    document.draw_fed()
     before = document.rows[:]
-    document.feed("\n\nmore\n\nand more\n")
-    document.update()
+    document.feed_text("\n\nmore\n\nand more\n")
+    document.draw_fed()
     assert len(document.rows) > len(before) > 12
     assert all(a is b for a, b in zip(before, document.rows, strict=False))
 
@@ -96,10 +96,10 @@ def test_a_block_that_does_not_end_is_not_drawn_for_every_piece() -> None:
     document = MarkdownDocument(look(60))
     drawn = 0
     for at in range(0, len(text), 300):
-        document.feed(text[at : at + 300])
-        drawn += document.update()
+        document.feed_text(text[at : at + 300])
+        drawn += document.draw_fed()
     assert 10 < drawn < len(text) / 300 / 2
-    document.finish()
+    document.draw_rest()
     assert document.rows == rows_of(text, 60)
 
 

@@ -44,7 +44,7 @@ def test_a_reply_that_arrives_while_the_user_reads_above(snap_compare: Any) -> N
         await pilot.pause()
         app.chat.scroll_to(y=4, animate=False)
         state.live["llm9"] = live("A first paragraph.\n\n- and\n- a list", reasoning="why " * 99)
-        app.chat.sync(state)
+        app.chat.show_state(state)
         await pilot.pause()
 
     assert snap_compare(app, terminal_size=(80, 24), run_before=read_above)

@@ -77,11 +77,11 @@ async def test_a_reply_that_stands_still_says_that_it_goes_on() -> None:
         assert not any("next" in line for line in app.lines())
         assert app.chat.is_moving
         clock.advance(3)
-        app.chat.sync(state)
+        app.chat.show_state(state)
         await pilot.pause()
         assert any("Writing what to do next · 0:03" in line for line in app.lines())
         live.text.append(" And more.")
-        app.chat.sync(state)
+        app.chat.show_state(state)
         await pilot.pause()
         assert not any("Writing what" in line for line in app.lines())
 
@@ -94,12 +94,12 @@ async def test_a_pause_says_what_is_halted() -> None:
     async with app.run_test(size=(90, 8)) as pilot:
         assert any("Pausing at the next safe point" in line for line in app.lines())
         state.turn = state.turn.model_copy(update={"pause": "paused"})
-        app.chat.sync(state)
+        app.chat.show_state(state)
         await pilot.pause()
         text = " ".join(app.lines())
         assert "Paused: nothing more is done until you go on" in text
         state.turn = state.turn.model_copy(update={"pause": "running"})
-        app.chat.sync(state)
+        app.chat.show_state(state)
         await pilot.pause()
         assert not any("Paus" in line for line in app.lines())
 

@@ -73,7 +73,7 @@ async def test_work_that_has_ended_is_one_row_between_request_and_answer() -> No
         assert "◆ I look at the code." in said(app)
         assert not any("operations" in line for line in said(app))
         ended(app.state)
-        app.chat.sync(app.state)
+        app.chat.show_state(app.state)
         await pilot.pause()
         assert said(app) == FOLDED
         app.chat.focus()
@@ -188,11 +188,11 @@ async def test_nothing_is_folded_under_the_eyes_of_who_reads_it() -> None:
     async with app.run_test(size=(72, 8)) as pilot:
         before = await reading(app, pilot)
         ended(app.state)
-        app.chat.sync(app.state)
+        app.chat.show_state(app.state)
         await pilot.pause()
         assert app.lines()[:-1] == before
         app.chat.action_scroll_end()
-        app.chat.sync(app.state)
+        app.chat.show_state(app.state)
         await pilot.pause()
         assert said(app) == FOLDED
 

@@ -117,7 +117,7 @@ async def go_to_question(app: DuckflowApp, typist: Typist) -> None:
     bench = app.bench
     if app.screen is not bench:
         await app.pop_screen()
-    bench.composer.write("")
+    bench.composer.replace_text("")
     bench.set_focus(bench.composer)
     assert typist.pilot is not None
     await settled(typist.pilot, lambda: bench.talk.open_question is not None, "a question")
@@ -297,7 +297,7 @@ async def test_words_typed_at_the_question_of_trusted_mode_leave_the_mode(typist
     async with standing(app) as pilot:
         typist.pilot = pilot
         for text in ("yes, do", "yy", "no", "y"):
-            app.bench.composer.write("")
+            app.bench.composer.replace_text("")
             app.action_mode("trusted")
             await settled(pilot, lambda: isinstance(app.screen, Confirm), "the question")
             await typist.waits(SETTLE_S)

@@ -33,7 +33,7 @@ from duckflow_tui.state.pace import (
 )
 from duckflow_tui.state.phase import Phase, Status
 from duckflow_tui.ui.app import DuckflowApp
-from duckflow_tui.ui.panes.vitals import spark
+from duckflow_tui.ui.panes.vitals import spark_of
 from duckflow_tui.ui.panes.vitals_words import limit_blocks, limit_summary
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.work.pacemaker import Pacemaker, PaceSettings
@@ -231,7 +231,7 @@ async def test_a_gate_in_a_step_waits_for_approval_not_for_an_answer(open_apps: 
 
 def test_a_curve_rises_with_its_values_and_leaves_room_above() -> None:
     """A whole block would touch the curve in the row above."""
-    drawn = "".join(spark(value / 100) for value in range(101))
+    drawn = "".join(spark_of(value / 100) for value in range(101))
     assert "".join(dict.fromkeys(drawn)) == "▁▂▃▄▅▆▇"
     assert list(drawn) == sorted(drawn)
 
@@ -295,7 +295,9 @@ async def test_a_change_without_a_place_says_so(open_apps: OpenApps) -> None:
         app.bench.vitals.action_walk(99)
         app.bench.vitals.action_walk(-3)  # past the limit, to a loop that nothing is behind
         await pilot.press("enter")
-        await settled(pilot, lambda: "Nothing about it is in the chat" in app.bench.status.said)
+        await settled(
+            pilot, lambda: "Nothing about it is in the chat" in app.bench.status.notice_text
+        )
         assert app.bench.focused is app.bench.vitals
 
 
@@ -332,14 +334,14 @@ async def test_more_loops_by_a_command(open_apps: OpenApps) -> None:
         await pilot.press("f5")
         await settled(pilot, lambda: "loop 4 of 14" in shown(app.bench.vitals))
         await pilot.press("escape", *"/more", "enter")
-        await settled(pilot, lambda: "19 now" in app.bench.status.said, "the limit")
-        assert app.bench.status.said == "5 loops more: the limit is 19 now."
+        await settled(pilot, lambda: "19 now" in app.bench.status.notice_text, "the limit")
+        assert app.bench.status.notice_text == "5 loops more: the limit is 19 now."
 
 
 async def test_more_loops_with_nothing_at_work(open_apps: OpenApps) -> None:
     async with open_apps.standing(FakeEngine(store_with())) as (app, pilot):
         await commanded(pilot, "/more")
-        await settled(pilot, lambda: app.bench.status.said.startswith("Nothing is running"))
+        await settled(pilot, lambda: app.bench.status.notice_text.startswith("Nothing is running"))
 
 
 async def test_the_kind_of_request_is_chosen_from_a_list_or_left_to_the_ai(
@@ -359,7 +361,7 @@ async def test_the_kind_of_request_is_chosen_from_a_list_or_left_to_the_ai(
         await settled(
             pilot, lambda: fake.store.state.profile_choice is TaskProfile.RESEARCH, "the choice"
         )
-        assert app.bench.status.said == (
+        assert app.bench.status.notice_text == (
             "All requests of this session count as: Research, until /profile auto."
         )
         await commanded(pilot, "/profile auto")
@@ -370,7 +372,7 @@ async def test_a_wrong_kind_of_request_is_refused_with_what_there_is(open_apps: 
     fake = FakeEngine(goals.at_work())
     async with open_apps.standing(fake) as (app, pilot):
         await commanded(pilot, "/profile nonsense")
-        await settled(pilot, lambda: "code_analysis" in app.bench.status.said, "the hint")
+        await settled(pilot, lambda: "code_analysis" in app.bench.status.notice_text, "the hint")
         assert fake.store.state.profile_choice is None
 
 
@@ -397,7 +399,7 @@ async def test_the_gauges_are_switched_by_a_command(open_apps: OpenApps) -> None
         await settled(pilot, lambda: app.bench.vitals.is_on_screen, "the gauges")
         await pilot.press("escape", *"/vitals off", "enter")
         await settled(pilot, lambda: not app.bench.vitals.is_on_screen, "off")
-        assert "/vitals auto" in app.bench.status.said
+        assert "/vitals auto" in app.bench.status.notice_text
         await pilot.press("f5")
         await pilot.pause()
         assert not app.bench.vitals.is_on_screen

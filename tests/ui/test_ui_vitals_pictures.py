@@ -55,7 +55,7 @@ def pressing(keys: Keys) -> Callable[[Pilot[int]], Any]:
             assert isinstance(app.clock, ManualClock)
             app.clock.advance(SETTLE_S)
         assert app.state is not None
-        app.bench.query_one(Transcript).sync(app.state)  # with the time that it is now
+        app.bench.query_one(Transcript).show_state(app.state)  # with the time that it is now
         for _ in range(3):
             await pilot.pause()
 

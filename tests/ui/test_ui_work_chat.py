@@ -251,7 +251,7 @@ async def test_an_exclamation_mark_alone_stays(open_apps: OpenApps) -> None:
     fake = FakeEngine(store_with())
     async with open_apps.standing(fake) as (app, pilot):
         await pilot.press("!", "enter")
-        await settled(pilot, lambda: "command after the !" in app.bench.status.said)
+        await settled(pilot, lambda: "command after the !" in app.bench.status.notice_text)
         assert app.bench.composer.text == "!"
         assert fake.commands == fake.sent == []
 
@@ -313,7 +313,7 @@ async def test_silence_is_said_after_two_minutes() -> None:
         await settled(pilot, lambda: says(app, "step 1"))
         clock.advance(119)
         assert app.bench.talk.transcript is not None
-        app.bench.talk.transcript.sync(store.state)
+        app.bench.talk.transcript.show_state(store.state)
         assert not says(app, "no output")
         clock.advance(6)
         await settled(pilot, lambda: says(app, "no output for 2:05"))
@@ -330,13 +330,13 @@ async def test_a_flood_of_output_is_drawn_at_most_fifteen_times_a_second(
     app = app_with(FakeEngine(store))
     piece = ("y" * 99 + "\n") * 2_500  # 250 kB
     drawn: list[float] = []
-    drawing = Transcript.sync
+    drawing = Transcript.show_state
 
     def counted(chat: Transcript, state: AgentState) -> None:
         drawn.append(time.monotonic())
         drawing(chat, state)
 
-    monkeypatch.setattr(Transcript, "sync", counted)
+    monkeypatch.setattr(Transcript, "show_state", counted)
     async with standing(app) as pilot:
         drawn.clear()
         began = time.monotonic()

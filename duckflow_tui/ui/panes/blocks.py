@@ -30,7 +30,7 @@ from duckflow_tui.ui.panes.strips import (
     fit,
     ink,
     pad,
-    prefixed,
+    prefix_rows,
     row_cells,
     row_text,
     rows_of,
@@ -94,22 +94,22 @@ class Block:
         self.step_id = ""  # the step of a plan that it belongs to
         self.call_id = ""  # the call that it shows in flight
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         """The rows, each with its margin in front."""
         raise NotImplementedError
 
-    def estimate(self, look: Look) -> int:
-        """About how many rows ``draw`` would give."""
+    def estimate_height(self, look: Look) -> int:
+        """About how many rows ``draw_rows`` would give."""
         return 1
 
     def search_text(self, look: Look) -> str:
         """The text of all rows that the block has while it is open."""
         opened = copy(self)  # what is shown of the block itself stays as it is
         opened.opened = True
-        return text_of_rows(opened.draw(look), look)
+        return text_of_rows(opened.draw_rows(look), look)
 
     @property
-    def source(self) -> str:
+    def source_text(self) -> str:
         """The raw text that copying the whole block gives; empty where the rows hold it."""
         return ""
 
@@ -118,15 +118,15 @@ class Block:
         """The drawn row that a click opens and closes."""
         return 0
 
-    def open(self, *, opened: bool) -> None:
+    def set_open(self, *, opened: bool) -> None:
         """Show what is behind it, or no more; what was drawn of it no longer holds."""
         self.opened = opened
 
-    def forget(self, look: Look) -> None:
+    def forget_rows(self, look: Look) -> None:
         """The look is another: nothing that was drawn holds."""
         self.rows = None
         self.measured = False
-        self.height = max(1, self.estimate(look))
+        self.height = max(1, self.estimate_height(look))
 
 
 class UserBlock(Block):
@@ -141,33 +141,33 @@ class UserBlock(Block):
         self.foldable = is_long(text)
         self._fold_at = 0  # the row that opens it
 
-    def draw(self, look: Look) -> list[Row]:
-        text, hidden, last = self.source, 0, ""
+    def draw_rows(self, look: Look) -> list[Row]:
+        text, hidden, last = self.source_text, 0, ""
         if self.foldable and not self.opened:
             text, hidden = first_lines(text)
-            last = _last_line(self.source) if hidden > 1 else ""
+            last = _last_line(self.source_text) if hidden > 1 else ""
         style, mark = ink(look.palette.text), ("›", ink(look.palette.accent, bold=True))
         rows = rows_of([(make_visible(text), style)], look.text_width)
         self._fold_at = len(rows)
         if self.foldable:
-            rows.append(long_row(self.opened, hidden - bool(last), len(self.source), look))
+            rows.append(long_row(self.opened, hidden - bool(last), len(self.source_text), look))
         if last:
             rows += rows_of([(make_visible(last), style)], look.text_width)
         if self.aside:
             rows = with_chip(rows, look.words("transcript.beside"), look)
-        return framed(rows, look, mark)
+        return frame_rows(rows, look, mark)
 
     @property
     def fold_row(self) -> int:
         return self._fold_at
 
-    def estimate(self, look: Look) -> int:
+    def estimate_height(self, look: Look) -> int:
         folded = self.foldable and not self.opened
-        text = first_lines(self.source)[0] if folded else self.text
+        text = first_lines(self.source_text)[0] if folded else self.text
         return rough_rows(text, look.text_width) + 2 * self.foldable
 
     @property
-    def source(self) -> str:
+    def source_text(self) -> str:
         return self.text.strip("\n")
 
 
@@ -219,46 +219,46 @@ class ReplyBlock(Block):
         self.foldable = len(text) > MOST_REPLY
 
     @property
-    def shown(self) -> str:
+    def shown_text(self) -> str:
         """The part of the text that is drawn."""
         return self.text if self.opened else self.text[:MOST_REPLY]
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         # Here, because the parser costs what the first paint must not wait for.
         from duckflow_tui.ui.panes.markdown import MarkdownDocument
 
         document = MarkdownDocument(look)
-        document.feed(self.shown)
-        return self.finish(document)
+        document.feed_text(self.shown_text)
+        return self.finish_rows(document)
 
     def take_over(self, document: MarkdownDocument) -> None:
         """Show what was drawn while the reply arrived, where that is the beginning of this one."""
-        if self.shown.startswith(document.source):
-            document.feed(self.shown[len(document.source) :])
-            self.rows = self.finish(document)
+        if self.shown_text.startswith(document.source_text):
+            document.feed_text(self.shown_text[len(document.source_text) :])
+            self.rows = self.finish_rows(document)
             self.height, self.measured = len(self.rows), True
 
-    def finish(self, document: MarkdownDocument) -> list[Row]:
+    def finish_rows(self, document: MarkdownDocument) -> list[Row]:
         """The rows of a document that was fed what is shown, and what stands below them."""
-        document.finish()
+        document.draw_rest()
         done, look = document.rows, document.look
         if not self.complete:
             word = look.words("transcript.stopped_here" if self.stopped else "transcript.cut_off")
-            done += framed([[Segment(f"— {word}", ink(look.palette.bad))]], look)
+            done += frame_rows([[Segment(f"— {word}", ink(look.palette.bad))]], look)
         if self.foldable:
             hidden = self.text.count("\n", MOST_REPLY)
-            done += framed([long_row(self.opened, hidden, len(self.text), look)], look)
+            done += frame_rows([long_row(self.opened, hidden, len(self.text), look)], look)
         return done
 
     @property
     def fold_row(self) -> int:
         return len(self.rows) - 1 if self.foldable and self.rows else 0
 
-    def estimate(self, look: Look) -> int:
-        return rough_rows(self.shown, look.text_width) + self.foldable
+    def estimate_height(self, look: Look) -> int:
+        return rough_rows(self.shown_text, look.text_width) + self.foldable
 
     @property
-    def source(self) -> str:
+    def source_text(self) -> str:
         return self.text
 
 
@@ -274,7 +274,7 @@ class FoldBlock(Block):
         self.text = text
         self.seconds = seconds
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         palette = look.palette
         key, seconds = self.key, self.seconds
         if seconds is not None and seconds < SHORTEST:
@@ -283,10 +283,10 @@ class FoldBlock(Block):
         title = look.words(key, time=time, count=f"{len(self.text):,}")
         shown = fit(title, look.text_width - 2)
         row = [fold_sign(self, look), Segment(shown, ink(palette.quiet))]
-        rows = framed([row], look)
+        rows = frame_rows([row], look)
         if self.opened:
             body = [(make_visible(self.text.strip("\n")), ink(palette.quiet, italic=True))]
-            rows += framed(barred(rows_of(body, look.text_width - 4), look), look)
+            rows += frame_rows(bar_rows(rows_of(body, look.text_width - 4), look), look)
         return rows
 
 
@@ -300,7 +300,7 @@ class NoticeBlock(Block):
         super().__init__()
         self.message = message
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         palette, level = look.palette, self.message.level
         color = {Level.INFO: palette.faint, Level.WARNING: palette.accent}.get(level, palette.bad)
         text = ink(palette.quiet if level is Level.INFO else palette.text)
@@ -309,7 +309,7 @@ class NoticeBlock(Block):
             pieces.append((look.words(f"transcript.level.{level}") + " ", ink(color)))
         pieces.append((look.words(self.message.key, **self.message.params), text))
         rows = rows_of(pieces, look.text_width)
-        return framed(rows, look, (self._SIGNS[level], ink(color, bold=True)))
+        return frame_rows(rows, look, (self._SIGNS[level], ink(color, bold=True)))
 
 
 class QuestionBlock(Block):
@@ -320,7 +320,7 @@ class QuestionBlock(Block):
         self.question = question
         self.asked_already = asked_already  # the reply above holds its words
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         palette = look.palette
         rows: list[Row] = []
         if not self.asked_already:
@@ -333,7 +333,7 @@ class QuestionBlock(Block):
                 (visible_line(option), ink(palette.quiet)),
             ]
             rows += rows_of(pieces, look.text_width)
-        return framed(rows, look, ("?", ink(palette.accent, bold=True)))
+        return frame_rows(rows, look, ("?", ink(palette.accent, bold=True)))
 
 
 def text_of_rows(rows: Sequence[Row], look: Look) -> str:
@@ -349,7 +349,7 @@ def with_chip(rows: list[Row], word: str, look: Look) -> list[Row]:
     return [*rows, [chip]]
 
 
-def framed(rows: Sequence[Row], look: Look, mark: Piece | None = None) -> list[Row]:
+def frame_rows(rows: Sequence[Row], look: Look, mark: Piece | None = None) -> list[Row]:
     """The rows behind the margin, the first one behind ``mark`` (one cell) if there is one."""
     blank = " " * look.indent
     done: list[Row] = []
@@ -366,7 +366,7 @@ def reply_rows(rows: Sequence[Row], look: Look, *, first: bool = True) -> list[R
     """Rows of a reply in their frame; code carries its ground one cell into the margin."""
     if not rows:
         return []
-    done = framed(rows, look, ("◆", ink(look.palette.ai)) if first else None)
+    done = frame_rows(rows, look, ("◆", ink(look.palette.ai)) if first else None)
     for row, content in zip(done, rows, strict=True):
         style = content[0].style if content else None
         if style is not None and style.bgcolor is not None:
@@ -398,10 +398,10 @@ def labelled_rows(
     body: list[Piece] = [(text, ink(colour or palette.quiet))]
     if by_model:
         body.insert(0, (f"{look.words('gate.says')} ", ink(palette.ai, italic=True)))
-    return prefixed(rows_of(body, max(1, width - cell_len(name[0]))), name)
+    return prefix_rows(rows_of(body, max(1, width - cell_len(name[0]))), name)
 
 
-def barred(rows: Sequence[Row], look: Look) -> list[Row]:
+def bar_rows(rows: Sequence[Row], look: Look) -> list[Row]:
     """Rows of something that was folded, behind a faint line."""
     return [[Segment("  │ ", ink(look.palette.faint)), *row] for row in rows]
 

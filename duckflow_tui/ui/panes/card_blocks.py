@@ -21,9 +21,9 @@ from duckflow_tui.ui.panes.blocks import (
     Block,
     Group,
     Look,
-    barred,
+    bar_rows,
     fold_sign,
-    framed,
+    frame_rows,
     labelled_rows,
 )
 from duckflow_tui.ui.panes.card_words import (
@@ -33,9 +33,9 @@ from duckflow_tui.ui.panes.card_words import (
     counts_words,
 )
 from duckflow_tui.ui.panes.goal import MARKS, mark_colour, priority_label
-from duckflow_tui.ui.panes.operation_blocks import shortened
+from duckflow_tui.ui.panes.operation_blocks import shorten_rows
 from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, prefixed, rows_of
+from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, fit, ink, prefix_rows, rows_of
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import lack_words, verdict_words
 
@@ -55,13 +55,13 @@ class StepBlock(Block):
         self.name = name
         self.step_id = step_id
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         said = look.words("transcript.step", number=self.number, name=visible_line(self.name))
         text = fit(said, look.text_width)
         rest = look.text_width - cell_len(text) - 1
         rule = f" {'─' * rest}" if rest > 0 else ""
         faint = ink(look.palette.faint)
-        return framed([[Segment(text, ink(look.palette.quiet)), Segment(rule, faint)]], look)
+        return frame_rows([[Segment(text, ink(look.palette.quiet)), Segment(rule, faint)]], look)
 
 
 class AsideQuestionBlock(Block):
@@ -73,9 +73,9 @@ class AsideQuestionBlock(Block):
         super().__init__()
         self.text = text
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         asked = fit(visible_line(self.text.strip()), look.text_width - 2)
-        return framed(
+        return frame_rows(
             [[Segment(asked, ink(look.palette.quiet))]], look, ("↳", ink(look.palette.faint))
         )
 
@@ -90,7 +90,7 @@ class CardBlock(Block):
         super().__init__()
         self.message = message
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         message, palette = self.message, look.palette
         heading = card_heading(message.card, message.plan, look.words)
         subject = card_subject(message.card, message.plan, look.words)
@@ -111,13 +111,13 @@ class CardBlock(Block):
             row += [Segment(gap, PLAIN), Segment(answer, ink(palette.quiet))]
         else:
             said = rows_of([(answer, ink(palette.quiet))], look.text_width - 4)
-            below = prefixed(said, ("  ↳ ", ink(palette.faint)))
+            below = prefix_rows(said, ("  ↳ ", ink(palette.faint)))
         rows = [row, *below]
         if self.opened:
-            rows += self._details(look)
-        return framed(rows, look)
+            rows += self._detail_rows(look)
+        return frame_rows(rows, look)
 
-    def _details(self, look: Look) -> list[Row]:
+    def _detail_rows(self, look: Look) -> list[Row]:
         message, palette = self.message, look.palette
         colours = {"added": palette.good, "removed": palette.bad, "warning": palette.bad}
         headings = colours | {"notice": palette.accent, "ai": palette.ai}
@@ -139,7 +139,7 @@ class CardBlock(Block):
         if hidden > 1:
             more = look.words("transcript.more_lines", count=f"{hidden:,}")
             rows = [*rows[:_SHOWN], [Segment(more, ink(palette.quiet))]]
-        return barred(rows, look)
+        return bar_rows(rows, look)
 
 
 class ReportBlock(Block):
@@ -153,7 +153,7 @@ class ReportBlock(Block):
         self.repeats = repeats
         self.asked = False  # the open card says all but the heading
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         report, palette, words = self.report, look.palette, look.words
         colours = {"completed": palette.good, "partial": palette.accent, "failed": palette.bad}
         colour = colours.get(report.status, palette.quiet)
@@ -164,7 +164,7 @@ class ReportBlock(Block):
         ]
         if self.asked:
             row = two_sided(left, [], look.text_width)
-            return framed([row], look, (_MARKS[report.status], ink(colour, bold=True)))
+            return frame_rows([row], look, (_MARKS[report.status], ink(colour, bold=True)))
         right: Row = [Segment(f" {counts_words(report, words)}", ink(palette.faint))]
         width = look.text_width
         rows: list[Row]
@@ -188,7 +188,7 @@ class ReportBlock(Block):
             elif text.strip():
                 said = make_visible(text.strip())
                 rows += labelled_rows(label, said, look, width, by_model=True)
-        return framed(rows, look, (_MARKS[report.status], ink(colour, bold=True)))
+        return frame_rows(rows, look, (_MARKS[report.status], ink(colour, bold=True)))
 
 
 def answer_words(answer: CardAnswer, words: Catalogue) -> str:
@@ -213,7 +213,7 @@ class ReviewBlock(Block):
         self.review = message.review
         self.outdated = False  # files changed since
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         palette, sign = look.palette, fold_sign(self, look)
         colour = {
             "done": palette.good,
@@ -226,10 +226,10 @@ class ReviewBlock(Block):
         room = max(1, look.text_width - sign.cell_length)
         rows: list[Row] = [[sign, Segment(fit(said, room), ink(colour))]]
         if self.opened:
-            rows += self._details(look)
-        return framed(rows, look)
+            rows += self._detail_rows(look)
+        return frame_rows(rows, look)
 
-    def _details(self, look: Look) -> list[Row]:
+    def _detail_rows(self, look: Look) -> list[Row]:
         review, words, palette = self.review, look.words, look.palette
         width = max(1, look.text_width - 4)
         figures = {"score": f"{review.score:.2f}", "number": review.attempt}
@@ -255,7 +255,7 @@ class ReviewBlock(Block):
             rows += _review_rows("note", text, look, width, colour=palette.bad)
         if review.evaluation is not None:
             rows += self._judge_rows(review.evaluation, look, width)
-        return barred(rows, look)
+        return bar_rows(rows, look)
 
     def _judge_rows(self, evaluation: SatisfactionEvaluation, look: Look, width: int) -> list[Row]:
         """The judge's words beside the scores: its verdict and grade, remarks, suggestions."""
@@ -291,7 +291,7 @@ class AttemptBlock(Block):
         super().__init__()
         self.message = message
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         message, palette, words = self.message, look.palette, look.words
         title = words("review.attempt", number=message.attempt, limit=message.max_attempts)
         strategy = visible_line(message.plan.strategy.strip())
@@ -308,12 +308,12 @@ class AttemptBlock(Block):
         else:
             pieces = [(says, ink(palette.ai, italic=True)), (strategy, ink(palette.text))]
             below = rows_of(pieces, max(1, look.text_width - 4))
-            rows += prefixed(below, ("  ↳ ", ink(palette.faint)))
+            rows += prefix_rows(below, ("  ↳ ", ink(palette.faint)))
         if self.opened:
-            rows += self._details(look)
-        return framed(rows, look)
+            rows += self._detail_rows(look)
+        return frame_rows(rows, look)
 
-    def _details(self, look: Look) -> list[Row]:
+    def _detail_rows(self, look: Look) -> list[Row]:
         plan, words = self.message.plan, look.words
         width = max(1, look.text_width - 4)
         rows: list[Row] = []
@@ -326,7 +326,7 @@ class AttemptBlock(Block):
                 rows += _review_rows("" if number else name, value, look, width)
         if not rows:
             rows = [[Segment(words("review.no_details"), ink(look.palette.faint))]]
-        return barred(rows, look)
+        return bar_rows(rows, look)
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -342,13 +342,13 @@ def _item_rows(item: RequirementItem, look: Look, width: int) -> list[Row]:
         (lead, ink(palette.faint)),
         (visible_line(item.requirement), ink(palette.text if item.is_counted else palette.quiet)),
     ]
-    lines = prefixed(rows_of(text, max(1, width - 2 - cell_len(score) - 1)), mark)
+    lines = prefix_rows(rows_of(text, max(1, width - 2 - cell_len(score) - 1)), mark)
     rows = [two_sided(lines[0], right, width), *lines[1:]]
     for evidence in item.evidence:
         rows += _evidence_rows(evidence, look, width)
     if item.is_unproven:
         said: list[Piece] = [(words("review.quoteless"), ink(palette.quiet))]
-        rows += prefixed(rows_of(said, max(1, width - 4)), ("    ", PLAIN))
+        rows += prefix_rows(rows_of(said, max(1, width - 4)), ("    ", PLAIN))
     return rows
 
 
@@ -367,13 +367,13 @@ def _evidence_rows(evidence: Evidence, look: Look, width: int) -> list[Row]:
         head.append((f" · {words('review.against')}", ink(colour)))
     indent: Piece = ("    ", PLAIN)
     room = max(1, width - 4)
-    rows = prefixed(rows_of(head, room), indent)
+    rows = prefix_rows(rows_of(head, room), indent)
     if not evidence.text.strip():
         return rows
     body: list[Row] = []
     for line in make_visible(evidence.text.strip("\n")).split("\n"):
         body += rows_of([(line, ink(_line_colour(evidence, line, look)))], max(1, room - 2))
-    return rows + prefixed(shortened(body, *_EXCERPT, look), ("      ", PLAIN))
+    return rows + prefix_rows(shorten_rows(body, *_EXCERPT, look), ("      ", PLAIN))
 
 
 def _review_rows(

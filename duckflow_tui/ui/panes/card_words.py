@@ -18,7 +18,7 @@ from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.pace import Situation, Tried
 from duckflow_tui.state.plan import Plan, Step, StepDifference, StepReport, compare_plans
 from duckflow_tui.ui.panes.diff_document import USER_MARK, shown_line
-from duckflow_tui.ui.panes.plan_rows import clock_text, needing
+from duckflow_tui.ui.panes.plan_rows import clock_text, dependent_steps
 from duckflow_tui.ui.panes.request import QuestionRow, Tone
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import lack_words, reason_words
@@ -320,7 +320,7 @@ def needed_by(card: Card, option: CardOption, plan: Plan | None, words: Catalogu
     )
     if plan is None or step is None:
         return ""
-    numbers = needing(plan, step)
+    numbers = dependent_steps(plan, step)
     return words("plan.needed_by", numbers=", ".join(map(str, numbers))) if numbers else ""
 
 

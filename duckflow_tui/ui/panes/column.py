@@ -48,24 +48,24 @@ class Column:
     def __len__(self) -> int:
         return len(self.finished) + len(self.live)
 
-    def block(self, index: int) -> Block:
+    def block_at(self, index: int) -> Block:
         """The block at that index, live ones after the finished."""
         count = len(self.finished)
         return self.finished[index] if index < count else self.live[index - count]
 
     @property
-    def height(self) -> int:
+    def total_height(self) -> int:
         """Lines in all."""
-        self._measure()
+        self._measure_ends()
         return self._ends[-1] if self._ends else 0
 
     @property
     def finished_height(self) -> int:
         """Lines of the finished blocks."""
-        self._measure()
+        self._measure_ends()
         return self._ends[len(self.finished) - 1] if self.finished else 0
 
-    def append(self, blocks: Iterable[Block]) -> None:
+    def append_blocks(self, blocks: Iterable[Block]) -> None:
         """Add finished blocks below those that are there."""
         self._sure = min(self._sure, len(self.finished))
         self.finished.extend(blocks)
@@ -75,7 +75,7 @@ class Column:
         self.live = blocks
         self._sure = min(self._sure, len(self.finished))
 
-    def clear(self) -> None:
+    def remove_all(self) -> None:
         """No blocks at all."""
         self.finished.clear()
         self.live.clear()
@@ -83,31 +83,31 @@ class Column:
         self._drawn_rows = 0
         self._sure = 0
 
-    def forget(self, look: Look) -> None:
+    def forget_rows(self, look: Look) -> None:
         """The look is another: draw everything anew when it is needed."""
         for block in (*self.finished, *self.live):
-            block.forget(look)
+            block.forget_rows(look)
         self._drawn.clear()
         self._drawn_rows = 0
         self._sure = 0
 
-    def redraw(self, index: int, look: Look, others: Iterable[Block] = ()) -> None:
+    def invalidate_blocks(self, index: int, look: Look, others: Iterable[Block] = ()) -> None:
         """This block looks different now, and so do ``others``, which are all below it."""
-        for block in (self.block(index), *others):
+        for block in (self.block_at(index), *others):
             if block in self._drawn:
                 del self._drawn[block]
                 self._drawn_rows -= len(block.rows or ())
-            block.forget(look)
+            block.forget_rows(look)
         self._sure = min(self._sure, index)
 
-    def draw(self, index: int, look: Look) -> int:
+    def draw_block(self, index: int, look: Look) -> int:
         """Have the block's rows at hand; how many more rows it has than was thought."""
-        block = self.block(index)
+        block = self.block_at(index)
         more = 0
         if block.hidden:
             return 0
         if block.rows is None:
-            rows = block.draw(look)
+            rows = block.draw_rows(look)
             more = len(rows) - block.height
             block.rows = rows
             block.height = len(rows)
@@ -122,7 +122,7 @@ class Column:
             self._drawn[block] = None
         return more
 
-    def evict(self, keep: range) -> None:
+    def evict_rows(self, keep: range) -> None:
         """Free rows of blocks outside ``keep`` while there are too many."""
         if self._drawn_rows <= KEPT_ROWS:
             return
@@ -135,30 +135,30 @@ class Column:
                 self._drawn_rows -= block.height
                 block.rows = None
 
-    def top(self, index: int) -> int:
+    def top_of(self, index: int) -> int:
         """The line of the block's first row."""
-        self._measure()
+        self._measure_ends()
         above = self._ends[index - 1] if index else 0
-        return above + self._gap(index)
+        return above + self._gap_above(index)
 
-    def place(self, line: int) -> LinePosition | None:
+    def position_at(self, line: int) -> LinePosition | None:
         """The place on that line; None below the last block or above the first line."""
-        self._measure()
+        self._measure_ends()
         if line < 0 or not self._ends or line >= self._ends[-1]:
             return None
         index = bisect_right(self._ends, line)
-        return LinePosition(index, max(-1, line - self.top(index)))
+        return LinePosition(index, max(-1, line - self.top_of(index)))
 
-    def row(self, place: LinePosition) -> Row:
+    def row_at(self, place: LinePosition) -> Row:
         """The row there; empty for a blank line, and for a block that is not drawn."""
-        rows = self.block(place.index).rows
+        rows = self.block_at(place.index).rows
         if place.row < 0 or rows is None or place.row >= len(rows):
             return _BLANK
         return rows[place.row]
 
-    def between(self, first: int, last: int) -> range:
+    def blocks_between(self, first: int, last: int) -> range:
         """Indexes of the blocks on the lines from ``first`` to before ``last``."""
-        self._measure()
+        self._measure_ends()
         if not self._ends:
             return range(0)
         start = bisect_right(self._ends, max(0, first))
@@ -169,28 +169,28 @@ class Column:
         """The lines of the live blocks, blank ones included."""
         rows: list[Row] = []
         for number, block in enumerate(self.live, len(self.finished)):
-            rows.extend([_BLANK] * self._gap(number))
+            rows.extend([_BLANK] * self._gap_above(number))
             rows.extend(block.rows or ())
         return rows
 
-    def shift(self, index: int) -> None:
+    def invalidate_tops(self, index: int) -> None:
         """From this block on, which of them are hidden is not what it was."""
         self._sure = min(self._sure, index)
 
-    def _gap(self, index: int) -> int:
+    def _gap_above(self, index: int) -> int:
         """Blank lines above a block: those that are hidden are not there."""
-        block = self.block(index)
+        block = self.block_at(index)
         above = index - 1
-        while above >= 0 and self.block(above).hidden:
+        while above >= 0 and self.block_at(above).hidden:
             above -= 1
-        return 0 if block.hidden or above < 0 else _gap_between(self.block(above), block)
+        return 0 if block.hidden or above < 0 else _gap_between(self.block_at(above), block)
 
-    def _measure(self) -> None:
+    def _measure_ends(self) -> None:
         if self._sure == len(self) == len(self._ends):
             return
         del self._ends[self._sure :]
         base = self._ends[-1] if self._ends else 0
-        heights = self._heights(self._sure)
+        heights = self._iterate_heights(self._sure)
         if not self._ends:
             self._ends = list(accumulate(heights))
         else:
@@ -198,18 +198,18 @@ class Column:
             del self._ends[self._sure]
         self._sure = len(self._ends)
 
-    def _heights(self, start: int) -> Iterator[int]:
+    def _iterate_heights(self, start: int) -> Iterator[int]:
         above: Block | None = None  # the nearest that is not hidden
-        gap = self._gap(start) if start < len(self) else 0
+        gap = self._gap_above(start) if start < len(self) else 0
         for index in range(start, len(self)):
-            block = self.block(index)
+            block = self.block_at(index)
             if block.hidden:
                 yield 0
                 continue
             if above is not None:
                 gap = _gap_between(above, block)
             elif index > start:
-                gap = self._gap(index)
+                gap = self._gap_above(index)
             yield gap + block.height
             above = block
 
@@ -247,7 +247,7 @@ class ColumnView(ScrollView):
     @property
     def new_lines(self) -> int:
         """Lines that came below since the user left the end."""
-        return 0 if self.following else max(0, self._column.height - self._seen)
+        return 0 if self.following else max(0, self._column.total_height - self._seen)
 
     @property
     def rows_in_sight(self) -> int:
@@ -256,22 +256,22 @@ class ColumnView(ScrollView):
 
     def _top_place(self) -> Anchor | None:
         """The block at the top of the view, and how many of its characters lie above it."""
-        place = self._column.place(self.scroll_offset.y)
+        place = self._column.position_at(self.scroll_offset.y)
         if place is None:
             return None
-        rows = self._column.block(place.index).rows or []
-        above = sum(_weight(row) for row in rows[: max(0, place.row)])
+        rows = self._column.block_at(place.index).rows or []
+        above = sum(_count_characters(row) for row in rows[: max(0, place.row)])
         return place.index, above if place.row >= 0 else -1
 
     def _line_of(self, anchor: Anchor) -> int:
         index, above = anchor
         index = min(index, len(self._column) - 1)
-        top = self._column.top(index)
+        top = self._column.top_of(index)
         if above < 0:
             return top - 1
-        rows = self._column.block(index).rows or []
+        rows = self._column.block_at(index).rows or []
         for row, content in enumerate(rows):
-            above -= _weight(content)
+            above -= _count_characters(content)
             if above < 0:
                 return top + row
         return top + max(0, len(rows) - 1)
@@ -280,29 +280,29 @@ class ColumnView(ScrollView):
         """Draw what is in sight or near it; then the view is where it was, or at the end."""
         column, look, height = self._column, self._look, self.rows_in_sight
         if not height or not len(column):
-            self._resize_to(column.height)
+            self._resize_to(column.total_height)
             self._show_bar()
             return
         if anchor is not None and not self.following:
-            column.draw(min(anchor[0], len(column) - 1), look)
-            self._move(self._line_of(anchor))
+            column.draw_block(min(anchor[0], len(column) - 1), look)
+            self._move_to(self._line_of(anchor))
         for _ in range(8):  # heights that turn out otherwise bring other blocks into sight
-            end = max(0, column.height - height)
+            end = max(0, column.total_height - height)
             top = end if self.following else min(self.scroll_offset.y, end)
-            near = column.between(top - height, top + 2 * height)
-            place = column.place(top)
+            near = column.blocks_between(top - height, top + 2 * height)
+            place = column.position_at(top)
             grown = above = 0
             for index in near:
-                known = column.top(index) < self._seen
-                more = column.draw(index, look)
+                known = column.top_of(index) < self._seen
+                more = column.draw_block(index, look)
                 grown += abs(more)
                 if place is not None and index < place.index:
                     above += more
                 if known:
                     self._seen += more
-            column.evict(near)
-            self._resize_to(column.height)
-            self._move(column.height if self.following else top + above)
+            column.evict_rows(near)
+            self._resize_to(column.total_height)
+            self._move_to(column.total_height if self.following else top + above)
             if not grown:
                 break
             self.refresh()
@@ -319,7 +319,7 @@ class ColumnView(ScrollView):
             if not blocks[index].measured and not blocks[index].hidden
         ]
         for index in unsure[:most]:
-            self._column.draw(index, self._look)
+            self._column.draw_block(index, self._look)
         self._update_view(None if self.following else self._top_place())
         return len(unsure) > most
 
@@ -332,7 +332,7 @@ class ColumnView(ScrollView):
 
     def _show_bar(self) -> None:
         """Give the scroll bar the size and place of the view; repaint it only if that shows."""
-        height, rows = self._column.height, self.rows_in_sight
+        height, rows = self._column.total_height, self.rows_in_sight
         if not self.show_vertical_scrollbar or not height:
             return
         # Of a page shorter than the view Textual would draw a thumb longer than its track.
@@ -347,7 +347,7 @@ class ColumnView(ScrollView):
         if thumb_of(height, rows, self.scroll_y) != drawn:
             bar.refresh()
 
-    def _move(self, line: int) -> None:
+    def _move_to(self, line: int) -> None:
         self._moving = True
         line = max(0, min(line, self.max_scroll_y))
         self.scroll_target_y = self.scroll_y = line
@@ -376,7 +376,7 @@ class ColumnView(ScrollView):
             return self._drawn_line(y)
         line = self.scroll_offset.y + y
         place, row = self._row_on(line)
-        return self._strip(row, place, line, offsets_of=line)
+        return self._make_strip(row, place, line, offsets_of=line)
 
     def _drawn_line(self, y: int) -> Strip:
         """The line with the offsets of the first one. With its own no two places of the page would
@@ -391,24 +391,26 @@ class ColumnView(ScrollView):
         known = self._strips.get(line)
         if known is not None and known[0] is row:
             return known[1]
-        strip = self._strip(row, place, line, offsets_of=0)
+        strip = self._make_strip(row, place, line, offsets_of=0)
         if len(self._strips) > CACHED_STRIPS:
             self._strips.clear()
         self._strips[line] = (row, strip)
         return strip
 
     def _row_on(self, line: int) -> tuple[LinePosition | None, Row]:
-        place = self._column.place(line)
-        return place, [] if place is None else self._column.row(place)
+        place = self._column.position_at(line)
+        return place, [] if place is None else self._column.row_at(place)
 
-    def _strip(self, row: Row, place: LinePosition | None, line: int, *, offsets_of: int) -> Strip:
+    def _make_strip(
+        self, row: Row, place: LinePosition | None, line: int, *, offsets_of: int
+    ) -> Strip:
         look = self._look
-        dressed = row if place is None else self._overlaid(row, place, line)
+        dressed = row if place is None else self._lay_over(row, place, line)
         ground = ink(look.palette.text, on=look.palette.background)
         return strip_of(dressed, offsets_of, look.width, ground).apply_style(ground)
 
-    def _overlaid(self, row: Row, place: LinePosition, line: int) -> Row:
-        """The row with what is laid over it; what that depends on calls for ``_repaint``."""
+    def _lay_over(self, row: Row, place: LinePosition, line: int) -> Row:
+        """The row with what is laid over it; what that depends on calls for ``_repaint_all``."""
         return row
 
     def _refresh_lines_in_sight(self, first: int, stop: int | None) -> None:
@@ -421,7 +423,7 @@ class ColumnView(ScrollView):
         if self.new_lines and rows:
             self.refresh(Region(0, rows - 1, self._look.width, 1))
 
-    def _repaint(self) -> None:
+    def _repaint_all(self) -> None:
         """The marks laid over rows have changed."""
         self._strips.clear()
         self.refresh()
@@ -443,24 +445,24 @@ class ColumnView(ScrollView):
         self._anchor = None
         at_end = new_value >= self.max_scroll_y
         if self.following and not at_end:
-            self._seen = self._column.height
+            self._seen = self._column.total_height
         self.following = at_end
         self._update_view()
 
     def show_block(self, index: int) -> None:
         """Bring a block into sight, a third down, unless its first row is there already."""
         if self.following:
-            self._seen = self._column.height
+            self._seen = self._column.total_height
         self.following = False
         self._anchor = None
-        self._column.draw(index, self._look)
-        self._resize_to(self._column.height)
-        height, line = self.rows_in_sight, self._column.top(index)
+        self._column.draw_block(index, self._look)
+        self._resize_to(self._column.total_height)
+        height, line = self.rows_in_sight, self._column.top_of(index)
         if not self.scroll_offset.y <= line < self.scroll_offset.y + height - 1:
-            self._move(line - height // 3)
+            self._move_to(line - height // 3)
         self._update_view()
         self.following = self.scroll_offset.y >= self.max_scroll_y
-        self._repaint()
+        self._repaint_all()
 
     def scroll_by(self, rows: int) -> None:
         """Move the view by so many rows, up when negative, without animation."""
@@ -498,6 +500,6 @@ def thumb_of(height: float, rows: float, position: float) -> tuple[float, int, i
     return rows, start, ceil(length * 8)
 
 
-def _weight(row: Row) -> int:
+def _count_characters(row: Row) -> int:
     """Characters that stay on the page whatever its width."""
     return len("".join(row_text(row).split()))

@@ -17,7 +17,7 @@ from textual.selection import Selection
 from duckflow_tui.safety.safe_text import make_visible
 from duckflow_tui.ui.panes.blocks import Block, Look, text_of_rows
 from duckflow_tui.ui.panes.column import Column, ColumnView, LinePosition
-from duckflow_tui.ui.panes.strips import Row, Span, ink, marked, row_text, selected, text_of
+from duckflow_tui.ui.panes.strips import Row, Span, ink, mark_row, mark_selection, row_text, text_of
 
 #: Seconds of work in which a search makes no pause; a chat of 5,000 messages takes about one.
 SEARCH_SLICE: Final = 0.05
@@ -58,26 +58,26 @@ class Search:
 
     def read_newer(self, text: str) -> None:
         """Take the text of the block below those that were read."""
-        self.found += self._matches(text, self.stop)
+        self.found += self._match_text(text, self.stop)
         self.stop += 1
 
     def read_older(self, text: str) -> None:
         """Take the text of the block above those that were read."""
         self.first -= 1
-        matches = self._matches(text, self.first)
+        matches = self._match_text(text, self.first)
         self.found[:0] = matches
         if self.at is not None:
             self.at += len(matches)
 
-    def _matches(self, text: str, index: int) -> list[TextMatch]:
+    def _match_text(self, text: str, index: int) -> list[TextMatch]:
         return [TextMatch(index, nth) for nth, _ in enumerate(self._pattern.finditer(text))]
 
     @property
-    def current(self) -> TextMatch | None:
+    def current_match(self) -> TextMatch | None:
         """The match that was gone to last."""
         return None if self.at is None else self.found[self.at]
 
-    def step(self, by: int) -> TextMatch | None:
+    def step_to_match(self, by: int) -> TextMatch | None:
         """The next match (1) or the one before (-1), round the ends; None when there is none.
 
         The first step goes to the newest match whichever way it is.
@@ -107,21 +107,21 @@ class Search:
         return matches
 
 
-def copied(column: Column, look: Look, selection: Selection) -> str:
+def copied_text(column: Column, look: Look, selection: Selection) -> str:
     """The selected text: the source of blocks selected whole, else what the rows say."""
     first = 0 if selection.start is None else selection.start.y
-    last = column.height - 1 if selection.end is None else selection.end.y
+    last = column.total_height - 1 if selection.end is None else selection.end.y
     parts: list[str] = []
     above: Block | None = None
-    for index in column.between(first, last + 1):
-        block = column.block(index)
+    for index in column.blocks_between(first, last + 1):
+        block = column.block_at(index)
         if block.hidden:
             continue
-        if block.source and covers(selection, block, column.top(index), look.indent):
-            text = block.source
+        if block.source_text and covers_block(selection, block, column.top_of(index), look.indent):
+            text = block.source_text
         else:
-            column.draw(index, look)
-            text = text_of(block.rows or [], column.top(index), selection, look.indent)
+            column.draw_block(index, look)
+            text = text_of(block.rows or [], column.top_of(index), selection, look.indent)
         if not text.strip("\n"):
             continue
         if above is not None:
@@ -132,7 +132,7 @@ def copied(column: Column, look: Look, selection: Selection) -> str:
     return "".join(parts)
 
 
-def whole(block: Block, top: int, indent: int) -> Selection:
+def whole_selection(block: Block, top: int, indent: int) -> Selection:
     """The selection of all that a drawn block says; ``top`` is the line of its first row."""
     rows = block.rows or [[]]
     return Selection(Offset(indent, top), Offset(len(row_text(rows[-1])), top + len(rows) - 1))
@@ -144,14 +144,14 @@ def word_at(text: str, cell: int, indent: int) -> Span | None:
     if at is None or text[at].isspace():
         return None
     start = stop = at
-    while start > indent and _together(text[start - 1], text[at]):
+    while start > indent and _is_one_word(text[start - 1], text[at]):
         start -= 1
-    while stop < len(text) and _together(text[stop], text[at]):
+    while stop < len(text) and _is_one_word(text[stop], text[at]):
         stop += 1
     return start, stop
 
 
-def _together(one: str, other: str) -> bool:
+def _is_one_word(one: str, other: str) -> bool:
     return one == other or (_in_word(one) and _in_word(other))
 
 
@@ -159,7 +159,7 @@ def _in_word(char: str) -> bool:
     return char.isalnum() or char == "_"
 
 
-def covers(selection: Selection, block: Block, top: int, indent: int) -> bool:
+def covers_block(selection: Selection, block: Block, top: int, indent: int) -> bool:
     """Whether the selection holds everything the block says."""
     start, end = selection
     bottom = top + block.height - 1
@@ -176,43 +176,43 @@ class SelectableColumn(ColumnView):
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected text: sources of replies and messages that are selected whole."""
-        text = copied(self._column, self._look, selection)
+        text = copied_text(self._column, self._look, selection)
         return (text, "\n") if text else None
 
     def selection_updated(self, selection: Selection | None) -> None:
         """Paint it; while something is selected the view stays where it is."""
         if selection is not None and self.following:
             self.following = False
-            self._seen = self._column.height
+            self._seen = self._column.total_height
         elif selection is None and self.scroll_offset.y >= self.max_scroll_y:
             self.following = True
-        self._repaint()
+        self._repaint_all()
 
     def action_select_everything(self) -> None:
-        self._select(Selection(None, None))
+        self._select_text(Selection(None, None))
 
     def action_select_block(self, by: int) -> None:
         """Select the message above (-1) or below (1) the selected one, the last one at first."""
         now = self.text_selection
-        shown = [n for n in range(len(self._column)) if not self._column.block(n).hidden]
+        shown = [n for n in range(len(self._column)) if not self._column.block_at(n).hidden]
         if not shown:
             return
         index = shown[-1]
         if now is not None and now.start is not None:
-            place = self._column.place(now.start.y)
+            place = self._column.position_at(now.start.y)
             at = bisect_left(shown, place.index if place else len(self._column)) + by
             index = shown[max(0, min(at, len(shown) - 1))]
-        self._column.draw(index, self._look)
+        self._column.draw_block(index, self._look)
         self._select_block(index)
-        top, height = self._column.top(index), self.rows_in_sight
+        top, height = self._column.top_of(index), self.rows_in_sight
         if not self.scroll_offset.y <= top < self.scroll_offset.y + height:
             self.scroll_to(y=top - height // 3, animate=False)
 
     def _select_block(self, index: int) -> None:
-        block, top = self._column.block(index), self._column.top(index)
-        self._select(whole(block, top, self._look.indent))
+        block, top = self._column.block_at(index), self._column.top_of(index)
+        self._select_text(whole_selection(block, top, self._look.indent))
 
-    def _select(self, selection: Selection) -> None:
+    def _select_text(self, selection: Selection) -> None:
         self.screen.selections = {self: selection}
 
     def _drop_selection(self) -> None:
@@ -220,10 +220,10 @@ class SelectableColumn(ColumnView):
             kept = {w: s for w, s in self.screen.selections.items() if w is not self}
             self.screen.selections = kept
 
-    def _overlaid(self, row: Row, place: LinePosition, line: int) -> Row:
+    def _lay_over(self, row: Row, place: LinePosition, line: int) -> Row:
         palette = self._look.palette
         style = ink(palette.text, on=palette.selection)
-        return selected(super()._overlaid(row, place, line), line, self.text_selection, style)
+        return mark_selection(super()._lay_over(row, place, line), line, self.text_selection, style)
 
 
 class SearchableColumn(SelectableColumn):
@@ -247,7 +247,7 @@ class SearchableColumn(SelectableColumn):
             self._search_on()
         else:
             self._texts.clear()
-        self._repaint()
+        self._repaint_all()
         return self.search_position[1]
 
     @property
@@ -262,36 +262,36 @@ class SearchableColumn(SelectableColumn):
         """Go to the next match further down (1) or up (-1), round the end; its number from 1, 0
         for none.
         """
-        found = self._search.step(step) if self._search else None
+        found = self._search.step_to_match(step) if self._search else None
         if self._search is None or found is None:
             return 0
-        column, block = self._column, self._column.block(found.index)
+        column, block = self._column, self._column.block_at(found.index)
         self._bring_out(found.index)
-        column.draw(found.index, self._look)
+        column.draw_block(found.index, self._look)
         in_block = sum(match.index == found.index for match in self._search.found)
-        if block.foldable and not block.opened and len(self._matches(block)) < in_block:
-            block.open(opened=True)
-            self._redraw(found.index)
-            column.draw(found.index, self._look)
-        matches = self._matches(block)
+        if block.foldable and not block.opened and len(self._hits_in(block)) < in_block:
+            block.set_open(opened=True)
+            self._invalidate_blocks(found.index)
+            column.draw_block(found.index, self._look)
+        matches = self._hits_in(block)
         match = matches[min(found.nth, len(matches) - 1)] if matches else []
         row = match[0].row if match else 0
         new_lines = self.new_lines  # drawing what was not in sight changes heights, adds nothing
         self.following = False
         self._anchor = None
-        self._resize_to(column.height)
+        self._resize_to(column.total_height)
         height = self.rows_in_sight
-        line = column.top(found.index) + row
+        line = column.top_of(found.index) + row
         top = self.scroll_offset.y
         if not top <= line < top + height - 1:
-            self._move(line - height // 3)
+            self._move_to(line - height // 3)
         self._update_view()
-        self._seen = column.height - new_lines
+        self._seen = column.total_height - new_lines
         self.following = self.scroll_offset.y >= self.max_scroll_y
-        self._repaint()
+        self._repaint_all()
         return self.search_position[0]
 
-    def _matches(self, block: Block) -> list[list[Hit]]:
+    def _hits_in(self, block: Block) -> list[list[Hit]]:
         if self._search is None or block.rows is None:
             return []
         if block not in self._hits:
@@ -334,16 +334,16 @@ class SearchableColumn(SelectableColumn):
         self._hits.clear()
         self._texts.clear()
 
-    def _redraw(self, index: int, others: Sequence[Block] = ()) -> None:
-        for block in (self._column.block(index), *others):
+    def _invalidate_blocks(self, index: int, others: Sequence[Block] = ()) -> None:
+        for block in (self._column.block_at(index), *others):
             self._hits.pop(block, None)
             self._texts.pop(block, None)
-        self._column.redraw(index, self._look, others)
+        self._column.invalidate_blocks(index, self._look, others)
 
-    def _overlaid(self, row: Row, place: LinePosition, line: int) -> Row:
+    def _lay_over(self, row: Row, place: LinePosition, line: int) -> Row:
         if self._search is not None and place.index < len(self._column.finished):
-            palette, current = self._look.palette, self._search.current
-            matches = self._matches(self._column.block(place.index))
+            palette, current = self._look.palette, self._search.current_match
+            matches = self._hits_in(self._column.block_at(place.index))
             here = current is not None and current.index == place.index
             chosen = min(current.nth, len(matches) - 1) if here and current else -1
             for nth, match in enumerate(matches):
@@ -352,5 +352,5 @@ class SearchableColumn(SelectableColumn):
                     style = ink(palette.on_accent, on=palette.accent)
                 for hit in match:
                     if hit.row == place.row:
-                        row = marked(row, hit.start, hit.stop, style)
-        return super()._overlaid(row, place, line)
+                        row = mark_row(row, hit.start, hit.stop, style)
+        return super()._lay_over(row, place, line)

@@ -41,7 +41,7 @@ class FoldedPastes:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
 
-    def fold(self, text: str) -> str:
+    def fold_paste(self, text: str) -> str:
         """The chip for a large text, the text itself when it is small."""
         if not is_long(text):
             return text
@@ -51,7 +51,7 @@ class FoldedPastes:
         self._texts[chip] = text
         return chip
 
-    def unfold(self, text: str) -> str:
+    def unfold_text(self, text: str) -> str:
         """The text with every chip replaced by what was pasted."""
         return CHIP.sub(lambda match: self._texts.get(match.group(), match.group()), text)
 
@@ -182,51 +182,51 @@ class Composer(TextArea, inherit_bindings=False):
     # what it holds
 
     @property
-    def draft(self) -> str:
+    def draft_text(self) -> str:
         """The text with its pastes unfolded."""
-        return self._pastes.unfold(self.text)
+        return self._pastes.unfold_text(self.text)
 
-    def write(self, text: str) -> None:
+    def replace_text(self, text: str) -> None:
         """Replace the text; a large one is folded."""
         self._pastes.clear()
-        self.text = self._loaded = self._pastes.fold(text)
+        self.text = self._loaded = self._pastes.fold_paste(text)
         self.move_cursor(self.document.end)
 
-    def add(self, text: str) -> None:
+    def append_text(self, text: str) -> None:
         """Append to what is written, on a line of its own."""
-        self.write(f"{self.draft}\n{text}" if self.draft.strip() else text)
+        self.replace_text(f"{self.draft_text}\n{text}" if self.draft_text.strip() else text)
 
     def put_away(self) -> None:
         """Move the draft into the history and start anew."""
-        self.past.add(self.draft)
-        self.write("")
+        self.past.add(self.draft_text)
+        self.replace_text("")
         self._recalled = None
 
-    def remember(self, text: str, *, own: bool) -> None:
+    def remember_sent(self, text: str, *, own: bool) -> None:
         """Put what was sent into the history, so that recalled it means the same again."""
         self.past.add(text if own or not text.startswith("!") else f" {text}")
 
     def give_back(self, text: str) -> None:
         """Put text that could not be sent back, before the text typed since."""
-        since = self.draft
-        self.write(f"{text}\n{since}" if since else text)
+        since = self.draft_text
+        self.replace_text(f"{text}\n{since}" if since else text)
 
-    def submit(self, *, later: bool = False) -> None:
+    def send_draft(self, *, later: bool = False) -> None:
         """Send what is written, else what is suggested; with neither, ask what Enter means now.
 
         The text leaves at once: what is typed next, however fast, is not part of it.
         """
-        draft = self.draft
+        draft = self.draft_text
         text, own = draft.strip() or self.suggested, draft.startswith("!")
         self._completions.close()
         if text:
-            self.write("")
+            self.replace_text("")
             self._recalled = None
-            self.send(text, later=later, own=own)
+            self.send_text(text, later=later, own=own)
         else:
             self._tell(self.EmptyEnter())
 
-    def send(self, text: str, *, later: bool = False, own: bool = False) -> None:
+    def send_text(self, text: str, *, later: bool = False, own: bool = False) -> None:
         """Send this as if it had been written here; what is written stays."""
         self._has_sent, self.suggested = True, ""
         self._tell(self.Submitted(self, text, later=later, own=own))
@@ -238,60 +238,60 @@ class Composer(TextArea, inherit_bindings=False):
     def take_typed(self, event: events.Key | events.Paste) -> None:
         """Write now what was typed elsewhere and meant for here."""
         if isinstance(event, events.Paste):
-            self._paste(event.text)
+            self._paste_text(event.text)
         elif event.key == "enter":
-            self._enter()
+            self._press_enter()
         elif event.key == "backspace":
             self.action_delete_left()
         elif event.key in NEWLINES:
             self.action_newline()
         elif event.character is not None:
-            self._insert(self._as_meant(event.character))
+            self._insert_text(self._as_meant(event.character))
 
     # Textual
 
     def watch_words(self) -> None:
-        self._hint()
+        self._show_hint()
 
     def watch_work(self) -> None:
-        self._hint()
+        self._show_hint()
 
     def watch_asked(self) -> None:
-        self._hint()
+        self._show_hint()
 
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
-        self._hint()
+        self._show_hint()
 
     def watch_own(self) -> None:
         self.set_class(self.own, "-own")
-        self._hint()
+        self._show_hint()
 
     def watch_written(self) -> None:
-        self._hint()
+        self._show_hint()
 
     def validate_suggested(self, text: str) -> str:
         """Who has sent something, even before the session stood, needs no first request."""
         return "" if self._has_sent else text
 
     def watch_suggested(self) -> None:
-        self._hint()
+        self._show_hint()
 
     def on_resize(self) -> None:
-        self._hint()
+        self._show_hint()
 
     async def on_key(self, event: events.Key) -> None:
         if event.key == "enter":
             event.stop()
             event.prevent_default()
             await self._list_files()
-            self._enter()
+            self._press_enter()
         elif (written := event.character) is not None and (
             written in WRITTEN or written != self._as_meant(written)
         ):
             event.stop()
             event.prevent_default()
-            self._insert(self._as_meant(written))
+            self._insert_text(self._as_meant(written))
         elif event.key in ("backspace", "delete") and self._delete_chip(event.key):
             event.stop()
             event.prevent_default()
@@ -299,12 +299,12 @@ class Composer(TextArea, inherit_bindings=False):
     async def on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        self._paste(event.text)
+        self._paste_text(event.text)
 
-    def _paste(self, text: str) -> None:
-        self._insert(self._pastes.fold(text.replace("\r\n", "\n").replace("\r", "\n")))
+    def _paste_text(self, text: str) -> None:
+        self._insert_text(self._pastes.fold_paste(text.replace("\r\n", "\n").replace("\r", "\n")))
 
-    def _insert(self, text: str) -> None:
+    def _insert_text(self, text: str) -> None:
         result = self.replace(text, *self.selection)
         self.move_cursor(result.end_location)
 
@@ -325,7 +325,7 @@ class Composer(TextArea, inherit_bindings=False):
         self.own = text.startswith("!")
         named = text.startswith(("!", "/"))
         self.written = "command" if named else "message" if text.strip() else "nothing"
-        self._complete()
+        self._fill_list()
 
     # drawing
 
@@ -349,7 +349,7 @@ class Composer(TextArea, inherit_bindings=False):
     # keys
 
     def action_newline(self) -> None:
-        self._insert("\n")
+        self._insert_text("\n")
 
     def action_line_end(self) -> None:
         if not self.text:  # it has no other end than that of the chat
@@ -369,13 +369,13 @@ class Composer(TextArea, inherit_bindings=False):
 
     def action_take_or_queue(self) -> None:
         if self._completions.is_open:
-            self.take(self._chosen())
+            self.take_candidate(self._chosen_candidate())
         elif not self.text and not self.suggested and self.work == "running":
             host_of(self).status.show_notice("shell.nothing_to_send")
         elif not self.text:
             self._write_suggested()
         elif self.work != "none":
-            self.submit(later=True)
+            self.send_draft(later=True)
 
     def action_history(self, step: int) -> None:
         if self._completions.is_open:
@@ -387,13 +387,13 @@ class Composer(TextArea, inherit_bindings=False):
         elif step > 0 and not navigator.is_last_wrapped_line(location):
             self.action_cursor_down()
         else:
-            self._recall(step)
+            self._recall_sent(step)
 
     # completion
 
-    def take(self, candidate: Candidate | None) -> None:
+    def take_candidate(self, candidate: Candidate | None) -> None:
         """Put the candidate where the token stands."""
-        token = self._token()
+        token = self._current_token()
         if candidate is None or token is None:
             return
         row, column = self.cursor_location
@@ -406,30 +406,30 @@ class Composer(TextArea, inherit_bindings=False):
         self.move_cursor(result.end_location)
         self._completions.close()
 
-    def _chosen(self) -> Candidate | None:
+    def _chosen_candidate(self) -> Candidate | None:
         """The chosen row, unless the list is still that of what stood there before."""
         if self._completing is None or not self._completing.is_finished:
             return None
-        return self._completions.chosen if self._token() == self._asked else None
+        return self._completions.chosen if self._current_token() == self._asked else None
 
     async def _list_files(self) -> None:
         """Wait a moment for the files that are named at the cursor, however fast they were."""
-        token = self._token()
+        token = self._current_token()
         if token is None or token.kind != "file":
             return
         if token != self._asked:
-            self._complete()
+            self._fill_list()
         if self._completing is not None and token == self._asked:
             with suppress(TimeoutError, WorkerError):
                 async with asyncio.timeout(LISTED_WITHIN):
                     await self._completing.wait()
 
-    def _token(self) -> Token | None:
+    def _current_token(self) -> Token | None:
         row, column = self.cursor_location
         return token_at(self.document.get_line(row), column, first_line=row == 0)
 
-    def _complete(self) -> None:
-        token = self._token()
+    def _fill_list(self) -> None:
+        token = self._current_token()
         line = self.document.get_line(self.cursor_location[0])
         if token is None or line == self._dismissed or self.text == self._loaded:
             self._completions.close()
@@ -447,7 +447,7 @@ class Composer(TextArea, inherit_bindings=False):
 
     # history
 
-    def _recall(self, step: int) -> None:
+    def _recall_sent(self, step: int) -> None:
         messages = self.past.messages
         at = len(messages) if self._recalled is None else self._recalled
         at += step
@@ -456,9 +456,9 @@ class Composer(TextArea, inherit_bindings=False):
         if self._recalled is None:
             if step > 0:
                 return
-            self._draft = self.draft
+            self._draft = self.draft_text
         self._recalled = None if at == len(messages) else at
-        self.write(self._draft if self._recalled is None else messages[at])
+        self.replace_text(self._draft if self._recalled is None else messages[at])
         if step < 0:
             self.move_cursor((0, len(self.document.get_line(0))))
 
@@ -466,9 +466,9 @@ class Composer(TextArea, inherit_bindings=False):
         """Take a suggestion as the text, to be changed before it is sent."""
         text, self.suggested = self.suggested, ""
         if text:
-            self.write(text)
+            self.replace_text(text)
 
-    def _hint(self) -> None:
+    def _show_hint(self) -> None:
         if self.suggested:
             hint = self.words("composer.suggested", text=self.suggested)
         else:
@@ -484,18 +484,18 @@ class Composer(TextArea, inherit_bindings=False):
 
     # editing
 
-    def _enter(self) -> None:
+    def _press_enter(self) -> None:
         row, column = self.cursor_location
         if column and self.document.get_line(row)[column - 1] == "\\":
             result = self.replace("\n", (row, column - 1), (row, column))
             self.move_cursor(result.end_location)
             return
-        chosen, token = self._chosen(), self._token()
+        chosen, token = self._chosen_candidate(), self._current_token()
         if chosen is not None and token is not None:
-            self.take(chosen)
+            self.take_candidate(chosen)
             if token.kind == "file" and token.query != chosen.value:
                 return  # the message may go on behind the name
-        self.submit()
+        self.send_draft()
 
     def _delete_chip(self, key: str) -> bool:
         """A chip goes as a whole; in pieces it would no longer stand for its text."""

@@ -18,12 +18,12 @@ from duckflow_tui.ui.panes.blocks import (
     Block,
     Group,
     Look,
-    barred,
+    bar_rows,
     fold_sign,
-    framed,
+    frame_rows,
     labelled_rows,
 )
-from duckflow_tui.ui.panes.strips import Row, fit, ink, prefixed, rows_of
+from duckflow_tui.ui.panes.strips import Row, fit, ink, prefix_rows, rows_of
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import no_digest_words
 
@@ -71,7 +71,7 @@ def character_of(part: PartName) -> str:
     return _CHARACTERS[part]
 
 
-def meter(
+def meter_row(
     figures: PromptFigures, width: int, palette: Palette, limits: Limits | None = None
 ) -> Row:
     """The parts of a request in its window, in ``width`` cells; what is there takes one at least.
@@ -103,7 +103,7 @@ def meter(
     return [*row, Segment(RESERVED * reserved, ink(palette.quiet))]
 
 
-def legend(
+def legend_rows(
     figures: PromptFigures,
     width: int,
     palette: Palette,
@@ -172,7 +172,7 @@ class CompactionBlock(Block):
         self.in_force = False  # it is the newest, and the user has not taken it back
         self.undone = False
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         found, palette, words = self.compaction, look.palette, look.words
         sign = fold_sign(self, look)
         before, after = short_tokens(found.tokens_before), short_tokens(found.tokens_after)
@@ -186,33 +186,41 @@ class CompactionBlock(Block):
             rows: list[Row] = [[*head, Segment(rest, ink(palette.quiet))]]
         else:
             below = rows_of([(f"{size} · {why}", ink(palette.quiet))], max(1, room))
-            rows = [head, *prefixed(below, ("  ", ink(None)))]
+            rows = [head, *prefix_rows(below, ("  ", ink(None)))]
         width = max(1, look.text_width - 4)
-        told = self._told(look)
+        told = self._list_changes(look)
         if self.opened:
-            rows += barred([*self._pairs(told, width, look), *self._details(look, width)], look)
+            rows += bar_rows(
+                [*self._pair_rows(told, width, look), *self._detail_rows(look, width)], look
+            )
         else:
-            rows += prefixed(self._pairs(told, width, look), ("  ", ink(None)), ("  ", ink(None)))
-        return framed(rows, look)
+            rows += prefix_rows(
+                self._pair_rows(told, width, look), ("  ", ink(None)), ("  ", ink(None))
+            )
+        return frame_rows(rows, look)
 
-    def _told(self, look: Look) -> list[tuple[str, str, str]]:
+    def _list_changes(self, look: Look) -> list[tuple[str, str, str]]:
         """Changes of the conversation: label, words, colour."""
         found, words, palette = self.compaction, look.words, look.palette
-        told = [("kept", self._kept(look), palette.text)]
+        told = [("kept", self._kept_words(look), palette.text)]
         if not found.failure:
             key = "digested_one" if found.exchanges == 1 else "digested"
-            told.append(("digested", words(f"compaction.{key}", **self._counts()), palette.text))
+            told.append(
+                ("digested", words(f"compaction.{key}", **self._count_parts()), palette.text)
+            )
         else:
             reason = no_digest_words(found.failure, words)
-            said = words("compaction.no_digest", reason=reason, **self._counts())
+            said = words("compaction.no_digest", reason=reason, **self._count_parts())
             told.append(("digested", said, palette.bad))
         if found.results:
-            told.append(("dropped", words("compaction.dropped", **self._counts()), palette.quiet))
+            told.append(
+                ("dropped", words("compaction.dropped", **self._count_parts()), palette.quiet)
+            )
         if self.in_force:
             told.append(("undo", words("compaction.how_to_undo"), palette.quiet))
         return told
 
-    def _counts(self) -> dict[str, object]:
+    def _count_parts(self) -> dict[str, object]:
         found = self.compaction
         return {
             "exchanges": found.exchanges,
@@ -220,7 +228,7 @@ class CompactionBlock(Block):
             "results": found.results,
         }
 
-    def _kept(self, look: Look) -> str:
+    def _kept_words(self, look: Look) -> str:
         """``goal, 4 requirements, plan``: the things by name, the lists counted."""
         kept, words = self.compaction.kept, look.words
         parts = [words("compaction.kept.goal")] if kept.goal else []
@@ -231,7 +239,7 @@ class CompactionBlock(Block):
             parts.append(words("compaction.kept.plan"))
         return words("compaction.kept.between").join([*parts, words("compaction.kept.newest")])
 
-    def _pairs(self, told: list[tuple[str, str, str]], width: int, look: Look) -> list[Row]:
+    def _pair_rows(self, told: list[tuple[str, str, str]], width: int, look: Look) -> list[Row]:
         rows: list[Row] = []
         for name, text, colour in told:
             rows += labelled_rows(
@@ -239,7 +247,7 @@ class CompactionBlock(Block):
             )
         return rows
 
-    def _details(self, look: Look, width: int) -> list[Row]:
+    def _detail_rows(self, look: Look, width: int) -> list[Row]:
         found, words, palette = self.compaction, look.words, look.palette
         rows: list[Row] = [[]]
         if found.hint:
@@ -270,7 +278,7 @@ class CompactionBlock(Block):
         return rows
 
 
-def refreshed(blocks: Sequence[Block], state: AgentState) -> list[int]:
+def refresh_compactions(blocks: Sequence[Block], state: AgentState) -> list[int]:
     """Places of the compactions whose standing is another than they show; they know it now."""
     if not (state.compactions or state.undone_compactions):
         return []

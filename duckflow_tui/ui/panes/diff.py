@@ -29,12 +29,12 @@ from duckflow_tui.ui.panes.diff_paint import (
     DiffRenderer,
     DiffSearch,
     before_note,
-    caption,
+    caption_text,
     selected_text,
-    shifted,
+    shift_row,
 )
 from duckflow_tui.ui.panes.rows import LineView, palette_of
-from duckflow_tui.ui.panes.strips import fit, ink, pad, selected
+from duckflow_tui.ui.panes.strips import fit, ink, mark_selection, pad
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +128,14 @@ class DiffView(LineView, can_focus=True):
         old = self._layout_now
         row = -1
         if old is not None and old.document is self.document and old.count:
-            left, right = old.entry(old.locate(min(self.scroll_offset.y, old.height - 1))[0])
+            left, right = old.entry_at(old.find_entry(min(self.scroll_offset.y, old.height - 1))[0])
             row = left if left >= 0 else right
         self._layout_now = self._measured = self._renderer_now = None
         made = self._laid_out
         if row >= 0 and self.scroll_offset.y:
             self.scroll_to(y=made.top_of(row), animate=False)
         self.refresh(layout=layout)
-        self._changed()
+        self._announce_later()
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Call back when another hunk is at hand, or more was seen, or something was left out or
@@ -143,7 +143,7 @@ class DiffView(LineView, can_focus=True):
         """
         self._listeners.append(callback)
 
-    def announce(self) -> None:
+    def announce_change(self) -> None:
         """Call all of them now: whatever counts what was seen says the same in each frame."""
         self.changing = False
         if self.is_attached:
@@ -184,9 +184,9 @@ class DiffView(LineView, can_focus=True):
             return OffScreen()
         top = self.scroll_offset.y
         bottom = top + self.scrollable_content_region.height
-        first, line = layout.locate(min(top, layout.height - 1))
+        first, line = layout.find_entry(min(top, layout.height - 1))
         first += line > 0
-        last = layout.locate(bottom)[0] if bottom < layout.height else layout.count
+        last = layout.find_entry(bottom)[0] if bottom < layout.height else layout.count
         starts = [layout.entry_of[row] for row in self.document.file_rows]
         return OffScreen(
             lines_above=layout.weights[first],
@@ -261,9 +261,9 @@ class DiffView(LineView, can_focus=True):
         rows, here = self.document.lines, self.document.cursor
         if self.document.choosing and rows:
             if not self._in_sight(here):
-                self.point(self.line_at_hand(last=by < 0))
+                self.point_at(self.line_at_hand(last=by < 0))
             elif not self._is_cut(here, by):
-                self.point(rows[min(max(bisect_left(rows, here) + by, 0), len(rows) - 1)])
+                self.point_at(rows[min(max(bisect_left(rows, here) + by, 0), len(rows) - 1)])
         self.scroll_relative(y=by, animate=False)
 
     def action_remark(self) -> None:
@@ -271,7 +271,7 @@ class DiffView(LineView, can_focus=True):
         if self.write_remark is not None:
             self.write_remark()
 
-    def point(self, row: int) -> None:
+    def point_at(self, row: int) -> None:
         """Put the cursor on this row, bring it into sight, and its hunk to hand; -1: nowhere."""
         self.document.cursor, self.refused = row, ""
         if row < 0:
@@ -279,18 +279,18 @@ class DiffView(LineView, can_focus=True):
         hunks = enumerate(self.document.hunks)
         self.at = next((n for n, hunk in hunks if hunk.first <= row <= hunk.last), self.at)
         self.redraw()
-        self.reveal(*self._lines_of(row))
-        self._changed()
+        self.reveal_lines(*self._lines_of(row))
+        self._announce_later()
 
     def go_on_at(self, index: int) -> None:
         """Have this hunk at hand, and in sight: at the cursor, if that is in it."""
         if self.document.hunks:
             hunk = self.document.hunks[index]
             if hunk.first <= self.document.cursor <= hunk.last:
-                self.point(self.document.cursor)
+                self.point_at(self.document.cursor)
             elif index != self.at:
                 self._to_hunk(index)
-        self._changed()  # more may have been seen, in another view
+        self._announce_later()  # more may have been seen, in another view
 
     def line_at_hand(self, *, last: bool = False) -> int:
         """The row at the cursor while that is in sight; else the first change that is, or the
@@ -307,7 +307,7 @@ class DiffView(LineView, can_focus=True):
     def refuse(self, entry: str) -> None:
         """Say why the last key did nothing: an entry of the catalogue."""
         self.refused = entry
-        self._changed()
+        self._announce_later()
 
     def action_next_hunk(self) -> None:
         self._to_hunk(self.at + 1)
@@ -316,17 +316,17 @@ class DiffView(LineView, can_focus=True):
         self._to_hunk(self.at - 1)
 
     def action_toggle_hunk(self) -> None:
-        self._choose(self.document.toggle)
+        self._change_choice(self.document.toggle)
 
     def action_only_hunk(self) -> None:
-        self._choose(self.document.only)
+        self._change_choice(self.document.only)
 
-    def _choose(self, change: Callable[[HunkId], bool]) -> None:
+    def _change_choice(self, change: Callable[[HunkId], bool]) -> None:
         whole = self.whole
         self.refused = f"diff.whole.{whole}" if whole else ""
         if whole is None and change(self.document.hunks[self.at].hunk_id):
             self.invalidate()
-        self._changed()
+        self._announce_later()
 
     def action_toggle_split(self) -> None:
         """Two versions or one; where there is room for one only, say so until another key."""
@@ -334,7 +334,7 @@ class DiffView(LineView, can_focus=True):
         if self.can_split:
             self.split = not self.split
             self.post_message(self.Arranged(split=self.split, wrap=self.wrap))
-        self._changed()
+        self._announce_later()
 
     def action_toggle_wrap(self) -> None:
         self.refused = ""
@@ -348,10 +348,10 @@ class DiffView(LineView, can_focus=True):
         layout, line = self._laid_out, self.first_line + event.y
         if not self.document.choosing or not 0 <= line < layout.height:
             return
-        parts = layout.parts(line)
+        parts = layout.cells_on(line)
         part = parts[-1] if layout.split and event.x > layout.half else parts[0]
         if part.row >= 0 and not layout.is_caption(part.row):
-            self.point(part.row)
+            self.point_at(part.row)
 
     def watch_split(self) -> None:
         self.invalidate()
@@ -363,8 +363,8 @@ class DiffView(LineView, can_focus=True):
         super().watch_scroll_y(old_value, new_value)
         if round(old_value) != round(new_value):
             self.refused = ""
-            self._follow()
-            self._changed()
+            self._follow_view()
+            self._announce_later()
 
     def watch_scroll_x(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_x(old_value, new_value)
@@ -389,7 +389,7 @@ class DiffView(LineView, can_focus=True):
         return min(max(1, layout.height) + scrolls, most) - bar
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        return selected_text(self._laid_out, self._renderer, self.words, selection), "\n"
+        return selected_text(self._laid_out, self._current_renderer, self.words, selection), "\n"
 
     def line_count(self, width: int) -> int:
         return self._laid_out.height
@@ -398,7 +398,7 @@ class DiffView(LineView, can_focus=True):
         width = self.scrollable_content_region.width
         if self._laid_out.given_width != width:
             self._layout_now = None
-        return super().render_line(y) if self._laid_out.count else self._nothing(y, width)
+        return super().render_line(y) if self._laid_out.count else self._empty_line(y, width)
 
     def on_screen(self, line: int) -> None:
         """Remember what is drawn as seen; without wrapping only as far as it is on screen."""
@@ -406,7 +406,7 @@ class DiffView(LineView, can_focus=True):
         if self._finding or line >= layout.height:
             return  # it is about to be scrolled away, or nothing
         news = False
-        for part in layout.parts(line):
+        for part in layout.cells_on(line):
             if part.row < 0 or part.remark:
                 continue
             row = self.document.rows[part.row]
@@ -415,9 +415,9 @@ class DiffView(LineView, can_focus=True):
                 start, stop = (max(0, at - ours) for at in part.span)
             else:
                 start, stop = layout.on_screen(part, self.scroll_offset.x)
-            news |= self.document.seen.mark(part.row, start, stop)
+            news |= self.document.seen.mark_seen(part.row, start, stop)
         if news:
-            self._changed()
+            self._announce_later()
 
     # layout
 
@@ -440,7 +440,7 @@ class DiffView(LineView, can_focus=True):
         self._measured = DiffLayout(
             document,
             width,
-            lambda row: caption(document, words, row),
+            lambda row: caption_text(document, words, row),
             split=self.split,
             wraps=self.wrap,
             bare=self.bare,
@@ -448,26 +448,26 @@ class DiffView(LineView, can_focus=True):
         return self._measured
 
     @property
-    def _renderer(self) -> DiffRenderer:
+    def _current_renderer(self) -> DiffRenderer:
         palette = palette_of(self)
         if self._renderer_now is None or self._renderer_now.palette is not palette:
             self._renderer_now = DiffRenderer(self.document, palette, self.words, self._search)
         return self._renderer_now
 
-    def _follow(self) -> None:
+    def _follow_view(self) -> None:
         """The hunk at hand is one that can be seen."""
         if not self.document.hunks:
             return
         top = self.scroll_offset.y
         bottom = top + self.scrollable_content_region.height
-        first, last = self._extent(self.at)
+        first, last = self._lines_of_hunk(self.at)
         if first < bottom and last >= top:
             return
         count = len(self.document.hunks)
-        self.at = next((n for n in range(count) if self._extent(n)[1] >= top), count - 1)
+        self.at = next((n for n in range(count) if self._lines_of_hunk(n)[1] >= top), count - 1)
         self._strips.clear()
 
-    def _extent(self, index: int) -> tuple[int, int]:
+    def _lines_of_hunk(self, index: int) -> tuple[int, int]:
         hunk = self.document.hunks[index]
         layout = self._laid_out
         return layout.top_of(hunk.first), layout.tops[layout.entry_of[hunk.last] + 1] - 1
@@ -504,12 +504,12 @@ class DiffView(LineView, can_focus=True):
             document.cursor = change
         self.refused = ""
         self.redraw()
-        (top, end), first = self._extent(self.at), self._lines_of(max(change, hunk.first))[0]
+        (top, end), first = self._lines_of_hunk(self.at), self._lines_of(max(change, hunk.first))[0]
         fits = end + 1 - self.scrollable_content_region.height
         self.scroll_to(y=min(first, max(top, fits)), animate=False)
         above = range(hunk.first, change)
         document.excuse(n for n in above if self._lines_of(n)[0] < self.first_line)
-        self._changed()
+        self._announce_later()
 
     def _find_change(self) -> None:
         """Scroll to the first change where the lines before it would take most of the room. What
@@ -535,24 +535,24 @@ class DiffView(LineView, can_focus=True):
     def _to_match(self) -> None:
         self._renderer_now = None
         self.redraw()
-        place = self._search.here
+        place = self._search.current_match
         if place is not None:
             y = self._laid_out.top_of(*place)
             self.scroll_to_region(Region(0, y, 1, 1), animate=False, force=True)
 
-    def _changed(self) -> None:
+    def _announce_later(self) -> None:
         """Say so once for all that changes until the next refresh."""
         if not self.changing and self.is_attached:
             self.changing = True
-            self.call_after_refresh(self.announce)
+            self.call_after_refresh(self.announce_change)
 
     # drawing
 
-    def draw(self, line: int, width: int) -> Strip:
-        renderer, layout = self._renderer, self._laid_out
+    def draw_line(self, line: int, width: int) -> Strip:
+        renderer, layout = self._current_renderer, self._laid_out
         if line >= layout.height:
             return Strip.blank(width, renderer.blank)
-        parts = layout.parts(line)
+        parts = layout.cells_on(line)
         left = 0  # characters of the text that are scrolled out
         if layout.is_caption(parts[0].row):
             row, fill = renderer.caption_row(parts[0], width, self.at)
@@ -563,12 +563,12 @@ class DiffView(LineView, can_focus=True):
             row, fill = renderer.side(layout, parts[0], self.scroll_offset.x)
             left = 0 if layout.wraps else layout.on_screen(parts[0], self.scroll_offset.x)[0]
         over = ink(None, on=renderer.palette.selection)
-        row = selected(row, line, self.text_selection, over)
-        return shifted(row, left, line, width, fill, gutter=layout.gutter)
+        row = mark_selection(row, line, self.text_selection, over)
+        return shift_row(row, left, line, width, fill, gutter=layout.gutter)
 
-    def _nothing(self, y: int, width: int) -> Strip:
+    def _empty_line(self, y: int, width: int) -> Strip:
         if y != 1:
-            return Strip.blank(width, self._renderer.blank)
+            return Strip.blank(width, self._current_renderer.blank)
         text = fit("  " + self.words("diff.nothing"), width)
-        style = self._renderer.blank + ink(self._renderer.palette.faint)
+        style = self._current_renderer.blank + ink(self._current_renderer.palette.faint)
         return Strip([Segment(pad(text, width), style)])

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from duckflow_tui.safety.safe_text import SafeText, visible_line
 from duckflow_tui.state.gates import DiffLine, FilePreview, Remark
 from duckflow_tui.ui.panes.rows import Seen, whole_spans
-from duckflow_tui.ui.panes.strips import Span, broken, fold, wrap
+from duckflow_tui.ui.panes.strips import Span, break_line, fold, wrap
 
 BLANK_RUN: Final = 4  # blank lines in a row that become one row with a count
 SPACE_RUN: Final = 40  # spaces in a row that become one sign with a count
@@ -100,7 +100,7 @@ class DiffDocument:
         for index, preview in enumerate(self.previews):
             self.file_rows.append(len(self.rows))
             self._add_file(index, preview)
-        self.weights = [self._weight(row) for row in self.rows]
+        self.weights = [self._weight_of(row) for row in self.rows]
         self.seen = Seen([len(row.text) for row in self.rows], self.weights)
 
     @property
@@ -112,7 +112,7 @@ class DiffDocument:
         rows = enumerate(self.rows[: self.hunks[0].first + 1])
         return tuple(n for n, row in rows if not row.text)
 
-    def _weight(self, row: DiffRow) -> int:
+    def _weight_of(self, row: DiffRow) -> int:
         """Lines that the row stands for; that one whole file is new or goes, its title says."""
         alone = len(self.previews) == 1 and bool(self.previews[0].hunks)
         if row.kind is RowKind.HUNK or (alone and row.kind is RowKind.NOTE and not row.text):
@@ -123,7 +123,7 @@ class DiffDocument:
     def unseen(self) -> int:
         """Lines that have not been on screen as a whole, of what is taken."""
         out = (row for row in self._rows_out if self.seen.is_left(row))
-        return self.seen.unseen - self.seen.weight(out)
+        return self.seen.unseen_lines - self.seen.weight_of(out)
 
     @property
     def unseen_rows(self) -> list[int]:
@@ -147,14 +147,14 @@ class DiffDocument:
     @property
     def to_see(self) -> int:
         """Lines that are to be on screen before the change is approved without a question."""
-        return self.seen.total - self.seen.weight(self._rows_out)
+        return self.seen.total_lines - self.seen.weight_of(self._rows_out)
 
     def excuse(self, rows: Iterable[int]) -> None:
         """Do not ask the user to see these rows, as far as they are lines that did not change."""
         for index in rows:
             row = self.rows[index]
             if row.mark == " " and row.kind in (RowKind.LINE, RowKind.BLANKS):
-                self.seen.excuse(index)
+                self.seen.excuse_row(index)
 
     def whole(self, hunk_id: HunkId | None) -> Whole | None:
         """Why the hunk cannot be left out; None where it can, of a file that stays."""
@@ -173,7 +173,7 @@ class DiffDocument:
         """Leave the hunk out, or take it again; False where that is not possible."""
         if self.whole(hunk_id) is not None:
             return False
-        self._choose(self.left_out ^ {hunk_id})
+        self._set_left_out(self.left_out ^ {hunk_id})
         return True
 
     def only(self, hunk_id: HunkId) -> bool:
@@ -184,10 +184,10 @@ class DiffDocument:
             return False
         others = {hunk.hunk_id for hunk in self.hunks if self.whole(hunk.hunk_id) is None}
         others.discard(hunk_id)
-        self._choose(set[HunkId]() if self.left_out == others else others)
+        self._set_left_out(set[HunkId]() if self.left_out == others else others)
         return True
 
-    def _choose(self, left_out: set[HunkId]) -> None:
+    def _set_left_out(self, left_out: set[HunkId]) -> None:
         self.left_out = left_out
         for listener in tuple(self._listeners):
             listener()
@@ -207,7 +207,7 @@ class DiffDocument:
         for listener in tuple(self._listeners):
             listener()
 
-    def remarked(self) -> tuple[Remark, ...]:
+    def list_remarks(self) -> tuple[Remark, ...]:
         """The remarks in the order of their lines, with the lines as they are."""
         return tuple(self.remark_on(row, said) for row, said in sorted(self.remarks.items()))
 
@@ -262,7 +262,7 @@ class DiffDocument:
                 removed -= marks.count("-")
         return added, removed
 
-    def pairs(self) -> Iterator[tuple[int, int]]:
+    def pair_sides(self) -> Iterator[tuple[int, int]]:
         """Rows side by side, old and new; -1 for an empty side; heads have no new side."""
         index = 0
         while index < len(self.rows):
@@ -274,7 +274,7 @@ class DiffDocument:
                 yield index, index
                 index += 1
             else:
-                removed, added = self._block(index)
+                removed, added = self._change_at(index)
                 for offset in range(max(len(removed), len(added))):
                     yield (
                         removed[offset] if offset < len(removed) else -1,
@@ -282,7 +282,7 @@ class DiffDocument:
                     )
                 index = (added or removed)[-1] + 1
 
-    def _block(self, index: int) -> tuple[range, range]:
+    def _change_at(self, index: int) -> tuple[range, range]:
         """The removed rows that begin here, and the added rows right behind them."""
         hunk = self.rows[index].hunk, self.rows[index].file
 
@@ -311,17 +311,17 @@ class DiffDocument:
             first = len(self.rows)
             skipped = max(0, hunk.old_start - end) if number else 0
             self.rows.append(DiffRow(RowKind.HUNK, index, number, count=skipped))
-            self.rows.extend(_lines(index, number, hunk.lines))
+            self.rows.extend(_line_rows(index, number, hunk.lines))
             self.hunks.append(HunkRows((index, number), first, len(self.rows) - 1))
-            self._pair(first + 1)
+            self._pair_changes(first + 1)
             end = hunk.old_start + hunk.old_count
 
-    def _pair(self, index: int) -> None:
+    def _pair_changes(self, index: int) -> None:
         while index < len(self.rows):
             if self.rows[index].mark == " ":
                 index += 1
                 continue
-            removed, added = self._block(index)
+            removed, added = self._change_at(index)
             for old, new in zip(removed, added, strict=False):
                 self.rows[old].partner, self.rows[new].partner = new, old
             index = (added or removed)[-1] + 1
@@ -343,7 +343,7 @@ def shown_line(text: str) -> SafeText:
     return SafeText(_SPACES.sub(lambda run: f"⟨␠×{len(run.group())}⟩", safe))
 
 
-def _lines(file: int, hunk: int, lines: Iterable[DiffLine]) -> Iterator[DiffRow]:
+def _line_rows(file: int, hunk: int, lines: Iterable[DiffLine]) -> Iterator[DiffRow]:
     blanks: list[DiffRow] = []
     for line in lines:
         text = shown_line(line.text)
@@ -351,16 +351,16 @@ def _lines(file: int, hunk: int, lines: Iterable[DiffLine]) -> Iterator[DiffRow]
         # Judged by what is shown: a line of control characters only is not blank.
         blank = not text or text.isspace()
         if blanks and (not blank or line.mark != blanks[0].mark):
-            yield from _run(blanks)
+            yield from _fold_blanks(blanks)
             blanks = []
         if blank:
             blanks.append(row)
         else:
             yield row
-    yield from _run(blanks)
+    yield from _fold_blanks(blanks)
 
 
-def _run(blanks: list[DiffRow]) -> Iterator[DiffRow]:
+def _fold_blanks(blanks: list[DiffRow]) -> Iterator[DiffRow]:
     if len(blanks) < BLANK_RUN:
         yield from blanks
         return
@@ -431,11 +431,11 @@ class DiffLayout:
         self._right: Sequence[int] = array("l", [-1]) * count
         if self.split:
             self._left, self._right = array("l"), array("l")
-            for left, right in document.pairs():
+            for left, right in document.pair_sides():
                 self._left.append(left)
                 self._right.append(right)
         pairs = zip(self._left, self._right, strict=True)
-        self.tops = [0, *accumulate(self._height(left, right) for left, right in pairs)]
+        self.tops = [0, *accumulate(self._entry_height(left, right) for left, right in pairs)]
         weights = document.weights
         pairs = zip(self._left, self._right, strict=True)
         self.weights = [
@@ -464,7 +464,7 @@ class DiffLayout:
         """How many entries there are: rows, or pairs of rows side by side."""
         return len(self._left)
 
-    def entry(self, index: int) -> tuple[int, int]:
+    def entry_at(self, index: int) -> tuple[int, int]:
         """Rows of an entry, old and new; -1 for an empty side."""
         return self._left[index], self._right[index]
 
@@ -473,18 +473,18 @@ class DiffLayout:
         """Screen lines in all."""
         return self.tops[-1]
 
-    def locate(self, y: int) -> tuple[int, int]:
+    def find_entry(self, y: int) -> tuple[int, int]:
         """The entry that line ``y`` belongs to, and which of its lines it is."""
         entry = min(bisect_right(self.tops, y) - 1, self.count - 1)
         return entry, y - self.tops[entry]
 
-    def parts(self, y: int) -> tuple[DiffCell, ...]:
+    def cells_on(self, y: int) -> tuple[DiffCell, ...]:
         """The content of line ``y``: one part, or the old and the new side."""
-        entry, line = self.locate(y)
-        left, right = self.entry(entry)
+        entry, line = self.find_entry(y)
+        left, right = self.entry_at(entry)
         if not self.split or self.is_caption(left):
-            return (self._part(left, line),)
-        old, new = self._part(left, line), self._part(right, line)
+            return (self._cell_at(left, line),)
+        old, new = self._cell_at(left, line), self._cell_at(right, line)
         if old.remark and left == right:  # it stands on both sides, what is said of it on one
             old = DiffCell(-1, (0, 0), first=False)
         return old, new
@@ -497,7 +497,7 @@ class DiffLayout:
             RowKind.HUNK,
         )
 
-    def spans(self, row: int) -> list[Span]:
+    def spans_of(self, row: int) -> list[Span]:
         """How the row's text is cut into lines; one span, the whole text, without wrapping."""
         if row not in self._folds:
             kind = self.document.rows[row].kind
@@ -507,18 +507,20 @@ class DiffLayout:
             else:
                 text = self.document.rows[row].text
                 whole = [(0, len(text))]
-                self._folds[row] = broken(text, self.room, self.hang(row)) if self.wraps else whole
+                self._folds[row] = (
+                    break_line(text, self.room, self.hang_of(row)) if self.wraps else whole
+                )
         return self._folds[row]
 
-    def remark(self, row: int) -> SafeText:
+    def remark_text(self, row: int) -> SafeText:
         """The remark on this row, as it stands below it."""
         return SafeText(self._remarks[row])
 
     def _remark_spans(self, row: int) -> list[Span]:
         said = self._remarks.get(row)
-        return broken(said, self.room, REMARK_HANG) if said is not None else []
+        return break_line(said, self.room, REMARK_HANG) if said is not None else []
 
-    def hang(self, row: int) -> int:
+    def hang_of(self, row: int) -> int:
         """Cells by which the second line of a row and those below begin further in: like the
         first, unless that takes more than half of the room.
         """
@@ -542,13 +544,13 @@ class DiffLayout:
 
     def top_of(self, row: int, character: int = 0) -> int:
         """The screen line on which this character of the row is."""
-        line = sum(1 for start, _ in self.spans(row)[1:] if start <= character)
+        line = sum(1 for start, _ in self.spans_of(row)[1:] if start <= character)
         return self.tops[self.entry_of[row]] + line
 
-    def _height(self, left: int, right: int) -> int:
-        return max(self._lines(left), self._lines(right) if right != left else 0)
+    def _entry_height(self, left: int, right: int) -> int:
+        return max(self._row_height(left), self._row_height(right) if right != left else 0)
 
-    def _lines(self, row: int) -> int:
+    def _row_height(self, row: int) -> int:
         if row < 0:
             return 0
         below = len(self._remark_spans(row)) if row in self._remarks else 0
@@ -556,20 +558,20 @@ class DiffLayout:
         if row in self._told:
             return 0
         if kind in _CAPTIONS:
-            return len(self.spans(row)) if kind in (RowKind.FILE, RowKind.NOTE) else 1 + below
+            return len(self.spans_of(row)) if kind in (RowKind.FILE, RowKind.NOTE) else 1 + below
         text = self.document.rows[row].text
         if below:
-            return len(self.spans(row)) + below
+            return len(self.spans_of(row)) + below
         if not self.wraps:
             return 1
         if len(text) <= self.room and text.isascii():  # nearly every line of 10,000
             return 1
-        return len(self.spans(row))
+        return len(self.spans_of(row))
 
-    def _part(self, row: int, line: int) -> DiffCell:
+    def _cell_at(self, row: int, line: int) -> DiffCell:
         if row < 0:
             return DiffCell(-1, (0, 0), first=False)
-        spans = self.spans(row)
+        spans = self.spans_of(row)
         if line >= len(spans):
             said = self._remark_spans(row)
             if line - len(spans) < len(said):

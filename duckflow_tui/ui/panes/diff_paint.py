@@ -53,18 +53,18 @@ def changed_words(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...
     if not total or 2 * kept / total < _ALIKE:
         return (), ()
     spans = (
-        _spans(a, [(m.a, m.a + m.size) for m in blocks]),
-        _spans(b, [(m.b, m.b + m.size) for m in blocks]),
+        _changed_spans(a, [(m.a, m.a + m.size) for m in blocks]),
+        _changed_spans(b, [(m.b, m.b + m.size) for m in blocks]),
     )
-    return _telling(old, spans[0]), _telling(new, spans[1])
+    return _spans_with_words(old, spans[0]), _spans_with_words(new, spans[1])
 
 
-def _telling(text: str, spans: tuple[Span, ...]) -> tuple[Span, ...]:
+def _spans_with_words(text: str, spans: tuple[Span, ...]) -> tuple[Span, ...]:
     """The spans with a word in them: signs change along with the words around them."""
     return tuple(span for span in spans if re.search(r"\w", text[slice(*span)]))
 
 
-def _spans(words: list[str], kept: list[tuple[int, int]]) -> tuple[Span, ...]:
+def _changed_spans(words: list[str], kept: list[tuple[int, int]]) -> tuple[Span, ...]:
     starts = [0]
     for word in words:
         starts.append(starts[-1] + len(word))
@@ -74,10 +74,10 @@ def _spans(words: list[str], kept: list[tuple[int, int]]) -> tuple[Span, ...]:
         if begin > at:
             spans.append((starts[at], starts[begin]))
         at = end
-    return _joined("".join(words), spans)
+    return _join_spans("".join(words), spans)
 
 
-def _joined(text: str, spans: list[Span]) -> tuple[Span, ...]:
+def _join_spans(text: str, spans: list[Span]) -> tuple[Span, ...]:
     """Spans with nothing but spaces between them as one, without the line's indentation."""
     indent = len(text) - len(text.lstrip())
 
@@ -104,7 +104,7 @@ class DiffStyles:
         self._document = document
         self._sides: dict[tuple[int, int, bool], tuple[SyntaxLines, dict[int, int]]] = {}
 
-    def ground(self, row: DiffRow, *, left_out: bool) -> Style:
+    def ground_style(self, row: DiffRow, *, left_out: bool) -> Style:
         """The style of a line before anything is laid over it."""
         palette = self.palette
         if left_out:
@@ -128,7 +128,7 @@ class DiffStyles:
         plain = row.mark == " "
         layers: list[Layer] = [
             (span, _token_style(self.palette, token, plain=plain))
-            for span, token in self._syntax(index)
+            for span, token in self._syntax_spans(index)
         ]
         if row.partner >= 0:
             other = self._document.rows[row.partner].text
@@ -139,7 +139,7 @@ class DiffStyles:
             layers.extend((span, ink(self.palette.text, on=back)) for span in words)
         return layers
 
-    def _syntax(self, index: int) -> Iterable[tuple[Span, Token]]:
+    def _syntax_spans(self, index: int) -> Iterable[tuple[Span, Token]]:
         """The old version and the new one are lexed apart: each is a text that makes sense."""
         rows = self._document.rows
         row = rows[index]
@@ -158,7 +158,7 @@ class DiffStyles:
         return lines.spans(numbers[index])
 
 
-def painted(text: str, span: Span, ground: Style, layers: Iterable[Layer]) -> list[Piece]:
+def paint_text(text: str, span: Span, ground: Style, layers: Iterable[Layer]) -> list[Piece]:
     """The characters of ``span`` in pieces of one style each, later layers over earlier ones."""
     start, stop = span
     styles = [ground] * (stop - start)
@@ -199,7 +199,7 @@ class DiffSearch:
     def __init__(self, document: DiffDocument | None = None, text: str = "") -> None:
         """Upper and lower case are the same unless the text has an upper-case letter."""
         self._at = 0
-        self._places = list(_find(document, visible_line(text))) if document and text else []
+        self._places = list(_find_places(document, visible_line(text))) if document and text else []
         self._rows: dict[int, list[int]] = {}
         for number, (row, _) in enumerate(self._places):
             self._rows.setdefault(row, []).append(number)
@@ -210,7 +210,7 @@ class DiffSearch:
         return len(self._places)
 
     @property
-    def here(self) -> tuple[int, int] | None:
+    def current_match(self) -> tuple[int, int] | None:
         """Row and character of the place the user is at."""
         if not self._places:
             return None
@@ -231,7 +231,7 @@ class DiffSearch:
         return [(self._places[n][1], here if n == self._at else there) for n in numbers]
 
 
-def _find(document: DiffDocument, needle: str) -> Iterator[tuple[int, Span]]:
+def _find_places(document: DiffDocument, needle: str) -> Iterator[tuple[int, Span]]:
     exact = needle != needle.lower()
     for index, row in enumerate(document.rows):
         text = row.text if exact else row.text.lower()
@@ -261,7 +261,7 @@ class DiffRenderer:
         row = self._document.rows[part.row]
         if row.kind is RowKind.HUNK:
             return self._hunk_row(row, width, at), self.blank
-        text = caption(self._document, self._words, part.row)[part.span[0] : part.span[1]]
+        text = caption_text(self._document, self._words, part.row)[part.span[0] : part.span[1]]
         if row.kind is RowKind.FILE:
             fill = ink(palette.text, on=palette.raised)
             drawn = [Segment(f" {text}", fill + ink(None, bold=True))]
@@ -280,12 +280,12 @@ class DiffRenderer:
             return [], ink(None, on=self.palette.background)
         row = self._document.rows[part.row]
         if part.remark:
-            return self._remark(layout, part)
+            return self._draw_remark(layout, part)
         left_out = (row.file, row.hunk) in self._document.left_out
-        ground = self._styles.ground(row, left_out=left_out)
+        ground = self._styles.ground_style(row, left_out=left_out)
         fill = Style(bgcolor=ground.bgcolor)
         number = row.old if row.mark == "-" or old else row.new
-        drawn = self._gutter(layout, part, row.mark, number, fill, left_out=left_out)
+        drawn = self._draw_gutter(layout, part, row.mark, number, fill, left_out=left_out)
         if part.first and part.row == self._document.cursor:
             here = fill + ink(self.palette.accent, bold=True)
             drawn = [Segment(f"{drawn[0].text if drawn[1:] else ''}{row.mark}▸", here)]
@@ -297,16 +297,18 @@ class DiffRenderer:
         layers += self._search.layers(part.row, self.palette)
         span = layout.on_screen(part, scrolled)
         if not part.first:
-            drawn.append(Segment(" " * layout.hang(part.row), ground))
-        drawn += [Segment(text, style) for text, style in painted(row.text, span, ground, layers)]
+            drawn.append(Segment(" " * layout.hang_of(part.row), ground))
+        drawn += [
+            Segment(text, style) for text, style in paint_text(row.text, span, ground, layers)
+        ]
         if not layout.wraps and span[1] < len(row.text):
             drawn.append(Segment("…", ground + ink(self.palette.accent)))
         return drawn, fill
 
-    def _remark(self, layout: DiffLayout, part: DiffCell) -> tuple[Row, Style]:
+    def _draw_remark(self, layout: DiffLayout, part: DiffCell) -> tuple[Row, Style]:
         """The user's remark on the line above."""
         ground = ink(self.palette.text, on=self.palette.raised)
-        text = layout.remark(part.row)
+        text = layout.remark_text(part.row)
         piece = text[part.span[0] : part.span[1]]
         drawn = [Segment(" " * layout.gutter, ground)]
         if part.span[0]:
@@ -324,12 +326,12 @@ class DiffRenderer:
         joined: Row = []
         for number, part in enumerate(parts):
             row, fill = self.side(layout, part, scrolled, old=number == 0)
-            joined += padded(row, layout.half if number == 0 else width - layout.half - 1, fill)
+            joined += pad_row(row, layout.half if number == 0 else width - layout.half - 1, fill)
             if number == 0:
                 joined.append(Segment("│", self.blank + ink(self.palette.faint)))
         return joined
 
-    def _gutter(
+    def _draw_gutter(
         self,
         layout: DiffLayout,
         part: DiffCell,
@@ -358,7 +360,7 @@ class DiffRenderer:
         here = number == at and total > 1
         said: list[str] = []
         if row.count:
-            said.append(counted(words, "diff.unchanged", row.count))
+            said.append(count_words(words, "diff.unchanged", row.count))
         if total > 1:
             said.append(words("diff.hunk", number=number + 1, total=total))
         tone = self.blank + ink(palette.accent if here else palette.faint)
@@ -375,7 +377,7 @@ class DiffRenderer:
         return list(Strip(drawn).crop(0, width))
 
 
-def caption(document: DiffDocument, words: Catalogue, index: int) -> str:
+def caption_text(document: DiffDocument, words: Catalogue, index: int) -> str:
     """The text of a row that is no line of a file; of NOTE it begins with ``before_note``."""
     row = document.rows[index]
     if row.kind is RowKind.NOTE:
@@ -405,12 +407,12 @@ def figures_text(added: int, removed: int) -> str:
     return " ".join([*parts, f"−{removed}"] if removed else parts)
 
 
-def counted(words: Catalogue, key: str, count: int) -> str:
+def count_words(words: Catalogue, key: str, count: int) -> str:
     """The entry for one or for many, with its ``{count}``."""
     return words(f"{key}.one" if count == 1 else f"{key}.many", count=count)
 
 
-def padded(row: Row, width: int, fill: Style) -> Row:
+def pad_row(row: Row, width: int, fill: Style) -> Row:
     """The row in exactly ``width`` cells."""
     cells = row_cells(row)
     if cells <= width:
@@ -418,7 +420,7 @@ def padded(row: Row, width: int, fill: Style) -> Row:
     return list(Strip(row, cells).crop(0, width))
 
 
-def shifted(row: Row, left: int, y: int, width: int, fill: Style, *, gutter: int) -> Strip:
+def shift_row(row: Row, left: int, y: int, width: int, fill: Style, *, gutter: int) -> Strip:
     """A strip of exactly ``width`` cells; the text behind the gutter is scrolled by ``left``."""
     head: Row = []
     rest = list(row)
@@ -442,19 +444,19 @@ def selected_text(
     new_side = bool(selection.start and layout.split and selection.start.x > layout.half)
     text = ""
     for y in range(first, last + 1):
-        parts = layout.parts(y)
+        parts = layout.cells_on(y)
         part = parts[-1] if new_side else parts[0]
         before = 0
         if new_side and len(parts) > 1:
             row, fill = renderer.side(layout, parts[0], 0, old=True)
-            before = len(row_text(padded(row, layout.half, fill))) + 1
-        piece = _piece(layout, words, part, selection.get_span(y), before)
+            before = len(row_text(pad_row(row, layout.half, fill))) + 1
+        piece = _selected_piece(layout, words, part, selection.get_span(y), before)
         if piece is not None:
             text += f"\n{piece}" if text and part.first else piece
     return text
 
 
-def _piece(
+def _selected_piece(
     layout: DiffLayout, words: Catalogue, part: DiffCell, span: tuple[int, int] | None, before: int
 ) -> str | None:
     if part.row < 0 or part.remark or span is None:
@@ -465,9 +467,9 @@ def _piece(
     if row.kind is RowKind.BLANKS:
         return "\n" * (row.count - 1)
     if row.kind is RowKind.FILE:
-        text, before = caption(layout.document, words, part.row), 1
+        text, before = caption_text(layout.document, words, part.row), 1
     else:
-        hang = 0 if part.first else layout.hang(part.row)
+        hang = 0 if part.first else layout.hang_of(part.row)
         text, before = row.text, before + layout.gutter + hang
     start, stop = part.span
     begin = max(start, start + span[0] - before)

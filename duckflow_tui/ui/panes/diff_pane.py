@@ -28,7 +28,7 @@ from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument
-from duckflow_tui.ui.panes.diff_paint import counted, figures_text
+from duckflow_tui.ui.panes.diff_paint import count_words, figures_text
 from duckflow_tui.ui.panes.key_guard import InlineField
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.panes.strips import fit
@@ -113,18 +113,18 @@ def verdict_text(ending: FinishedCall, words: Catalogue, palette: Palette) -> Te
     did not want is no failure.
     """
     if ending.stands:
-        return Text(f"✓ {_applied(ending, words)}", style=palette.good)
+        return Text(f"✓ {_applied_words(ending, words)}", style=palette.good)
     if ending.undone:
         return Text(f"↶ {words('diff.verdict.undone')}", style=palette.accent)
     result = ending.message.result
     key = "diff.verdict.partly" if result.changes else "diff.verdict.not_applied"
-    said = words(key, reason=_reason(ending.message, words))
+    said = words(key, reason=_reason_words(ending.message, words))
     if result.outcome in _UNWANTED:
         return Text(f"{_UNWANTED[result.outcome]} {said}", style=palette.quiet)
     return Text(f"✗ {said}", style=f"bold {palette.bad}")
 
 
-def _applied(ending: FinishedCall, words: Catalogue) -> str:
+def _applied_words(ending: FinishedCall, words: Catalogue) -> str:
     answer, gate = ending.message.answer, ending.message.gate
     if answer is None or gate is None or not answer.left_out:
         return words("diff.verdict.applied")
@@ -132,7 +132,7 @@ def _applied(ending: FinishedCall, words: Catalogue) -> str:
     return words("diff.verdict.applied_without", count=len(answer.left_out), total=total)
 
 
-def _reason(message: OperationMessage, words: Catalogue) -> str:
+def _reason_words(message: OperationMessage, words: Catalogue) -> str:
     result = message.result
     if result.outcome is Outcome.OK:
         return ""
@@ -200,7 +200,7 @@ class DiffPane(Vertical):
         if not document.choosing or row < 0:
             self.view.refuse("diff.no_line" if document.choosing else "diff.whole.only_shown")
             return
-        self.view.point(row)
+        self.view.point_at(row)
         self._row, self._back = row, back
         line = document.rows[row]
         self.field.value = document.remarks.get(row, "")
@@ -218,7 +218,7 @@ class DiffPane(Vertical):
         self.stop_writing()
         document.remark(row, event.value)
         self.view.invalidate()
-        self.view.point(row)
+        self.view.point_at(row)
 
     def stop_writing(self) -> None:
         """Drop what is being written, if anything is."""
@@ -244,25 +244,25 @@ class DiffPane(Vertical):
 
     def show(self, state: AgentState) -> None:
         """Show the outcome of the change; one that no gate asked about comes once it was made."""
-        if self._since is not None and self._since == self._standing(state):
+        if self._since is not None and self._since == self._changed_by(state):
             return
         newest = self.newest.look(state.messages)
         message = None if state.gates else newest
         if message is not None and message.call_id != self.call_id:
             self.open(document_of(message), message.call_id)
-        elif message is None and not state.gates and self._gone(state):
+        elif message is None and not state.gates and self._is_rewound(state):
             self.open(DiffDocument(()))
         if newest is not None and newest.call_id == self.call_id:
             self.ended(FinishedCall(newest, newest.call_id in state.undone_calls))
         else:
             self.ended(ending_of(self.call_id, state.messages, state.undone_calls))
 
-    def _standing(self, state: AgentState) -> tuple[object, ...]:
+    def _changed_by(self, state: AgentState) -> tuple[object, ...]:
         """The messages and gates that change files, or may be about to."""
         calls = (last_changed(state), self.newest.look(state.messages))
         return (*(call and call.call_id for call in calls), bool(state.gates))
 
-    def _gone(self, state: AgentState) -> bool:
+    def _is_rewound(self, state: AgentState) -> bool:
         """Whether the call that is shown left the conversation, as the user went back in it."""
         known = any(running.call_id == self.call_id for running in state.running)
         return bool(self.call_id) and not known and state.rewound is not None
@@ -278,7 +278,7 @@ class DiffPane(Vertical):
     def open_session(self, previews: Sequence[FilePreview], state: AgentState) -> None:
         """Show what became of files since the session began, until the next change of a file."""
         self.open(DiffDocument(previews))
-        self._since = self._standing(state)
+        self._since = self._changed_by(state)
         self._refresh_verdict()
 
     def follow(self, state: AgentState) -> None:
@@ -337,21 +337,21 @@ class DiffPane(Vertical):
 
     def watch_words(self, words: Catalogue) -> None:
         self.view.words = words
-        self.view.announce()
+        self.view.announce_change()
         self._refresh_verdict()
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self.view.announce()
+        self.view.announce_change()
         self._refresh_verdict()
 
     def on_resize(self) -> None:
-        self.view.announce()
+        self.view.announce_change()
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def _focus_moved(self) -> None:
-        self.call_after_refresh(self.view.announce)
+        self.call_after_refresh(self.view.announce_change)
 
     def _refresh_foot(self) -> None:
         if self.is_attached:
@@ -400,17 +400,17 @@ class DiffPane(Vertical):
             counts.append(self.words("diff.above", lines=off.lines_above))
         # Without a line in sight, what is more than was seen is told by that alone.
         if off.lines_below and not (seen and off.lines_below >= sum(self.view.document.weights)):
-            counts.append(counted(self.words, "diff.more", off.lines_below))
+            counts.append(count_words(self.words, "diff.more", off.lines_below))
         if off.files_below:
-            counts.append(counted(self.words, "diff.more_files", off.files_below))
+            counts.append(count_words(self.words, "diff.more_files", off.files_below))
         text.append(self.words("gate.list").join(counts), style=palette.quiet)
         if self.view.document.previews and roomy:
             text.append("   " if counts else " ")
             room = self.size.width - text.cell_len
-            text.append(self._hints(room), style=palette.quiet)
+            text.append(self._key_hints(room), style=palette.quiet)
         return text
 
-    def _hints(self, room: int) -> str:
+    def _key_hints(self, room: int) -> str:
         """The keys that act here, as many as fit whole."""
         heading = self.view.heading
         hints: list[str] = [self.words("diff.hint_back")] if self.leads_back else []

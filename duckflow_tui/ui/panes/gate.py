@@ -22,7 +22,7 @@ from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.layout import ROOMY, TALK_AT_GATE
 from duckflow_tui.ui.panes.diff import DiffView
 from duckflow_tui.ui.panes.diff_document import DiffDocument, shown_line
-from duckflow_tui.ui.panes.diff_paint import counted
+from duckflow_tui.ui.panes.diff_paint import count_words
 from duckflow_tui.ui.panes.diff_pane import DiffPane
 from duckflow_tui.ui.panes.gate_words import (
     UnreadWay,
@@ -336,7 +336,7 @@ class GatePane(QuestionWidget):
                     document.remarks[row] = one.said
 
     def _tell_remarks(self, gate: Gate) -> None:
-        self.post_message(self.Remarked(gate.args_hash, self._document.remarked()))
+        self.post_message(self.Remarked(gate.args_hash, self._document.list_remarks()))
 
     def _chosen(self) -> None:
         if self._gate is not None:
@@ -376,7 +376,7 @@ class GatePane(QuestionWidget):
 
     def _refresh_frame(self) -> None:
         """Along with what is said at the diff: both count the same lines."""
-        self._view.announce()
+        self._view.announce_change()
 
     def _describe(self, *, lit: bool) -> QuestionFrame | None:
         gate = self._gate
@@ -507,7 +507,7 @@ class GatePane(QuestionWidget):
         left, lines = self._document.unseen, self._document.to_see
         rows = self.unseen() - left
         parts = [self.words("gate.unread.lines", count=left, total=lines)] if left else []
-        parts += [counted(self.words, "gate.unread.rows", rows)] if rows else []
+        parts += [count_words(self.words, "gate.unread.rows", rows)] if rows else []
         return self.words("gate.unread.and").join(parts)
 
     # --- the focus between two gates ---------------------------------------------------------
@@ -638,7 +638,7 @@ class GatePane(QuestionWidget):
         if gate is None:
             return
         if self._document.remarks:
-            self._answer(gate, GateChoice.REJECT, remarks=self._document.remarked())
+            self._answer(gate, GateChoice.REJECT, remarks=self._document.list_remarks())
         else:
             asked = self.words("gate.ask_reason")
             if cell_len(asked) > self.size.width - 1:  # the cursor stands before it
@@ -669,7 +669,7 @@ class GatePane(QuestionWidget):
     def action_alternative(self, number: int) -> None:
         gate = self._open_gate()
         if gate is not None and number <= len(gate.alternatives):
-            remarks = self._document.remarked()
+            remarks = self._document.list_remarks()
             self._answer(gate, GateChoice.ALTERNATIVE, alternative=number, remarks=remarks)
 
     def action_line(self, by: int) -> None:

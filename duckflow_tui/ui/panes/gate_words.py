@@ -24,7 +24,7 @@ from duckflow_tui.state.session import HOLDS
 from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.diff_document import BLANK_RUN, DiffDocument, shown_line, shown_path
-from duckflow_tui.ui.panes.diff_paint import counted, figures_text
+from duckflow_tui.ui.panes.diff_paint import count_words, figures_text
 from duckflow_tui.ui.panes.question import KeyHint
 from duckflow_tui.ui.panes.request import QuestionRow, Tone
 from duckflow_tui.ui.panes.strips import fit
@@ -441,9 +441,9 @@ def figures_of(gate: Gate, words: Catalogue, document: DiffDocument) -> str:
     if not gate.previews or not (added or removed):
         return ""
     if kinds == {"create"}:
-        return counted(words, "gate.new", added)
+        return count_words(words, "gate.new", added)
     if kinds == {"delete"}:
-        return counted(words, "gate.gone", removed)
+        return count_words(words, "gate.gone", removed)
     return figures_text(added, removed)
 
 

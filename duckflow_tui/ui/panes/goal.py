@@ -52,7 +52,7 @@ def priority_label(priority: int) -> str:
     return f"P{priority}"
 
 
-def _marked(item: RequirementItem, palette: Palette) -> tuple[Row, Segment]:
+def _mark_requirement(item: RequirementItem, palette: Palette) -> tuple[Row, Segment]:
     """``✓ P1 `` and the requirement behind it."""
     waived = not item.is_counted
     over = ink(palette.quiet if waived else palette.text, strike=waived)
@@ -68,7 +68,7 @@ def _marked(item: RequirementItem, palette: Palette) -> tuple[Row, Segment]:
 
 def requirement_rows(item: RequirementItem, palette: Palette, width: int) -> list[Row]:
     """The whole requirement behind its marks, on as many rows as it takes."""
-    marks, text = _marked(item, palette)
+    marks, text = _mark_requirement(item, palette)
     indent = sum(cell_len(mark.text) for mark in marks)
     pieces = [(text.text, text.style or ink(None))]
     rows = rows_of(pieces, max(8, width - indent))
@@ -78,7 +78,7 @@ def requirement_rows(item: RequirementItem, palette: Palette, width: int) -> lis
 
 def requirement_row(item: RequirementItem, palette: Palette, width: int, said: str = "") -> Row:
     """``✓ P1 Two discounts of 10 % make 19 %``; ``said`` stands at the right edge."""
-    marks, text = _marked(item, palette)
+    marks, text = _mark_requirement(item, palette)
     left = [*marks, text]
     right = [Segment(f"  {said}", ink(palette.faint))] if said else []
     if cell_len(said) * 3 > width:
@@ -92,7 +92,7 @@ def request_row(request: TaskObjective, palette: Palette, width: int, said: str)
     return two_sided(left, [Segment(f"  {said}", ink(palette.faint))], width)
 
 
-def foremost(items: Sequence[RequirementItem], count: int) -> list[RequirementItem]:
+def pick_foremost(items: Sequence[RequirementItem], count: int) -> list[RequirementItem]:
     """The ``count`` that matter most, in the order in which all of them stand."""
     if len(items) <= count:
         return list(items)
@@ -154,12 +154,12 @@ class LedgerPane(Rows, can_focus=True):
         host_of(self).action_page("requirements")
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(self._drawn(width, self.room or 999))
+        return len(self._draw_lines(width, self.room or 999))
 
     def lines(self, width: int) -> list[Row]:
-        return self._drawn(width, self.room or self.size.height)
+        return self._draw_lines(width, self.room or self.size.height)
 
-    def _drawn(self, width: int, room: int) -> list[Row]:
+    def _draw_lines(self, width: int, room: int) -> list[Row]:
         palette, words = self.palette, self.words
         if not self._items:
             text = [(str(words("ledger.none")), ink(palette.faint))]
@@ -172,7 +172,7 @@ class LedgerPane(Rows, can_focus=True):
                 Segment(f"  {self.progress}", ink(palette.quiet)),
             ]
         if self.folded or room <= 1:
-            first = foremost(self._items, 1)[0]
+            first = pick_foremost(self._items, 1)[0]
             used = sum(cell_len(segment.text) for segment in title) + 2
             shown = requirement_row(first, palette, max(0, width - used - 2))
             return [[*title, Segment("  " if title else " ", ink(None)), *shown]]
@@ -183,15 +183,15 @@ class LedgerPane(Rows, can_focus=True):
             rows += [[Segment(" ", ink(None)), *row] for some in whole for row in some]
             return rows
         count = len(self._items) if len(self._items) <= left else max(0, left - 1)
-        for item in foremost(self._items, count):
+        for item in pick_foremost(self._items, count):
             rows.append([Segment(" ", ink(None)), *requirement_row(item, palette, width - 2)])
         hidden = len(self._items) - count
         if hidden:
             said = f" {words('ledger.more', count=hidden)}"
-            rows.append([Segment(fit(said, width), ink(self._lit(palette.quiet)))])
+            rows.append([Segment(fit(said, width), ink(self._light_colour(palette.quiet)))])
         return rows
 
-    def _lit(self, colour: str) -> str:
+    def _light_colour(self, colour: str) -> str:
         return self.palette.accent if self.has_focus else colour
 
 

@@ -22,7 +22,7 @@ from duckflow_tui.state.gates import IN_SANDBOX, ROUTINE
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.session import HOLDS, SessionInfo
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.rows import BarPart, Rows, arranged
+from duckflow_tui.ui.panes.rows import BarPart, Rows, arrange_bar
 from duckflow_tui.ui.panes.strips import Row, ink
 
 
@@ -69,9 +69,9 @@ class Header(Rows):
     def lines(self, width: int) -> list[Row]:
         palette = self.palette
         fill = ink(palette.text, on=palette.bars)
-        return [arranged(self._left(palette), self._right(palette), width, fill)]
+        return [arrange_bar(self._left_parts(palette), self._right_parts(palette), width, fill)]
 
-    def _left(self, palette: Palette) -> list[BarPart]:
+    def _left_parts(self, palette: Palette) -> list[BarPart]:
         session = self._session
         badge = ink(palette.on_accent, on=palette.accent, bold=True)
         parts = [BarPart(" duckflow ", badge, weight=10)]
@@ -93,7 +93,7 @@ class Header(Rows):
             parts.append(BarPart(model, ink(palette.quiet), weight=4, gap=2))
         return parts
 
-    def _right(self, palette: Palette) -> list[BarPart]:
+    def _right_parts(self, palette: Palette) -> list[BarPart]:
         if not self._session.session_id:
             return []
         mode = self.words(f"status.mode.{self._mode.value}")
@@ -169,7 +169,7 @@ class PaneTitle(Rows):
         said = self.words(name_key(self._pane, vitals_on=self.vitals_on))
         name = BarPart(said, ink(palette.accent, bold=True))
         more = [BarPart(self.more, ink(palette.quiet), gap=2)] if self.more else []
-        return [arranged([name, *more], [], width, fill)]
+        return [arrange_bar([name, *more], [], width, fill)]
 
 
 class Tabs(Rows):

@@ -26,9 +26,9 @@ from duckflow_tui.ui.panes.blocks import (
     FoldBlock,
     Group,
     Look,
-    barred,
+    bar_rows,
     first_lines,
-    framed,
+    frame_rows,
     is_long,
     long_row,
     seconds_text,
@@ -67,29 +67,29 @@ def output_rows(
         rows += tail_rows(lines, width, ink(look.palette.quiet))
     prints = output is not None or running.operation == "shell.run"
     since = output.at or running.at if output is not None else running.at
-    said = silence(since, now, look.words) if prints else ""
+    said = silence_words(since, now, look.words) if prints else ""
     if said:
         rows.append([Segment(fit(said, look.text_width - 4), ink(look.palette.accent))])
-    return barred(rows, look)
+    return bar_rows(rows, look)
 
 
 def tail_rows(lines: list[str], width: int, style: Style) -> list[Row]:
     """One row for each line; of the last one, which still grows, its end is shown."""
     last = len(lines) - 1
     return [
-        [Segment(_cut(line, width, newest=number == last), style)]
+        [Segment(_cut_line(line, width, newest=number == last), style)]
         for number, line in enumerate(lines)
     ]
 
 
-def silence(since: float, now: float, words: Catalogue) -> str:
+def silence_words(since: float, now: float, words: Catalogue) -> str:
     """``no output for 2:05`` once it is long enough to be said."""
     if now - since < SILENT_AFTER:
         return ""
     return words("output.silent", time=whole_seconds(now - since, words))
 
 
-def _cut(line: str, width: int, *, newest: bool) -> str:
+def _cut_line(line: str, width: int, *, newest: bool) -> str:
     most = _CELLS * max(1, width)
     if not newest:
         return fit(visible_line(line[:most]), width)
@@ -127,7 +127,7 @@ class LiveReplyBlock(Block):
         self._fed = 0  # characters of those that are drawn
         self.grew_at = 0.0  # seconds since the epoch
 
-    def follow(self, live: LiveReply, look: Look, now: float) -> None:
+    def follow_reply(self, live: LiveReply, look: Look, now: float) -> None:
         """Draw what arrived since the last time: of much at once a part, and the next time more."""
         # Here, because the parser costs what the first paint must not wait for.
         from duckflow_tui.ui.panes.markdown import MarkdownDocument
@@ -142,22 +142,22 @@ class LiveReplyBlock(Block):
         document = self.document
         if document is None or document.look != look:
             document = self.document = MarkdownDocument(look)
-            document.feed(self._shown[: self._fed])
-        document.feed(self._shown[self._fed : self._fed + AT_ONCE])
+            document.feed_text(self._shown[: self._fed])
+        document.feed_text(self._shown[self._fed : self._fed + AT_ONCE])
         self._fed = min(self._fed + AT_ONCE, len(self._shown))
-        document.update()
+        document.draw_fed()
         self.rows = document.rows
         if self._came > MOST_REPLY:
             count = look.words("transcript.message_characters", count=f"{self._came:,}")
             more = [Segment(fit(f"{ELLIPSIS} {count}", look.text_width), ink(look.palette.quiet))]
-            self.rows = [*document.rows, *framed([more], look)]
+            self.rows = [*document.rows, *frame_rows([more], look)]
         self.height = len(self.rows)
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         return self.rows or []
 
     @property
-    def source(self) -> str:
+    def source_text(self) -> str:
         return self._shown[: self._fed]
 
 
@@ -177,7 +177,7 @@ class ReadyBlock(Block):
         self.rows = [*(self.rows or []), *rows]
         self.height = len(self.rows)
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         return self.rows or []
 
 
@@ -202,30 +202,30 @@ def live_blocks(
     said_below = _main_call(state) if works else None  # the line of status says why it waits
     for live in state.live.values():
         alone, waits = not _is_at_work(state), live is not said_below
-        parts = _reply(live, replies, look, moment, opened=opened, alone=alone, waits=waits)
+        parts = _reply_blocks(live, replies, look, moment, opened=opened, alone=alone, waits=waits)
         for part in parts:
             part.step_id = live.step_id
         blocks.extend(parts)
     asking = {gate.call_id for gate in state.gates}
     for running in state.running:
         waits = running.call_id in asking or _waits_on_card(running, state)
-        block = _running(running, look, moment, needs_you=waits)
+        block = _running_block(running, look, moment, needs_you=waits)
         block.step_id, block.call_id = running.step_id, running.call_id
         if running.started and not waits:
             output = state.outputs.get(running.call_id)
             below = output_rows(running, output, look, moment.now, opened=opened)
-            block.add_rows(framed(below, look) if below else [])
+            block.add_rows(frame_rows(below, look) if below else [])
         blocks.append(block)
     if state.turn is not None and state.turn.pause != "running":
-        blocks.append(_paused(state, look))
+        blocks.append(_paused_block(state, look))
     elif works:
-        blocks.append(_working(state, replies, look, moment, step=step))
+        blocks.append(_working_block(state, replies, look, moment, step=step))
     if queue:
-        blocks.extend(_queued(message, look) for message in state.queue)
+        blocks.extend(_queued_block(message, look) for message in state.queue)
     return blocks
 
 
-def _reply(
+def _reply_blocks(
     live: LiveReply,
     replies: dict[str, LiveReplyBlock],
     look: Look,
@@ -243,23 +243,23 @@ def _reply(
     reply: LiveReplyBlock | None = None
     if spoken and live.text:
         reply = replies.setdefault(live.llm_id, LiveReplyBlock(live.llm_id))
-        reply.follow(live, look, moment.now)
+        reply.follow_reply(live, look, moment.now)
     if spoken and live.reasoning:
         if reply is None:
-            blocks.append(_thinking(live, look, moment, opened=opened))
+            blocks.append(_thinking_block(live, look, moment, opened=opened))
         else:
-            blocks.append(_thought(live, reply, opened=opened))
+            blocks.append(_thought_block(live, reply, opened=opened))
     if reply is not None and reply.height:
         blocks.append(reply)
     if live.waiting is not None and waits:
         said = waiting_text(live.waiting, look, moment)
-        blocks.append(_moving(said, "", look, moment, look.palette.accent))
+        blocks.append(_moving_block(said, "", look, moment, look.palette.accent))
     elif live.aside and not blocks:
         said = look.words("transcript.purpose.aside")
         time = whole_seconds(moment.now - live.started_at, look.words)
         if alone:  # nothing else says what Esc does
             time = f"{time} · {look.words('transcript.esc_stops')}"
-        blocks.append(_moving(said, time, look, moment, look.palette.quiet))
+        blocks.append(_moving_block(said, time, look, moment, look.palette.quiet))
     return blocks
 
 
@@ -272,7 +272,7 @@ def _main_call(state: AgentState) -> LiveReply | None:
     return next((live for live in state.live.values() if not live.aside), None)
 
 
-def _working(
+def _working_block(
     state: AgentState,
     replies: dict[str, LiveReplyBlock],
     look: Look,
@@ -288,7 +288,7 @@ def _working(
     if live is not None and live.waiting is not None:
         said = waiting_text(live.waiting, look, moment)
         said = f"{said[:1].upper()}{said[1:]} · {words('transcript.esc_pauses')}"
-        block = _moving(said, "", look, moment, look.palette.accent)
+        block = _moving_block(said, "", look, moment, look.palette.accent)
         block.group = "text"
         return block
     key = "transcript.working"
@@ -306,7 +306,7 @@ def _working(
         worked = worked_s(began, turn.waited_s, moment.now, state.waits_since)
     else:
         worked = moment.now - (live.started_at if live else moment.now)
-    speed = _speed(live, moment.now) if live is not None else 0
+    speed = _token_speed(live, moment.now) if live is not None else 0
     parts = {
         "said": said[:1].upper() + said[1:],
         "step": words("transcript.step_of", number=number, total=total) if number else "",
@@ -318,12 +318,12 @@ def _working(
         if cell_len(" · ".join(filter(None, parts.values()))) > look.text_width - 2:
             parts[least] = ""
     line = " · ".join(filter(None, parts.values()))
-    block = _moving(line, "", look, moment, look.palette.quiet)
+    block = _moving_block(line, "", look, moment, look.palette.quiet)
     block.group = "text"
     return block
 
 
-def _speed(live: LiveReply, now: float) -> int:
+def _token_speed(live: LiveReply, now: float) -> int:
     """Tokens a second of a reply that arrives, at four characters each; 0 while too little came."""
     began = live.reasoning_started or live.first_text_at
     if began is None or now - began < 1:
@@ -332,21 +332,21 @@ def _speed(live: LiveReply, now: float) -> int:
     return round(characters / 4 / (now - began))
 
 
-def _thinking(live: LiveReply, look: Look, moment: Moment, *, opened: bool) -> Block:
+def _thinking_block(live: LiveReply, look: Look, moment: Moment, *, opened: bool) -> Block:
     text = "".join(live.reasoning)
     time = whole_seconds(moment.now - (live.reasoning_started or live.started_at), look.words)
     said = look.words("transcript.thinking", time=time, count=f"{len(text):,}")
-    moving = _moving(said, "", look, moment, look.palette.quiet)
+    moving = _moving_block(said, "", look, moment, look.palette.quiet)
     if not opened:
         return moving
     if len(text) > LIVE_REASONING:
         text = ELLIPSIS + text[-LIVE_REASONING:]
     body = [(make_visible(text.strip("\n")), ink(look.palette.quiet, italic=True))]
-    rows = framed(barred(rows_of(body, look.text_width - 4), look), look)
+    rows = frame_rows(bar_rows(rows_of(body, look.text_width - 4), look), look)
     return ReadyBlock([*(moving.rows or []), *rows], "row", moves=True)
 
 
-def _thought(live: LiveReply, reply: LiveReplyBlock, *, opened: bool) -> FoldBlock:
+def _thought_block(live: LiveReply, reply: LiveReplyBlock, *, opened: bool) -> FoldBlock:
     text = "".join(live.reasoning)  # of some models more of it comes behind the first words
     if reply.thought is None or len(reply.thought.text) != len(text):
         began = live.reasoning_started or live.started_at
@@ -372,17 +372,17 @@ def waiting_text(waiting: Waiting, look: Look, moment: Moment) -> str:
     return words("transcript.tries_again", reason=reason, time=time)
 
 
-def _moving(said: str, time: str, look: Look, moment: Moment, color: str) -> ReadyBlock:
+def _moving_block(said: str, time: str, look: Look, moment: Moment, color: str) -> ReadyBlock:
     width = look.text_width - 2
     text = f"{said}  {time}" if time else said
     row = [
         Segment(f"{moment.sign} ", ink(look.palette.accent)),
         Segment(fit(text, width), ink(color)),
     ]
-    return ReadyBlock(framed([row], look), "row", moves=True)
+    return ReadyBlock(frame_rows([row], look), "row", moves=True)
 
 
-def _running(
+def _running_block(
     running: RunningOperation, look: Look, moment: Moment, *, needs_you: bool
 ) -> ReadyBlock:
     palette, words = look.palette, look.words
@@ -400,7 +400,7 @@ def _running(
         right = [Segment(words("transcript.its_turn"), ink(palette.faint))]
     row = operation_row(sign, running.operation, running.args, figures, right, look)
     mark = own_mark(look) if running.by_user else None
-    return ReadyBlock(framed([row], look, mark), "row", moves=running.started and not needs_you)
+    return ReadyBlock(frame_rows([row], look, mark), "row", moves=running.started and not needs_you)
 
 
 def _waits_on_card(running: RunningOperation, state: AgentState) -> bool:
@@ -420,7 +420,7 @@ def _waits_on_card(running: RunningOperation, state: AgentState) -> bool:
             return False
 
 
-def _paused(state: AgentState, look: Look) -> Block:
+def _paused_block(state: AgentState, look: Look) -> Block:
     """The line about a halt, now or soon, and how to go on."""
     words, palette = look.words, look.palette
     taken_hold = state.turn is not None and state.turn.pause == "paused"
@@ -436,10 +436,10 @@ def _paused(state: AgentState, look: Look) -> Block:
     if state.gates or state.cards:
         key += "_asked"  # Enter leads to the question then, and goes on only behind it
     rows = rows_of([(words(key, what=what), ink(palette.accent))], look.text_width)
-    return ReadyBlock(framed(rows, look, ("‖", ink(palette.accent))), "text")
+    return ReadyBlock(frame_rows(rows, look, ("‖", ink(palette.accent))), "text")
 
 
-def _queued(message: QueuedMessage, look: Look) -> Block:
+def _queued_block(message: QueuedMessage, look: Look) -> Block:
     palette, text = look.palette, message.text.strip("\n")
     long = is_long(text)
     shown, hidden = first_lines(text) if long else (text, 0)
@@ -447,10 +447,10 @@ def _queued(message: QueuedMessage, look: Look) -> Block:
     if long:
         rows.append(long_row(False, hidden, len(text), look))
     rows = with_chip(rows, look.words("transcript.queued"), look)
-    return ReadyBlock(framed(rows, look, ("›", ink(palette.faint))), "text")
+    return ReadyBlock(frame_rows(rows, look, ("›", ink(palette.faint))), "text")
 
 
-def moves(blocks: Sequence[Block]) -> bool:
+def has_moving_block(blocks: Sequence[Block]) -> bool:
     """Whether any of the blocks shows time or a spinner, or will once no more text comes."""
     return any(
         isinstance(block, LiveReplyBlock) or (isinstance(block, ReadyBlock) and block.moves)

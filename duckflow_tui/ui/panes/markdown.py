@@ -26,7 +26,7 @@ from duckflow_tui.ui.panes.markdown_rows import (
     item_rows,
     language_of,
     plain_rows,
-    siblings,
+    split_siblings,
 )
 from duckflow_tui.ui.panes.strips import Row
 
@@ -51,14 +51,14 @@ class _Parser(MarkdownIt):
 
 
 @cache
-def _parser() -> MarkdownIt:
+def _make_parser() -> MarkdownIt:
     return _Parser()
 
 
 def page_rows(text: str, palette: Palette, width: int) -> list[Row]:
     """A whole Markdown text as rows without a frame. The text may be untrusted."""
     shown = make_visible(text)
-    tokens = _parser().parse(shown)
+    tokens = _make_parser().parse(shown)
     _mark_gaps(tokens, shown.split("\n"))
     return block_rows(tokens, palette, width)
 
@@ -73,7 +73,7 @@ class _Chunk:
     text: str = ""  # of a part of a code block, or of a block that is shown as it came
     language: str | None = None  # None: no code
 
-    def rows(self, palette: Palette, width: int) -> list[Row]:
+    def draw_rows(self, palette: Palette, width: int) -> list[Row]:
         if self.language is not None:
             return fence_rows(self.text, self.language, palette, width)
         if not self.tokens:
@@ -84,8 +84,8 @@ class _Chunk:
 
 
 class MarkdownDocument:
-    """Rows of a reply in markdown, framed. ``feed`` what arrives, then ``update``; ``finish`` at
-    its end.
+    """Rows of a reply in markdown, framed. ``feed_text`` takes what arrives, ``draw_fed`` draws it,
+    ``draw_rest`` ends it.
 
     ``rows`` is one list that changes in place. How much of it is final is known here alone; a row
     that is drawn again as it was stays the same object. The text may be untrusted.
@@ -103,19 +103,19 @@ class MarkdownDocument:
         self._gap = False  # above the tail
 
     @property
-    def source(self) -> str:
+    def source_text(self) -> str:
         """All that was fed, as it came."""
         if len(self._source) > 1:
             self._source = ["".join(self._source)]
         return self._source[0] if self._source else ""
 
-    def feed(self, text: str) -> None:
-        """Take more text; nothing is drawn before ``update``."""
+    def feed_text(self, text: str) -> None:
+        """Take more text; nothing is drawn before ``draw_fed``."""
         if text:
             self._source.append(text)
             self._fresh.append(text)
 
-    def update(self) -> bool:
+    def draw_fed(self) -> bool:
         """Draw what was fed since the last time; False when that was nothing, or too little: what
         is not finished is drawn whole each time, so that a long block waits for a share of itself.
         """
@@ -125,22 +125,22 @@ class MarkdownDocument:
             return False
         self._tail += "".join(self._fresh)
         self._fresh.clear()
-        self._parse(ended=False)
+        self._parse_tail(ended=False)
         return True
 
-    def finish(self) -> None:
+    def draw_rest(self) -> None:
         """The text is whole: draw the rest for good."""
         self._tail += "".join(self._fresh)
         self._fresh.clear()
-        self._parse(ended=True)
+        self._parse_tail(ended=True)
 
-    def _draw(self, chunk: _Chunk) -> None:
-        rows = chunk.rows(self.look.palette, self.look.text_width)
+    def _draw_chunk(self, chunk: _Chunk) -> None:
+        rows = chunk.draw_rows(self.look.palette, self.look.text_width)
         if rows and self.rows and chunk.gap:
             rows = [[], *rows]
         self.rows += reply_rows(rows, self.look, first=not self.rows)
 
-    def _parse(self, *, ended: bool) -> None:
+    def _parse_tail(self, *, ended: bool) -> None:
         at, before = self._final, self.rows[self._final :]
         del self.rows[at:]
         text = make_visible(self._tail)
@@ -148,9 +148,9 @@ class MarkdownDocument:
         if lead:
             text = f"{self._lead}\n{text}"
         lines = text.split("\n")
-        tokens = _parser().parse(text)
+        tokens = _make_parser().parse(text)
         _mark_gaps(tokens, lines)
-        units = self._units(tokens, lines, ended=ended)
+        units = self._split_units(tokens, lines, ended=ended)
         final = len(units)
         if not ended:
             # A block's beginning ends the one before it, but only once its first line and the
@@ -158,20 +158,20 @@ class MarkdownDocument:
             known = len(lines) - 2
             final = max((at for at, unit in enumerate(units) if unit.line < known), default=0)
         for number, unit in enumerate(units):
-            self._draw(unit.chunk)
+            self._draw_chunk(unit.chunk)
             if number < final:
                 self._final = len(self.rows)
         if ended:
-            self._keep(None, 0)
+            self._shorten_tail(None, 0)
         elif final:
-            self._keep(units[final], units[final].line - lead)
+            self._shorten_tail(units[final], units[final].line - lead)
         # What was made of a row that is as it was is kept too.
         same = [
             old if old == new else new for old, new in zip(before, self.rows[at:], strict=False)
         ]
         self.rows[at : at + len(same)] = same
 
-    def _keep(self, rest: _Unit | None, lines: int) -> None:
+    def _shorten_tail(self, rest: _Unit | None, lines: int) -> None:
         """Forget the first lines of the tail, so that ``rest`` is what it begins with."""
         if rest is None:
             self._tail = self._lead = ""
@@ -184,9 +184,11 @@ class MarkdownDocument:
         self._number = rest.chunk.number
         self._gap = rest.above
 
-    def _units(self, tokens: Sequence[Token], lines: Sequence[str], *, ended: bool) -> list[_Unit]:
+    def _split_units(
+        self, tokens: Sequence[Token], lines: Sequence[str], *, ended: bool
+    ) -> list[_Unit]:
         units: list[_Unit] = []
-        for block in siblings(tokens):
+        for block in split_siblings(tokens):
             head = block[0]
             first = not units
             begin = head.map[0] if head.map else 0
@@ -195,12 +197,12 @@ class MarkdownDocument:
             gap = above or head.type == "heading_open"
             if head.type in ("bullet_list_open", "ordered_list_open"):
                 number = self._number if going_on else first_number(head)
-                units.extend(_items(block, lines, number, gap, going_on=going_on))
+                units.extend(_split_items(block, lines, number, gap, going_on=going_on))
             elif head.type == "fence":
                 opening = self._lead if going_on else lines[begin]
-                units.extend(_parts(head, opening, gap, ended=ended))
+                units.extend(_split_code(head, opening, gap, ended=ended))
             else:
-                units.append(_Unit(begin, _chunk(block, lines, gap), above))
+                units.append(_Unit(begin, _make_chunk(block, lines, gap), above))
         return units
 
 
@@ -214,7 +216,7 @@ class _Unit:
     lead: str = ""  # a line that opens the code block or the list it goes on with
 
 
-def _chunk(
+def _make_chunk(
     tokens: Sequence[Token], lines: Sequence[str], gap: bool, number: int | None = None
 ) -> _Chunk:
     """The chunk of a block or a list item; one that is nested too deep is shown as it came."""
@@ -224,22 +226,22 @@ def _chunk(
     return _Chunk(tokens, gap, number)
 
 
-def _items(
+def _split_items(
     block: Sequence[Token], lines: Sequence[str], number: int | None, gap: bool, *, going_on: bool
 ) -> Iterator[_Unit]:
     """The items of a list; where it goes on, those behind the one that opens it."""
-    for index, item in enumerate([*siblings(block[1:-1])][going_on:]):
+    for index, item in enumerate([*split_siblings(block[1:-1])][going_on:]):
         head = item[0]
         line = head.map[0] if head.map else 0
         above = bool(head.meta.get(GAP)) if index else gap
         indent = lines[line][: len(lines[line]) - len(lines[line].lstrip())]
         # In another place the same line may begin a table.
         lead = f"{indent}{'' if number is None else 1}{head.markup} x" if index or going_on else ""
-        yield _Unit(line, _chunk(item, lines, above, number), above, lead)
+        yield _Unit(line, _make_chunk(item, lines, above, number), above, lead)
         number = None if number is None else number + 1
 
 
-def _parts(head: Token, opening: str, gap: bool, *, ended: bool) -> Iterator[_Unit]:
+def _split_code(head: Token, opening: str, gap: bool, *, ended: bool) -> Iterator[_Unit]:
     begin, end = head.map or (0, 0)
     lines = head.content.split("\n")[:-1]
     closed = len(lines) == end - begin - 2

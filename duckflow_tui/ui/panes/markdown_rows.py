@@ -21,7 +21,7 @@ from duckflow_tui.ui.panes.strips import (
     cut,
     fold,
     ink,
-    prefixed,
+    prefix_rows,
     row_cells,
     rows_of,
 )
@@ -60,15 +60,15 @@ def table_rows(lines: Sequence[Sequence[Cell]], palette: Palette, width: int) ->
     ]
     widths = fair_widths(wanted, width - COLUMN_GAP * (len(wanted) - 1))
     if widths is None:
-        return _stacked(lines, palette, width)
+        return _stack_cells(lines, palette, width)
     rule: Row = []
     for column, cells in enumerate(widths):
         rule.append(Segment(" " * COLUMN_GAP if column else "", PLAIN))
         rule.append(Segment("─" * cells, ink(palette.faint)))
-    rows = _line(lines[0], widths)
+    rows = _table_line(lines[0], widths)
     rows.append([segment for segment in rule if segment.text])
     for line in lines[1:]:
-        rows.extend(_line(line, widths))
+        rows.extend(_table_line(line, widths))
     return rows
 
 
@@ -96,7 +96,7 @@ def fair_widths(wanted: Sequence[int], room: int) -> list[int] | None:
     return given
 
 
-def _line(line: Sequence[Cell], widths: Sequence[int]) -> list[Row]:
+def _table_line(line: Sequence[Cell], widths: Sequence[int]) -> list[Row]:
     columns = [rows_of(cell.pieces, widths[at]) for at, cell in enumerate(line[: len(widths)])]
     rows: list[Row] = []
     for parts in zip_longest(*columns):
@@ -117,7 +117,7 @@ def _line(line: Sequence[Cell], widths: Sequence[int]) -> list[Row]:
     return rows
 
 
-def _stacked(lines: Sequence[Sequence[Cell]], palette: Palette, width: int) -> list[Row]:
+def _stack_cells(lines: Sequence[Sequence[Cell]], palette: Palette, width: int) -> list[Row]:
     rows: list[Row] = []
     for line in lines[1:] or lines[:1]:
         if rows:
@@ -158,7 +158,7 @@ class _Inline:
         )
 
 
-def siblings(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+def split_siblings(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
     """The blocks side by side in ``tokens``, each with all that it holds."""
     start = depth = 0
     for index, token in enumerate(tokens):
@@ -178,7 +178,7 @@ def block_rows(
     color = color or palette.text
     width = max(1, width)
     rows: list[Row] = []
-    for block in siblings(tokens):
+    for block in split_siblings(tokens):
         drawn = _one_block(block, palette, width, color, depth)
         if rows and drawn and block[0].meta.get(GAP):
             rows.append([])
@@ -201,7 +201,7 @@ def item_rows(
     if cell_len(mark) + 4 > width:
         mark = mark.strip() + " "
     inner = block_rows(tokens[1:-1], palette, width - cell_len(mark), color, depth + 1)
-    return prefixed(inner or [[]], (mark, ink(palette.quiet)))
+    return prefix_rows(inner or [[]], (mark, ink(palette.quiet)))
 
 
 def code_rows(lines: Sequence[Sequence[Piece]], palette: Palette, width: int) -> list[Row]:
@@ -223,11 +223,11 @@ def fence_rows(code: str, language: str, palette: Palette, width: int) -> list[R
     """A code block's rows; one newline at its end is not a line of its own."""
     lines = make_visible(code.removesuffix("\n")).split("\n")
     syntax = SyntaxLines(language, lines.__getitem__, len(lines))
-    coloured = [_coloured(line, syntax.spans(at), palette) for at, line in enumerate(lines)]
+    coloured = [_colour_line(line, syntax.spans(at), palette) for at, line in enumerate(lines)]
     return code_rows(coloured, palette, width)
 
 
-def _coloured(
+def _colour_line(
     line: str, spans: Sequence[tuple[Span, SyntaxToken]], palette: Palette
 ) -> list[Piece]:
     pieces: list[Piece] = []
@@ -264,21 +264,23 @@ def _one_block(
     head = block[0]
     match head.type:
         case "paragraph_open":
-            return rows_of(_inline(block[1], palette, _Inline(color)), width)
+            return rows_of(_inline_pieces(block[1], palette, _Inline(color)), width)
         case "heading_open":
-            return rows_of(_inline(block[1], palette, _Inline(palette.text, bold=True)), width)
+            return rows_of(
+                _inline_pieces(block[1], palette, _Inline(palette.text, bold=True)), width
+            )
         case "fence":
             return fence_rows(head.content, language_of(head), palette, width)
         case "code_block":
             return fence_rows(head.content, "", palette, width)
         case "bullet_list_open" | "ordered_list_open":
-            return _list(block, palette, width, color, depth)
+            return _list_rows(block, palette, width, color, depth)
         case "blockquote_open":
             bar = ("▌ ", ink(palette.faint))
             inner = block_rows(block[1:-1], palette, width - 2, palette.quiet, depth)
-            return prefixed(inner or [[]], bar, bar)
+            return prefix_rows(inner or [[]], bar, bar)
         case "table_open":
-            return _table(block, palette, width, color)
+            return _read_table(block, palette, width, color)
         case "hr":
             return [[Segment("─" * min(width, _RULE_WIDTH), ink(palette.faint))]]
         case _:
@@ -286,12 +288,12 @@ def _one_block(
             return rows_of([(text, ink(color))], width) if text else []
 
 
-def _list(
+def _list_rows(
     block: Sequence[Token], palette: Palette, width: int, color: str, depth: int
 ) -> list[Row]:
     number = first_number(block[0])
     rows: list[Row] = []
-    for item in siblings(block[1:-1]):
+    for item in split_siblings(block[1:-1]):
         if rows and item[0].meta.get(GAP):
             rows.append([])
         rows.extend(item_rows(item, number, palette, width, color, depth))
@@ -306,20 +308,20 @@ def first_number(head: Token) -> int | None:
     return int(head.attrs.get("start", 1))
 
 
-def _table(block: Sequence[Token], palette: Palette, width: int, color: str) -> list[Row]:
+def _read_table(block: Sequence[Token], palette: Palette, width: int, color: str) -> list[Row]:
     lines: list[list[Cell]] = []
     for index, token in enumerate(block):
         if token.type == "tr_open":
             lines.append([])
         elif token.type in ("th_open", "td_open"):
             bold = token.type == "th_open"
-            pieces = _inline(block[index + 1], palette, _Inline(color, bold=bold))
+            pieces = _inline_pieces(block[index + 1], palette, _Inline(color, bold=bold))
             side = str(token.attrs.get("style", "")).rpartition(":")[2]
             lines[-1].append(Cell(pieces, side if side in ("right", "center") else "left"))
     return table_rows(lines, palette, width)
 
 
-def _inline(token: Token, palette: Palette, base: _Inline) -> list[Piece]:
+def _inline_pieces(token: Token, palette: Palette, base: _Inline) -> list[Piece]:
     """The pieces of an inline token; link targets follow their text in brackets."""
     pieces: list[Piece] = []
     stack = [base]
@@ -353,7 +355,7 @@ def _inline(token: Token, palette: Palette, base: _Inline) -> list[Piece]:
                 style = replace(now, color=palette.ai).style
                 pieces.append((visible_line(child.content), style))
             case "softbreak":
-                pieces.append((_joint(pieces, children[index + 1 :]), now.style))
+                pieces.append((_line_break_text(pieces, children[index + 1 :]), now.style))
             case "hardbreak":
                 pieces.append(("\n", now.style))
             case _:
@@ -361,7 +363,7 @@ def _inline(token: Token, palette: Palette, base: _Inline) -> list[Piece]:
     return [piece for piece in pieces if piece[0]]
 
 
-def _joint(before: Sequence[Piece], after: Sequence[Token]) -> str:
+def _line_break_text(before: Sequence[Piece], after: Sequence[Token]) -> str:
     """The text for a line break in the source: a space, but nothing between wide characters."""
     last = before[-1][0][-1:] if before else ""
     following = next((token.content[:1] for token in after if token.content), "")

@@ -21,9 +21,9 @@ from duckflow_tui.ui.panes.blocks import (
     Block,
     Group,
     Look,
-    barred,
+    bar_rows,
     fold_sign,
-    framed,
+    frame_rows,
     seconds_text,
 )
 from duckflow_tui.ui.panes.diff_document import shown_path
@@ -34,7 +34,7 @@ from duckflow_tui.ui.panes.strips import (
     fit,
     ink,
     pad,
-    prefixed,
+    prefix_rows,
     row_cells,
     rows_of,
 )
@@ -67,7 +67,7 @@ def _line_rows(line: DiffLine, palette: Palette, digits: int, width: int) -> lis
     head = f"{number or '':>{digits}} {line.mark} "
     text = visible_line(line.text.expandtabs(4))
     rows = rows_of([(text, ink(tone, on=ground))], max(1, width - len(head)), words=False)
-    rows = prefixed(rows, (head, ink(sign, on=ground)), (" " * len(head), ink(None, on=ground)))
+    rows = prefix_rows(rows, (head, ink(sign, on=ground)), (" " * len(head), ink(None, on=ground)))
     if ground is None:
         return rows
     fill = ink(None, on=ground)
@@ -106,47 +106,47 @@ class OperationBlock(Block):
         super().__init__()
         self.message = message
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         message, palette = self.message, look.palette
         result = message.result
-        mark = self.mark(look)
+        mark = self.outcome_sign(look)
         right: Row = [mark]
         if look.text_width >= 30 and result.duration_s >= SHORTEST:
             time = seconds_text(result.duration_s, look.words)
             right = [Segment(f"{time} ", ink(palette.faint)), mark]
-        (figures, style), said = self.figures(look), decision_text(message, look.words)
+        (figures, style), said = self.figures_and_style(look), decision_text(message, look.words)
         target = find_target(message.args)[0]
         room = look.text_width - cell_len(target) - 24
         if said and cell_len(said) <= room:
             figures, said = said, ""  # there is room in the row
-        elif failed(message) and cell_len(figures) > room:
+        elif has_failed(message) and cell_len(figures) > room:
             said, figures = said or figures, ""  # why it failed is not cut
         elif message.allowed not in _USUAL and (consent := consent_text(message, look.words)):
             figures, said = with_consent(figures, said, consent, room)
         sign, name, args = fold_sign(self, look), message.operation, message.args
         rows = [operation_row(sign, name, args, figures, right, look, style)]
         if said:
-            rows += prefixed(
+            rows += prefix_rows(
                 rows_of([(said, ink(palette.quiet))], look.text_width - 4),
                 ("  ↳ ", ink(palette.faint)),
             )
-        rows += self._details(look) if self.opened else self.preview(look)
-        return framed(rows, look, own_mark(look) if message.by_user else None)
+        rows += self._detail_rows(look) if self.opened else self.preview_rows(look)
+        return frame_rows(rows, look, own_mark(look) if message.by_user else None)
 
-    def mark(self, look: Look) -> Segment:
+    def outcome_sign(self, look: Look) -> Segment:
         """The sign of how it ended."""
         outcome = self.message.result.outcome
         return Segment(_MARKS[outcome], ink(_mark_color(outcome, look.palette)))
 
-    def figures(self, look: Look) -> tuple[str, Style]:
+    def figures_and_style(self, look: Look) -> tuple[str, Style]:
         """The text of its row, safe, and its ink."""
-        return self._figures(look), ink(look.palette.quiet)
+        return self._figures_text(look), ink(look.palette.quiet)
 
-    def preview(self, look: Look) -> list[Row]:
+    def preview_rows(self, look: Look) -> list[Row]:
         """The rows below it while it is folded."""
         return []
 
-    def output(self) -> str:
+    def output_text(self) -> str:
         """The result's rows while it is open."""
         return self.message.result.text
 
@@ -162,7 +162,7 @@ class OperationBlock(Block):
         """Whether more of the result is kept than is here."""
         return bool(self.message.result.blob and self.message.result.truncated_chars)
 
-    def _figures(self, look: Look) -> str:
+    def _figures_text(self, look: Look) -> str:
         result = self.message.result
         summary = without_target(visible_line(result.summary), self.message.args)
         summary = visible_line(figures_words(self.message.operation, summary, look.words))
@@ -176,41 +176,43 @@ class OperationBlock(Block):
         word = look.words(f"transcript.outcome.{outcome}")
         return f"{word} · {summary}" if summary else word
 
-    def _details(self, look: Look) -> list[Row]:
+    def _detail_rows(self, look: Look) -> list[Row]:
         message, words = self.message, look.words
         width = look.text_width - 4
         rows: list[Row] = []
         if not words.has(f"transcript.operation.{message.operation}"):  # of a server, by its name
-            rows += _labelled(words("transcript.label.operation"), message.operation, look, width)
-        rows += _labelled(words("transcript.label.intent"), message.intent, look, width)
-        rows += _labelled(words("transcript.label.why"), message.reasoning, look, width)
+            rows += _labelled_rows(
+                words("transcript.label.operation"), message.operation, look, width
+            )
+        rows += _labelled_rows(words("transcript.label.intent"), message.intent, look, width)
+        rows += _labelled_rows(words("transcript.label.why"), message.reasoning, look, width)
         gate, touched = message.gate, message.result.touched
         previews = message.previews or (gate.previews if gate is not None else ())
         for name, value in message.args.items():
             if previews and not touched and name not in TARGETS:
                 continue  # the change below says it better
             text = _in_words(value)
-            rows += _labelled(visible_line(name), text, look, width)
+            rows += _labelled_rows(visible_line(name), text, look, width)
         answer = message.answer
         said = consent_text(message, words)
         if answer is not None:
             said = words(f"transcript.answer.{answer.choice}")
         if said:
-            rows += _labelled(words("transcript.label.answer"), said, look, width)
+            rows += _labelled_rows(words("transcript.label.answer"), said, look, width)
         for change in message.result.undoable_changes:
             target = f" → {change.target}" if change.target else ""
             kind = words(f"rewind.kind.{change.kind}")
             text = f"{kind} {change.path}{target} +{change.added} −{change.removed}"
-            rows += _labelled(words("transcript.label.change"), text, look, width)
+            rows += _labelled_rows(words("transcript.label.change"), text, look, width)
         changed = change_rows(previews, look.palette, width)
-        rows += shortened(changed, CHANGE_ROWS, 0, look)
-        rows += self._result(look, width)
-        return barred(rows, look)
+        rows += shorten_rows(changed, CHANGE_ROWS, 0, look)
+        rows += self._result_rows(look, width)
+        return bar_rows(rows, look)
 
-    def _result(self, look: Look, width: int) -> list[Row]:
-        text = make_visible(self.output().strip("\n"))
+    def _result_rows(self, look: Look, width: int) -> list[Row]:
+        text = make_visible(self.output_text().strip("\n"))
         rows = rows_of([(text, ink(look.palette.quiet))], width) if text else []
-        rows = shortened(rows, HEAD_ROWS, TAIL_ROWS, look)
+        rows = shorten_rows(rows, HEAD_ROWS, TAIL_ROWS, look)
         if said := self.left_out(look):
             rows += rows_of([(said, ink(look.palette.quiet))], width)
         return rows
@@ -342,7 +344,7 @@ def is_unasked(message: OperationMessage) -> bool:
     return bool(message.allowed) and message.allowed not in _USUAL and message.answer is None
 
 
-def failed(message: OperationMessage) -> bool:
+def has_failed(message: OperationMessage) -> bool:
     """Whether the row has to say why nothing came of it."""
     return message.result.outcome in (Outcome.ERROR, Outcome.INVALID, Outcome.DENIED)
 
@@ -355,7 +357,7 @@ def without_target(summary: str, args: JsonObject) -> str:
     return summary
 
 
-def shortened(rows: Sequence[Row], head: int, tail: int, look: Look) -> list[Row]:
+def shorten_rows(rows: Sequence[Row], head: int, tail: int, look: Look) -> list[Row]:
     """The rows, those in the middle replaced by their count when there are too many."""
     hidden = len(rows) - head - tail
     if hidden <= 1:
@@ -380,13 +382,13 @@ def _in_words(value: Any) -> str:
     return "\n".join(lines) if lines else canonical_json(cast("Any", value))
 
 
-def _labelled(label: str, text: str, look: Look, width: int) -> list[Row]:
+def _labelled_rows(label: str, text: str, look: Look, width: int) -> list[Row]:
     if not text.strip():
         return []
     name: Piece = (pad(fit(label, 12), 8 if width >= 40 else 0) + " ", ink(look.palette.faint))
     body = [(make_visible(text.strip("\n")), ink(look.palette.quiet))]
     rows = rows_of(body, max(1, width - cell_len(name[0])))
-    return prefixed(shortened(rows, VALUE_ROWS, 0, look), name)
+    return prefix_rows(shorten_rows(rows, VALUE_ROWS, 0, look), name)
 
 
 def _mark_color(outcome: Outcome, palette: Palette) -> str:
@@ -411,7 +413,7 @@ def is_command(message: OperationMessage) -> bool:
     return message.result.exit_code is not None
 
 
-def printed(message: OperationMessage) -> str:
+def printed_text(message: OperationMessage) -> str:
     """The command's output, without the result's own remarks."""
     result = message.result
     text, command = result.text, message.args.get("command")
@@ -426,27 +428,29 @@ class CommandBlock(OperationBlock):
 
     def __init__(self, message: OperationMessage) -> None:
         super().__init__(message)
-        self._lines = printed(message).split("\n")
+        self._lines = printed_text(message).split("\n")
 
-    def mark(self, look: Look) -> Segment:
-        if self._failed and self.message.result.outcome is Outcome.OK:
+    def outcome_sign(self, look: Look) -> Segment:
+        if self._has_failed and self.message.result.outcome is Outcome.OK:
             return Segment("✗", ink(look.palette.bad))
-        return super().mark(look)
+        return super().outcome_sign(look)
 
-    def figures(self, look: Look) -> tuple[str, Style]:
+    def figures_and_style(self, look: Look) -> tuple[str, Style]:
         result, words, palette = self.message.result, look.words, look.palette
         code = result.exit_code or 0
         if result.outcome is Outcome.STOPPED:
             word = "unknown" if result.unknown else "stopped"
             return words(f"transcript.outcome.{word}"), ink(palette.quiet)
         if result.outcome is not Outcome.OK:
-            return super().figures(look)[0], ink(palette.bad if self._failed else palette.quiet)
+            return super().figures_and_style(look)[0], ink(
+                palette.bad if self._has_failed else palette.quiet
+            )
         if not code:
             return words("output.exit", code=code), ink(palette.quiet)
         how = words("output.exit", code=code) if code > 0 else result.summary.partition(" · ")[0]
         return f"{words('transcript.outcome.error')} · {make_visible(how)}", ink(palette.bad)
 
-    def preview(self, look: Look) -> list[Row]:
+    def preview_rows(self, look: Look) -> list[Row]:
         lines, width = self._lines, look.text_width - 4
         hidden = len(lines) - FIRST_LINES - LAST_LINES
         quiet = ink(look.palette.quiet)
@@ -455,7 +459,7 @@ class CommandBlock(OperationBlock):
         label: Piece = (look.words("transcript.label.change"), ink(look.palette.faint))
         changed = rows_of([label, *file_pieces(list(touched), look)], width) if touched else []
         if lines == [""]:
-            return barred(changed, look) if changed else []
+            return bar_rows(changed, look) if changed else []
         shown = lines if hidden <= 1 else [*lines[:FIRST_LINES], *lines[-LAST_LINES:]]
         for line in shown:
             rows.append([Segment(fit(make_visible(line[: 4 * width]), width), quiet)])
@@ -464,11 +468,11 @@ class CommandBlock(OperationBlock):
             rows.insert(FIRST_LINES, [Segment(fit(said, width), quiet)])
         if left_out := self.left_out(look):
             rows += rows_of([(left_out, quiet)], width)
-        return barred(rows + changed, look)
+        return bar_rows(rows + changed, look)
 
-    def output(self) -> str:
+    def output_text(self) -> str:
         return "\n".join(self._lines)
 
     @property
-    def _failed(self) -> bool:
+    def _has_failed(self) -> bool:
         return self.message.result.outcome is Outcome.ERROR or bool(self.message.result.exit_code)

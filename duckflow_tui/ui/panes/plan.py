@@ -28,7 +28,7 @@ from duckflow_tui.ui.panes.plan_rows import (
     PlanTree,
     StepFacts,
     asking_of,
-    needing,
+    dependent_steps,
     one_line,
     status_words,
     step_row,
@@ -36,7 +36,7 @@ from duckflow_tui.ui.panes.plan_rows import (
     work_row,
 )
 from duckflow_tui.ui.panes.rows import LineView, Rows, palette_of
-from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, prefixed, rows_of, wrap
+from duckflow_tui.ui.panes.strips import Row, fit, ink, mark_row, prefix_rows, rows_of, wrap
 
 if TYPE_CHECKING:
     from duckflow_tui.work.actions import PlanActions
@@ -94,8 +94,8 @@ class PlanView(LineView):
             over = not (plan.status is PlanStatus.DRAFT or plan.status.may_run)
             # What is meant for a newer request comes before a plan that is over.
             plan = None if over and asked.created_at > plan.created_at else plan
-        change = self._tree.take(plan)
-        everything = not self._tree.height or asking != self._asking
+        change = self._tree.take_plan(plan)
+        everything = not self._tree.total_height or asking != self._asking
         everything = everything or (old is None) != (self._tree.plan is None) or held != self._held
         self._asking, self._held, self._waits_since = asking, held, state.waits_since
         if (
@@ -111,7 +111,7 @@ class PlanView(LineView):
             self.redraw(0 if everything else change.moved_from or 0)
         for first, stop in change.lines:
             self.redraw(first, stop)
-        if not self._tree.height and (work is None) != (self._work is None):
+        if not self._tree.total_height and (work is None) != (self._work is None):
             self.redraw()
         self.fit_lines()
         self._keep_running_in_sight(old)
@@ -149,7 +149,7 @@ class PlanView(LineView):
     @property
     def cursor_step(self) -> Step | None:
         """The step that keys are about."""
-        spot = self._spot()
+        spot = self._cursor_spot()
         return None if spot is None else self._tree.step_at(spot)
 
     def title(self, width: int) -> Text:
@@ -178,9 +178,9 @@ class PlanView(LineView):
     def watch_has_focus(self, has_focus: bool) -> None:
         self._problem = self._notice = ""
         self.invalidate(layout=True)
-        spot = self._spot() if has_focus else None
+        spot = self._cursor_spot() if has_focus else None
         if spot is not None:
-            self._reveal(spot)
+            self._reveal_spot(spot)
 
     def on_mount(self) -> None:
         self.fit_lines()
@@ -192,29 +192,29 @@ class PlanView(LineView):
             self._show_step(step.step_id)
 
     def on_unmount(self) -> None:
-        self._tick(0.0)
+        self._spin_until(0.0)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        lines = self._tree.height or len(self._without_plan(width))
-        return max(1, lines) + len(self._foot(width, container.height))
+        lines = self._tree.total_height or len(self._without_plan(width))
+        return max(1, lines) + len(self._foot_rows(width, container.height))
 
     @property
     def lines_in_sight(self) -> int:
         region = self.scrollable_content_region
-        return region.height - len(self._foot(region.width, region.height))
+        return region.height - len(self._foot_rows(region.width, region.height))
 
     def line_count(self, width: int) -> int:
-        foot = self._foot(width, self.scrollable_content_region.height)
+        foot = self._foot_rows(width, self.scrollable_content_region.height)
         if self._tree.plan is None:
             return len(self._without_plan(width)) + len(foot)
-        return self._tree.height + (self._apart is not None) + len(foot)
+        return self._tree.total_height + (self._other_work is not None) + len(foot)
 
     def render_line(self, y: int) -> Strip:
         width, height = self.scrollable_content_region.size
-        foot = self._foot(width, height)
+        foot = self._foot_rows(width, height)
         if foot and y >= height - len(foot):
             (said,) = foot[y - height + len(foot)]
-            style = self.ground + said.style if said.style else self.ground
+            style = self.ground_style + said.style if said.style else self.ground_style
             return Strip([Segment(said.text, style)]).adjust_cell_length(width, style)
         return super().render_line(y)
 
@@ -224,14 +224,14 @@ class PlanView(LineView):
         if plan is None:
             rows = self._without_plan(width)
             return rows[line] if line < len(rows) else []
-        if line == self._tree.height and self._apart is not None:
-            return work_row(self._apart, self._pen(), width)
-        spot = self._tree.spot(line)
+        if line == self._tree.total_height and self._other_work is not None:
+            return work_row(self._other_work, self._make_pen(), width)
+        spot = self._tree.spot_at(line)
         if spot is None:
             return []
         row = self._spot_row(spot, width)
-        if self.has_focus and spot == self._spot():
-            row = marked(row, 0, -1, ink(None, on=palette.bars))
+        if self.has_focus and spot == self._cursor_spot():
+            row = mark_row(row, 0, -1, ink(None, on=palette.bars))
         return row
 
     def _spot_row(self, spot: PlanSpot, width: int) -> Row:
@@ -239,7 +239,7 @@ class PlanView(LineView):
         if task is not None:
             indent = 3 + len(str(spot.step + 1))
             asks = self._asking.get(task.call_id, "") if task.call_id else ""
-            return task_row(task, self._pen(), width, indent=indent, needs_you=asks)
+            return task_row(task, self._make_pen(), width, indent=indent, needs_you=asks)
         shown = self._tree.is_open(step)
         facts = StepFacts(
             number=spot.step + 1,
@@ -247,45 +247,45 @@ class PlanView(LineView):
             needs_you=self._asking.get(step.step_id, ""),
             folded=0 if shown else len(step.task_list),
         )
-        return step_row(step, facts, self._pen(), width)
+        return step_row(step, facts, self._make_pen(), width)
 
     def _without_plan(self, width: int) -> list[Row]:
         """Work that goes on, and what the model means to do, marked as provisional (S3-36)."""
         palette, room = palette_of(self), max(8, width - 2)
-        rows = [work_row(self._work, self._pen(), width)] if self._work is not None else []
+        rows = [work_row(self._work, self._make_pen(), width)] if self._work is not None else []
         if self._brief:
             said = rows_of([(self.words("plan.provisional"), ink(palette.accent))], room)
-            rows += prefixed(said, (" ", ink(None)), (" ", ink(None)))
+            rows += prefix_rows(said, (" ", ink(None)), (" ", ink(None)))
             for number, item in enumerate(self._brief, 1):
                 lines = rows_of([(visible_line(item), ink(palette.quiet))], max(8, room - 3))
-                rows += prefixed(lines, (f"  {number} ", ink(palette.faint)))
+                rows += prefix_rows(lines, (f"  {number} ", ink(palette.faint)))
         if rows:
             return rows
         none = self.words("plan.none")
         return [[Segment(f" {none[i:j]}", ink(palette.faint))] for i, j in wrap(none, room)]
 
     @property
-    def _apart(self) -> WorkInfo | None:
+    def _other_work(self) -> WorkInfo | None:
         """Work that goes on and belongs to no plan."""
         return self._work if self._work is not None and not self._work.plan_id else None
 
-    def _pen(self) -> Pen:
-        sign = SPINNER[int(monotonic() / SPIN) % len(SPINNER)] if self._spins else STILL
+    def _make_pen(self) -> Pen:
+        sign = SPINNER[int(monotonic() / SPIN) % len(SPINNER)] if self._is_spinning else STILL
         now, since = self._clock.now(), self._waits_since
         return Pen(palette_of(self), self.words, now, sign, since)
 
     @property
-    def _spins(self) -> bool:
+    def _is_spinning(self) -> bool:
         level = host_of(self).animation_level
         return self.animation and level != "none" and not self._held and not self._asking
 
-    def _foot(self, width: int, height: int) -> list[Row]:
+    def _foot_rows(self, width: int, height: int) -> list[Row]:
         """The obstacle to a key or its pending effect, else the keys while they act here."""
         palette = palette_of(self)
         if self._problem or self._notice:
             sign, color = ("✗", palette.bad) if self._problem else ("◆", palette.accent)
             text, color = f"{sign} {visible_line(self._problem or self._notice)}", ink(color)
-        elif self.has_focus and self._tree.height and height >= _LEAST:
+        elif self.has_focus and self._tree.total_height and height >= _LEAST:
             text, color = self.words("plan.keys"), ink(palette.quiet)
         else:
             return []
@@ -297,27 +297,29 @@ class PlanView(LineView):
     # --- time -------------------------------------------------------------------------------
 
     def _tick_as_needed(self) -> None:
-        moves = self._tree.at_work is not None or self._apart is not None
-        self._tick((SPIN if self._spins else COUNT) if moves and self.is_mounted else 0.0)
+        moves = self._tree.at_work is not None or self._other_work is not None
+        self._spin_until(
+            (SPIN if self._is_spinning else COUNT) if moves and self.is_mounted else 0.0
+        )
 
-    def _tick(self, beat: float) -> None:
+    def _spin_until(self, beat: float) -> None:
         if beat == self._beat:
             return
         self._beat = beat
         if self._ticker is not None:
             self._ticker.stop()
-        self._ticker = self.set_interval(beat, self._ticked) if beat else None
+        self._ticker = self.set_interval(beat, self._draw_spinner) if beat else None
 
-    def _ticked(self) -> None:
+    def _draw_spinner(self) -> None:
         if not self.is_on_screen:
             return
-        if self._apart is not None:
-            self.redraw(self._tree.height, self._tree.height + 1)
+        if self._other_work is not None:
+            self.redraw(self._tree.total_height, self._tree.total_height + 1)
         step = self._tree.at_work
-        spot = self._tree.find(step.step_id) if step else None
+        spot = self._tree.find_spot(step.step_id) if step else None
         if step is None or spot is None:
             return
-        top = self._tree.line(spot)
+        top = self._tree.line_of(spot)
         self.redraw(top, top + 1)
         if self._tree.is_open(step):
             for at, task in enumerate(step.task_list, 1):
@@ -335,48 +337,48 @@ class PlanView(LineView):
             self.call_after_refresh(self._show_step, step.step_id)
 
     def _show_step(self, step_id: str) -> None:
-        spot = self._tree.find(step_id)
+        spot = self._tree.find_spot(step_id)
         if spot is not None:
             lines = 1 + len(self._tree.step_at(spot).task_list)
-            self._reveal(spot, lines)
+            self._reveal_spot(spot, lines)
 
     # --- the cursor ----------------------------------------------------------------------------
 
-    def _spot(self) -> PlanSpot | None:
+    def _cursor_spot(self) -> PlanSpot | None:
         """Where the cursor is; at first where the work is."""
-        if not self._tree.height:
+        if not self._tree.total_height:
             return None
-        spot = self._tree.find(*self._cursor)
+        spot = self._tree.find_spot(*self._cursor)
         if spot is None:
             running = self._tree.at_work
-            spot = self._tree.find(running.step_id) if running else None
+            spot = self._tree.find_spot(running.step_id) if running else None
         return spot or PlanSpot(0)
 
     def _keep_cursor(self) -> None:
         """Where the step at the cursor is gone, the one that took its place is at it."""
-        spot = self._tree.find(*self._cursor)
+        spot = self._tree.find_spot(*self._cursor)
         if spot is not None:
             self._at = spot.step
-        elif self._cursor[0] and self._tree.height:
-            at = min(self._at, len(self._tree.steps) - 1)
-            self._cursor = (self._tree.steps[at].step_id, "")
+        elif self._cursor[0] and self._tree.total_height:
+            at = min(self._at, len(self._tree.plan_steps) - 1)
+            self._cursor = (self._tree.plan_steps[at].step_id, "")
 
     def _move_cursor(self, spot: PlanSpot) -> None:
         task = self._tree.task_at(spot)
         self._at = spot.step
         self._cursor = (self._tree.step_at(spot).step_id, task.task_id if task else "")
         self.redraw()
-        self._reveal(spot)
+        self._reveal_spot(spot)
 
-    def _reveal(self, spot: PlanSpot, lines: int = 1) -> None:
-        line = self._tree.line(spot)
-        self.reveal(line, line + lines)
+    def _reveal_spot(self, spot: PlanSpot, lines: int = 1) -> None:
+        line = self._tree.line_of(spot)
+        self.reveal_lines(line, line + lines)
 
 
 _THROUGH: Final = (WorkStatus.COMPLETED, WorkStatus.SKIPPED)
 
 
-def _bindings() -> list[BindingType]:
+def _make_bindings() -> list[BindingType]:
     found: list[BindingType] = []
     for key in keys_of("plan"):
         if key.action == "walk":
@@ -393,7 +395,7 @@ def _bindings() -> list[BindingType]:
 class PlanPane(PlanView, can_focus=True):
     """The plan under the user's hands. What a key does to it is the engine's to do."""
 
-    BINDINGS: ClassVar[list[BindingType]] = _bindings()
+    BINDINGS: ClassVar[list[BindingType]] = _make_bindings()
 
     def __init__(self, clock: Clock, *, id: str | None = None) -> None:
         super().__init__(clock, id=id)
@@ -405,10 +407,10 @@ class PlanPane(PlanView, can_focus=True):
             self._warned = ("", "")
 
     def on_click(self, event: events.Click) -> None:
-        spot = self._tree.spot(self.scroll_offset.y + event.y - self.gutter.top)
+        spot = self._tree.spot_at(self.scroll_offset.y + event.y - self.gutter.top)
         if spot is None:
             return
-        again = spot == self._spot() and event.chain == 1
+        again = spot == self._cursor_spot() and event.chain == 1
         self._move_cursor(spot)
         if again and spot.task < 0:
             self.action_fold_step("space")
@@ -416,30 +418,30 @@ class PlanPane(PlanView, can_focus=True):
             self.action_go_to()
 
     def action_walk(self, key: str) -> None:
-        spot = self._spot()
+        spot = self._cursor_spot()
         if spot is None:
             return
         page = max(1, self.scrollable_content_region.height - 1)
         by = {"up": -1, "down": 1, "pageup": -page, "pagedown": page}.get(key, 0)
-        line = self._tree.line(spot) + by
-        line = {"home": 0, "end": self._tree.height - 1}.get(key, line)
-        found = self._tree.spot(max(0, min(line, self._tree.height - 1)))
+        line = self._tree.line_of(spot) + by
+        line = {"home": 0, "end": self._tree.total_height - 1}.get(key, line)
+        found = self._tree.spot_at(max(0, min(line, self._tree.total_height - 1)))
         if found is not None:
             self._move_cursor(found)
 
     def action_fold_step(self, key: str) -> None:
-        spot = self._spot()
+        spot = self._cursor_spot()
         if spot is None:
             return
         opened = key == "right" or (
             key == "space" and not self._tree.is_open(self._tree.step_at(spot))
         )
-        self._tree.fold(spot.step, opened=opened)
+        self._tree.fold_step(spot.step, opened=opened)
         self.fit_lines()
         self._move_cursor(spot if opened else PlanSpot(spot.step))
 
     def action_go_to(self) -> None:
-        spot = self._spot()
+        spot = self._cursor_spot()
         if spot is None:
             return
         task = self._tree.task_at(spot)
@@ -451,20 +453,20 @@ class PlanPane(PlanView, can_focus=True):
             self.problem = self.words("plan.not_in_chat")
 
     def action_edit_step(self) -> None:
-        self._write(new=False)
+        self._open_form(new=False)
 
     def action_add_step(self) -> None:
-        self._write(new=True)
+        self._open_form(new=True)
 
-    def _write(self, *, new: bool) -> None:
+    def _open_form(self, *, new: bool) -> None:
         step, plan = self.cursor_step, self._tree.plan
         host = host_of(self)
         if step is not None and plan is not None and host.session.acting() is not None:
             from duckflow_tui.ui.screens.step_form import StepForm
 
-            host.push_screen(StepForm(self.words, plan, step, new=new), self._edit)
+            host.push_screen(StepForm(self.words, plan, step, new=new), self._apply_edit)
 
-    async def _edit(self, edit: PlanEdit | None) -> None:
+    async def _apply_edit(self, edit: PlanEdit | None) -> None:
         engine = host_of(self).session.acting() if edit is not None else None
         if engine is not None and edit is not None:
             self.problem = self.words.localize(await engine.plan.edit((edit,)))
@@ -474,27 +476,27 @@ class PlanPane(PlanView, can_focus=True):
         step = self.cursor_step
         if step is None:
             return
-        number = self._tree.number(step.step_id)
+        number = self._tree.number_of(step.step_id)
         if self._was_warned("d", step, self.words("plan.drop_warns", number=number)):
-            await self._edit(PlanEdit(op="drop", step_id=step.step_id))
+            await self._apply_edit(PlanEdit(op="drop", step_id=step.step_id))
 
     async def action_move_step(self, by: int) -> None:
         step, plan = self.cursor_step, self._tree.plan
         if step is None or plan is None:
             return
-        at = self._tree.number(step.step_id) - 1 + by
+        at = self._tree.number_of(step.step_id) - 1 + by
         if not 0 <= at < len(plan.steps):
             return
         follows = at if by > 0 else at - 1
         after = plan.steps[follows].step_id if follows >= 0 else ""
         self._cursor = (step.step_id, "")
-        await self._edit(PlanEdit(op="move", step_id=step.step_id, after=after))
+        await self._apply_edit(PlanEdit(op="move", step_id=step.step_id, after=after))
 
     def action_break_before(self) -> None:
-        self._ask(lambda plan, step: plan.set_break(step.step_id, not step.break_before))
+        self._ask_twice(lambda plan, step: plan.set_break(step.step_id, not step.break_before))
 
     def action_retry_step(self) -> None:
-        self._ask(lambda plan, step: plan.retry(step.step_id))
+        self._ask_twice(lambda plan, step: plan.retry(step.step_id))
 
     def action_skip_step(self) -> None:
         """Skip the step after a second key: the first says what would begin without it."""
@@ -502,10 +504,10 @@ class PlanPane(PlanView, can_focus=True):
         if step is None or plan is None:
             return
         may = step.status not in (WorkStatus.IN_PROGRESS, *_THROUGH)
-        numbers = ", ".join(map(str, needing(plan, step) if may else []))
+        numbers = ", ".join(map(str, dependent_steps(plan, step) if may else []))
         warning = self.words("plan.skip_warns", numbers=numbers) if numbers else ""
         if not warning or self._was_warned("s", step, warning):
-            self._ask(lambda plan, step: plan.skip(step.step_id))
+            self._ask_twice(lambda plan, step: plan.skip(step.step_id))
 
     def _was_warned(self, key: str, step: Step, warning: str) -> bool:
         """Whether the key was pressed for this step right before; else shows the warning."""
@@ -515,7 +517,7 @@ class PlanPane(PlanView, can_focus=True):
             self.notice = warning
         return warned
 
-    def _ask(self, what: Callable[[PlanActions, Step], LocalizedText | None]) -> None:
+    def _ask_twice(self, what: Callable[[PlanActions, Step], LocalizedText | None]) -> None:
         step = self.cursor_step
         engine = host_of(self).session.acting() if step is not None else None
         if step is not None and engine is not None:
@@ -542,15 +544,15 @@ class PlanPill(Rows):
         self._plan, self._asking = state.active_plan, asking_of(state)
         self.watch_apart()
         self._made = None
-        if self.display and self._line() != self._said:
+        if self.display and self._line_text() != self._said:
             self.refresh()
 
     def watch_apart(self) -> None:
         self.set_class(self._plan is not None and self.apart, "-has-plan")
 
-    def _line(self) -> str:
+    def _line_text(self) -> str:
         return one_line(self._plan, self.words, self._asking) if self._plan else ""
 
     def lines(self, width: int) -> list[Row]:
-        self._said = self._line()
+        self._said = self._line_text()
         return [[Segment(fit(f" {self._said}", width), ink(self.palette.accent))]]

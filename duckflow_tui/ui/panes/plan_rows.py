@@ -60,16 +60,16 @@ class PlanTree:
         self._folds: dict[str, tuple[WorkStatus, bool]] = {}  # what the user chose, and when
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def plan_steps(self) -> tuple[Step, ...]:
         """The steps in their order."""
         return self._steps
 
     @property
-    def height(self) -> int:
+    def total_height(self) -> int:
         """Lines in all."""
         return self._ends[-1] if self._ends else 0
 
-    def take(self, plan: Plan | None) -> Change:
+    def take_plan(self, plan: Plan | None) -> Change:
         """Show this plan; what of the lines is not as it was."""
         old, self.plan = self._steps, plan
         new = self._steps = plan.steps if plan else ()
@@ -80,49 +80,49 @@ class PlanTree:
         ):
             self._lay_out()
             return Change(moved_from=0)  # what waited for a step may wait no longer
-        grown = [at for at in changed if self._lines(at) != 1 + self._below(new[at])]
+        grown = [at for at in changed if self._step_height(at) != 1 + self._lines_below(new[at])]
         if grown:
             self._lay_out()
-            return Change(moved_from=self.top(changed[0]))
-        return Change(tuple(line for at in changed for line in self._changed(at, old[at])))
+            return Change(moved_from=self.top_of(changed[0]))
+        return Change(tuple(line for at in changed for line in self._changed_lines(at, old[at])))
 
     def _lay_out(self) -> None:
         self._numbers = {step.step_id: n for n, step in enumerate(self._steps, 1)}
-        self._ends = list(accumulate(1 + self._below(step) for step in self._steps))
+        self._ends = list(accumulate(1 + self._lines_below(step) for step in self._steps))
         working = (n for n, s in enumerate(self._steps) if s.status is WorkStatus.IN_PROGRESS)
         self._working = next(working, None)
 
-    def _lines(self, index: int) -> int:
-        return self._ends[index] - self.top(index)
+    def _step_height(self, index: int) -> int:
+        return self._ends[index] - self.top_of(index)
 
     @property
     def at_work(self) -> Step | None:
         """The step that runs."""
         return None if self._working is None else self._steps[self._working]
 
-    def _changed(self, index: int, old: Step) -> Iterator[tuple[int, int]]:
+    def _changed_lines(self, index: int, old: Step) -> Iterator[tuple[int, int]]:
         """The lines of a step that say something else than before."""
-        new, top = self._steps[index], self.top(index)
+        new, top = self._steps[index], self.top_of(index)
         if any(getattr(old, name) != getattr(new, name) for name in _ON_ITS_LINE):
             yield top, top + 1
         if self.is_open(new):
             pairs = zip(old.task_list, new.task_list, strict=True)
             yield from ((top + n, top + n + 1) for n, (a, b) in enumerate(pairs, 1) if a is not b)
 
-    def number(self, step_id: str) -> int:
+    def number_of(self, step_id: str) -> int:
         """The step's number, counted from 1; 0 for no step of this plan."""
         return self._numbers.get(step_id, 0)
 
-    def top(self, index: int) -> int:
+    def top_of(self, index: int) -> int:
         """The line of a step."""
         return self._ends[index - 1] if index else 0
 
-    def spot(self, line: int) -> PlanSpot | None:
+    def spot_at(self, line: int) -> PlanSpot | None:
         """The item there; None outside."""
-        if not 0 <= line < self.height:
+        if not 0 <= line < self.total_height:
             return None
         index = bisect_right(self._ends, line)
-        return PlanSpot(index, line - self.top(index) - 1)
+        return PlanSpot(index, line - self.top_of(index) - 1)
 
     def step_at(self, spot: PlanSpot) -> Step:
         """The step of that place."""
@@ -132,7 +132,7 @@ class PlanTree:
         """The task there; None on a step's own line."""
         return self._steps[spot.step].task_list[spot.task] if spot.task >= 0 else None
 
-    def find(self, step_id: str, task_id: str = "") -> PlanSpot | None:
+    def find_spot(self, step_id: str, task_id: str = "") -> PlanSpot | None:
         """Where a step or a task lies now; a task that is folded away is where its step is."""
         index = self._numbers.get(step_id, 0) - 1
         if index < 0:
@@ -144,9 +144,9 @@ class PlanTree:
                     return PlanSpot(index, at)
         return PlanSpot(index)
 
-    def line(self, spot: PlanSpot) -> int:
+    def line_of(self, spot: PlanSpot) -> int:
         """The line where it lies."""
-        return self.top(spot.step) + 1 + spot.task
+        return self.top_of(spot.step) + 1 + spot.task
 
     def waits_for(self, step: Step) -> list[int]:
         """Numbers of the steps that must be done before it may begin."""
@@ -168,7 +168,7 @@ class PlanTree:
             return chosen[1]
         return step.status in _UNFOLDED
 
-    def fold(self, index: int, *, opened: bool) -> bool:
+    def fold_step(self, index: int, *, opened: bool) -> bool:
         """Show or hide a step's tasks; whether that changed anything."""
         step = self._steps[index]
         if not step.task_list or self.is_open(step) == opened:
@@ -177,7 +177,7 @@ class PlanTree:
         self._lay_out()
         return True
 
-    def _below(self, step: Step) -> int:
+    def _lines_below(self, step: Step) -> int:
         return len(step.task_list) if step.task_list and self.is_open(step) else 0
 
 
@@ -236,7 +236,7 @@ def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
     elif step.taken:
         parts.append(BarPart(words("plan.taken"), ink(palette.quiet), weight=8))
     if facts.waits_for:
-        parts.append(BarPart(_needs(facts.waits_for, words), ink(palette.faint), weight=6))
+        parts.append(BarPart(_needs_words(facts.waits_for, words), ink(palette.faint), weight=6))
     asks_first = step.break_before and step.status is WorkStatus.PENDING
     if asks_first:
         parts.append(BarPart(words("plan.break"), ink(palette.accent), weight=4))
@@ -250,7 +250,7 @@ def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
         parts.append(BarPart(clock_text(elapsed), ink(palette.quiet), weight=5))
     if runs:
         parts.append(BarPart(pen.sign, ink(palette.accent), weight=5, gap=1))
-    mark, colour = _mark(step.status, palette)
+    mark, colour = _status_mark(step.status, palette)
     if facts.needs_you:
         mark, colour = NEEDS_YOU, palette.accent
     over = step.status in (WorkStatus.SKIPPED, WorkStatus.CANCELLED)
@@ -262,7 +262,7 @@ def step_row(step: Step, facts: StepFacts, pen: Pen, width: int) -> Row:
         Segment(f"{facts.number} ", ink(palette.quiet)),
         Segment(visible_line(step.name), name),
     ]
-    return _row(left, parts, width)
+    return _step_row(left, parts, width)
 
 
 def task_row(task: Task, pen: Pen, width: int, *, indent: int, needs_you: str) -> Row:
@@ -285,7 +285,7 @@ def task_row(task: Task, pen: Pen, width: int, *, indent: int, needs_you: str) -
         parts.append(BarPart(clock_text(elapsed), ink(palette.faint), weight=5))
     elif task.duration_s >= 0.05:
         parts.append(BarPart(short_time(task.duration_s, words), ink(palette.faint), weight=3))
-    mark, colour = _mark(task.status, palette)
+    mark, colour = _status_mark(task.status, palette)
     if needs_you:
         mark, colour = NEEDS_YOU, palette.accent
     left = [
@@ -293,7 +293,7 @@ def task_row(task: Task, pen: Pen, width: int, *, indent: int, needs_you: str) -
         Segment(f"{mark} ", ink(colour)),
         Segment(task_words(task, words), ink(palette.text if runs else palette.quiet)),
     ]
-    return _row(left, parts, width)
+    return _step_row(left, parts, width)
 
 
 def work_row(work: WorkInfo, pen: Pen, width: int) -> Row:
@@ -309,7 +309,7 @@ def work_row(work: WorkInfo, pen: Pen, width: int) -> Row:
         BarPart(clock_text(elapsed), ink(palette.quiet)),
         BarPart(pen.sign, ink(palette.accent), gap=1),
     ]
-    return _row(left, parts, width)
+    return _step_row(left, parts, width)
 
 
 def task_words(task: Task, words: Catalogue) -> str:
@@ -347,7 +347,7 @@ def current_step(plan: Plan, asking: Collection[str] = ()) -> Step | None:
     return None
 
 
-def needing(plan: Plan, step: Step) -> list[int]:
+def dependent_steps(plan: Plan, step: Step) -> list[int]:
     """Numbers of the steps to come that depend on it."""
     return [
         number
@@ -453,13 +453,13 @@ def cost_text(dollars: float) -> str:
     return f"${dollars:.2f}" if dollars >= 0.005 else "<$0.01"
 
 
-def _needs(numbers: Sequence[int], words: Catalogue) -> str:
+def _needs_words(numbers: Sequence[int], words: Catalogue) -> str:
     shown = ", ".join(map(str, numbers[:_NEEDS_SHOWN]))
     more = len(numbers) - _NEEDS_SHOWN
     return words("plan.needs", numbers=f"{shown} +{more}" if more > 0 else shown)
 
 
-def _mark(status: WorkStatus, palette: Palette) -> tuple[str, str]:
+def _status_mark(status: WorkStatus, palette: Palette) -> tuple[str, str]:
     colours = {
         WorkStatus.COMPLETED: palette.good,
         WorkStatus.IN_PROGRESS: palette.accent,
@@ -469,13 +469,13 @@ def _mark(status: WorkStatus, palette: Palette) -> tuple[str, str]:
     return MARKS[status], colours.get(status, palette.faint)
 
 
-def _row(left: Row, parts: Sequence[BarPart], width: int) -> Row:
+def _step_row(left: Row, parts: Sequence[BarPart], width: int) -> Row:
     """The name gets half of the row before the least of the parts are left out."""
     parts = list(parts)
     lead = sum(cell_len(segment.text) for segment in left[:-1])
     wanted = cell_len(left[-1].text)
     least = lead + min(wanted, max(_LEAST_NAME, width // 2))
-    while parts and least + 2 + _cells(parts) > width:
+    while parts and least + 2 + _count_cells(parts) > width:
         weight = min(part.weight for part in parts)
         parts = [part for part in parts if part.weight != weight]
     right: Row = []
@@ -485,5 +485,5 @@ def _row(left: Row, parts: Sequence[BarPart], width: int) -> Row:
     return two_sided(left, [*right, Segment(" ", ink(None))], width)
 
 
-def _cells(parts: Sequence[BarPart]) -> int:
+def _count_cells(parts: Sequence[BarPart]) -> int:
     return sum(cell_len(part.text) + min(part.gap if n else 1, 2) for n, part in enumerate(parts))

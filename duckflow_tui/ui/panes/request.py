@@ -15,7 +15,7 @@ from textual.reactive import var
 
 from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.ui.host import names_key, press_clicked
-from duckflow_tui.ui.panes.diff_paint import Layer, painted
+from duckflow_tui.ui.panes.diff_paint import Layer, paint_text
 from duckflow_tui.ui.panes.rows import LineView, Seen, palette_of, whole_spans
 from duckflow_tui.ui.panes.strips import (
     Row,
@@ -23,7 +23,7 @@ from duckflow_tui.ui.panes.strips import (
     fit,
     fold,
     ink,
-    marked,
+    mark_row,
     pad,
     row_cells,
     wrap,
@@ -184,10 +184,10 @@ class RequestView(LineView, can_focus=False):
         old, seen = self.rows, self._seen
         self.rows = tuple(rows)
         self._seen = Seen([len(row.text) for row in rows], [1] * len(rows))
-        read = {row.text for n, row in enumerate(old) if seen.whole(n) and not fresh}
+        read = {row.text for n, row in enumerate(old) if seen.is_whole(n) and not fresh}
         for index, row in enumerate(self.rows):
             if row.text in read:
-                self._seen.mark(index, 0, len(row.text))
+                self._seen.mark_seen(index, 0, len(row.text))
         self.invalidate(layout=True)
         if fresh:
             self.scroll_to(0, 0, animate=False)
@@ -198,7 +198,7 @@ class RequestView(LineView, can_focus=False):
 
     def unseen(self) -> int:
         """Rows that have not been on screen as a whole."""
-        return self._seen.unseen
+        return self._seen.unseen_lines
 
     def height_for(self, width: int) -> int:
         """Lines that all rows take at this width."""
@@ -226,7 +226,7 @@ class RequestView(LineView, can_focus=False):
         if line >= len(self._lines):
             return
         at = self._lines[line]
-        if self._seen.mark(at.row, at.start, at.stop) and self._when_seen:
+        if self._seen.mark_seen(at.row, at.start, at.stop) and self._when_seen:
             self.call_after_refresh(self._when_seen)
 
     def fit_lines(self) -> None:
@@ -308,7 +308,7 @@ class RequestView(LineView, can_focus=False):
         row = self.rows[at.row]
         label, said = self._heads(width)[at.row]
         column, lead = self._columns(width), not row.wide
-        ground = self.ground
+        ground = self.ground_style
         tones = {
             "text": ground,
             "quiet": ground + ink(palette.quiet),
@@ -334,7 +334,7 @@ class RequestView(LineView, can_focus=False):
         for number, span in enumerate(at.pieces or ((at.start, at.stop),)):
             if number:
                 body.append(Segment(" ", ground))
-            pieces = painted(row.text, span, tone, layers)
+            pieces = paint_text(row.text, span, tone, layers)
             body += [Segment(text, style) for text, style in pieces]
             if at.pieces and not self._ends_item(row, span[1]):
                 body.append(Segment(ELLIPSIS, ground + ink(palette.quiet)))
@@ -403,7 +403,7 @@ class CardView(RequestView):
         self._cursor = self.rows[at].ref
         lines = [n for n, line in enumerate(self._lines) if line.row == at]
         if lines and not 0 <= lines[0] - self.first_line < self.lines_in_sight:
-            self.reveal(lines[0], lines[-1] + 1)
+            self.reveal_lines(lines[0], lines[-1] + 1)
         self.redraw()
 
     def on_click(self, event: events.Click) -> None:
@@ -426,4 +426,4 @@ class CardView(RequestView):
             return row
         over = ink(None, on=palette_of(self).bars)
         rest = " " * max(0, width - row_cells(row))
-        return marked([*row, Segment(rest, self.ground)] if rest else row, 0, -1, over)
+        return mark_row([*row, Segment(rest, self.ground_style)] if rest else row, 0, -1, over)

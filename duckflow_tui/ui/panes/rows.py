@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from duckflow_tui.ui.palette import Palette, palette_named
-from duckflow_tui.ui.panes.strips import Row, fit, ink, selected, strip_of, text_of
+from duckflow_tui.ui.panes.strips import Row, fit, ink, mark_selection, strip_of, text_of
 from duckflow_tui.words.catalogue import Catalogue
 
 
@@ -42,36 +42,36 @@ class Seen:
         self._left = sum(weights)
 
     @property
-    def unseen(self) -> int:
+    def unseen_lines(self) -> int:
         """Lines of which some part has not been on screen."""
         return self._left
 
     @property
-    def total(self) -> int:
+    def total_lines(self) -> int:
         """Lines in all, without those that were excused."""
         return sum(self._weights)
 
-    def weight(self, rows: Iterable[int]) -> int:
+    def weight_of(self, rows: Iterable[int]) -> int:
         """Lines that these rows count for."""
         return sum(self._weights[row] for row in rows)
 
-    def excuse(self, row: int) -> None:
+    def excuse_row(self, row: int) -> None:
         """Never count this row, where it was not on screen as a whole."""
-        if not self.whole(row):
+        if not self.is_whole(row):
             self._left -= self._weights[row]
             self._weights[row] = 0
 
     def is_left(self, row: int) -> bool:
         """Whether the row counts and some part of it has not been on screen."""
-        return self._weights[row] > 0 and not self.whole(row)
+        return self._weights[row] > 0 and not self.is_whole(row)
 
-    def mark(self, row: int, start: int, stop: int) -> bool:
+    def mark_seen(self, row: int, start: int, stop: int) -> bool:
         """Characters ``start`` to ``stop`` of the row are on screen; whether that is news.
 
         A part behind a gap does not count until the gap was on screen.
         """
         upto = self._upto[row]
-        if self.whole(row) or start > max(upto, 0) or stop <= upto:
+        if self.is_whole(row) or start > max(upto, 0) or stop <= upto:
             return False  # what is drawn behind the text counts for nothing
         self._upto[row] = stop
         if stop < self._lengths[row]:
@@ -79,7 +79,7 @@ class Seen:
         self._left -= self._weights[row]
         return self._weights[row] > 0
 
-    def whole(self, row: int) -> bool:
+    def is_whole(self, row: int) -> bool:
         """Whether all of the row has been on screen."""
         return self._upto[row] >= self._lengths[row]
 
@@ -100,11 +100,11 @@ class BarPart:
     gap: int = 3  # columns before it
 
 
-def arranged(left: Sequence[BarPart], right: Sequence[BarPart], width: int, fill: Style) -> Row:
+def arrange_bar(left: Sequence[BarPart], right: Sequence[BarPart], width: int, fill: Style) -> Row:
     """One row of exactly ``width`` cells; the last part that stays is cut if it must be."""
     left, right = list(left), list(right)
     while left or right:
-        need = _cells(left) + _cells(right) + (2 if left and right else 0) + 2
+        need = _count_cells(left) + _count_cells(right) + (2 if left and right else 0) + 2
         if need <= width or len({part.weight for part in (*left, *right)}) == 1:
             break
         least = min(part.weight for part in (*left, *right))
@@ -112,19 +112,19 @@ def arranged(left: Sequence[BarPart], right: Sequence[BarPart], width: int, fill
         left = [part for part in left if part.weight != least]
         right = [part for part in right if part.weight != least]
     row: Row = [Segment(" " * min(1, width), fill)]
-    row += _segments(left, fill)
-    tail = _segments(right, fill)
+    row += _bar_segments(left, fill)
+    tail = _bar_segments(right, fill)
     used = sum(cell_len(s.text) for s in row) + sum(cell_len(s.text) for s in tail)
     row += [Segment(" " * max(0, width - used - 1), fill), *tail, Segment(" ", fill)]
     return list(Strip(row).adjust_cell_length(width, fill))
 
 
-def _cells(parts: Sequence[BarPart]) -> int:
+def _count_cells(parts: Sequence[BarPart]) -> int:
     gaps = sum(part.gap for part in parts[1:])
     return gaps + sum(cell_len(part.text) for part in parts)
 
 
-def _segments(parts: Sequence[BarPart], fill: Style) -> Row:
+def _bar_segments(parts: Sequence[BarPart], fill: Style) -> Row:
     row: Row = []
     for number, part in enumerate(parts):
         if number:
@@ -216,7 +216,7 @@ class LineView(ScrollView):
     # --- what a view calls ---------------------------------------------------------------------
 
     @property
-    def ground(self) -> Style:
+    def ground_style(self) -> Style:
         """The background of every line."""
         palette = palette_of(self)
         return ink(palette.text, on=palette.background)
@@ -257,7 +257,7 @@ class LineView(ScrollView):
         if width and (size := Size(width, self.line_count(width))) != self.virtual_size:
             self.virtual_size = size
 
-    def reveal(self, first: int, stop: int) -> None:
+    def reveal_lines(self, first: int, stop: int) -> None:
         """Bring a line into sight, and as much as fits of those that follow up to ``stop``."""
         top, height = self.first_line, max(1, self.lines_in_sight)
         if first < top:
@@ -291,12 +291,12 @@ class LineView(ScrollView):
         self.on_screen(line)
         strip = self._strips.get(line)
         if strip is None or strip.cell_length != width:
-            strip = self._strips[line] = self.draw(line, width)
+            strip = self._strips[line] = self.draw_line(line, width)
         return strip
 
-    def draw(self, line: int, width: int) -> Strip:
+    def draw_line(self, line: int, width: int) -> Strip:
         """The line as it is drawn, with what is selected on it."""
-        ground = self.ground
+        ground = self.ground_style
         row = self.row(line, width)
         if not row:
             return Strip.blank(width, ground)
@@ -304,7 +304,7 @@ class LineView(ScrollView):
         if not self.ALLOW_SELECT:
             return Strip(row).adjust_cell_length(width, ground)
         over = ink(None, on=palette_of(self).selection)
-        return strip_of(selected(row, line, self.text_selection, over), line, width, ground)
+        return strip_of(mark_selection(row, line, self.text_selection, over), line, width, ground)
 
 
 def two_sided(left: Row, right: Row, width: int) -> Row:

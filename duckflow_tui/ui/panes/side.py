@@ -171,7 +171,7 @@ class Side(Vertical):
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
-    def _light(self) -> None:
+    def _light_titles(self) -> None:
         focused = self.screen.focused
         around = (focused, *(focused.ancestors if focused else ()))
         for name, pane in self._panes.items():

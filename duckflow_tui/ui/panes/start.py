@@ -22,7 +22,16 @@ from duckflow_tui.state.session import SessionInfo
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.layout import TEXT
 from duckflow_tui.ui.panes.rows import Rows, two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, row_cells, rows_of
+from duckflow_tui.ui.panes.strips import (
+    Row,
+    fit,
+    ink,
+    mark_row,
+    pad,
+    prefix_rows,
+    row_cells,
+    rows_of,
+)
 from duckflow_tui.ui.screens.session_rows import mark_of
 from duckflow_tui.ui.session_words import state_words, when
 from duckflow_tui.words.catalogue import Catalogue
@@ -89,7 +98,7 @@ class Start(Rows, can_focus=True):
         """The line that a typed character takes."""
         digit = half_width(typed)
         at = int(digit) - 1 if len(digit) == 1 and digit.isdecimal() else -1
-        return at if 0 <= at < self._count else None
+        return at if 0 <= at < self._line_count else None
 
     def mark(self, at: int) -> None:
         """Put the mark there."""
@@ -97,8 +106,8 @@ class Start(Rows, can_focus=True):
         self.invalidate()
 
     def action_walk(self, by: int) -> None:
-        if self._count:
-            self.mark((self.at + by) % self._count)
+        if self._line_count:
+            self.mark((self.at + by) % self._line_count)
 
     def action_take(self) -> None:
         if self._recent:
@@ -118,7 +127,7 @@ class Start(Rows, can_focus=True):
         return False
 
     @property
-    def _count(self) -> int:
+    def _line_count(self) -> int:
         return len(self._stories) or len(self._recent)
 
     # --- what is shown ------------------------------------------------------------------------
@@ -149,7 +158,7 @@ class Start(Rows, can_focus=True):
         rows.append((-1, [Segment("  "), Segment(said, ink(palette.accent, bold=True))]))
         rows += gap
         for at, name in enumerate(self._stories):
-            rows += [(at, row) for row in self._story(at, name, width, texts=texts)]
+            rows += [(at, row) for row in self._story_rows(at, name, width, texts=texts)]
             rows += gap
         for at, facts in enumerate(self._recent):
             rows.append((at, self._session_row(at, facts, width)))
@@ -157,30 +166,30 @@ class Start(Rows, can_focus=True):
             rows += gap
         hint = "start.hint" if self._stories else "start.hint_recent" if self._recent else ""
         if texts and not self._stories:
-            rows += [(-1, row) for row in self._facts(width)]
+            rows += [(-1, row) for row in self._fact_rows(width)]
             rows += gap if hint else []
         if hint:
             said = rows_of([(self.words(hint), ink(palette.quiet))], width - 2)
-            rows += [(-1, row) for row in prefixed(said, ("  ", ink(None)))]
+            rows += [(-1, row) for row in prefix_rows(said, ("  ", ink(None)))]
         return rows
 
-    def _number(self, at: int) -> Row:
+    def _number_row(self, at: int) -> Row:
         sign = "› " if at == self.at else "  "
         accent = self.palette.accent
         return [Segment(sign, ink(accent)), Segment(f"{at + 1}  ", ink(accent, bold=True))]
 
-    def _story(self, at: int, name: str, width: int, *, texts: int) -> list[Row]:
+    def _story_rows(self, at: int, name: str, width: int, *, texts: int) -> list[Row]:
         palette, room = self.palette, max(1, width - 5)
         on = palette.bars if at == self.at else palette.raised
         title = fit(self.words(f"start.story.{name}"), room)
-        rows: list[Row] = [[*self._number(at), Segment(title, ink(palette.text, bold=True))]]
+        rows: list[Row] = [[*self._number_row(at), Segment(title, ink(palette.text, bold=True))]]
         about = self.words(f"start.shows.{name}")
         about = fit(about, room) if texts == 1 else about
         if texts:
             below = rows_of([(about, ink(palette.quiet))], room)
-            rows += prefixed(below, ("     ", ink(None)))
+            rows += prefix_rows(below, ("     ", ink(None)))
         padded = [[*row, Segment(" " * max(0, width - row_cells(row)), ink(None))] for row in rows]
-        return [marked(row, 0, -1, ink(None, on=on)) for row in padded]
+        return [mark_row(row, 0, -1, ink(None, on=on)) for row in padded]
 
     def _session_row(self, at: int, facts: SessionFacts, width: int) -> Row:
         palette, words = self.palette, self.words
@@ -196,11 +205,11 @@ class Start(Rows, can_focus=True):
             right += [Segment(f"  {sign}", ink(colour))]
         day = pad(when(facts.last_at, host_of(self).clock.now()), 5)
         right.append(Segment(f"  {day} ", ink(palette.quiet)))
-        left = [*self._number(at), Segment(visible_line(facts.title), ink(palette.text))]
+        left = [*self._number_row(at), Segment(visible_line(facts.title), ink(palette.text))]
         row = two_sided(left, right, width)
-        return marked(row, 0, -1, ink(None, on=palette.bars)) if at == self.at else row
+        return mark_row(row, 0, -1, ink(None, on=palette.bars)) if at == self.at else row
 
-    def _facts(self, width: int) -> list[Row]:
+    def _fact_rows(self, width: int) -> list[Row]:
         """Who answers, what may happen unasked, what holds commands; with what changes each."""
         palette, session = self.palette, self._session
         said = [(_model_words(session, self.words), "/model")]
@@ -213,7 +222,7 @@ class Start(Rows, can_focus=True):
             first, *more = rows_of([(text, ink(palette.text))], column)
             gap = " " * (column - row_cells(first) + 2)
             rows.append([Segment("  "), *first, Segment(gap + key, ink(palette.quiet))])
-            rows += prefixed(more, ("  ", ink(None)))
+            rows += prefix_rows(more, ("  ", ink(None)))
         return rows
 
 

@@ -20,9 +20,9 @@ from duckflow_tui.state.usage import UsageTotals
 from duckflow_tui.ui.host import press
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.composer import Written
-from duckflow_tui.ui.panes.rows import BarPart, Rows, arranged
+from duckflow_tui.ui.panes.rows import BarPart, Rows, arrange_bar
 from duckflow_tui.ui.panes.strips import Row, ink
-from duckflow_tui.ui.panes.vitals import level_colour, spark
+from duckflow_tui.ui.panes.vitals import level_colour, spark_of
 from duckflow_tui.ui.panes.vitals_words import NAMES, Moved, changes_of, moved_words
 
 MESSAGE_FOR = 6.0  # seconds that a word of the app stays, unless a key comes first
@@ -135,12 +135,12 @@ class StatusLine(Rows):
             self.invalidate()
 
     @property
-    def stays(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether the word that is shown waits for a key."""
         return bool(self._said) and self._timer is None
 
     @property
-    def said(self) -> str:
+    def notice_text(self) -> str:
         """The word that is shown now, empty for none."""
         return self._said
 
@@ -149,11 +149,11 @@ class StatusLine(Rows):
         fill = ink(palette.quiet, on=palette.bars)
         if self._said:
             said = BarPart(self._said, ink(palette.text), weight=9)
-            return [arranged([said], self._keys(palette), width, fill)]
-        right = [*self._how(palette), *self._keys(palette)]
-        return [arranged(self._left(palette), right, width, fill)]
+            return [arrange_bar([said], self._key_parts(palette), width, fill)]
+        right = [*self._vitals_parts(palette), *self._key_parts(palette)]
+        return [arrange_bar(self._left_parts(palette), right, width, fill)]
 
-    def _how(self, palette: Palette) -> list[BarPart]:
+    def _vitals_parts(self, palette: Palette) -> list[BarPart]:
         """``(o)> mood ▆ focus ▅ stamina ▇``: how it is going, at a glance and in words."""
         if not self._session.session_id:
             return []
@@ -162,16 +162,16 @@ class StatusLine(Rows):
             moved = Moved("", "high")
         parts: list[BarPart] = []
         if self.duck:
-            mood = self._mood(moved.level)
+            mood = self._mood_of(moved.level)
             parts.append(BarPart(DUCK[mood], ink(_duck_colour(mood, palette)), weight=6))
         if self.vitals_place != "off":
-            parts += self._bars(palette)
+            parts += self._bar_parts(palette)
             if moved.level != "high":
                 parts.append(BarPart(moved.said, ink(palette.text), weight=5, gap=2))
                 parts.append(BarPart(self.words("status.why"), ink(palette.quiet), weight=0, gap=0))
         return parts
 
-    def _bars(self, palette: Palette) -> list[BarPart]:
+    def _bar_parts(self, palette: Palette) -> list[BarPart]:
         """A bar of one cell for each vital, behind its name where there is room for the names."""
         weight = 8 if self.vitals_place == "always" else 5
         parts: list[BarPart] = []
@@ -181,10 +181,10 @@ class StatusLine(Rows):
             colour = level_colour(name, value, palette) if has_moved else palette.quiet
             title = self.words(f"vitals.{name}")
             parts.append(BarPart(title, ink(palette.quiet), weight=1, gap=1))
-            parts.append(BarPart(spark(value), ink(colour), weight=weight, gap=1))
+            parts.append(BarPart(spark_of(value), ink(colour), weight=weight, gap=1))
         return parts
 
-    def _mood(self, level: str) -> Mood:
+    def _mood_of(self, level: str) -> Mood:
         if self._waiting:
             return "asking"
         if self._failing or level == "low":
@@ -193,7 +193,7 @@ class StatusLine(Rows):
             return "unsure"
         return "working" if self._turn is not None else "calm"
 
-    def _left(self, palette: Palette) -> list[BarPart]:
+    def _left_parts(self, palette: Palette) -> list[BarPart]:
         if not self._session.session_id:
             return []
         usage, quiet = self._usage, ink(palette.quiet)
@@ -227,11 +227,11 @@ class StatusLine(Rows):
         percent = about + str(share) if share <= 100 else ">100"  # far more is a wrong --context
         return self.words("status.context_of", percent=percent)
 
-    def _keys(self, palette: Palette) -> list[BarPart]:
+    def _key_parts(self, palette: Palette) -> list[BarPart]:
         style = ink(palette.quiet)
-        return [BarPart(text, style, weight=weight) for text, _, weight in self._helping()]
+        return [BarPart(text, style, weight=weight) for text, _, weight in self._helping_keys()]
 
-    def _helping(self) -> list[tuple[str, str, int]]:
+    def _helping_keys(self) -> list[tuple[str, str, int]]:
         """The keys that help now: what is printed, the key, its weight."""
         names = [("commands", "ctrl+p", 2), ("keys", "f1", 4)]
         if self._turn is None:
@@ -253,7 +253,7 @@ class StatusLine(Rows):
     def on_click(self, event: events.Click) -> None:
         """A click on a key is the key."""
         line = "".join(segment.text for segment in self.lines(self.size.width)[0])
-        for text, key, _ in self._helping():
+        for text, key, _ in self._helping_keys():
             at = line.rfind(text)
             if at >= 0 and 0 <= event.x - cell_len(line[:at]) < cell_len(text):
                 press(self, key)

@@ -141,7 +141,7 @@ def wrap(text: str, width: int) -> list[Span]:
     return spans
 
 
-def broken(text: str, room: int, hang: int = 0) -> list[Span]:
+def break_line(text: str, room: int, hang: int = 0) -> list[Span]:
     """The line cut at words into lines of ``room`` cells, ``hang`` fewer from the second on, words
     too long anywhere. The blanks at a break belong to the line before, so nothing is left out.
     """
@@ -150,7 +150,7 @@ def broken(text: str, room: int, hang: int = 0) -> list[Span]:
     start, width = 0, max(1, room)
     while start < len(text):
         if simple:
-            stop = _fitting(text, start, width)
+            stop = _fitting_end(text, start, width)
         else:
             stop = start + fold(text[start : start + _CLUSTER * width], width)[0][1]
         at = stop
@@ -165,7 +165,7 @@ def broken(text: str, room: int, hang: int = 0) -> list[Span]:
     return spans or [(0, 0)]
 
 
-def _fitting(text: str, start: int, width: int) -> int:
+def _fitting_end(text: str, start: int, width: int) -> int:
     """Where a line of ``width`` cells ends, in text of plain and of wide characters."""
     stop = min(start + width, len(text))
     # A character takes two cells at most, so this never takes away too many.
@@ -256,7 +256,7 @@ def split_lines(pieces: Iterable[Piece]) -> list[list[Piece]]:
     return lines
 
 
-def prefixed(rows: Iterable[Row], first: Piece, rest: Piece | None = None) -> list[Row]:
+def prefix_rows(rows: Iterable[Row], first: Piece, rest: Piece | None = None) -> list[Row]:
     """The rows behind a mark; the rows after the first behind ``rest`` or as many spaces."""
     blank = rest or (" " * cell_len(first[0]), PLAIN)
     done: list[Row] = []
@@ -276,7 +276,7 @@ def row_cells(row: Row) -> int:
     return sum(segment.cell_length for segment in row)
 
 
-def marked(row: Row, start: int, stop: int, style: Style) -> Row:
+def mark_row(row: Row, start: int, stop: int, style: Style) -> Row:
     """The row with ``style`` laid over the characters from ``start`` to ``stop`` (-1: the end)."""
     done: Row = []
     at = 0
@@ -294,12 +294,12 @@ def marked(row: Row, start: int, stop: int, style: Style) -> Row:
     return done
 
 
-def selected(row: Row, y: int, selection: Selection | None, style: Style) -> Row:
+def mark_selection(row: Row, y: int, selection: Selection | None, style: Style) -> Row:
     """The row with what is selected on line ``y`` in ``style``."""
     span = None if selection is None else selection.get_span(y)
     if span is None or span[0] == span[1]:
         return row
-    return marked(row, *span, style)
+    return mark_row(row, *span, style)
 
 
 def strip_of(row: Row, y: int, width: int, fill: Style | None = None) -> Strip:

@@ -46,7 +46,7 @@ class SyntaxLines:
 
     def spans(self, index: int) -> Sequence[TokenSpan]:
         """The highlighted spans of a line; empty for plain text and for a language not known."""
-        lexer = _lexer(self._language)
+        lexer = _find_lexer(self._language)
         if lexer is None:
             return ()
         chunk = index // CHUNK
@@ -54,16 +54,16 @@ class SyntaxLines:
             first = max(0, chunk * CHUNK - LEAD_IN)
             last = min(self._count, (chunk + 1) * CHUNK)
             lines = [self._line(at) for at in range(first, last)]
-            self._chunks[chunk] = _lex(lexer, lines)[chunk * CHUNK - first :]
+            self._chunks[chunk] = _lex_lines(lexer, lines)[chunk * CHUNK - first :]
         return self._chunks[chunk][index - chunk * CHUNK]
 
 
-def _lex(lexer: Lexer, lines: list[str]) -> list[list[TokenSpan]]:
+def _lex_lines(lexer: Lexer, lines: list[str]) -> list[list[TokenSpan]]:
     text = "\n".join(line if len(line) <= LONGEST_LINE else "" for line in lines)
     found: list[list[TokenSpan]] = [[] for _ in lines]
     row = column = 0
     for token, value in lexer.get_tokens(text):
-        kind = _kind(token)
+        kind = _token_kind(token)
         for number, part in enumerate(value.split("\n")):
             if number:
                 row, column = row + 1, 0
@@ -74,7 +74,7 @@ def _lex(lexer: Lexer, lines: list[str]) -> list[list[TokenSpan]]:
 
 
 @lru_cache(maxsize=512)
-def _kind(token: Any) -> Token | None:
+def _token_kind(token: Any) -> Token | None:
     name = str(token).removeprefix("Token.")
     for prefix, kind in _KINDS:
         if name == prefix or name.startswith(f"{prefix}."):
@@ -83,7 +83,7 @@ def _kind(token: Any) -> Token | None:
 
 
 @lru_cache(maxsize=32)
-def _lexer(language: str) -> Lexer | None:
+def _find_lexer(language: str) -> Lexer | None:
     # Here, because finding lexers costs what the first frame must not wait for.
     from pygments.lexers import (
         get_lexer_by_name,  # pyright: ignore[reportUnknownVariableType]  # Pygments has no types here

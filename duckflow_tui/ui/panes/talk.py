@@ -55,7 +55,7 @@ class Talk(Vertical):
         self._options = options
         self._composer = composer
         self.gate = GatePane(
-            clock, beside=diff, proposed=self._proposed, alike=self._asked_alike, id="gate"
+            clock, beside=diff, proposed=self._proposed_text, alike=self._asked_alike, id="gate"
         )
         self.card = CardPane(clock, id="question")
         self.gate.kept = self.card.kept = self._kept_remarks
@@ -73,7 +73,7 @@ class Talk(Vertical):
         yield self.gate
         yield self.card
 
-    def _proposed(self, gate_id: str) -> str | None:
+    def _proposed_text(self, gate_id: str) -> str | None:
         engine = host_of(self).session.engine
         return None if engine is None else engine.proposed_text(gate_id)
 
@@ -150,12 +150,12 @@ class Talk(Vertical):
         if self._taking is not None:
             self._taking.stop()
             self._taking = None
-        if self._at(text) is not None:
+        if self._line_of(text) is not None:
             self._taking = self.set_timer(TAKEN_AFTER, lambda: self._take_typed(text))
 
     def takes(self, text: str) -> bool:
         """Take the line of what is offered that this text names; False where it names none."""
-        at = self._at(text)
+        at = self._line_of(text)
         if at is None:
             return False
         if self.welcome is not None:
@@ -165,19 +165,19 @@ class Talk(Vertical):
             self.start.action_take()
         return True
 
-    def _at(self, text: str) -> int | None:
+    def _line_of(self, text: str) -> int | None:
         offering = self.welcome or self.start
         return offering.place_of(text) if offering is not None and text else None
 
     def _take_typed(self, text: str) -> None:
         if self._composer.text == text and self.takes(text):
-            self._composer.write("")
+            self._composer.replace_text("")
 
     def on_start_taken(self, event: Start.Taken) -> None:
         event.stop()
         host, composer = host_of(self), self._composer
         if event.request:
-            composer.send(event.request)
+            composer.send_text(event.request)
         elif self._going is None or self._going.is_finished:
             self._going = host.spawn(host.session.leave_for(event.session_id), "sessions")
 
@@ -217,7 +217,7 @@ class Talk(Vertical):
         if self.start is not None:
             self._show_start(self.start, state)
         before = self.open_question
-        shown = oldest(state, self.gate.gates, self.card.card)
+        shown = oldest_question(state, self.gate.gates, self.card.card)
         card = shown if isinstance(shown, Card) else None
         if card is not None:
             self.gate.release_focus()
@@ -281,7 +281,7 @@ class Talk(Vertical):
         focused = self.screen.focused
         around = (focused, *(focused.ancestors if focused else ()))
         if self.gate in around or self.card in around:
-            self._asked_since.turned()
+            self._asked_since.take_seen()
             self.gate.yields = self.card.yields = False
 
     def watch_words(self) -> None:
@@ -295,7 +295,9 @@ class Talk(Vertical):
             self.start.words = self.words
 
 
-def oldest(state: AgentState, seen: Sequence[Gate], asked: Card | None) -> Gate | Card | None:
+def oldest_question(
+    state: AgentState, seen: Sequence[Gate], asked: Card | None
+) -> Gate | Card | None:
     """The open gate or card to show: the one on the screen while it is open, else the oldest.
 
     ``seen`` and ``asked`` are what is on the screen.
@@ -324,7 +326,7 @@ class _SinceAsked:
         said = any(isinstance(m, _SAID) for m in state.messages[self._mark :])
         return bool(question) and (said or any(live.aside for live in state.live.values()))
 
-    def turned(self) -> None:
+    def take_seen(self) -> None:
         """The user has seen the chat and turns to the question."""
         self._mark = self._count
 

@@ -29,19 +29,19 @@ from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, QuestionBlock, 
 from duckflow_tui.ui.panes.card_blocks import ReportBlock, ReviewBlock
 from duckflow_tui.ui.panes.column import Anchor, LinePosition
 from duckflow_tui.ui.panes.column_text import SearchableColumn, word_at
-from duckflow_tui.ui.panes.context_blocks import CompactionBlock, refreshed
+from duckflow_tui.ui.panes.context_blocks import CompactionBlock, refresh_compactions
 from duckflow_tui.ui.panes.live_blocks import (
     SPINNER,
     STILL,
     LiveReplyBlock,
     Moment,
+    has_moving_block,
     live_blocks,
-    moves,
 )
 from duckflow_tui.ui.panes.operation_blocks import OperationBlock
 from duckflow_tui.ui.panes.rows import palette_of
-from duckflow_tui.ui.panes.strips import Row, ink, marked, row_text
-from duckflow_tui.ui.panes.turn_blocks import StepHeads, guttered, turn_blocks
+from duckflow_tui.ui.panes.strips import Row, ink, mark_row, row_text
+from duckflow_tui.ui.panes.turn_blocks import StepHeads, draw_gutter, turn_blocks
 from duckflow_tui.ui.panes.work_blocks import WorkBlock
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -54,7 +54,7 @@ BUSY_SHARE: Final = 4  # a drawing that takes long is followed by so many times 
 
 
 class Transcript(SearchableColumn, can_focus=True):
-    """The conversation, done and in flight. Holds no truth: ``sync`` shows a state.
+    """The conversation, done and in flight. Holds no truth: ``show_state`` shows a state.
 
     Follows the end while the user is there; else a line at the bottom counts what is new.
     """
@@ -125,7 +125,7 @@ class Transcript(SearchableColumn, can_focus=True):
         self, source: Store | AgentState, words: Catalogue, clock: Clock | None = None
     ) -> None:
         """Show this state from now on, from its first message. A Store brings its clock and is
-        followed; of a state alone ``sync`` and ``live_changed`` tell what is new.
+        followed; of a state alone ``show_state`` and ``live_changed`` tell what is new.
         """
         self._source = source
         self.set_reactive(Transcript.words, words)
@@ -134,25 +134,25 @@ class Transcript(SearchableColumn, can_focus=True):
         elif isinstance(source, Store):
             self._clock = source.clock
         if self.is_mounted:
-            self._start()
+            self._start_showing()
 
-    def _start(self) -> None:
-        self._stop()
+    def _start_showing(self) -> None:
+        self._stop_showing()
         source = self._source
         self._begin_anew()
         self._look = self._new_look()
         if isinstance(source, Store):
             self._clock = source.clock
-            self._unwatch = source.subscribe(self._changed)
+            self._unwatch = source.subscribe(self._take_change)
             source = source.state
         if source is not None:
-            self.sync(source)
+            self.show_state(source)
         self.refresh()
 
     def _begin_anew(self) -> None:
         """Show nothing yet."""
-        self._column.clear()
-        self._threads.clear()
+        self._column.remove_all()
+        self._threads.forget_all()
         self._to_fold.clear()
         self._replies.clear()
         self._forget_search()
@@ -168,14 +168,14 @@ class Transcript(SearchableColumn, can_focus=True):
             return False
         return not count or state.messages[count - 1] is self._last
 
-    def _stop(self) -> None:
+    def _stop_showing(self) -> None:
         if self._unwatch is not None:
             self._unwatch()
             self._unwatch = None
         self._forget_to_draw()
         self._tick_while(needed=False)
 
-    def sync(self, state: AgentState) -> None:
+    def show_state(self, state: AgentState) -> None:
         """Show what the state has more than before; what is in flight is drawn again."""
         self._state = state
         if not self._goes_on(state):
@@ -185,7 +185,7 @@ class Transcript(SearchableColumn, can_focus=True):
             self._end_turns(state)
             message = self._last = state.messages[self._count]
             self._count += 1
-            blocks = self._threads.blocks(message, state, len(self._column.finished))
+            blocks = self._threads.make_blocks(message, state, len(self._column.finished))
             for place, block in enumerate(blocks, len(self._column.finished)):
                 if isinstance(block, ReportBlock):
                     self._report = place, block
@@ -194,36 +194,36 @@ class Transcript(SearchableColumn, can_focus=True):
                 if isinstance(block, QuestionBlock):
                     self._question = place, block
                 if self.details_open and block.foldable and not isinstance(block, ReplyBlock):
-                    block.open(opened=True)
-                block.height = max(1, block.estimate(self._look))
+                    block.set_open(opened=True)
+                block.height = max(1, block.estimate_height(self._look))
             if isinstance(message, AssistantMessage):
                 self._hand_over(message.llm_id, blocks)
-            self._column.append(blocks)
+            self._column.append_blocks(blocks)
             if isinstance(message, ReportMessage):
-                self._to_fold += self._threads.work.end(message.report.step_id)
+                self._to_fold += self._threads.work.end_work(message.report.step_id)
         self._end_turns(state)
         self._fold_ended()
-        for index in refreshed(self._column.finished, state):
-            self._redraw(index)
+        for index in refresh_compactions(self._column.finished, state):
+            self._invalidate_blocks(index)
         if self._report is not None:
             place, report = self._report
             asked = any(card.subject == report.report.report_id for card in state.cards)
             if report.asked is not asked:
                 report.asked = asked
-                self._redraw(place)
+                self._invalidate_blocks(place)
         if self._verdict is not None:
             place, verdict = self._verdict
             outdated = is_outdated(state, verdict.review)
             if verdict.outdated is not outdated:
                 verdict.outdated = outdated
-                self._redraw(place)
+                self._invalidate_blocks(place)
         if self._question is not None:  # the open card asks it
             place, block = self._question
             cards = [card for card in state.cards if card.kind is CardKind.QUESTION]
             told = any(card.question == block.question.text for card in cards)
             if block.hidden is not told:
                 block.hidden = told
-                self._column.shift(place)
+                self._column.invalidate_tops(place)
                 self.refresh()
         self._search_on()
         for llm_id in [known for known in self._replies if known not in state.live]:
@@ -237,20 +237,20 @@ class Transcript(SearchableColumn, can_focus=True):
             if turn.messages > self._count:
                 return
             self._ended += 1
-            self._to_fold += self._threads.work.end()
-            self._column.append(turn_blocks(turn))
+            self._to_fold += self._threads.work.end_work()
+            self._column.append_blocks(turn_blocks(turn))
 
     def _fold_ended(self) -> None:
         """Fold the work that has ended; nothing is taken from under the eyes of who reads it."""
         if not self.following or not self._to_fold:
             return
         for work in self._to_fold:
-            work.end(opened=self.details_open)
-        self._column.shift(min(work.index for work in self._to_fold))
+            work.fold_members(opened=self.details_open)
+        self._column.invalidate_tops(min(work.index for work in self._to_fold))
         self._to_fold.clear()
         self.refresh()  # also where as many lines came as were folded
 
-    def _changed(self, state: AgentState, record: Record) -> None:
+    def _take_change(self, state: AgentState, record: Record) -> None:
         if isinstance(record.event, OperationOutput):
             self.live_changed(state, pauses=False)
         elif not isinstance(record.event, ProcessOutput):
@@ -291,18 +291,18 @@ class Transcript(SearchableColumn, can_focus=True):
     # --- drawing ----------------------------------------------------------------------------
 
     def on_mount(self) -> None:
-        self.watch(host_of(self), "theme", self._restyle, init=False)
-        self._start()
+        self.watch(host_of(self), "theme", self._take_look, init=False)
+        self._start_showing()
 
     def on_unmount(self) -> None:
-        self._stop()
+        self._stop_showing()
 
     def on_resize(self) -> None:
-        self._restyle()
+        self._take_look()
 
     def watch_words(self) -> None:
         if self.is_mounted:
-            self._restyle()
+            self._take_look()
 
     def watch_tells_step(self) -> None:
         if self.is_mounted:
@@ -310,16 +310,16 @@ class Transcript(SearchableColumn, can_focus=True):
 
     def watch_animation(self) -> None:
         self._tick_while(needed=False)
-        self._tick_while(needed=moves(self._column.live))
+        self._tick_while(needed=has_moving_block(self._column.live))
 
     def watch_has_focus(self, _has_focus: bool) -> None:
-        self._repaint()
+        self._repaint_all()
 
     def _new_look(self) -> Look:
         width = max(1, self.scrollable_content_region.width) if self.size else 80
         return Look(palette_of(self), width, self.words)
 
-    def _restyle(self) -> None:
+    def _take_look(self) -> None:
         look = self._new_look()
         if look != self._look:
             new_lines = self.new_lines
@@ -327,13 +327,13 @@ class Transcript(SearchableColumn, can_focus=True):
                 self._anchor = self._top_place()
             self._drop_selection()
             self._look = look
-            self._column.forget(look)
+            self._column.forget_rows(look)
             self._forget_matches()
             self._draw_live(settle=False)
             self._update_view(self._anchor)
-            self._seen = self._column.height - new_lines
+            self._seen = self._column.total_height - new_lines
         self._update_view(self._anchor)
-        self._repaint()
+        self._repaint_all()
 
     def _hand_over(self, llm_id: str, blocks: list[Block]) -> None:
         reply = self._replies.pop(llm_id, None)
@@ -348,7 +348,7 @@ class Transcript(SearchableColumn, can_focus=True):
         waited = self._later is not None
         self._forget_to_draw()
         if waited and self._state is not None:
-            self.sync(self._state)
+            self.show_state(self._state)
 
     def _forget_to_draw(self) -> None:
         if self._later is not None:
@@ -363,7 +363,7 @@ class Transcript(SearchableColumn, can_focus=True):
         if state is None:
             return
         began = thread_time()
-        moment = Moment(self._clock.now(), self._sign())
+        moment = Moment(self._clock.now(), self._spinner_sign())
         blocks = live_blocks(
             state,
             self._replies,
@@ -376,9 +376,9 @@ class Transcript(SearchableColumn, can_focus=True):
         blocks = self._threads.with_head(blocks, state)
         self._column.set_live(blocks)
         for index in range(len(self._column.finished), len(self._column)):
-            self._column.draw(index, self._look)
+            self._column.draw_block(index, self._look)
         old, self._live_rows = self._live_rows, self._column.live_rows()
-        self._tick_while(needed=moves(blocks))
+        self._tick_while(needed=has_moving_block(blocks))
         if settle:
             self._update_view()
             self._refresh_live(old)
@@ -390,18 +390,18 @@ class Transcript(SearchableColumn, can_focus=True):
         new, top = self._live_rows, self._column.finished_height
         before, self._live_top = self._live_top, top
         if before != top or len(old) != len(new):
-            same = 0 if before != top else _alike(old, new)
+            same = 0 if before != top else _count_same(old, new)
             self._refresh_lines_in_sight(min(before, top) + same, None)
             return
-        same = _alike(old, new)
+        same = _count_same(old, new)
         if same < len(new):
-            stop = len(new) - _alike(old[::-1], new[::-1])
+            stop = len(new) - _count_same(old[::-1], new[::-1])
             self._refresh_lines_in_sight(top + same, top + stop)
 
-    def _sign(self) -> str:
-        return SPINNER[self._frame % len(SPINNER)] if self._animated() else STILL
+    def _spinner_sign(self) -> str:
+        return SPINNER[self._frame % len(SPINNER)] if self._is_animated() else STILL
 
-    def _animated(self) -> bool:
+    def _is_animated(self) -> bool:
         return self.animation and host_of(self).animation_level != "none"
 
     def _tick_while(self, *, needed: bool) -> None:
@@ -410,26 +410,28 @@ class Transcript(SearchableColumn, can_focus=True):
                 self._ticker.stop()
                 self._ticker = None
         elif self._ticker is None and self.is_mounted:
-            self._ticker = self.set_interval(SPIN if self._animated() else 1.0, self._tick)
+            self._ticker = self.set_interval(
+                SPIN if self._is_animated() else 1.0, self._advance_spinner
+            )
 
-    def _tick(self) -> None:
+    def _advance_spinner(self) -> None:
         self._frame += 1
         if self.is_on_screen and self._later is None:  # else the next frame shows it
             self._draw_live()
 
-    def _overlaid(self, row: Row, place: LinePosition, line: int) -> Row:
-        block = self._column.block(place.index)
+    def _lay_over(self, row: Row, place: LinePosition, line: int) -> Row:
+        block = self._column.block_at(place.index)
         if block.step_id and row and self._look.margin:
-            row = guttered(row, ink(self._look.palette.ai))
+            row = draw_gutter(row, ink(self._look.palette.ai))
         if block is self._cursor and place.row == 0 and self.has_focus:
-            row = marked(row, 0, -1, ink(None, on=self._look.palette.bars))
-        return super()._overlaid(row, place, line)
+            row = mark_row(row, 0, -1, ink(None, on=self._look.palette.bars))
+        return super()._lay_over(row, place, line)
 
     # --- going to a place -------------------------------------------------------------------
 
     def go_to(self, step_id: str, call_id: str = "") -> bool:
         """Bring a call into sight, or with none named the first item of a step; False without."""
-        index = self._threads.place(step_id, call_id)
+        index = self._threads.find_block(step_id, call_id)
         if index is None:
             first = len(self._column.finished)
             index = next(
@@ -444,16 +446,16 @@ class Transcript(SearchableColumn, can_focus=True):
             return False
         self._bring_out(index)
         self.show_block(index)
-        self._cursor = self._column.block(index)
+        self._cursor = self._column.block_at(index)
         return True
 
     def _bring_out(self, index: int) -> None:
-        block = self._column.block(index)
+        block = self._column.block_at(index)
         if not block.hidden:
             return
         for at, work in enumerate(self._column.finished[:index]):
             if isinstance(work, WorkBlock) and block in work.members:
-                self._open(at, opened=True)
+                self._set_open(at, opened=True)
 
     # --- folding ----------------------------------------------------------------------------
 
@@ -466,7 +468,7 @@ class Transcript(SearchableColumn, can_focus=True):
             if isinstance(block, ReplyBlock):
                 continue  # a very long one is opened by itself
             if block.foldable and block.opened is not self.details_open:
-                self._open(index, opened=self.details_open)
+                self._set_open(index, opened=self.details_open)
         for reply in self._replies.values():
             if reply.thought is not None:
                 reply.thought.opened = self.details_open
@@ -475,29 +477,29 @@ class Transcript(SearchableColumn, can_focus=True):
 
     def toggle(self, index: int) -> None:
         """Open or close the block at that index, where there is something behind it."""
-        block = self._column.block(index)
+        block = self._column.block_at(index)
         if not block.foldable:
             return
         anchor = self._top_place()
         self.following = False  # what was opened stays where it was, under the pointer
         self._drop_selection()
-        self._open(index, opened=not block.opened)
+        self._set_open(index, opened=not block.opened)
         self._after_fold(anchor)
         self.following = self.scroll_offset.y >= self.max_scroll_y
-        self._seen = self._column.height
+        self._seen = self._column.total_height
 
-    def _open(self, index: int, *, opened: bool) -> None:
+    def _set_open(self, index: int, *, opened: bool) -> None:
         """Open or close the block, and what is folded away with it."""
-        block = self._column.block(index)
-        block.open(opened=opened)
-        self._redraw(index, block.members if isinstance(block, WorkBlock) else ())
+        block = self._column.block_at(index)
+        block.set_open(opened=opened)
+        self._invalidate_blocks(index, block.members if isinstance(block, WorkBlock) else ())
 
     def _after_fold(self, anchor: Anchor | None) -> None:
         new_lines = self.new_lines
         self._draw_live(settle=False)
         self._update_view(anchor)
-        self._seen = self._column.height - new_lines
-        self._repaint()
+        self._seen = self._column.total_height - new_lines
+        self._repaint_all()
 
     def action_toggle_row(self) -> None:
         if self._cursor is None:
@@ -540,23 +542,23 @@ class Transcript(SearchableColumn, can_focus=True):
         self._step_cursor(1)
 
     def _can_open(self, index: int) -> bool:
-        block = self._column.block(index)
+        block = self._column.block_at(index)
         return block.foldable and not block.hidden
 
     def _index_of(self, block: Block) -> int | None:
         top = self.scroll_offset.y
-        near = self._column.between(top - 2, top + self.rows_in_sight + 2)
-        return next((index for index in near if self._column.block(index) is block), None)
+        near = self._column.blocks_between(top - 2, top + self.rows_in_sight + 2)
+        return next((index for index in near if self._column.block_at(index) is block), None)
 
     def _step_cursor(self, by: int) -> None:
         """To the next row in sight that can be opened; where there is none, scroll."""
         top = self.scroll_offset.y
         bottom = top + self.rows_in_sight
-        near = self._column.between(top, bottom)
+        near = self._column.blocks_between(top, bottom)
         rows = [
             index
             for index in near
-            if self._can_open(index) and top <= self._column.top(index) < bottom
+            if self._can_open(index) and top <= self._column.top_of(index) < bottom
         ]
         here = None if self._cursor is None else self._index_of(self._cursor)
         ahead = rows
@@ -564,8 +566,8 @@ class Transcript(SearchableColumn, can_focus=True):
             ahead = [index for index in rows if (index - here) * by > 0]
         if ahead:
             chosen = ahead[0] if by > 0 else ahead[-1]
-            self._cursor = self._column.block(chosen)
-            self._repaint()
+            self._cursor = self._column.block_at(chosen)
+            self._repaint_all()
         else:
             self.scroll_by(by)
 
@@ -577,18 +579,18 @@ class Transcript(SearchableColumn, can_focus=True):
             self.action_scroll_end()
             return
         line = self.scroll_offset.y + event.y
-        place = self._column.place(line)
+        place = self._column.position_at(line)
         if place is None or place.row < 0:
             return
         if event.chain == 2:
-            word = word_at(row_text(self._column.row(place)), event.x, self._look.indent)
+            word = word_at(row_text(self._column.row_at(place)), event.x, self._look.indent)
             if word is not None:
-                self._select(Selection(Offset(word[0], line), Offset(word[1], line)))
+                self._select_text(Selection(Offset(word[0], line), Offset(word[1], line)))
         elif event.chain == 3:
             self._select_block(place.index)
         elif (
             event.chain == 1
-            and place.row == self._column.block(place.index).fold_row
+            and place.row == self._column.block_at(place.index).fold_row
             and self.text_selection is None
         ):
             self.toggle(place.index)
@@ -598,7 +600,7 @@ class Transcript(SearchableColumn, can_focus=True):
         return False
 
 
-def _alike(old: list[Row], new: list[Row]) -> int:
+def _count_same(old: list[Row], new: list[Row]) -> int:
     """How many rows at the beginning are the same."""
     count = 0
     for was, now in zip(old, new, strict=False):

@@ -30,7 +30,7 @@ from duckflow_tui.ui.panes.blocks import (
     QuestionBlock,
     ReplyBlock,
     UserBlock,
-    framed,
+    frame_rows,
     seconds_text,
 )
 from duckflow_tui.ui.panes.card_blocks import (
@@ -104,16 +104,16 @@ class TurnBlock(Block):
         super().__init__()
         self.turn = turn
 
-    def draw(self, look: Look) -> list[Row]:
-        said = " · ".join(self._figures(look))
-        return framed(rows_of([(said, ink(look.palette.faint))], look.text_width), look)
+    def draw_rows(self, look: Look) -> list[Row]:
+        said = " · ".join(self._list_figures(look))
+        return frame_rows(rows_of([(said, ink(look.palette.faint))], look.text_width), look)
 
-    def _figures(self, look: Look) -> list[str]:
+    def _list_figures(self, look: Look) -> list[str]:
         turn, words = self.turn, look.words
         key = "turn_line.call" if turn.llm_calls == 1 else "turn_line.calls"
         found: list[str] = [words(key, count=turn.llm_calls)]
         if turn.tokens:
-            found.append(words("turn_line.tokens", count=_short(turn.tokens)))
+            found.append(words("turn_line.tokens", count=_short_count(turn.tokens)))
         if turn.cost is not None:
             found.append(f"${turn.cost:.2f}" if turn.cost >= 0.01 else f"${turn.cost:.4f}")
         if turn.duration_s >= SHORTEST:
@@ -123,7 +123,7 @@ class TurnBlock(Block):
         return found
 
 
-def _short(count: int) -> str:
+def _short_count(count: int) -> str:
     """A count with one decimal: 812, 12.3k, 1.2M."""
     if count < 1_000:
         return str(count)
@@ -150,16 +150,16 @@ class StepHeads:
         self._refs: dict[str, int] = {}  # call id or message id → index of its block
         self._steps: dict[str, int] = {}  # step id → index of the first block that is about it
 
-    def clear(self) -> None:
+    def forget_all(self) -> None:
         """Another conversation."""
-        self.work.clear()
+        self.work.forget_all()
         self._step = self._above = ""
         self._asked.clear()
         self._said.clear()
         self._refs.clear()
         self._steps.clear()
 
-    def blocks(self, message: Message, state: AgentState, index: int) -> list[Block]:
+    def make_blocks(self, message: Message, state: AgentState, index: int) -> list[Block]:
         """The blocks of a message; the first of them will lie at ``index``."""
         step_id = message.report.step_id if isinstance(message, ReportMessage) else ""
         blocks = blocks_of(message, state.plans, self._said.get(step_id, ""))
@@ -174,7 +174,7 @@ class StepHeads:
         heads = list[Block]()
         if message.step_id and message.step_id != self._step:
             self._step = message.step_id
-            heads.append(_head(message.step_id, state))
+            heads.append(_make_head(message.step_id, state))
         blocks = [*heads, *self.work.add_message(message, blocks, index + len(heads))]
         if message.step_id:
             self._steps.setdefault(message.step_id, index)
@@ -203,22 +203,22 @@ class StepHeads:
         for at, block in enumerate(blocks):
             if block.step_id:
                 if block.step_id != self._step:
-                    blocks.insert(at, _head(block.step_id, state))
+                    blocks.insert(at, _make_head(block.step_id, state))
                 break
         return blocks
 
-    def place(self, step_id: str, ref: str) -> int | None:
+    def find_block(self, step_id: str, ref: str) -> int | None:
         """Index of the finished block of a call or a message, or with none named of a step."""
         return self._refs.get(ref) if ref else self._steps.get(step_id)
 
 
-def guttered(row: Row, style: Style) -> Row:
+def draw_gutter(row: Row, style: Style) -> Row:
     """The row with a line in its margin, as items of a step have it."""
     text, own, _ = row[0]
     return [Segment(GUTTER, style), Segment(text[1:], own), *row[1:]]
 
 
-def _head(step_id: str, state: AgentState) -> StepBlock:
+def _make_head(step_id: str, state: AgentState) -> StepBlock:
     for plan in reversed(state.plans):
         for number, step in enumerate(plan.steps, 1):
             if step.step_id == step_id:

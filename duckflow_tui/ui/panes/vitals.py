@@ -21,16 +21,16 @@ from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import LineView, palette_of
-from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, rows_of
+from duckflow_tui.ui.panes.strips import Row, fit, ink, mark_row, pad, prefix_rows, rows_of
 from duckflow_tui.ui.panes.vitals_words import (
     NAMES,
+    break_equation,
     brief_words,
-    broken,
-    calculation,
+    calculation_lines,
     cause_words,
     changes_of,
     consulted_words,
-    fallen,
+    fallen_vitals,
     gauge_words,
     given_words,
     level,
@@ -50,7 +50,7 @@ _LEAST_BAR: Final = 4
 _LEAST_POINTS: Final = 3
 
 
-def gauge(value: float, cells: int) -> tuple[str, str]:
+def gauge_parts(value: float, cells: int) -> tuple[str, str]:
     """The filled and the empty part of a bar; a value above 0 fills at least one cell."""
     filled = min(cells, max(round(value * cells), 1 if value > 0 else 0))
     return "━" * filled, "─" * (cells - filled)
@@ -62,10 +62,10 @@ def sparkline(name: str, vitals: Vitals) -> str:
     if not changes:
         return ""
     values = [changes[0].old, *(change.new for change in changes)][-POINTS:]
-    return "".join(map(spark, values))
+    return "".join(map(spark_of, values))
 
 
-def spark(value: float) -> str:
+def spark_of(value: float) -> str:
     """A value as one cell, seven heights."""
     return SPARKS[min(len(SPARKS) - 1, int(value * len(SPARKS)))]
 
@@ -151,7 +151,7 @@ class VitalsPane(LineView, can_focus=True):
 
     def action_explain(self) -> None:
         """Show the reasons, or hide them; on a change, go to its place."""
-        here = self._here()
+        here = self._line_at_cursor()
         if self.explained and here is not None and here.change is not None:
             self._go_to(here.change)
             return
@@ -165,7 +165,7 @@ class VitalsPane(LineView, can_focus=True):
             host.status.show_notice("vitals.no_place")
 
     def action_walk(self, by: int) -> None:
-        lines = self._lines()
+        lines = self._cached_lines()
         stops = [at for at, line in enumerate(lines) if line.spot]
         if not self.explained or not stops:
             return
@@ -173,7 +173,7 @@ class VitalsPane(LineView, can_focus=True):
         to = min(max(at + by, 0), len(stops) - 1)
         self._cursor = lines[stops[to]].spot
         end = stops[to + 1] if to + 1 < len(stops) else len(lines)
-        self.reveal(stops[to], end)
+        self.reveal_lines(stops[to], end)
         self.redraw()
 
     def action_turn_page(self, by: int) -> None:
@@ -182,7 +182,7 @@ class VitalsPane(LineView, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         line = self.scroll_offset.y + event.y - self.gutter.top
-        lines = self._lines()
+        lines = self._cached_lines()
         if not 0 <= line < len(lines) or not lines[line].spot:
             return
         self._cursor = lines[line].spot
@@ -196,17 +196,17 @@ class VitalsPane(LineView, can_focus=True):
     # --- Textual ----------------------------------------------------------------------------
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(self._lines(width))
+        return len(self._cached_lines(width))
 
     def invalidate(self, *, layout: bool = False) -> None:
         self._made = None
         super().invalidate(layout=layout)
 
     def line_count(self, width: int) -> int:
-        return len(self._lines(width))
+        return len(self._cached_lines(width))
 
     def row(self, line: int, width: int) -> Row:
-        lines = self._lines(width)
+        lines = self._cached_lines(width)
         if line >= len(lines):
             return []
         at = lines[line]
@@ -214,36 +214,38 @@ class VitalsPane(LineView, can_focus=True):
             return at.row
         used = sum(cell_len(segment.text) for segment in at.row)
         row = [*at.row, Segment(" " * max(0, width - used), ink(None))]
-        return marked(row, 0, -1, ink(None, on=palette_of(self).bars))
+        return mark_row(row, 0, -1, ink(None, on=palette_of(self).bars))
 
-    def _here(self) -> _Line | None:
-        return next((line for line in self._lines() if line.spot == self._cursor), None)
+    def _line_at_cursor(self) -> _Line | None:
+        return next((line for line in self._cached_lines() if line.spot == self._cursor), None)
 
     # --- drawing ----------------------------------------------------------------------------
 
-    def _lines(self, width: int = 0) -> list[_Line]:
+    def _cached_lines(self, width: int = 0) -> list[_Line]:
         width = width or self.scrollable_content_region.width
         if self._made is None or self._made[0] != width:
-            self._made = (width, self._draw(width))
+            self._made = (width, self._make_lines(width))
         return self._made[1]
 
-    def _draw(self, width: int) -> list[_Line]:
+    def _make_lines(self, width: int) -> list[_Line]:
         names = max(cell_len(self.words(f"vitals.{name}")) for name in NAMES)
         lines: list[_Line] = []
         for name in NAMES:
             lines.append(_Line(self._gauge_row(name, names, width), name))
             if self.explained:
-                lines += self._why(name, width)
-            elif name in fallen(self._vitals):
-                lines += self._fall(name, width)
+                lines += self._why_lines(name, width)
+            elif name in fallen_vitals(self._vitals):
+                lines += self._fall_lines(name, width)
         if self._turn is not None or self._ended:
-            stands = rows_of([(self._where(), ink(palette_of(self).quiet))], max(8, width - 2))
-            lines += [_Line(row) for row in prefixed(stands, (" ", ink(None)))]
+            stands = rows_of(
+                [(self._phase_words(), ink(palette_of(self).quiet))], max(8, width - 2)
+            )
+            lines += [_Line(row) for row in prefix_rows(stands, (" ", ink(None)))]
         if self.explained:
-            lines += self._limit(width)
+            lines += self._limit_lines(width)
         return lines
 
-    def _fall(self, name: str, width: int) -> list[_Line]:
+    def _fall_lines(self, name: str, width: int) -> list[_Line]:
         """The curve of a vital that is low, and what lowered it last."""
         palette = palette_of(self)
         colour = ink(level_colour(name, getattr(self._vitals, name), palette))
@@ -252,7 +254,7 @@ class VitalsPane(LineView, can_focus=True):
         cause = lowering_cause(name, self._vitals, self.words)
         return [_Line([*curve, Segment(fit(cause, max(0, room)), ink(palette.text))], name)]
 
-    def _where(self) -> str:
+    def _phase_words(self) -> str:
         """``in progress · attempt 1 of 3 · loop 4 of 14``; how the last turn ended, without one."""
         words, turn = self.words, self._turn
         if turn is None:
@@ -273,7 +275,7 @@ class VitalsPane(LineView, can_focus=True):
         if not self.explained:
             word = level_word(name, self._vitals, self.words)
             widest = max(cell_len(level_word(each, self._vitals, self.words)) for each in NAMES)
-            full, empty = gauge(value, min(10, max(_LEAST_BAR, width - names - widest - 4)))
+            full, empty = gauge_parts(value, min(10, max(_LEAST_BAR, width - names - widest - 4)))
             return [
                 Segment(" " + pad(self.words(f"vitals.{name}"), names) + " ", ink(palette.quiet)),
                 Segment(full, colour),
@@ -281,8 +283,8 @@ class VitalsPane(LineView, can_focus=True):
                 Segment(f" {fit(word, max(0, width - names - 3))}", ink(palette.quiet)),
             ]
         said, more = gauge_words(name, self._vitals, self.words)
-        bar, points = self._shares(width - names)
-        full, empty = gauge(value, bar)
+        bar, points = self._column_widths(width - names)
+        full, empty = gauge_parts(value, bar)
         row: Row = [
             Segment(" " + pad(self.words(f"vitals.{name}"), names) + " ", ink(palette.quiet)),
             Segment(full, colour),
@@ -296,7 +298,7 @@ class VitalsPane(LineView, can_focus=True):
         row.append(Segment(fit(said, max(0, room)), ink(palette.quiet)))
         return row
 
-    def _shares(self, width: int) -> tuple[int, int]:
+    def _column_widths(self, width: int) -> tuple[int, int]:
         """Cells of the bars and of the sparklines beside the longest of the three words; they go
         before a word is cut, since the picture without it says less (S0-44).
         """
@@ -305,30 +307,30 @@ class VitalsPane(LineView, can_focus=True):
         points = max(_LEAST_POINTS, min(POINTS, width - said - bar - 10))
         return bar, points
 
-    def _why(self, name: str, width: int) -> list[_Line]:
+    def _why_lines(self, name: str, width: int) -> list[_Line]:
         palette, words = palette_of(self), self.words
         changes = changes_of(name, self._vitals)
-        lines = self._text(words(f"vitals.means.{name}"), palette.quiet, width)
-        lines += self._equation(words(f"vitals.formula.{name}"), palette.text, width)
-        lines += self._equation(words(f"vitals.where.{name}"), palette.quiet, width)
+        lines = self._text_lines(words(f"vitals.means.{name}"), palette.quiet, width)
+        lines += self._equation_lines(words(f"vitals.formula.{name}"), palette.text, width)
+        lines += self._equation_lines(words(f"vitals.where.{name}"), palette.quiet, width)
         if not changes:
-            lines += self._text(words("vitals.no_inputs"), palette.quiet, width)
+            lines += self._text_lines(words("vitals.no_inputs"), palette.quiet, width)
             return [*lines, _Line([])]
         newest = changes[-1]
         lines.append(_Line([]))
-        lines += self._text(
+        lines += self._text_lines(
             words("vitals.newest", cause=cause_words(newest, words)), palette.text, width
         )
         for said in given_words(newest, words):
-            lines += self._text(said, palette.quiet, width)
-        for said in calculation(newest, words):
-            lines += self._equation(said, palette.ai, width)
+            lines += self._text_lines(said, palette.quiet, width)
+        for said in calculation_lines(newest, words):
+            lines += self._equation_lines(said, palette.ai, width)
         lines.append(_Line([]))
         for change in reversed(changes[-SHOWN_CHANGES:]):
-            lines.append(self._change(change, width))
+            lines.append(self._change_line(change, width))
         return [*lines, _Line([])]
 
-    def _change(self, change: VitalChange, width: int) -> _Line:
+    def _change_line(self, change: VitalChange, width: int) -> _Line:
         palette = palette_of(self)
         lit = ink(palette.accent if change.refs else palette.bars)
         moved = f"{change.old:.2f} → {change.new:.2f}  "
@@ -343,29 +345,29 @@ class VitalsPane(LineView, can_focus=True):
         ]
         return _Line(row, f"{change.vital} {change.at} {change.old} {change.new}", change)
 
-    def _limit(self, width: int) -> list[_Line]:
+    def _limit_lines(self, width: int) -> list[_Line]:
         palette, words, pace = palette_of(self), self.words, self._pace
         heading = words("pace.heading_step" if self._of_step else "pace.heading")
         used = words("vitals.loop", number=pace.used, limit=pace.limit.max_loops) if pace else ""
-        lines = [_Line(self._heading(heading, used), LIMIT)]
+        lines = [_Line(self._heading_row(heading, used), LIMIT)]
         if pace is None:
-            return [*lines, *self._text(words("pace.none"), palette.quiet, width)]
+            return [*lines, *self._text_lines(words("pace.none"), palette.quiet, width)]
         for said in limit_summary(pace, words):
-            lines += self._text(said, palette.text, width)
+            lines += self._text_lines(said, palette.text, width)
         lines.append(_Line([]))
-        lines += self._blocks(pace, width)
+        lines += self._block_lines(pace, width)
         lines.append(_Line([]))
-        lines.append(_Line(self._heading(words("pace.consulted.heading"), ""), CONSULTED))
+        lines.append(_Line(self._heading_row(words("pace.consulted.heading"), ""), CONSULTED))
         for said in consulted_words(pace, words):
-            lines += self._text(said, palette.quiet, width)
+            lines += self._text_lines(said, palette.quiet, width)
         return lines
 
-    def _heading(self, name: str, more: str) -> Row:
+    def _heading_row(self, name: str, more: str) -> Row:
         palette = palette_of(self)
         row = [Segment(f" {name}", ink(palette.accent, bold=True))]
         return [*row, Segment(f"  {more}", ink(palette.quiet))] if more else row
 
-    def _blocks(self, pace: Pace, width: int) -> list[_Line]:
+    def _block_lines(self, pace: Pace, width: int) -> list[_Line]:
         palette = palette_of(self)
         found = limit_blocks(pace.limit, self.words)
         names = max(cell_len(block.name) for block in found)
@@ -375,21 +377,21 @@ class VitalsPane(LineView, can_focus=True):
             rows: list[Row] = []
             room = max(8, width - indent - 1)
             for text in block.lines:
-                for part in broken(text, room):
+                for part in break_equation(text, room):
                     rows += rows_of([(part, ink(palette.quiet))], room)
             first = f"{' ' * _INDENT}{pad(block.name, names)}  "
-            lines += map(_Line, prefixed(rows, (first, ink(palette.faint))))
+            lines += map(_Line, prefix_rows(rows, (first, ink(palette.faint))))
         return lines
 
-    def _equation(self, text: str, colour: str, width: int) -> list[_Line]:
+    def _equation_lines(self, text: str, colour: str, width: int) -> list[_Line]:
         lines: list[_Line] = []
-        for part in broken(text, max(8, width - _INDENT - 1)):
-            lines += self._text(part, colour, width)
+        for part in break_equation(text, max(8, width - _INDENT - 1)):
+            lines += self._text_lines(part, colour, width)
         return lines
 
-    def _text(self, text: str, colour: str, width: int) -> list[_Line]:
+    def _text_lines(self, text: str, colour: str, width: int) -> list[_Line]:
         rows = rows_of([(str(text), ink(colour))], max(8, width - _INDENT - 1))
-        return [_Line(row) for row in prefixed(rows, (" " * _INDENT, ink(None)))]
+        return [_Line(row) for row in prefix_rows(rows, (" " * _INDENT, ink(None)))]
 
 
 def _taken_back(state: AgentState) -> bool:

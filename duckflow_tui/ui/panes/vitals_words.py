@@ -53,7 +53,7 @@ def changes_of(name: str, vitals: Vitals) -> list[VitalChange]:
     return [change for change in vitals.history if change.vital == name]
 
 
-def figure(value: float, least: int = 2, most: int = 4) -> str:
+def figure_text(value: float, least: int = 2, most: int = 4) -> str:
     """A number with as many decimals as it needs, between ``least`` and ``most``."""
     text = f"{value:.{most}f}"
     while text.endswith("0") and len(text.partition(".")[2]) > least:
@@ -61,7 +61,7 @@ def figure(value: float, least: int = 2, most: int = 4) -> str:
     return text
 
 
-def broken(text: str, width: int) -> list[str]:
+def break_equation(text: str, width: int) -> list[str]:
     """The text in lines of at most ``width`` cells, broken before signs of a calculation only."""
     lines: list[str] = []
     for part in _SIGNS.split(text):
@@ -79,7 +79,7 @@ def gauge_words(name: str, vitals: Vitals, words: Catalogue) -> tuple[str, str]:
         return words("vitals.no_evidence"), ""
     value: float = getattr(vitals, name)
     state = words(f"vitals.word.{name}.{level(value, name)}")
-    cause = _short(changes, words)
+    cause = _short_words(changes, words)
     if not cause:
         return state, ""
     if name == "focus" and level(value) != "low":
@@ -94,7 +94,7 @@ def level_word(name: str, vitals: Vitals, words: Catalogue) -> str:
     return words(f"vitals.word.{name}.{level(getattr(vitals, name), name)}")
 
 
-def fallen(vitals: Vitals) -> list[str]:
+def fallen_vitals(vitals: Vitals) -> list[str]:
     """The vitals that are not fine. Stamina only falls, so half used is fine."""
     fine = {"stamina": ("high", "middle")}
     return [
@@ -109,7 +109,7 @@ def lowering_cause(name: str, vitals: Vitals, words: Catalogue) -> str:
     """The newest thing that lowered the vital, in a few words; empty without any."""
     changes = changes_of(name, vitals)
     lowered = [at for at, change in enumerate(changes, 1) if change.new < change.old]
-    return _short(changes[: lowered[-1]], words) if lowered else ""
+    return _short_words(changes[: lowered[-1]], words) if lowered else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def moved_words(vitals: Vitals, words: Catalogue) -> Moved:
     """``focus falling: 2 repeats``, of the lowest vital that is not fine, with what lowered it
     last; empty while all are fine.
     """
-    worse = fallen(vitals)
+    worse = fallen_vitals(vitals)
     if not worse:
         return Moved("", "high")
     name = min(worse, key=lambda worst: float(getattr(vitals, worst)))
@@ -136,7 +136,7 @@ def moved_words(vitals: Vitals, words: Catalogue) -> Moved:
     return Moved(said, level(getattr(vitals, name), name))
 
 
-def _short(changes: Sequence[VitalChange], words: Catalogue) -> str:
+def _short_words(changes: Sequence[VitalChange], words: Catalogue) -> str:
     newest = changes[-1]
     if newest.cause == "progress":
         return words(f"vitals.short.progress_{newest.params.get('kind', 'read')}")
@@ -152,7 +152,7 @@ def _short(changes: Sequence[VitalChange], words: Catalogue) -> str:
         is_unsure = newest.inputs.get("confidence", 1.0) < share
         return words("vitals.short.unsure" if is_unsure else "vitals.short.outcomes")
     if newest.cause == "loop":
-        return words("vitals.short.loop", **_whole(newest, "loops", "limit"))
+        return words("vitals.short.loop", **_whole_figures(newest, "loops", "limit"))
     key = f"vitals.short.{newest.cause}"
     return words(key) if words.has(key) else ""
 
@@ -178,14 +178,14 @@ def brief_words(change: VitalChange, words: Catalogue) -> str:
     if change.cause == "decision" and "outcomes" in inputs:
         said: list[str] = []
         if "confidence" in inputs:
-            said.append(words("vitals.brief.confidence", value=figure(inputs["confidence"])))
+            said.append(words("vitals.brief.confidence", value=figure_text(inputs["confidence"])))
         if inputs["outcomes"]:
             early = inputs["outcomes"] < SURE_FROM
             key = "vitals.brief.few_outcomes" if early else "vitals.brief.outcomes"
-            share = figure(inputs.get("share", 0.0), 1)
-            said.append(words(key, share=share, **_whole(change, "good", "outcomes")))
+            share = figure_text(inputs.get("share", 0.0), 1)
+            said.append(words(key, share=share, **_whole_figures(change, "good", "outcomes")))
         return words("vitals.brief.join").join(said) or cause_words(change, words)
-    said = [_short([change], words) or cause_words(change, words)]
+    said = [_short_words([change], words) or cause_words(change, words)]
     about = change.params.get("what") or change.params.get("reason")
     return ": ".join([*said, visible_line(about)] if about else said)
 
@@ -194,10 +194,10 @@ def given_words(change: VitalChange, words: Catalogue) -> list[str]:
     """The inputs of the formula, with figures."""
     inputs = change.inputs
     if change.vital == "mood" and "share" in inputs:
-        counts = _whole(change, "good", "outcomes")
-        share = figure(inputs["share"])
+        counts = _whole_figures(change, "good", "outcomes")
+        share = figure_text(inputs["share"])
         said: list[str] = [
-            words("vitals.given.confidence", value=figure(inputs["confidence"]))
+            words("vitals.given.confidence", value=figure_text(inputs["confidence"]))
             if "confidence" in inputs
             else words("vitals.given.no_confidence")
         ]
@@ -208,14 +208,14 @@ def given_words(change: VitalChange, words: Catalogue) -> list[str]:
             said.append(words("vitals.given.fruitless"))
         return said
     if change.vital == "stamina" and "limit" in inputs:
-        counts = _whole(change, "loops", "limit", "failed", "failed_reads", "attempt")
+        counts = _whole_figures(change, "loops", "limit", "failed", "failed_reads", "attempt")
         return [words("vitals.given.loops", **counts), words("vitals.given.tries", **counts)]
     if change.cause == "new_objective":
-        return [words("vitals.given.fresh", value=figure(change.new))]
+        return [words("vitals.given.fresh", value=figure_text(change.new))]
     return []
 
 
-def calculation(change: VitalChange, words: Catalogue) -> list[str]:
+def calculation_lines(change: VitalChange, words: Catalogue) -> list[str]:
     """The formula with its figures, one equation a line; the last gives the new value."""
     inputs = change.inputs
     if change.cause == "new_objective":
@@ -226,17 +226,18 @@ def calculation(change: VitalChange, words: Catalogue) -> list[str]:
         lines: list[str] = []
         if sure is None:
             judged = share
-            lines.append(f"c = {figure(share)}")
+            lines.append(f"c = {figure_text(share)}")
         else:
             judged = (sure + share) / 2
-            lines.append(f"c = ({figure(sure)} + {figure(share)}) / 2 = {figure(judged)}")
+            lines.append(
+                f"c = ({figure_text(sure)} + {figure_text(share)}) / 2 = {figure_text(judged)}"
+            )
         old = inputs.get("old", change.old)
         raw = NEW_WEIGHT * judged + OLD_WEIGHT * old
-        lines.append(
-            f"{NEW_WEIGHT} × {figure(judged)} + {OLD_WEIGHT} × {figure(old)} = {figure(raw)}"
-        )
+        weighted = f"{NEW_WEIGHT} × {figure_text(judged)} + {OLD_WEIGHT} × {figure_text(old)}"
+        lines.append(f"{weighted} = {figure_text(raw)}")
         if inputs.get("fruitless") and raw > old:
-            lines.append(words("vitals.given.held", value=figure(change.new)))
+            lines.append(words("vitals.given.held", value=figure_text(change.new)))
         return lines
     if change.vital == "stamina" and "limit" in inputs:
         loops, limit = int(inputs.get("loops", 0)), int(inputs["limit"])
@@ -247,24 +248,26 @@ def calculation(change: VitalChange, words: Catalogue) -> list[str]:
         sum_ = f"1 − {LOOP_WEIGHT} × {loops} / {limit}{of_failed}"
         raw = 1 - LOOP_WEIGHT * loops / max(1, limit) - FAILED_WEIGHT * failed
         raw -= FAILED_READ_WEIGHT * reads + ATTEMPT_WEIGHT * before
-        return _kept(sum_, raw, change, words)
+        return _kept_lines(sum_, raw, change, words)
     if change.vital == "focus":
         old = inputs.get("old", change.old)
         by = inputs.get("by", change.new - old)
         sign = "+" if by >= 0 else "−"
-        return _kept(f"{figure(old)} {sign} {figure(abs(by))}", old + by, change, words)
-    return [f"{figure(change.old)} → {figure(change.new)}"]
+        return _kept_lines(
+            f"{figure_text(old)} {sign} {figure_text(abs(by))}", old + by, change, words
+        )
+    return [f"{figure_text(change.old)} → {figure_text(change.new)}"]
 
 
-def _kept(sum_: str, raw: float, change: VitalChange, words: Catalogue) -> list[str]:
+def _kept_lines(sum_: str, raw: float, change: VitalChange, words: Catalogue) -> list[str]:
     """The equation; what leaves 0 to 1 is set to the nearer end, and that is said."""
     if -1e-6 <= raw <= 1 + 1e-6:
-        return [f"{sum_} = {figure(change.new)}"]
-    minus = figure(raw).replace("-", "−")
-    return [f"{sum_} = {minus}", words("vitals.given.kept", value=figure(change.new))]
+        return [f"{sum_} = {figure_text(change.new)}"]
+    minus = figure_text(raw).replace("-", "−")
+    return [f"{sum_} = {minus}", words("vitals.given.kept", value=figure_text(change.new))]
 
 
-def _whole(change: VitalChange, *names: str) -> dict[str, int]:
+def _whole_figures(change: VitalChange, *names: str) -> dict[str, int]:
     return {name: int(change.inputs.get(name, 0)) for name in names}
 
 
@@ -302,7 +305,7 @@ def limit_summary(pace: Pace, words: Catalogue) -> list[str]:
             words("pace.summary.limit", kind=chooser_words(limit, words), limit=limit.max_loops)
         ]
     because: list[str] = [
-        text for reason in _grouped(limit, words) if (text := reason_words(reason, words))
+        text for reason in _group_reasons(limit, words) if (text := reason_words(reason, words))
     ]
     if by_user := limit.extended - limit.grown:
         because.append(words("pace.summary.extended", count=by_user))
@@ -327,7 +330,7 @@ def reason_words(reason: Reason, words: Catalogue) -> str:
     return words(key, **params)
 
 
-def _grouped(limit: LoopLimit, words: Catalogue) -> list[Reason]:
+def _group_reasons(limit: LoopLimit, words: Catalogue) -> list[Reason]:
     """The reasons with those that name a vital put together, in words."""
     found: dict[str, Reason] = {}
     for number, reason in enumerate(limit.reasoning):
@@ -355,7 +358,7 @@ def consulted_words(pace: Pace, words: Catalogue) -> list[str]:
 
 def limit_blocks(limit: LoopLimit, words: Catalogue) -> list[LimitBlock]:
     """The figures: task, vitals, context, calculation, final limit (S0-35)."""
-    final = _final(limit, words)
+    final = _final_block(limit, words)
     if limit.fallback:
         return [final]
     return [
@@ -366,56 +369,56 @@ def limit_blocks(limit: LoopLimit, words: Catalogue) -> list[LimitBlock]:
                 words("pace.figure.base", base=limit.base_loops),
             ),
         ),
-        _vitals(limit, words),
-        _context(limit, words),
-        LimitBlock(words("pace.block.calculation"), _calculation(limit, words)),
+        _vitals_block(limit, words),
+        _context_block(limit, words),
+        LimitBlock(words("pace.block.calculation"), _calculation_lines(limit, words)),
         final,
     ]
 
 
-def _vitals(limit: LoopLimit, words: Catalogue) -> LimitBlock:
+def _vitals_block(limit: LoopLimit, words: Catalogue) -> LimitBlock:
     values = {name: float(getattr(limit, name)) for name, _ in VITAL_WEIGHTS}
     said = " · ".join(f"{words(f'vitals.{name}')} {value:.2f}" for name, value in values.items())
-    sum_ = " + ".join(f"{weight} × {figure(values[name])}" for name, weight in VITAL_WEIGHTS)
+    sum_ = " + ".join(f"{weight} × {figure_text(values[name])}" for name, weight in VITAL_WEIGHTS)
     word = "low" if limit.vitals_factor < 1 else "good" if limit.vitals_factor > 1 else "standard"
     return LimitBlock(
         words("pace.block.vitals"),
         (
             said,
-            f"{sum_} = {figure(limit.vitals_score)}",
-            words(f"pace.figure.vitals_{word}", factor=_factors(limit)[0]),
+            f"{sum_} = {figure_text(limit.vitals_score)}",
+            words(f"pace.figure.vitals_{word}", factor=_factor_texts(limit)[0]),
         ),
     )
 
 
-def _context(limit: LoopLimit, words: Catalogue) -> LimitBlock:
+def _context_block(limit: LoopLimit, words: Catalogue) -> LimitBlock:
     complexity = limit.complexity
     lines: list[str] = []
     if complexity is not None:
-        parts = _measured(complexity)
+        parts = _measured_values(complexity)
         if parts:
             lines.append(
                 " · ".join(
-                    words(f"pace.figure.{name}", value=figure(value))
+                    words(f"pace.figure.{name}", value=figure_text(value))
                     for name, value in parts.items()
                 )
             )
-            values = " + ".join(figure(value) for value in parts.values())
-            lines.append(f"({values}) / {len(parts)} = {figure(complexity.value)}")
+            values = " + ".join(figure_text(value) for value in parts.values())
+            lines.append(f"({values}) / {len(parts)} = {figure_text(complexity.value)}")
         else:
-            lines.append(words("pace.figure.unmeasured", value=figure(complexity.value)))
+            lines.append(words("pace.figure.unmeasured", value=figure_text(complexity.value)))
         lines.append(
             words(
                 f"pace.figure.context_{complexity_word(complexity.value)}",
                 value=f"{complexity.value:.2f}",
             )
         )
-        factor = _factors(limit)[1]
-        lines.append(f"1 + {COMPLEXITY_WEIGHT} × {figure(complexity.value)} = {factor}")
+        factor = _factor_texts(limit)[1]
+        lines.append(f"1 + {COMPLEXITY_WEIGHT} × {figure_text(complexity.value)} = {factor}")
     return LimitBlock(words("pace.block.context"), tuple(lines))
 
 
-def _measured(complexity: Complexity) -> dict[str, float]:
+def _measured_values(complexity: Complexity) -> dict[str, float]:
     parts = {
         "files": complexity.files,
         "history": complexity.history,
@@ -424,9 +427,9 @@ def _measured(complexity: Complexity) -> dict[str, float]:
     return {name: value for name, value in parts.items() if value is not None}
 
 
-def _calculation(limit: LoopLimit, words: Catalogue) -> tuple[str, ...]:
+def _calculation_lines(limit: LoopLimit, words: Catalogue) -> tuple[str, ...]:
     """``14 × 1.00 × 1.05 = 14.70 → 14``, and what the factors change in percent (S0-34)."""
-    vitals, context = _factors(limit)
+    vitals, context = _factor_texts(limit)
     product = limit.base_loops * float(vitals) * float(context)
     whole = int(round(product, DIGITS))
     decimals = next(n for n in range(2, DIGITS + 1) if int(round(product, n)) == whole)
@@ -443,14 +446,14 @@ def _calculation(limit: LoopLimit, words: Catalogue) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _factors(limit: LoopLimit) -> tuple[str, str]:
+def _factor_texts(limit: LoopLimit) -> tuple[str, str]:
     """Both factors with as many decimals as the product needs to come out the same (S0-36)."""
     wanted = _in_range(limit.base_loops * limit.vitals_factor * limit.complexity_factor, limit)
     wanted = limit.max_loops - limit.extended or wanted
     vitals = context = ""
     for decimals in range(2, _MOST_DECIMALS + 1):
-        vitals = figure(limit.vitals_factor, 2, decimals)
-        context = figure(limit.complexity_factor, 2, decimals)
+        vitals = figure_text(limit.vitals_factor, 2, decimals)
+        context = figure_text(limit.complexity_factor, 2, decimals)
         product = limit.base_loops * float(vitals) * float(context)
         if _in_range(product, limit) == wanted:
             break
@@ -461,7 +464,7 @@ def _in_range(product: float, limit: LoopLimit) -> int:
     return min(max(int(round(product, DIGITS)), limit.lowest), limit.highest)
 
 
-def _final(limit: LoopLimit, words: Catalogue) -> LimitBlock:
+def _final_block(limit: LoopLimit, words: Catalogue) -> LimitBlock:
     lines: list[str] = [words("pace.figure.limit", limit=limit.max_loops - limit.extended)]
     if limit.extended:
         lines.append(

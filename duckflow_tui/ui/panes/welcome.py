@@ -22,7 +22,7 @@ from duckflow_tui.state.base import half_width
 from duckflow_tui.ui.connecting import Connecting, Source
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.panes.rows import Rows, palette_of
-from duckflow_tui.ui.panes.strips import Piece, Row, fit, ink, marked, pad, rows_of
+from duckflow_tui.ui.panes.strips import Piece, Row, fit, ink, mark_row, pad, rows_of
 from duckflow_tui.words.catalogue import Catalogue
 
 DEMO: Final = "0"  # the key of the demo's line, whatever is found
@@ -98,7 +98,7 @@ class SourceRows(Rows):
             ]
             used = sum(cell_len(segment.text) for segment in row)
             row.append(Segment(" " * max(0, width - used), ink(None)))
-            rows.append(marked(row, 0, -1, ink(None, on=palette.bars)) if lit else row)
+            rows.append(mark_row(row, 0, -1, ink(None, on=palette.bars)) if lit else row)
         return rows
 
     def on_click(self, event: events.Click) -> None:
@@ -156,7 +156,7 @@ class Welcome(VerticalScroll, can_focus=True):
         self.invalidate()
 
     def on_resize(self) -> None:
-        self._label()
+        self._write_label()
 
     def invalidate(self) -> None:
         """Write it in the language and the colours at hand."""
@@ -173,7 +173,7 @@ class Welcome(VerticalScroll, can_focus=True):
             rows.at = kinds.index(before) if before in kinds else 0
         rows.invalidate(layout=True)
         self._say_head()
-        self._label()
+        self._write_label()
         self._say_answer()
         self._say_keys()
 
@@ -192,7 +192,7 @@ class Welcome(VerticalScroll, can_focus=True):
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
-    def _label(self) -> None:
+    def _write_label(self) -> None:
         """Write what stands before the field, with the mark where it has the focus."""
         palette, lit = palette_of(self), self._field.has_focus
         self._field.placeholder = self.words("welcome.address_hint")

@@ -20,7 +20,7 @@ from duckflow_tui.ui.panes.blocks import (
     QuestionBlock,
     ReplyBlock,
     fold_sign,
-    framed,
+    frame_rows,
     seconds_text,
 )
 from duckflow_tui.ui.panes.card_blocks import AttemptBlock, ReviewBlock
@@ -30,7 +30,7 @@ from duckflow_tui.ui.panes.operation_blocks import (
     file_pieces,
     is_unasked,
 )
-from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, ink, prefixed, row_cells, rows_of
+from duckflow_tui.ui.panes.strips import PLAIN, Piece, Row, ink, prefix_rows, row_cells, rows_of
 from duckflow_tui.words.figures import find_target
 
 #: How operations are counted where none changed a file, in this order; all others are the last.
@@ -71,43 +71,43 @@ class WorkBlock(Block):
         self.members: list[Block] = []
 
     @property
-    def calls(self) -> list[OperationMessage]:
+    def finished_calls(self) -> list[OperationMessage]:
         """The finished operations, in order."""
         return [block.message for block in self.members if isinstance(block, OperationBlock)]
 
-    def end(self, *, opened: bool) -> None:
+    def fold_members(self, *, opened: bool) -> None:
         """The work has ended: show the row, and the members only if it is ``opened``. Work of one
         row stays as it is.
         """
-        if len(self.members) > 1 and self.calls:
+        if len(self.members) > 1 and self.finished_calls:
             self.hidden = False
-            self.open(opened=opened)
+            self.set_open(opened=opened)
 
-    def open(self, *, opened: bool) -> None:
-        super().open(opened=opened)
+    def set_open(self, *, opened: bool) -> None:
+        super().set_open(opened=opened)
         for block in () if self.hidden else self.members:
             block.hidden = not opened
             if isinstance(block, OperationBlock) and block.message.result.changes:
-                block.open(opened=opened)  # with its diff
+                block.set_open(opened=opened)  # with its diff
 
-    def draw(self, look: Look) -> list[Row]:
+    def draw_rows(self, look: Look) -> list[Row]:
         palette, sign = look.palette, fold_sign(self, look)
-        rows = rows_of(self._figures(look), look.text_width - sign.cell_length)
-        rows = prefixed(rows, (sign.text, sign.style or PLAIN))
-        seconds = sum(call.result.duration_s for call in self.calls)
+        rows = rows_of(self._figure_pieces(look), look.text_width - sign.cell_length)
+        rows = prefix_rows(rows, (sign.text, sign.style or PLAIN))
+        seconds = sum(call.result.duration_s for call in self.finished_calls)
         if seconds >= SHORTEST:
             time = seconds_text(seconds, look.words)
             spare = look.text_width - row_cells(rows[-1]) - cell_len(time)
             if len(rows) == 1 and spare > 1:
                 rows[0] += [Segment(" " * spare, PLAIN), Segment(time, ink(palette.faint))]
-        return framed(rows, look)
+        return frame_rows(rows, look)
 
     def search_text(self, look: Look) -> str:
         return super().search_text(look) if not self.hidden else ""
 
-    def _figures(self, look: Look) -> list[Piece]:
+    def _figure_pieces(self, look: Look) -> list[Piece]:
         """The counted kinds: all operations and the edits, or where there are none, each kind."""
-        palette, calls = look.palette, self.calls
+        palette, calls = look.palette, self.finished_calls
         edits = [call for call in calls if call.result.changes]
         ended = Counter(
             (how, _OTHER if edits else _KINDS.get(call.operation, _OTHER))
@@ -148,20 +148,20 @@ def _ways_of_ending(calls: list[OperationMessage]) -> list[str]:
     last: dict[str, bool] = {}
     for call in calls:
         if call.result.outcome not in _NOT_RUN:
-            last[_same(call)] = call.result.went_well
+            last[_call_key(call)] = call.result.went_well
     ways: list[str] = []
     for call in calls:
         outcome = call.result.outcome
         if outcome in _NOT_RUN:
             ways.append(_NOT_RUN[outcome])
-        elif not (call.result.went_well or last[_same(call)]):
+        elif not (call.result.went_well or last[_call_key(call)]):
             ways.append("failed")
         else:
             ways.append("well" if outcome is Outcome.OK else "")
     return ways
 
 
-def _same(call: OperationMessage) -> str:
+def _call_key(call: OperationMessage) -> str:
     return f"{call.operation} {find_target(call.args)[0]}"
 
 
@@ -172,7 +172,7 @@ class WorkFolds:
         self._open: list[WorkBlock] = []  # of the turn that is under way
         self._last: WorkBlock | None = None  # the next work goes on with it
 
-    def clear(self) -> None:
+    def forget_all(self) -> None:
         """Another conversation, or another request in it."""
         self._open.clear()
         self._last = None
@@ -182,7 +182,7 @@ class WorkFolds:
         that may stand for them once the work has ended.
         """
         if isinstance(message, UserMessage) and not message.aside:
-            self.clear()
+            self.forget_all()
         placed: list[Block] = []
         for block in blocks:
             if _is_work(message) and not isinstance(block, QuestionBlock):
@@ -202,7 +202,7 @@ class WorkFolds:
             placed.append(block)
         return placed
 
-    def end(self, step_id: str | None = None) -> list[WorkBlock]:
+    def end_work(self, step_id: str | None = None) -> list[WorkBlock]:
         """End the work of this step, or all there is; the rows of it. The last reply is the answer
         and the last verdict stands: they are not folded, all others are with the work around them.
         """

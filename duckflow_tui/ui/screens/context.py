@@ -22,8 +22,8 @@ from duckflow_tui.ui.panes.context_blocks import (
     Limits,
     character_of,
     colour_of,
-    legend,
-    meter,
+    legend_rows,
+    meter_row,
     short_tokens,
     tokens_text,
 )
@@ -123,9 +123,9 @@ class ContextSource(StateSource):
             return []
         palette = self.palette
         limits = self._limits(request)
-        rows = [meter(request, width, palette, limits)]
+        rows = [meter_row(request, width, palette, limits)]
         if width >= 50:  # else the list below says it
-            rows += legend(request, width, palette, self.words, limits)
+            rows += legend_rows(request, width, palette, self.words, limits)
         return rows
 
     def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:

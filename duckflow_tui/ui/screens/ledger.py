@@ -23,8 +23,8 @@ from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.ui.panes.blocks import whole_seconds
 from duckflow_tui.ui.panes.goal import mark_colour, priority_label, request_row, requirement_row
 from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, prefixed, rows_of
-from duckflow_tui.ui.panes.vitals_words import figure
+from duckflow_tui.ui.panes.strips import Row, fit, ink, prefix_rows, rows_of
+from duckflow_tui.ui.panes.vitals_words import figure_text
 from duckflow_tui.ui.screens.form import LineForm
 from duckflow_tui.ui.screens.list_page import PageAction, StateSource, render_facts
 from duckflow_tui.ui.screens.requirement_form import RequirementDraft, RequirementForm
@@ -164,7 +164,7 @@ class RequirementSource(StateSource):
         palette, words = self.palette, self.words
         state = words(f"ledger.state.{_state_name(item)}")
         if item.state is not RequirementState.OPEN and item.is_counted:
-            state = f"{state} · {figure(item.satisfaction_level)}"
+            state = f"{state} · {figure_text(item.satisfaction_level)}"
         priority = words(f"ledger.priority.{item.priority}")
         check = words(f"ledger.check.{item.check.kind}")
         value = visible_line(item.check.value)
@@ -208,7 +208,7 @@ class RequirementSource(StateSource):
             right = fit(right, width // 2)
         rows = [two_sided(left, [Segment(right, ink(palette.faint))], width)]
         for line in split_bare_lines(evidence.text):
-            rows += prefixed(
+            rows += prefix_rows(
                 rows_of([(make_visible(line), self._ink(evidence, line))], max(8, width - 4)),
                 ("    ", ink(None)),
             )

@@ -30,9 +30,9 @@ from duckflow_tui.ui.panes.strips import (
     Row,
     fit,
     ink,
-    marked,
+    mark_row,
     pad,
-    prefixed,
+    prefix_rows,
     row_cells,
     row_text,
     rows_of,
@@ -545,7 +545,7 @@ class ListPage(Dialog[T], Generic[T]):
             sign = Segment("› " if lit else "  ", ink(palette.accent))
             row = [sign, *self.source.render_row(row_id, width - 2)]
             row.append(Segment(" " * max(0, width - row_cells(row)), ink(None)))
-            rows.append(marked(row, 0, -1, ink(None, on=palette.bars)) if lit else row)
+            rows.append(mark_row(row, 0, -1, ink(None, on=palette.bars)) if lit else row)
         hidden = [
             self.words(f"list.{where}", count=count)
             for where, count in (("above", first), ("below", len(ids) - first - shown))
@@ -611,7 +611,7 @@ def render_facts(facts: Sequence[tuple[str, str, str]], width: int, palette: Pal
     for label, text, colour in facts:
         lead = f"{pad(label, names)}  "
         part = rows_of([(text, ink(colour))], max(8, width - cell_len(lead)))
-        rows += prefixed(part, (lead, ink(palette.faint)))
+        rows += prefix_rows(part, (lead, ink(palette.faint)))
     return rows
 
 

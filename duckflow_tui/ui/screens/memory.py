@@ -13,7 +13,7 @@ from duckflow_tui.safety.safe_text import SafeText, make_visible, visible_line
 from duckflow_tui.tools.memory import MemoryFault, MemoryLine
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefixed, rows_of
+from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, prefix_rows, rows_of
 from duckflow_tui.ui.screens.list_page import PageAction, StateSource
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -119,7 +119,7 @@ class MemorySource(StateSource):
             part = rows_of(
                 [(make_visible(text), ink(palette.quiet))], max(8, width - cell_len(lead))
             )
-            rows += prefixed(part, (lead, ink(palette.faint)))
+            rows += prefix_rows(part, (lead, ink(palette.faint)))
         return rows
 
     def _find_line(self, name: str) -> MemoryLine | None:

@@ -13,7 +13,7 @@ from duckflow_tui.state.base import LocalizedText
 from duckflow_tui.state.plan import Plan, PlanStatus
 from duckflow_tui.ui.panes.plan_rows import MARKS, status_words
 from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, prefixed, rows_of
+from duckflow_tui.ui.panes.strips import Row, fit, ink, prefix_rows, rows_of
 from duckflow_tui.ui.screens.list_page import PageAction, StateSource
 
 if TYPE_CHECKING:
@@ -81,7 +81,9 @@ class PlanSource(StateSource):
         palette, plan = self.palette, self._plan(row_id)
         lead = f"{self.words('plans.goal')}  "
         goal = [(make_visible(plan.goal), ink(palette.text))]
-        rows = prefixed(rows_of(goal, max(8, width - cell_len(lead))), (lead, ink(palette.faint)))
+        rows = prefix_rows(
+            rows_of(goal, max(8, width - cell_len(lead))), (lead, ink(palette.faint))
+        )
         rows.append([])
         for number, step in enumerate(plan.steps, start=1):
             said = f"{MARKS[step.status]} {number} {visible_line(step.name)}"

@@ -11,7 +11,7 @@ from rich.segment import Segment
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.processes import BackgroundProcess
 from duckflow_tui.ui.panes.blocks import whole_seconds
-from duckflow_tui.ui.panes.live_blocks import silence, tail_rows
+from duckflow_tui.ui.panes.live_blocks import silence_words, tail_rows
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, rows_of
 from duckflow_tui.ui.screens.list_page import PageAction, StateSource
@@ -103,7 +103,9 @@ class ProcessSource(StateSource):
                 rows.append([Segment(words("ps.earlier"), faint)])
             rows += tail_rows(lines, width, quiet)
         spoke_at = output.at if output is not None else 0.0
-        said = silence(spoke_at or process.started_at, now, words) if process.is_running else ""
+        said = (
+            silence_words(spoke_at or process.started_at, now, words) if process.is_running else ""
+        )
         if said:
             rows.append([Segment(fit(said, width), ink(palette.accent))])
         return rows

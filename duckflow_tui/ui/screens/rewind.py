@@ -81,7 +81,7 @@ class MessageSource(StateSource):
         if not host.session.own_key:  # nowhere, or in the demo's own folder
             self.host.report(self.words("rewind.not.not_kept"))
             return
-        forked = await engine.rewind.fork(message_id, host.bench.composer.draft)
+        forked = await engine.rewind.fork(message_id, host.bench.composer.draft_text)
         if forked.problem:
             self.host.report(self.words(f"rewind.not.{forked.problem}", detail=forked.detail))
             return
@@ -118,7 +118,9 @@ class MessageSource(StateSource):
         if way == "files":
             problem = await engine.rewind.undo_files(message_id)
         else:
-            problem = await engine.rewind.go_back(message_id, composer.draft, files=way == "both")
+            problem = await engine.rewind.go_back(
+                message_id, composer.draft_text, files=way == "both"
+            )
         if problem:
             self.host.report(self.words(f"rewind.not.{problem}"))
             return
@@ -128,7 +130,7 @@ class MessageSource(StateSource):
             return
         rewound = engine.store.state.rewound
         if rewound is not None:  # the draft of the state may be what was written before, kept late
-            composer.write(rewound.draft)
+            composer.replace_text(rewound.draft)
         self.host.status.show_notice("rewind.how_to_undo")
 
     def _close(self) -> None:

@@ -13,7 +13,7 @@ from duckflow_tui.state.processes import McpServer, McpTool
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.live_blocks import tail_rows
 from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, prefixed, rows_of
+from duckflow_tui.ui.panes.strips import Row, fit, ink, prefix_rows, rows_of
 from duckflow_tui.ui.screens.list_page import PageAction, StateSource
 from duckflow_tui.words.catalogue import Catalogue
 
@@ -110,11 +110,13 @@ class ServerSource(StateSource):
         name: Row = [Segment(fit(visible_line(tool.operation), width - 2), ink(palette.ai))]
         if tool.read_only:
             name.append(Segment(f"  {self.words('servers.hint')}", ink(palette.quiet)))
-        rows = prefixed([name], ("  ", ink(None)))
+        rows = prefix_rows([name], ("  ", ink(None)))
         summary = visible_line(tool.summary.strip())
         if summary:
             text = fit(summary, max(1, 3 * (width - 4)))
-            rows += prefixed(rows_of([(text, ink(palette.quiet))], width - 4), ("    ", ink(None)))
+            rows += prefix_rows(
+                rows_of([(text, ink(palette.quiet))], width - 4), ("    ", ink(None))
+            )
         return rows
 
     def _log_rows(self, server: McpServer, width: int) -> list[Row]:

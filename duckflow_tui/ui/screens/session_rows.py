@@ -15,7 +15,16 @@ from duckflow_tui.safety.safe_text import make_visible, visible_line
 from duckflow_tui.session.facts import Listed, Piece, SessionFacts
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.rows import two_sided
-from duckflow_tui.ui.panes.strips import Row, fit, ink, marked, pad, prefixed, row_text, rows_of
+from duckflow_tui.ui.panes.strips import (
+    Row,
+    fit,
+    ink,
+    mark_row,
+    pad,
+    prefix_rows,
+    row_text,
+    rows_of,
+)
 from duckflow_tui.ui.session_words import (
     full_time,
     money,
@@ -202,7 +211,7 @@ def preview_rows(
             cut.append([Segment(fit(said, width - wide), ink(palette.quiet))])
         lit = [lit_up(row, pattern, ink(palette.on_accent, on=palette.accent)) for row in cut]
         label = pad(labels.get(piece.who, ""), wide)
-        rows += prefixed(lit, (label, ink(colour)))
+        rows += prefix_rows(lit, (label, ink(colour)))
         speakers += [Segment(label, ink(colour))] * len(lit)
     return Preview(rows, speakers, found)
 
@@ -212,7 +221,7 @@ def lit_up(row: Row, pattern: re.Pattern[str] | None, style: Style) -> Row:
     if pattern is None:
         return row
     for match in pattern.finditer(row_text(row)):
-        row = marked(row, match.start(), match.end(), style)
+        row = mark_row(row, match.start(), match.end(), style)
     return row
 
 

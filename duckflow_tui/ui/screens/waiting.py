@@ -48,7 +48,7 @@ class QueueSource(StateSource):
         if not text.strip():
             engine.take_back(message.message_id)
         elif not engine.change_queued(message.message_id, text.strip()):
-            self.host.bench.composer.add(text)
+            self.host.bench.composer.append_text(text)
             self.host.status.show_notice("waiting.gone")
 
     def _move_message(self, message_id: str, by: int) -> None:
