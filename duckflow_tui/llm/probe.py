@@ -7,13 +7,14 @@ ladder and kept in the same place.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from typing import Final, NamedTuple, cast
 
 import jiter
 from pydantic import BaseModel, Field
 
-from duckflow_tui.llm.connections import ModelConnection, ModelLine
+from duckflow_tui.llm.connections import ModelLine
 from duckflow_tui.llm.discovery import (
     MAX_HERE,
     first_count,
@@ -22,12 +23,14 @@ from duckflow_tui.llm.discovery import (
     read_faults,
 )
 from duckflow_tui.llm.endpoints import (
+    PROBE,
     Endpoint,
     Roles,
     Target,
     is_loopback,
     is_private,
-    may_carry_key,
+    key_name,
+    resolve_key,
 )
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.exchange import Patience, ReplyObserver
@@ -39,7 +42,9 @@ from duckflow_tui.state.prompt import ChatMessage, Prompt
 from duckflow_tui.state.usage import LlmCall
 
 PROBE_OUTPUT: Final = 512  # tokens: a model that thinks uses some before it answers
-PROBED: Final[Mapping[str, object]] = {"max_output": PROBE_OUTPUT, "idle_s": 60.0}
+PROBED: Final[Mapping[str, object]] = {
+    "name": PROBE, "protocol": "auto", "max_output": PROBE_OUTPUT, "idle_s": 60.0
+}  # fmt: skip
 _COUNTED_TO: Final = 40  # numbers, of one or two tokens each: enough to tell the speed
 _ENOUGH: Final = 16  # tokens, for their speed to mean something
 _LOOK_UP: Final = OperationSpec(
@@ -93,9 +98,9 @@ class ProbeReport(NamedTuple):
 
 
 async def probe_model(
-    connection: ModelConnection,
+    endpoint: Endpoint,
     model: str,
-    key: str = "",
+    environ: Mapping[str, str] = os.environ,
     learned: LearnedModels | None = None,
     line: ModelLine | None = None,
 ) -> ProbeReport:
@@ -103,23 +108,24 @@ async def probe_model(
     session. What it refuses is put down in ``learned``, in the place of what was known of it.
     ``line`` is what the server's list says of the model. Never raises for what a server does.
     """
-    endpoint = connection.endpoint.model_copy(update=PROBED)
+    variable = key_name(endpoint, environ) or endpoint.api_key_env  # by the endpoint's own name
+    update = {**PROBED, "api_key_env": variable}
+    target = Target(endpoint.model_copy(update=update), model)
     learned = learned or LearnedModels()
-    target = Target(endpoint, model)
     learned.forget_model(target)
     report = ProbeReport(endpoint.host, model, context=line.context if line is not None else 0)
     try:
-        report = await _ask_two_things(target, key, learned, report)
+        report = await _ask_two_things(target, environ, learned, report)
     except LlmError as error:
         report = report._replace(error=error)
     else:
         if not report.context and (is_loopback(endpoint.hostname) or is_private(endpoint.hostname)):
-            report = report._replace(context=await _running_context(endpoint, key, model))
+            report = report._replace(context=await _running_context(target, environ))
     return report
 
 
 async def _ask_two_things(
-    target: Target, key: str, learned: LearnedModels, report: ProbeReport
+    target: Target, environ: Mapping[str, str], learned: LearnedModels, report: ProbeReport
 ) -> ProbeReport:
     from duckflow_tui.llm.service import LLMService
 
@@ -129,7 +135,7 @@ async def _ask_two_things(
         Roles(main=f"{endpoint.name}/{model}"),
         random_id,
         SystemClock(),
-        {endpoint.api_key_env: key} if key else {},
+        environ,
         patience=Patience(retries=1, total_s=15.0),
         learned=learned,
     )
@@ -160,16 +166,17 @@ def _tokens_per_second(call: LlmCall) -> float | None:
     return call.tokens_out / took if call.tokens_out >= _ENOUGH and took > 0.01 else None
 
 
-async def _running_context(endpoint: Endpoint, key: str, model: str) -> int:
+async def _running_context(target: Target, environ: Mapping[str, str]) -> int:
     """The window that a server of one's own runs a model with, where the program tells; else 0."""
+    endpoint, model = target
+    key = resolve_key(endpoint, environ)
 
     async def fetch(path: str) -> JsonObject:
         from duckflow_tui.llm.transport import BadStatus
 
         try:
             async with asyncio.timeout(1.5):
-                sent = key if key and may_carry_key(endpoint) else None
-                _, body = await get_bounded(endpoint, sent, f"{endpoint.origin}{path}", MAX_HERE)
+                _, body = await get_bounded(endpoint, key, f"{endpoint.origin}{path}", MAX_HERE)
                 answer: object = jiter.from_json(body)
                 return cast("JsonObject", answer) if isinstance(answer, dict) else {}
         except (BadStatus, *read_faults()):

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, get_args
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
@@ -14,11 +14,9 @@ from pydantic import ValidationError
 from duckflow_tui.llm.connections import ModelConnection, ModelLine
 from duckflow_tui.llm.endpoints import (
     CLI_ENDPOINT,
-    PROBE,
     Endpoint,
     ModelRef,
     ModelsInUse,
-    Roles,
     resolve_key,
     setting_of,
 )
@@ -28,16 +26,15 @@ from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.settings import CHOSEN
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.turn import TurnStarted
+from duckflow_tui.state.usage import Role
 from duckflow_tui.ui.panes.status import short_count
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
     from duckflow_tui.llm.discovery import FoundServer, KnownKey
     from duckflow_tui.llm.probe import ProbeReport
-    from duckflow_tui.llm.quirks import LearnedModels
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.state.store import Record
-    from duckflow_tui.state.usage import Role
     from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.screens.model_list import ModelList
     from duckflow_tui.words.catalogue import Catalogue
@@ -353,13 +350,12 @@ class Connecting:
         from duckflow_tui.ui.screens.model_list import ModelList
 
         app = self._app
-        lines = {str(ModelRef(connection.name, line.id)): line for line in models}
-        if best and not models:
-            lines[str(ModelRef(connection.name, best))] = ModelLine(id=best)
-        order = sorted(lines, key=lambda text: lines[text].id != best)
+        offered = list(models) or ([ModelLine(id=best)] if best else [])
+        offered.sort(key=lambda line: line.id != best)
+        lines = {str(ModelRef(connection.name, line.id)): line for line in offered}
         title = app.words("models.first", host=host_of_url(connection.base_url))
         page = ModelList(app.words, title, connection.name, self)
-        page.offer_lines({text: lines[text] for text in order})
+        page.offer_lines(lines)
         page.all_listed()
         value = await app.push_screen_wait(page)
         if value is None:
@@ -425,11 +421,7 @@ class Connecting:
         lines = sources.connections.lines
         kept = (*sources.connections.favourites, *lines)
         known = [ref for ref in kept if ref.endpoint in names]
-        now = [
-            ref
-            for role in Roles.model_fields
-            if (ref := _find_role_model(at_hand.roles, role)) is not None
-        ]
+        now = [ref for role in get_args(Role) if (ref := at_hand.roles.model_of(role)) is not None]
         page.offer_lines({str(r): lines.get(r) or ModelLine(id=r.model) for r in (*now, *known)})
         endpoints = [at_hand.endpoints[name] for name in names]
         asking = app.spawn(self._list_models(page, endpoints, at_hand.environ), "models")
@@ -501,6 +493,8 @@ class Connecting:
         """Say in the chat what the model can do; a turn that begins goes first, and the demo's
         replies are none to try.
         """
+        from duckflow_tui.llm.probe import probe_model
+
         state = engine.store.state
         if state.turn is not None or state.queue or state.session.demo:
             return
@@ -508,8 +502,8 @@ class Connecting:
         ref = models.roles.model_of("main")
         assert ref is not None
         probing = asyncio.create_task(
-            probe_endpoint(
-                models.endpoints[ref.endpoint], ref, models.environ, line, engine.learned
+            probe_model(
+                models.endpoints[ref.endpoint], ref.model, models.environ, engine.learned, line
             )
         )
 
@@ -532,28 +526,3 @@ class Connecting:
             engine.notices.warn("connect.tried_in_vain", what=what)
         else:
             engine.notices.say("connect.tried_well", model=ref.model, what=what)
-
-
-async def probe_endpoint(
-    endpoint: Endpoint,
-    ref: ModelRef,
-    environ: Mapping[str, str],
-    line: ModelLine | None,
-    learned: LearnedModels | None,
-) -> ProbeReport:
-    """Probe a model by two small requests; ``learned`` holds the session's lessons."""
-    from duckflow_tui.llm.probe import probe_model
-
-    connection = ModelConnection(
-        name=PROBE,
-        base_url=endpoint.base_url,
-        key_place="variable" if endpoint.api_key_env else "none",
-        variable=endpoint.api_key_env,
-    )
-    key = resolve_key(endpoint, environ) or ""
-    return await probe_model(connection, ref.model, key, learned, line)
-
-
-def _find_role_model(roles: Roles, role: str) -> ModelRef | None:
-    text: str = getattr(roles, role)
-    return ModelRef.parse(text) if text else None

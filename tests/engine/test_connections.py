@@ -29,7 +29,7 @@ from duckflow_tui.llm.discovery import (
     servers_here,
     usual_model,
 )
-from duckflow_tui.llm.endpoints import Endpoint, ModelRef, Target
+from duckflow_tui.llm.endpoints import CLI_ENDPOINT, Endpoint, ModelRef, Target
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.llm.probe import probe_model
@@ -396,7 +396,9 @@ LOOKS_UP = Reply(decision=decision(actions=[action("probe.look_up", args={"word"
 async def test_a_model_that_can_do_all_is_reported_so() -> None:
     async with ScriptedEndpoint(script(LOOKS_UP)) as server:
         here = ModelConnection(name="here", base_url=server.base_url)
-        report = await probe_model(here, "duck-1", line=ModelLine(id="duck-1", context=4096))
+        report = await probe_model(
+            here.endpoint, "duck-1", line=ModelLine(id="duck-1", context=4096)
+        )
         bodies = [request.json for request in server.requests]
     assert report.error is None
     assert (report.streams, report.native_calls, report.json_schema) == (True, True, True)
@@ -417,13 +419,13 @@ async def test_what_a_probe_learns_is_kept_and_what_was_known_is_forgotten(tmp_p
     )
     async with ScriptedEndpoint(script(LOOKS_UP, refuses=refuses)) as server:
         here = ModelConnection(name="here", base_url=server.base_url)
-        report = await probe_model(here, "duck-1", learned=LearnedModels(kept))
+        report = await probe_model(here.endpoint, "duck-1", learned=LearnedModels(kept))
         name = LearnedModels.name_of(Target(here.endpoint, "duck-1"))
     assert (report.native_calls, report.json_schema, report.answers) == (False, False, True)
     assert "no_tools" in LearnedModels(kept).models[name].flags
     port = here.endpoint.host.rpartition(":")[2]
     async with ScriptedEndpoint(script(LOOKS_UP), port=int(port)):
-        report = await probe_model(here, "duck-1", learned=LearnedModels(kept))
+        report = await probe_model(here.endpoint, "duck-1", learned=LearnedModels(kept))
     assert report.native_calls is True
     assert not kept.exists()
 
@@ -433,12 +435,29 @@ async def test_a_probe_that_is_refused_says_by_whom() -> None:
         here = ModelConnection(
             name="here", base_url=server.base_url, key_place="variable", variable="MY_KEY"
         )
-        report = await probe_model(here, "duck-1", SECRET)
+        report = await probe_model(here.endpoint, "duck-1", {"MY_KEY": SECRET})
         assert report.error is not None
         assert (report.error.code, report.error.key_name) == ("auth", "MY_KEY")
         assert (report.answers, report.native_calls, report.json_schema) == (False, None, None)
         assert SECRET not in repr(report)
-        assert (await probe_model(here, "duck-1", "right")).native_calls is True
+        assert (
+            await probe_model(here.endpoint, "duck-1", {"MY_KEY": "right"})
+        ).native_calls is True
+
+
+async def test_a_probe_goes_with_the_headers_and_fields_of_its_endpoint() -> None:
+    async with ScriptedEndpoint(script(LOOKS_UP, key="right")) as server:
+        endpoint = Endpoint(
+            name=CLI_ENDPOINT,
+            base_url=server.base_url,
+            protocol="json",
+            headers={"X-Team": "ducks"},
+            extra_body={"top_k": 5},
+        )
+        report = await probe_model(endpoint, "duck-1", {"DUCKFLOW_API_KEY": "right"})
+        first = server.requests[0]
+    assert (report.error, report.native_calls) == (None, True)
+    assert (first.headers["x-team"], first.json["top_k"]) == ("ducks", 5)
 
 
 async def test_a_model_that_only_talks_is_reported_so() -> None:
@@ -465,7 +484,7 @@ async def test_a_model_that_only_talks_is_reported_so() -> None:
     async with server:
         port = server.sockets[0].getsockname()[1]
         here = ModelConnection(name="here", base_url=f"http://127.0.0.1:{port}/v1")
-        report = await probe_model(here, "m")
+        report = await probe_model(here.endpoint, "m")
     assert report.error is None
     assert (report.streams, report.native_calls, report.json_schema) == (False, None, False)
     assert report.context == 4096

@@ -261,7 +261,8 @@ class ModelList(PickList):
             self._attempting = self.run_worker(attempt, exclusive=True, exit_on_error=False)
 
     async def _try_model(self, value: str) -> None:
-        from duckflow_tui.ui.connecting import probe_endpoint, report_words
+        from duckflow_tui.llm.probe import probe_model
+        from duckflow_tui.ui.connecting import report_words
 
         assert self._at_hand is not None
         ref = ModelRef.parse(value)
@@ -272,7 +273,7 @@ class ModelList(PickList):
         learned = engine.learned if engine is not None else None
         line = self.lines.get(value)
         report = await asyncio.shield(
-            probe_endpoint(endpoint, ref, self._at_hand.environ, line, learned)
+            probe_model(endpoint, ref.model, self._at_hand.environ, learned, line)
         )
         self.attempted = f"{ref.model}: {report_words(report, self._words)}"
         self._show_status()
