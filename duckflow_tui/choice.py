@@ -227,7 +227,7 @@ def _check_phases(loaded: Loaded) -> None:
 def secrets_of(settings: Settings, environ: Mapping[str, str] = os.environ) -> list[str]:
     """The keys of all endpoints and servers: what no log may hold."""
     keys = [resolve_key(endpoint, environ) for endpoint in settings.endpoints.values()]
-    given = [secret for server in settings.mcp.servers.values() for secret in server.secrets]
+    given = [secret for server in settings.mcp.servers.values() for secret in server.secret_values]
     return [key for key in (*keys, *given) if key]
 
 

@@ -215,15 +215,15 @@ def build(
     )
     copies.redact = redact
     shell = Shell(runner, background, named, random_id, store, copies)
-    registry.add(*shell.operations())
+    registry.add(*shell.make_operations())
     desk = (
         UnattendedDesk(store, random_id, choice.mode) if choice.headless else Desk(store, random_id)
     )
 
     async def facts(operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:
-        found = await named.facts(operation, args)
+        found = await named.call_facts(operation, args)
         if servers is not None:
-            found |= servers.facts(operation.name)
+            found |= servers.call_facts(operation.name)
         return found - {CallFact.NAMED} if CallFact.CHANGED in found else found
 
     router = ToolRouter(
@@ -252,7 +252,7 @@ def build(
         """The model is told what runs unasked, which hangs on what holds commands."""
         await asyncio.gather(trust.use_trusted(), shell.test_sandbox())
         if servers is not None:
-            await servers.ready()
+            await servers.wait_until_ready()
 
     table = (
         PhaseTable.load(Path(settings.phases.table).expanduser()) if settings.phases.table else None

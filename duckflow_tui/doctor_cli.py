@@ -301,8 +301,8 @@ async def _tried(
     with contextlib.closing(Workspace(root)) as workspace:
         with contextlib.closing(Sandbox(choice, workspace, os.environ)) as sandbox:
             async with asyncio.timeout(_SANDBOX_S):
-                level = await sandbox.level()
-        return level, _KINDS.get(sandbox.rung or "", ""), sandbox.why
+                level = await sandbox.find_level()
+        return level, _KINDS.get(sandbox.found_rung or "", ""), sandbox.why
 
 
 async def _models(choice: SessionChoice) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ from duckflow_tui.state.session import (
 )
 from duckflow_tui.state.turn import TurnFinished
 from duckflow_tui.state.usage import Role
-from duckflow_tui.tools.listing import iter_files, overview
+from duckflow_tui.tools.listing import iter_files, list_top
 from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, memory_operations
 from duckflow_tui.tools.operation import RUN
 from duckflow_tui.tools.plan_operations import plan_operations
@@ -164,12 +164,12 @@ class Engine:
         await self._models.service.import_client()
         await self.note_project_files()
         if self.servers is not None:
-            await self.servers.begin()
+            await self.servers.start_all()
 
     async def note_project_files(self) -> None:
         """Note what lies at the top of the project, for the first request of the session."""
         with contextlib.suppress(OSError, WorkspaceError):
-            self._models.prompts.overview = await overview(self._router.workspace)
+            self._models.prompts.overview = await list_top(self._router.workspace)
 
     def probe_models(self) -> None:
         """Ask each model again for what it refused once: a server may have been renewed."""
@@ -477,7 +477,7 @@ class RuleActions:
     async def revoke_rule(self, rule: Grant) -> LocalizedText | None:
         """Take a rule back, at once; returns what is in the way of forgetting it for good."""
         if rule.source == "command_line":
-            self._named.revoke(rule.path)
+            self._named.revoke_rule(rule.path)
         elif rule not in self._store.state.grants:
             return LocalizedText(key="rules.gone")
         await self._store.commit(GrantRevoked(grant=rule, at=self._store.clock.now()))

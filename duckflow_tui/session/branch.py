@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from duckflow_tui.session.folders import open_directory, open_plain
-from duckflow_tui.tools.commands import find_program, running
+from duckflow_tui.tools.commands import find_program, run_program
 
 _LONGEST: Final = 1024  # bytes of HEAD
 _BRANCH: Final = re.compile(r"ref: refs/heads/(\S.*)")
@@ -68,13 +68,13 @@ async def is_uncommitted(workspace: Path) -> bool:
         return False
     try:
         async with asyncio.timeout(_TIME):
-            async with running([git, *_HARMLESS, *_FILTERS], workspace, more=_OFFLINE) as asked:
+            async with run_program([git, *_HARMLESS, *_FILTERS], workspace, more=_OFFLINE) as asked:
                 assert asked.stdout is not None
                 filters = (await asked.stdout.read()).splitlines()
                 known = await asked.wait() in (0, 1)  # 1: there is none
             if not (known and all(line.startswith(_OWN_SCOPES) for line in filters)):
                 return False
-            async with running(
+            async with run_program(
                 [git, *_HARMLESS, *_STATUS.split()], workspace, more=_OFFLINE
             ) as asked:
                 assert asked.stdout is not None

@@ -17,7 +17,13 @@ from duckflow_tui.prompting.layers import LongMemory
 from duckflow_tui.safety.changing import Disk
 from duckflow_tui.session.folders import OWN_FOLDER, draft_in, open_directory, open_plain
 from duckflow_tui.state.base import Clock, hash_data
-from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, check_words, same
+from duckflow_tui.tools.memory import (
+    MemoryFault,
+    MemoryKind,
+    MemoryLine,
+    are_same_words,
+    check_words,
+)
 
 LARGEST: Final = 64 * 1024  # bytes of the notes
 _COUNTS: Final = ("total_files", "successful_operations", "total_conversations")
@@ -121,7 +127,7 @@ class ProjectMemory:
         check_words(text)
         if self.redacted(text) != text:
             raise MemoryFault("secret")
-        if any(same(line.text, text) for line in memory_lines(notes, self._words)):
+        if any(are_same_words(line.text, text) for line in memory_lines(notes, self._words)):
             raise MemoryFault("known")
 
     async def _read_text(self) -> str:

@@ -49,11 +49,11 @@ from duckflow_tui.state.session import (
 )
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import list_pending_requests
-from duckflow_tui.tools.calls import rejection
-from duckflow_tui.tools.changes import told
+from duckflow_tui.tools.calls import rejection_of
+from duckflow_tui.tools.changes import describe_change
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import ToolFault
-from duckflow_tui.tools.results import figures, known
+from duckflow_tui.tools.results import describe_figures, find_hashes_after
 from duckflow_tui.work.rest import rest_of
 
 UNKNOWN: Final = (
@@ -351,7 +351,7 @@ def _find_refusal(call: RunningOperation) -> ToolFault | None:
     """The user's no, where the app ended before it was recorded as the call's result."""
     if call.gate is None or call.answer is None:
         return None
-    return rejection(call.answer, call.gate)
+    return rejection_of(call.answer, call.gate)
 
 
 async def _make_result(
@@ -371,18 +371,21 @@ async def _make_result(
         match await _compare_file(change, workspace):
             case "after":
                 made.append(change)
-                lines.append(f"This was done: {told(change)}.")
+                lines.append(f"This was done: {describe_change(change)}.")
             case "before":
                 lines.append(f"{change.path} was not changed.")
             case _:
-                files |= dict.fromkeys(known([change]), "")
+                files |= dict.fromkeys(find_hashes_after([change]), "")
                 lines.append(
                     f"{change.path} is neither as it was before nor as it was to be: look before "
                     "you rely on it."
                 )
-    files |= known(made)
+    files |= find_hashes_after(made)
     result = OperationResult(
-        outcome=Outcome.STOPPED, text="\n".join(lines), summary=figures(made), changes=tuple(made)
+        outcome=Outcome.STOPPED,
+        text="\n".join(lines),
+        summary=describe_figures(made),
+        changes=tuple(made),
     )
     return result, files
 

@@ -261,7 +261,7 @@ class RewindActions:
         self, past: AgentState, point: Point, came: _UndoneFiles
     ) -> tuple[NoticeMessage, ...]:
         """Notices about the things that a rewind took back, and those it did not."""
-        state, notice = self._store.state, self._parts.notices.message
+        state, notice = self._store.state, self._parts.notices.make_message
         undone = set(came.calls)
         left = [call for call in reversed(point.calls) if call.call_id not in undone]
         said_already = came.partly_undone
@@ -320,6 +320,6 @@ class RewindActions:
             stopped=past.turn.summarize_as_stopped(past, now) if past.turn is not None else None,
             carried=settle_running(past, state.messages),
             draft=draft,
-            notices=(self._parts.notices.message(key, told, Level.INFO, **params),),
+            notices=(self._parts.notices.make_message(key, told, Level.INFO, **params),),
             at=now,
         )

@@ -20,7 +20,7 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import Spawn, canonical_json, hash_data
 from duckflow_tui.state.gates import LOOK, TRUST, WITHOUT, Card, CardKind, FilePreview
 from duckflow_tui.state.operations import Zone
-from duckflow_tui.tools.diffs import compare
+from duckflow_tui.tools.diffs import compare_files
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.words.figures import size_text
 
@@ -242,7 +242,7 @@ def _read_plain(workspace: Workspace, name: str) -> bytes:
 def _make_preview(name: str, before: str | None, after: str) -> FilePreview:
     """The changes of a file since it was trusted; all of an unknown one."""
     data = after.encode("utf-8", "replace")
-    found = compare(None if before is None else before.encode("utf-8", "replace"), data)
+    found = compare_files(None if before is None else before.encode("utf-8", "replace"), data)
     return FilePreview(
         path=name,
         kind="create" if before is None else "modify",

@@ -49,19 +49,19 @@ class BackgroundCommands:
         self.notices = notices
         self._entries: dict[str, _Entry] = {}
 
-    def room(self) -> None:
+    def check_room(self) -> None:
         """Raises ToolFault when as many run as may."""
         running = [entry for entry in self._entries.values() if not entry.over.is_set()]
         if len(running) >= MOST:
             raise ToolFault(f"{MOST} commands run in the background; end one with shell.end first.")
 
-    def output(self, process_id: str, text: str) -> None:
+    def add_output(self, process_id: str, text: str) -> None:
         """A piece of what one printed."""
         if process_id in self._entries:
             now = self._store.clock.now()
             self._store.dispatch(ProcessOutput(process_id=process_id, text=text, at=now))
 
-    async def take(
+    async def watch_command(
         self,
         process_id: str,
         call_id: str,
@@ -80,13 +80,15 @@ class BackgroundCommands:
             cwd=cwd,
             started_at=self._store.clock.now(),
         )
-        watcher = asyncio.create_task(self._watch(process_id, ended), name=f"watch {process_id}")
+        watcher = asyncio.create_task(
+            self._wait_for_end(process_id, ended), name=f"watch {process_id}"
+        )
         self._entries[process_id] = _Entry(process, running, watcher)
         await self._store.commit(ProcessStarted(process=process))
 
-    async def settled(self, process_id: str, seconds: float) -> bool:
+    async def has_ended_within(self, process_id: str, seconds: float) -> bool:
         """Whether it ended within so many seconds; the caller then tells the model of it."""
-        entry = self._entry(process_id)
+        entry = self._find_entry(process_id)
         entry.told = True
         try:
             async with asyncio.timeout(seconds):
@@ -97,19 +99,19 @@ class BackgroundCommands:
             entry.told = entry.over.is_set()
         return True
 
-    async def newest(self, process_id: str, lines: int) -> str:
+    async def describe_newest(self, process_id: str, lines: int) -> str:
         """The newest lines of one, with how it is; raises ToolFault for an unknown id."""
-        entry = self._entry(process_id)
+        entry = self._find_entry(process_id)
         await self._tell_later(entry)
         text = entry.running.last_lines(lines) or "(no output)"
         state = next(p for p in self._store.state.processes if p.process_id == process_id)
         how = "running" if state.is_running else f"ended: {how_it_ended(state.exit_code)}"
         entry.told = entry.told or entry.over.is_set()
-        return f"[{process_id}: {how}, {entry.running.duration:.0f} s]\n{text}"
+        return f"[{process_id}: {how}, {entry.running.duration_s:.0f} s]\n{text}"
 
     async def end(self, process_id: str, by: Ender) -> bool:
         """End one with all it started; False when it had ended. Raises ToolFault for no such id."""
-        entry = self._entry(process_id)
+        entry = self._find_entry(process_id)
         if entry.over.is_set():
             return False
         entry.ended_by = entry.ended_by or by
@@ -143,14 +145,14 @@ class BackgroundCommands:
             command = one_line(entry.process.command, 60)
             self.notices.warn("processes.secret_later", command=command, paths=paths)
 
-    def _entry(self, process_id: str) -> _Entry:
+    def _find_entry(self, process_id: str) -> _Entry:
         entry = self._entries.get(process_id)
         if entry is None:
             known = ", ".join(self._entries) or "none was started"
             raise ToolFault(f"There is no process {clip_value(process_id)}; known: {known}.")
         return entry
 
-    async def _watch(self, process_id: str, ended: Callable[[], Awaitable[None]]) -> None:
+    async def _wait_for_end(self, process_id: str, ended: Callable[[], Awaitable[None]]) -> None:
         entry = self._entries[process_id]
         running = entry.running
         try:
@@ -161,7 +163,7 @@ class BackgroundCommands:
                     process_id=process_id,
                     exit_code=running.group.program.exit_code,
                     ended_by=by,
-                    output_blob=running.output().blob,
+                    output_blob=running.make_output().blob,
                     at=self._store.clock.now(),
                 )
             )
@@ -175,11 +177,11 @@ class BackgroundCommands:
             told = entry.told
             entry.over.set()
         if by in ("itself", "user") and not told:
-            self._tell(entry, by)
+            self._tell_model(entry, by)
 
-    def _tell(self, entry: _Entry, by: Literal["itself", "user"]) -> None:
+    def _tell_model(self, entry: _Entry, by: Literal["itself", "user"]) -> None:
         process, running = entry.process, entry.running
-        how = running.how
+        how = running.end_words
         bad = by == "itself" and running.group.program.exit_code != 0
         lines = running.last_lines(TOLD_LINES)
         self.notices.say(
@@ -190,10 +192,10 @@ class BackgroundCommands:
                 process=process.process_id,
                 command=one_line(process.command, 200),
                 how=how,
-                seconds=f"{running.duration:.0f}",
+                seconds=f"{running.duration_s:.0f}",
                 lines=lines or "–",
             ),
             command=one_line(process.command, 60),
             how=how,
-            seconds=f"{running.duration:.0f}",
+            seconds=f"{running.duration_s:.0f}",
         )

@@ -46,7 +46,7 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Work,
 )
-from duckflow_tui.tools.results import known, listed, stopped
+from duckflow_tui.tools.results import describe_stopped, find_hashes_after, list_changes
 
 #: Characters of a line with a remark that the model is told; it wrote the line or can read it.
 _REMARKED_LINE: Final = 200
@@ -136,7 +136,7 @@ class Call:
     def __post_init__(self) -> None:
         self.args = cast("JsonObject", json.loads(canonical_json(self.action.args)))
 
-    def asked(self) -> dict[str, Any]:
+    def asked_fields(self) -> dict[str, Any]:
         """The fields of ``AskedCall``."""
         action = self.action
         asked = action.model_dump(include={"call_id", "operation", "reasoning", "intent"})
@@ -170,11 +170,11 @@ class Consent:
     gate: Gate
     answer: GateAnswer
 
-    def fits(self, action: Action, changes: tuple[PlannedChange, ...]) -> bool:
+    def matches_call(self, action: Action, changes: tuple[PlannedChange, ...]) -> bool:
         """Whether this is what the user saw."""
         seen = self.gate.previews
         same = self.gate.args_hash == action.args_hash
-        return same and tuple(map(PlannedChange.preview, changes)) == seen
+        return same and tuple(map(PlannedChange.make_preview, changes)) == seen
 
 
 @dataclass(slots=True)
@@ -212,7 +212,7 @@ def part_of(gate: Gate, answer: GateAnswer, index: int, action: Action) -> tuple
     )
 
 
-def _intent(action: Action) -> str:
+def _describe_intent(action: Action) -> str:
     return action.intent or one_line(action.reasoning, 100)
 
 
@@ -232,19 +232,19 @@ class GateQuestion(NamedTuple):
     also: tuple[AlsoAsked, ...] = ()  # the last changes are of these calls
 
     @property
-    def changes(self) -> tuple[PlannedChange, ...]:
+    def file_changes(self) -> tuple[PlannedChange, ...]:
         """The file changes, none for a read or a command."""
         return self.proposal.changes if isinstance(self.proposal, Edits) else ()
 
-    def gate(self, gate_id: str, at: float) -> Gate:
+    def make_gate(self, gate_id: str, at: float) -> Gate:
         """The five points of S4-61: intent, why, impact, alternatives, preview."""
-        call, action, changes = self.call, self.call.action, self.changes
-        previews = tuple(map(PlannedChange.preview, changes))
+        call, action, changes = self.call, self.call.action, self.file_changes
+        previews = tuple(map(PlannedChange.make_preview, changes))
         bound = action.replace(args=self.args).args_hash
         if self.also:  # the answer is bound to the arguments of every call that is asked about
             hashes = [action.args_hash, *(other.args_hash for other in self.also)]
             bound = hash_data(canonical_json(list[object](hashes)))
-        can_edit = len(changes) == 1 and changes[0].text is not None
+        can_edit = len(changes) == 1 and changes[0].editable_text is not None
         runs = self.effect is Effect.EXECUTE  # its place is the folder it runs in
         covered = isinstance(self.proposal, Work) and self.proposal.covered
         reasons = (*self.verdict.reasons, *(("from_text",) if action.from_text else ()))
@@ -259,7 +259,7 @@ class GateQuestion(NamedTuple):
             args=self.args,
             args_hash=bound,
             effect=self.effect,
-            intent=_intent(action),
+            intent=_describe_intent(action),
             why=action.reasoning,
             impact=Impact(
                 files=len(changes) or (0 if runs else len(self.places)),
@@ -302,12 +302,12 @@ class GateKeeper:
 
     async def ask(self, question: GateQuestion) -> GateAnswer:
         """The user's answer. Raises Renewed, and ToolFault where there was none."""
-        gate = question.gate(self.ids("gate"), self.store.clock.now())
+        gate = question.make_gate(self.ids("gate"), self.store.clock.now())
         call = question.call
         call.gate, call.answer = gate, None
-        if gate.can_edit and (text := question.changes[0].text) is not None:
+        if gate.can_edit and (text := question.file_changes[0].editable_text) is not None:
             self.proposed[gate.gate_id] = text
-        forget = self.store.subscribe(lambda _, record: self._hear(record, gate))
+        forget = self.store.subscribe(lambda _, record: self._renew_if_changed(record, gate))
         try:
             answer = await self.desk.ask(gate)
         except Unanswered as none:
@@ -327,14 +327,14 @@ class GateKeeper:
         """One answer for a change and for those behind it in its decision; what it allows is kept
         for each of them. Raises as ``ask`` does.
         """
-        call, (change,) = question.call, question.changes
+        call, (change,) = question.call, question.file_changes
         shown = (change, *(other.change for other in others if other.change is not None))
         also = tuple(
             AlsoAsked(
                 call_id=other.call.action.call_id,
                 operation=other.call.action.operation,
                 args_hash=other.call.action.args_hash,
-                intent=_intent(other.call.action),
+                intent=_describe_intent(other.call.action),
             )
             for other in others
         )
@@ -351,7 +351,7 @@ class GateKeeper:
         call.gate, call.answer = part_of(gate, answer, 0, call.action)
         return call.answer
 
-    def _hear(self, record: Record, gate: Gate) -> None:
+    def _renew_if_changed(self, record: Record, gate: Gate) -> None:
         event = record.event
         if isinstance(event, FileChangedOutside):
             previews = [preview for preview in gate.previews if not preview.unseen]
@@ -361,7 +361,7 @@ class GateKeeper:
                 self.desk.withdraw_question(gate.gate_id, "renewed")
 
 
-def rejection(answer: GateAnswer, gate: Gate) -> ToolFault | None:
+def rejection_of(answer: GateAnswer, gate: Gate) -> ToolFault | None:
     """The fault to tell the model when the answer lets nothing run; None when it may."""
     listed_remarks = ""
     if answer.remarks:
@@ -396,14 +396,14 @@ def check_denied(call: Call, verdict: Verdict) -> None:
         raise ToolFault(verdict.reason_text, Outcome.DENIED)
 
 
-async def taken(
+async def drop_left_out_hunks(
     changes: tuple[PlannedChange, ...], answer: GateAnswer
 ) -> tuple[PlannedChange, ...]:
     """The changes without the hunks that the user left out."""
     kept: list[PlannedChange] = []
     for index, change in enumerate(changes):
         out = left_out(answer, index)
-        rest = await change.without(out) if out else change
+        rest = await change.without_hunks(out) if out else change
         if rest is not None:
             kept.append(rest)
     if not kept:
@@ -414,30 +414,30 @@ async def taken(
     return tuple(kept)
 
 
-def faulty(call: Call, fault: ToolFault) -> tuple[Outcome, Output]:
+def record_fault(call: Call, fault: ToolFault) -> tuple[Outcome, Output]:
     """The record of a call that did not do its work, with what it had done until then."""
     text = fault.text
     if call.made and fault.outcome is not Outcome.STOPPED:
-        text = f"{text}\nDone before that: {listed(call.made)}."
+        text = f"{text}\nDone before that: {list_changes(call.made)}."
     loud = fault.outcome in (Outcome.ERROR, Outcome.INVALID)
     summary = fault.summary or (one_line(text, 80) if loud else "")
     output = fault.output or Output("")
     made = tuple(call.made)
     return fault.outcome, replace(
-        output, text=text, summary=summary, read=known(call.made), changes=made
+        output, text=text, summary=summary, read=find_hashes_after(call.made), changes=made
     )
 
 
-def halted(call: Call) -> tuple[Outcome, Output]:
+def record_stop(call: Call) -> tuple[Outcome, Output]:
     """The record of a call that was stopped, with what it had printed until then."""
     started = call.started is not None
-    text = stopped(call.made, started=started)
+    text = describe_stopped(call.made, started=started)
     so_far = call.work.so_far if call.work is not None and started else None
     if so_far is None:
-        return faulty(call, ToolFault(text, Outcome.STOPPED))
+        return record_fault(call, ToolFault(text, Outcome.STOPPED))
     output = so_far()
     fault = ToolFault(f"{text}\n{output.text}", Outcome.STOPPED, output.summary, output=output)
-    return faulty(call, fault)
+    return record_fault(call, fault)
 
 
 def format_remarks(remarks: Iterable[Remark]) -> str:

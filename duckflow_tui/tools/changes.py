@@ -17,7 +17,7 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import FilePreview, GateAnswer, Hunk
 from duckflow_tui.state.operations import FileChange
-from duckflow_tui.tools.diffs import FileDiff, NotText, compare, decode, size_words
+from duckflow_tui.tools.diffs import FileDiff, NotText, compare_files, decode_file, size_words
 
 if TYPE_CHECKING:
     from duckflow_tui.tools.operation import Blobs
@@ -41,16 +41,16 @@ class PlannedChange:
     unseen: bool = False  # as in FilePreview; ``before_hash`` is empty, the diff without "before"
 
     @property
-    def text(self) -> str | None:
+    def editable_text(self) -> str | None:
         """The new content where a user could edit it."""
         if self.diff.after is None:
             return None
         try:
-            return decode(self.diff.after).text
+            return decode_file(self.diff.after).text
         except NotText:
             return None
 
-    def preview(self) -> FilePreview:
+    def make_preview(self) -> FilePreview:
         """The preview for the gate and the diff pane."""
         notes = list(self.diff.facts)
         if self.place.resolved != self.place.shown:
@@ -72,13 +72,13 @@ class PlannedChange:
             unseen=self.unseen,
         )
 
-    async def make(self, workspace: Workspace, keep: Blobs) -> FileChange:
+    async def make_change(self, workspace: Workspace, keep: Blobs) -> FileChange:
         """Make the change, the bytes before it being kept first (S4-88). Raises what ``Workspace``
         raises, ContentChanged above all, and OSError when the bytes cannot be kept; nothing is
         changed then.
         """
         made: tuple[str, ...] = ()
-        change = self.expected()
+        change = self.expected_change()
         before, after = self.diff.before, self.diff.after
         if before is not None:
             await keep.put(before)
@@ -95,7 +95,7 @@ class PlannedChange:
                     )
         return change.replace(directories=made)
 
-    def expected(self) -> FileChange:
+    def expected_change(self) -> FileChange:
         """The change as it is recorded, but for the directories that are made on the way."""
         moved = self.kind == "move" and self.target is not None
         return FileChange(
@@ -112,30 +112,32 @@ class PlannedChange:
             removed=self.diff.removed,
         )
 
-    async def without(self, left_out: Iterable[int]) -> PlannedChange | None:
+    async def without_hunks(self, left_out: Iterable[int]) -> PlannedChange | None:
         """The change with some hunks left out; None when nothing of it remains."""
         out = set(left_out)
         taken = [index for index in range(len(self.diff.hunks)) if index not in out]
         if not taken:
             return None
-        return await plan_change(self.kind, self.place, self.diff.before, self.diff.take(taken))
+        return await plan_change(
+            self.kind, self.place, self.diff.before, self.diff.apply_hunks(taken)
+        )
 
 
 async def plan_change(
     kind: ChangeKind, place: Place, before: bytes | None, after: bytes | None
 ) -> PlannedChange:
     """A change of content, its diff computed off the loop where it may take long."""
-    diff = await difference(before, after)
+    diff = await compare_bytes(before, after)
     before_hash = "" if before is None else hash_data(before)
     after_hash = "" if after is None else hash_data(after)
     return PlannedChange(kind, place, diff, before_hash, after_hash)
 
 
-async def difference(before: bytes | None, after: bytes | None) -> FileDiff:
+async def compare_bytes(before: bytes | None, after: bytes | None) -> FileDiff:
     """``diffs.compare``, in a thread for large files."""
     if len(before or b"") + len(after or b"") < _IN_A_THREAD:
-        return compare(before, after)
-    return await asyncio.to_thread(compare, before, after)
+        return compare_files(before, after)
+    return await asyncio.to_thread(compare_files, before, after)
 
 
 def in_words(hunks: Iterable[Hunk], most: int = _QUOTED_LINES) -> str:
@@ -154,10 +156,10 @@ def left_out(answer: GateAnswer, file: int) -> tuple[int, ...]:
     return tuple(hunk for index, hunk in answer.left_out if index == file)
 
 
-def told(change: FileChange) -> str:
+def describe_change(change: FileChange) -> str:
     """One line for the model: what was done to which file."""
     in_lines = change.added or change.removed
-    counts = f"+{change.added} −{change.removed} lines" if in_lines else sizes(change)
+    counts = f"+{change.added} −{change.removed} lines" if in_lines else describe_sizes(change)
     match change.kind:
         case "create":
             return f"created {change.path} ({counts})"
@@ -169,7 +171,7 @@ def told(change: FileChange) -> str:
             return f"changed {change.path} ({counts})"
 
 
-def sizes(change: FileChange) -> str:
+def describe_sizes(change: FileChange) -> str:
     """The size before and after, for a change that cannot be counted in lines."""
     match change.kind:
         case "create":

@@ -44,7 +44,7 @@ _PROGRESS: Final = re.compile(
 )
 
 
-def readable(text: str) -> tuple[str, bool]:
+def clean_output(text: str) -> tuple[str, bool]:
     """The text without escapes and each run of lines of progress as one; whether there was one."""
 
     def told(match: re.Match[str]) -> str:
@@ -90,27 +90,27 @@ class Capture:
         self.lost = ""  # why the whole is not on disk
         self._closed = False
 
-    def take(self, data: bytes) -> str:
+    def take_piece(self, data: bytes) -> str:
         """The next piece; returns it as text without escapes, carriage returns and all."""
         with self._lock:
             self._total += len(data)
-            self._spool(data)
+            self._spool_data(data)
             text = self._begun + self._decoder.decode(data)
             begun = _UNFINISHED.search(text)
             text, self._begun = (text[: begun.start()], begun.group()) if begun else (text, "")
             self.draws = self.draws or _DRAWS.search(text) is not None
             text = _ESCAPE.sub("", text)
-            self._fold(text)
+            self._fold_text(text)
             return text
 
-    def end(self) -> str:
+    def end_input(self) -> str:
         """No more will come; returns what was held back of a character cut in two."""
         with self._lock:
             text = self._decoder.decode(b"", final=True)
-            self._fold(text)
+            self._fold_text(text)
             return text
 
-    def kept(self) -> KeptOutput:
+    def read_output(self) -> KeptOutput:
         """The output so far."""
         with self._lock:
             line = self._line.rstrip("\r").encode("utf-8", "replace")
@@ -135,15 +135,15 @@ class Capture:
         return "\n".join(lines[-count:])
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the file holds everything that was printed."""
         return not self.lost and self._total <= self.limit
 
-    def file(self) -> BinaryIO | None:
+    def open_file(self) -> BinaryIO | None:
         """The file with the first ``limit`` bytes, at its beginning; None where there is none."""
         with self._lock:
             if self._file is None and not (self.lost or self._closed):
-                self._open()
+                self._open_spool()
             if self._file is not None:
                 self._file.seek(0)
             return self._file
@@ -160,7 +160,7 @@ class Capture:
 
     # --- under the lock ----------------------------------------------------------------------
 
-    def _spool(self, data: bytes) -> None:
+    def _spool_data(self, data: bytes) -> None:
         room = self.limit - self._written - len(self._raw)
         data = data[: max(room, 0)]
         if not data or self.lost or self._closed:
@@ -168,22 +168,22 @@ class Capture:
         if self._file is None:
             self._raw += data
             if len(self._raw) > _IN_MEMORY:
-                self._open()
+                self._open_spool()
         else:
-            self._write(data)
+            self._write_spool(data)
 
-    def _open(self) -> None:
+    def _open_spool(self) -> None:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # It has to outlive this call.
             self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115
         except OSError as error:
-            self._lose(error)
+            self._lose_spool(error)
             return
         raw, self._raw = bytes(self._raw), bytearray()
-        self._write(raw)
+        self._write_spool(raw)
 
-    def _write(self, data: bytes) -> None:
+    def _write_spool(self, data: bytes) -> None:
         assert self._file is not None
         view = memoryview(data)
         try:
@@ -192,16 +192,16 @@ class Capture:
                 self._written += done
                 view = view[done:]
         except OSError as error:
-            self._lose(error)
+            self._lose_spool(error)
 
-    def _lose(self, error: OSError) -> None:
+    def _lose_spool(self, error: OSError) -> None:
         self.lost = error.strerror or str(error)
         self._raw = bytearray()
         if self._file is not None:
             self._file.close()
             self._file = None
 
-    def _fold(self, text: str) -> None:
+    def _fold_text(self, text: str) -> None:
         text = apply_carriage_returns(self._line + text)
         whole = text.rfind("\n") + 1
         if len(text) - whole > _LONG_LINE:
@@ -254,20 +254,20 @@ class OutputPump:
 
     def _run(self) -> None:
         try:
-            self._read()
-            self._add(self._capture.end())
-            self._flush()
+            self._read_pipe()
+            self._add_text(self._capture.end_input())
+            self._flush_text()
         finally:
             os.close(self._pipe)
-            self._in_loop(self._finished)
+            self._in_loop(self._on_finished)
 
-    def _finished(self) -> None:
+    def _on_finished(self) -> None:
         # Here and not in the thread, or stop() could write into somebody else's descriptor.
         os.close(self._wake)
         os.close(self._waker)
         self.done.set_result(None)
 
-    def _read(self) -> None:
+    def _read_pipe(self) -> None:
         poll = select.poll()
         poll.register(self._pipe, select.POLLIN)
         poll.register(self._wake, select.POLLIN)
@@ -282,12 +282,12 @@ class OutputPump:
                 data = os.read(self._pipe, _PIECE)
                 if not data:
                     return
-                self._add(self._capture.take(data))
+                self._add_text(self._capture.take_piece(data))
                 if self._capture.draws and not told:
                     told = True
                     self._in_loop(self.drawn.set)
             if self._parts and time.monotonic() >= self._last + _EVERY:
-                self._flush()
+                self._flush_text()
 
     def _take_rest(self) -> None:
         os.set_blocking(self._pipe, False)
@@ -298,21 +298,21 @@ class OutputPump:
                 return
             if not data:
                 return
-            self._add(self._capture.take(data))
+            self._add_text(self._capture.take_piece(data))
 
-    def _add(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         if not text:
             return
         self._parts.append(text)
         self._size += len(text)
         if self._size > 2 * TAIL:
-            newest = _newest("".join(self._parts))
+            newest = _drop_overprinted("".join(self._parts))
             self._parts, self._size = [newest], len(newest)
 
-    def _flush(self) -> None:
+    def _flush_text(self) -> None:
         if not self._parts:
             return
-        text = _newest("".join(self._parts))
+        text = _drop_overprinted("".join(self._parts))
         self._parts, self._size = [], 0
         self._last = time.monotonic()
         self._in_loop(lambda: self._tell(text))
@@ -322,7 +322,7 @@ class OutputPump:
             self._loop.call_soon_threadsafe(call, context=self._context)
 
 
-def _newest(text: str) -> str:
+def _drop_overprinted(text: str) -> str:
     """The rest of a piece that is still to be shown; where its first line was printed over, with
     what wipes.
     """

@@ -34,7 +34,7 @@ from duckflow_tui.safety.secrets import REDACTED, holds_secret
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.session import SandboxLevel
-from duckflow_tui.tools.command_output import Capture, OutputPump, readable
+from duckflow_tui.tools.command_output import Capture, OutputPump, clean_output
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.operation import Output, ToolFault
 from duckflow_tui.tools.process_group import DRAIN, ProcessGroup, Program
@@ -107,7 +107,7 @@ def git_obeys(workspace: Workspace) -> dict[str, str]:
     return found
 
 
-def locked(folder: Path) -> int | None:
+def lock_folder(folder: Path) -> int | None:
     """The opened folder, locked for as long as this process keeps it open; None where another
     process has the lock, or there can be none. Raises OSError where it is no folder.
     """
@@ -129,7 +129,7 @@ def remove_left(folder: Path) -> None:
         names = os.listdir(folder)
     for name in names:
         with contextlib.suppress(OSError):
-            descriptor = locked(folder / name)
+            descriptor = lock_folder(folder / name)
             if descriptor is not None:
                 remove_tree(folder / name)
                 os.close(descriptor)
@@ -203,14 +203,14 @@ class RunningCommand:
         self._told_to_end = False
         self._blob = ""
         self._note = ""  # what else is to be said of its end
-        self.over = asyncio.create_task(self._live(), name=f"command {group.program.pid}")
+        self.over = asyncio.create_task(self._run_to_end(), name=f"command {group.program.pid}")
 
     @property
-    def duration(self) -> float:
+    def duration_s(self) -> float:
         """Seconds it ran, so far or in all."""
         return self._duration if self._duration is not None else time.monotonic() - self._began
 
-    async def done(self, seconds: float | None = None) -> bool:
+    async def wait_until_done(self, seconds: float | None = None) -> bool:
         """Wait for its end; whether it came within so many seconds. A command that is late, and
         one whose caller is cancelled, is ended with all that it started.
         """
@@ -244,7 +244,7 @@ class RunningCommand:
         if await wait_until_done(self.over, lambda: None):
             raise asyncio.CancelledError
 
-    async def _live(self) -> None:
+    async def _run_to_end(self) -> None:
         """From its start until nothing of it is left but its output."""
         try:
             await self.group.program.wait()
@@ -253,7 +253,7 @@ class RunningCommand:
             await asyncio.wait({self._pump.done}, timeout=DRAIN)
             if self._told_to_end:
                 await self.group.end()
-            elif not self._leaves and (left := await self.group.left()):
+            elif not self._leaves and (left := await self.group.count_left()):
                 left = max(left - self._keepers, 1)
                 self._note = (
                     f"[{left} process{'es' if left > 1 else ''} that the command left running "
@@ -263,9 +263,9 @@ class RunningCommand:
                 await self.group.end()
             self._pump.stop()
             await self._pump.done
-            kept = self._capture.kept()
-            short = kept.cut or readable(kept.head)[1]
-            if short and (file := self._capture.file()) is not None:
+            kept = self._capture.read_output()
+            short = kept.cut or clean_output(kept.head)[1]
+            if short and (file := self._capture.open_file()) is not None:
                 await asyncio.to_thread(self._secrets.strike_out, file)
                 self._blob = await self._keep(file)
         except OSError as error:
@@ -278,41 +278,41 @@ class RunningCommand:
             if self._proxy is not None:
                 await self._proxy.close()
 
-    def output(self) -> Output:
+    def make_output(self) -> Output:
         """The output so far, within the limit for a model; the summary says how it ended."""
-        kept = self._capture.kept()
-        text, short = readable(kept.head)
+        kept = self._capture.read_output()
+        text, short = clean_output(kept.head)
         if kept.cut:
-            left = f"[… {kept.cut:,} characters left out; {self._whole()} …]"
-            text = f"{text}\n{left}\n{readable(kept.tail)[0]}"
+            left = f"[… {kept.cut:,} characters left out; {self._describe_whole_output()} …]"
+            text = f"{text}\n{left}\n{clean_output(kept.tail)[0]}"
         elif short:
-            text = f"{text.rstrip()}\n[{self._whole()}]"
+            text = f"{text.rstrip()}\n[{self._describe_whole_output()}]"
         body = self._secrets.out_of(text).rstrip("\n") or "(no output)"
-        body = "\n".join(filter(None, (body, self._note, self.refused)))
+        body = "\n".join(filter(None, (body, self._note, self.refused_hosts)))
         code = self.group.program.exit_code
-        summary = f"{self.how} · {self.duration:.1f}s"
+        summary = f"{self.end_words} · {self.duration_s:.1f}s"
         return Output(body, summary, exit_code=code, cut=kept.cut, blob=self._blob)
 
     def last_lines(self, count: int) -> str:
         """The newest lines it printed, and which hosts it was refused."""
         lines = self._secrets.out_of(self._capture.last_lines(count))
-        return "\n".join(filter(None, (lines, self.refused)))
+        return "\n".join(filter(None, (lines, self.refused_hosts)))
 
     @property
-    def refused(self) -> str:
+    def refused_hosts(self) -> str:
         """Which hosts it wanted and may not reach, for the model; empty for none."""
-        return "" if self._proxy is None else self._proxy.refused
+        return "" if self._proxy is None else self._proxy.refused_hosts
 
     @property
-    def how(self) -> str:
+    def end_words(self) -> str:
         """How it ended, in two words."""
         return how_it_ended(self.group.program.exit_code)
 
-    def _whole(self) -> str:
+    def _describe_whole_output(self) -> str:
         if not self._blob:
             lost = self._capture.lost
             return f"the whole could not be kept: {lost}" if lost else "the whole comes at its end"
-        if self._capture.complete:
+        if self._capture.is_complete:
             return f"the whole is kept: {read_on(self._blob)}"
         return f"the first {size_words(self._capture.limit)} are kept: {read_on(self._blob)}"
 
@@ -369,11 +369,11 @@ class CommandRunner:
 
         The folder holds as long as the context. Raises ToolFault where there is no bash.
         """
-        argv = self._bash(command)
+        argv = self._find_bash(command)
         with self._workspace.opened_folder(place) as folder:
             yield argv, folder, self._environ
 
-    def _bash(self, command: str, *options: str) -> tuple[str, ...]:
+    def _find_bash(self, command: str, *options: str) -> tuple[str, ...]:
         """The program that runs a line. Raises ToolFault where there is none."""
         bash = find_program("bash", self._workspace.root)
         if bash is None:
@@ -404,22 +404,23 @@ class CommandRunner:
         # What is only shown in part still ends as the command that wrote it did.
         shown = any(map(only_shows, read_command(command).parts))
         ends = ("-o", "pipefail") if shown else ()
-        argv, keepers = self._bash(command, *ends), 0
+        argv, keepers = self._find_bash(command, *ends), 0
         unread: tuple[str, ...] = ()
         later: Callable[[], tuple[str, ...]] = tuple
-        environ = users_own(self._environ) if own else scrubbed(self._environ, self._known)  # R07a
+        # R07a
+        environ = users_own(self._environ) if own else scrub_environment(self._environ, self._known)
         proxy, passed = None, ()
         if hosts:
-            from duckflow_tui.tools.proxy import HostProxy, variables
+            from duckflow_tui.tools.proxy import HostProxy, proxy_variables
 
             proxy = HostProxy(hosts, self.report)
-            passed = (proxy.channel,)
-            environ |= variables(hosts)
+            passed = (proxy.channel_fd,)
+            environ |= proxy_variables(hosts)
         reading, writing = os.pipe()  # one for both outputs, in the order of their writing
         try:
             if not (own or outside or self._choice.level in ("none", "external")):
-                channel = proxy.channel if proxy else 0
-                argv, keepers, unread, later = await self.sandbox.hold(
+                channel = proxy.channel_fd if proxy else 0
+                argv, keepers, unread, later = await self.sandbox.hold_command(
                     argv, network=network, named=named, channel=channel
                 )
             with self._workspace.opened_folder(place) as folder:
@@ -440,7 +441,7 @@ class CommandRunner:
         finally:
             os.close(writing)
         if proxy is not None:
-            proxy.begin()
+            proxy.begin_listening()
         capture = Capture(self._spool, self.limits.max_output)
         pump = OutputPump(reading, capture, lambda text: tell(self._secrets.out_of(text)))
         running = RunningCommand(
@@ -470,13 +471,13 @@ class CommandRunner:
         if self._sandbox is None:
             from duckflow_tui.tools.sandbox import Sandbox
 
-            environ = scrubbed(self._environ, self._known)
+            environ = scrub_environment(self._environ, self._known)
             self._sandbox = Sandbox(self._choice, self._workspace, environ)
         return self._sandbox
 
-    async def level(self) -> SandboxLevel:
+    async def find_level(self) -> SandboxLevel:
         """The level of the sandbox of the model's commands, found by a test."""
-        return "none" if self._choice.level == "none" else await self.sandbox.level()
+        return "none" if self._choice.level == "none" else await self.sandbox.find_level()
 
 
 #: Seconds for a command that drew on a screen to end by itself: a file with escapes was printed.
@@ -518,7 +519,7 @@ _PLAIN: Final = {
 }
 
 
-def scrubbed(environ: Mapping[str, str], known: Iterable[str] = ()) -> dict[str, str]:
+def scrub_environment(environ: Mapping[str, str], known: Iterable[str] = ()) -> dict[str, str]:
     """The environment of a model's command.
 
     Out of it are secrets by name and by shape, whatever holds a ``known`` one, what would make
@@ -532,7 +533,7 @@ def scrubbed(environ: Mapping[str, str], known: Iterable[str] = ()) -> dict[str,
         and not (_is_secret(name, value) or holds_secret(value))
         and not any(secret in value for secret in known)
     }
-    return {**_own(kept), **_PLAIN}
+    return {**_restore_own_variables(kept), **_PLAIN}
 
 
 def users_own(environ: Mapping[str, str]) -> dict[str, str]:
@@ -556,7 +557,7 @@ def _is_secret(name: str, value: str) -> bool:
     return _SECRET_NAME.search(name) is not None or _USERINFO.search(value) is not None
 
 
-def _own(kept: dict[str, str]) -> dict[str, str]:
+def _restore_own_variables(kept: dict[str, str]) -> dict[str, str]:
     folders = [path for path in kept.get("PATH", "").split(os.pathsep) if os.path.isabs(path)]
     kept["PATH"] = os.pathsep.join(folders) or os.defpath
     venv = kept.get("VIRTUAL_ENV")
@@ -577,7 +578,7 @@ def find_program(name: str, workspace: Path) -> str | None:
 
 
 @asynccontextmanager
-async def running(
+async def run_program(
     argv: Sequence[str],
     cwd: Path,
     *,

@@ -43,13 +43,13 @@ class TextFile:
     mark: bytes = b""  # the byte order mark
 
     @property
-    def crlf(self) -> bool:
+    def has_crlf(self) -> bool:
         """Whether most lines end with CR LF."""
         pairs = self.text.count("\r\n")
         return pairs > self.text.count("\n") - pairs
 
     @property
-    def facts(self) -> tuple[str, ...]:
+    def notable_facts(self) -> tuple[str, ...]:
         """Facts a reader should know: an unusual encoding, a mark, line endings, the last line."""
         found: list[str] = []
         if self.encoding != "utf-8":
@@ -65,7 +65,7 @@ class TextFile:
             found.append("no final newline")
         return tuple(found)
 
-    def encode(self, text: str) -> bytes:
+    def encode_text(self, text: str) -> bytes:
         """Other text in this file's encoding and with its mark; raises NotText."""
         try:
             return self.mark + text.encode(self.encoding)
@@ -78,22 +78,22 @@ class TextFile:
 
     def with_endings(self, text: str) -> str:
         """The text with CR LF where this file has it; text that has pairs already stays."""
-        if self.crlf and "\r\n" not in text:
+        if self.has_crlf and "\r\n" not in text:
             return text.replace("\n", "\r\n")
         return text
 
 
-def decode(data: bytes) -> TextFile:
+def decode_file(data: bytes) -> TextFile:
     """The text of a file, such that ``encode`` gives the same bytes again; raises NotText."""
     for mark, encoding in _MARKS:
         if data.startswith(mark):
-            return _strict(data[len(mark) :], encoding, mark)
+            return _decode_strictly(data[len(mark) :], encoding, mark)
     if b"\0" in data:
         raise NotText("binary")
     try:
         return TextFile(data.decode("utf-8"))
     except UnicodeDecodeError:
-        return _old(data)
+        return _decode_legacy(data)
 
 
 def size_words(size: int) -> str:
@@ -105,7 +105,7 @@ def size_words(size: int) -> str:
     return f"{size / 1_000_000:.1f} MB"
 
 
-def _strict(data: bytes, encoding: str, mark: bytes) -> TextFile:
+def _decode_strictly(data: bytes, encoding: str, mark: bytes) -> TextFile:
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError:
@@ -113,7 +113,7 @@ def _strict(data: bytes, encoding: str, mark: bytes) -> TextFile:
     return TextFile(text, encoding, mark)
 
 
-def _old(data: bytes) -> TextFile:
+def _decode_legacy(data: bytes) -> TextFile:
     """Text of before UTF-8; only when nothing else than that encoding explains it."""
     if _CONTROLS.search(data):
         raise NotText("binary")
@@ -166,7 +166,7 @@ class FileDiff:
     _groups: tuple[list[Region], ...]
     _shape: TextFile
 
-    def take(self, taken: Iterable[int]) -> bytes | None:
+    def apply_hunks(self, taken: Iterable[int]) -> bytes | None:
         """The file with only these hunks applied, counted from 0; byte for byte otherwise.
 
         All of them give ``after`` and none ``before``. Without hunks it is always ``after``:
@@ -188,10 +188,10 @@ class FileDiff:
                     parts.extend(self._new[c:d])
                     at = b
         parts.extend(self._old[at:])
-        return self._shape.encode("".join(parts))
+        return self._shape.encode_text("".join(parts))
 
 
-def compare(before: bytes | None, after: bytes | None) -> FileDiff:
+def compare_files(before: bytes | None, after: bytes | None) -> FileDiff:
     """The difference; None is a file that is not there. More than ``MAX_COMPARED`` lines are
     counted, and not shown.
     """
@@ -200,8 +200,8 @@ def compare(before: bytes | None, after: bytes | None) -> FileDiff:
         note = f"{gone + come:,} lines, too many to show"
         return FileDiff(before, after, (), come, gone, (note,), (), (), (), TextFile(""))
     try:
-        old = decode(before) if before is not None else None
-        new = decode(after) if after is not None else None
+        old = decode_file(before) if before is not None else None
+        new = decode_file(after) if after is not None else None
     except NotText:
         return FileDiff(before, after, (), 0, 0, ("binary",), (), (), (), TextFile(""))
     shape = old or new or TextFile("")
@@ -210,11 +210,11 @@ def compare(before: bytes | None, after: bytes | None) -> FileDiff:
     new_lines = split_lines(new.text) if new else ()
     # Lines of two encodings cannot stand in one file: then there is one hunk, all or nothing.
     context = CONTEXT if same_shape else len(old_lines)
-    groups = tuple(_groups(_equal(old_lines, new_lines), context))
+    groups = tuple(_group_changes(_find_equal_blocks(old_lines, new_lines), context))
     hunks: list[Hunk] = []
     added = removed = 0
     for group in groups:
-        hunks.append(_hunk(group, old_lines, new_lines))
+        hunks.append(_make_hunk(group, old_lines, new_lines))
         for tag, a, b, c, d in group:
             if tag != "equal":
                 added += d - c
@@ -225,7 +225,7 @@ def compare(before: bytes | None, after: bytes | None) -> FileDiff:
         hunks=tuple(hunks),
         added=added,
         removed=removed,
-        facts=_facts(old, new),
+        facts=_changed_facts(old, new),
         _old=old_lines,
         _new=new_lines,
         _groups=groups,
@@ -233,18 +233,18 @@ def compare(before: bytes | None, after: bytes | None) -> FileDiff:
     )
 
 
-def _facts(old: TextFile | None, new: TextFile | None) -> tuple[str, ...]:
+def _changed_facts(old: TextFile | None, new: TextFile | None) -> tuple[str, ...]:
     if old is None or new is None:
         only = old or new
-        return only.facts if only else ()
-    if old.facts == new.facts:
-        return old.facts
-    was = ", ".join(old.facts) or "plain UTF-8"
-    becomes = ", ".join(new.facts) or "plain UTF-8"
+        return only.notable_facts if only else ()
+    if old.notable_facts == new.notable_facts:
+        return old.notable_facts
+    was = ", ".join(old.notable_facts) or "plain UTF-8"
+    becomes = ", ".join(new.notable_facts) or "plain UTF-8"
     return (f"{was} → {becomes}",)
 
 
-def _equal(old: tuple[str, ...], new: tuple[str, ...]) -> list[Match]:
+def _find_equal_blocks(old: tuple[str, ...], new: tuple[str, ...]) -> list[Match]:
     """The equal blocks in order; no two of them side by side, and an empty one at the end."""
     top = 0
     limit = min(len(old), len(new))
@@ -257,8 +257,8 @@ def _equal(old: tuple[str, ...], new: tuple[str, ...]) -> list[Match]:
     work = _WORK
     a, c = top, top
     ends = (len(old) - bottom, len(new) - bottom)
-    for anchor_a, anchor_c in (*_anchors(old, new, top, ends), ends):
-        blocks, spent = _blocks(old[a:anchor_a], new[c:anchor_c], work)
+    for anchor_a, anchor_c in (*_find_anchors(old, new, top, ends), ends):
+        blocks, spent = _find_blocks_between(old[a:anchor_a], new[c:anchor_c], work)
         work -= spent
         for x, y, size in blocks:
             equal.append((a + x, c + y, size))
@@ -276,7 +276,7 @@ def _equal(old: tuple[str, ...], new: tuple[str, ...]) -> list[Match]:
     return [*joined, Match(len(old), len(new), 0)]
 
 
-def _groups(blocks: list[Match], context: int) -> Iterator[list[Region]]:
+def _group_changes(blocks: list[Match], context: int) -> Iterator[list[Region]]:
     """The changes between equal blocks, each with at most ``context`` equal lines before and behind
     it. Where more lines lie between two, they are apart, so that either can be left out; no line is
     of both.
@@ -304,7 +304,7 @@ def _groups(blocks: list[Match], context: int) -> Iterator[list[Region]]:
         yield group
 
 
-def _anchors(
+def _find_anchors(
     old: tuple[str, ...], new: tuple[str, ...], top: int, ends: tuple[int, int]
 ) -> list[tuple[int, int]]:
     """Lines that occur once in each version, in the order that keeps the most of them.
@@ -324,10 +324,10 @@ def _anchors(
         for x, line in enumerate(old[top : ends[0]], start=top)
         if count_old[line] == 1 and line in where
     ]
-    return _rising(pairs)
+    return _longest_rising_run(pairs)
 
 
-def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _longest_rising_run(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The longest run of pairs in which the second number rises too."""
     tails: list[int] = []
     at: list[int] = []
@@ -350,7 +350,7 @@ def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return run
 
 
-def _blocks(
+def _find_blocks_between(
     old: tuple[str, ...], new: tuple[str, ...], work: int
 ) -> tuple[list[tuple[int, int, int]], int]:
     """Equal blocks between two anchors and the work spent; none when it would cost too much."""
@@ -366,17 +366,17 @@ def _blocks(
     return [(m.a, m.b, m.size) for m in matcher.get_matching_blocks() if m.size], spent
 
 
-def _hunk(group: list[Region], old: tuple[str, ...], new: tuple[str, ...]) -> Hunk:
+def _make_hunk(group: list[Region], old: tuple[str, ...], new: tuple[str, ...]) -> Hunk:
     lines: list[DiffLine] = []
     for tag, a, b, c, d in group:
         if tag == "equal":
             for x, y in zip(range(a, b), range(c, d), strict=True):
-                lines.append(_line(" ", x + 1, y + 1, old[x]))
+                lines.append(_make_line(" ", x + 1, y + 1, old[x]))
             continue
         for x in range(a, b):
-            lines.append(_line("-", x + 1, None, old[x]))
+            lines.append(_make_line("-", x + 1, None, old[x]))
         for y in range(c, d):
-            lines.append(_line("+", None, y + 1, new[y]))
+            lines.append(_make_line("+", None, y + 1, new[y]))
     first_old, last_old = group[0][1], group[-1][2]
     first_new, last_new = group[0][3], group[-1][4]
     return Hunk(
@@ -388,5 +388,5 @@ def _hunk(group: list[Region], old: tuple[str, ...], new: tuple[str, ...]) -> Hu
     )
 
 
-def _line(mark: DiffMark, old: int | None, new: int | None, text: str) -> DiffLine:
+def _make_line(mark: DiffMark, old: int | None, new: int | None, text: str) -> DiffLine:
     return DiffLine(mark=mark, old=old, new=new, text=strip_ending(text))

@@ -92,19 +92,22 @@ def _apply(text: str, edit: Edit, label: str, crlf: bool, sha: str) -> tuple[str
     if old == new:
         raise EditRefused(f"{label}old and new are the same, so nothing would change")
     how: Near | None = None
-    spans = _find(text, old)
+    spans = _find_all(text, old)
     if not spans:
         spans, new, how = _find_near(text, old, new)
         if len(spans) > 1:
             raise EditRefused(
                 f"{label}old was not found in the file to the letter, and {len(spans)} places "
-                f"are like it, at lines {_numbers(text, spans)}; give more of the lines around it"
+                f"are like it, at lines {_line_numbers(text, spans)}; give more of the lines "
+                "around it"
             )
     if not spans:
-        raise EditRefused(f"{label}old was not found in the file", _nearest(text, old, sha))
+        raise EditRefused(
+            f"{label}old was not found in the file", _describe_nearest(text, old, sha)
+        )
     if len(spans) > 1 and not edit.all:
         raise EditRefused(
-            f"{label}old occurs {len(spans)} times, at lines {_numbers(text, spans)}; "
+            f"{label}old occurs {len(spans)} times, at lines {_line_numbers(text, spans)}; "
             "give more of the lines around it, or set all to true"
         )
     lead = text[text.rfind("\n", 0, spans[0][0]) + 1 : spans[0][0]]
@@ -130,7 +133,7 @@ def _with_endings(new: str, replaced: str, crlf: bool) -> str:
     return new.replace("\n", "\r\n") if pairs else new
 
 
-def _numbers(text: str, spans: Sequence[tuple[int, int]]) -> str:
+def _line_numbers(text: str, spans: Sequence[tuple[int, int]]) -> str:
     """The lines where the places begin, the first five by number."""
     lines = ", ".join(str(text.count("\n", 0, a) + 1) for a, _ in spans[:_SHOWN_PLACES])
     more = f" and {len(spans) - _SHOWN_PLACES} more" if len(spans) > _SHOWN_PLACES else ""
@@ -157,12 +160,12 @@ def _replace_lines(text: str, edit: Edit, sha: str, crlf: bool) -> str:
     return "".join([*rows[: first - 1], _with_endings(new, replaced, crlf), *rows[last:]])
 
 
-def _find(text: str, old: str) -> list[tuple[int, int]]:
+def _find_all(text: str, old: str) -> list[tuple[int, int]]:
     """Every place where ``old`` begins, overlapping ones too: they make it ambiguous."""
-    return _spans(text, "\r?\n".join(map(re.escape, old.split("\n"))))
+    return _find_spans(text, "\r?\n".join(map(re.escape, old.split("\n"))))
 
 
-def _spans(text: str, pattern: str) -> list[tuple[int, int]]:
+def _find_spans(text: str, pattern: str) -> list[tuple[int, int]]:
     compiled = re.compile(pattern)
     found: list[tuple[int, int]] = []
     match = compiled.search(text)
@@ -184,7 +187,7 @@ def _find_near(text: str, old: str, new: str) -> tuple[list[tuple[int, int]], st
         ("other_characters", text.translate(_ALIKE), [row.translate(_ALIKE) for row in bare]),
     )
     for how, searched, wanted in kinds:
-        spans = _spans(searched, rf"[{_BLANKS}]*\r?\n".join(map(re.escape, wanted)) + end)
+        spans = _find_spans(searched, rf"[{_BLANKS}]*\r?\n".join(map(re.escape, wanted)) + end)
         if len(spans) == 1:
             return spans, _as_it_stands(new, rows, text[slice(*spans[0])]), how
         if spans:
@@ -202,7 +205,7 @@ def _as_it_stands(new: str, old: Sequence[str], found: str, shift: Shift | None 
         if tag == "equal":
             made += stands[old_from:old_to]
         else:
-            made += (shift.moved(row) if shift else row for row in written[new_from:new_to])
+            made += (shift.move_row(row) if shift else row for row in written[new_from:new_to])
     return "\n".join(made)
 
 
@@ -212,7 +215,7 @@ class Shift(NamedTuple):
     by: str
     less: bool
 
-    def moved(self, row: str) -> str:
+    def move_row(self, row: str) -> str:
         """A line of the new text in its place; raises ValueError where it cannot be moved."""
         if not row.strip():
             return row
@@ -240,7 +243,7 @@ def _find_shifted(
         first = at - anchor
         if line != keys[anchor] or first < 0 or lines[first : first + len(keys)] != keys:
             continue
-        shift = _shift(rows[first : first + len(keys)], whole)
+        shift = _find_shift(rows[first : first + len(keys)], whole)
         if shift is not None:
             found.append((first, shift))
     starts = [0]
@@ -262,13 +265,13 @@ def _find_shifted(
     return spans, made, "other_indentation" if found[0][1].by else "other_blanks"
 
 
-def _shift(stands: Sequence[str], old: Sequence[str]) -> Shift | None:
+def _find_shift(stands: Sequence[str], old: Sequence[str]) -> Shift | None:
     """The one difference of indentation between the lines of the file and those of the edit."""
     shifts: set[Shift] = set()
     for here, there in zip(stands, old, strict=True):
         if not there.strip():
             continue
-        ours, theirs = _indentation(here), _indentation(there)
+        ours, theirs = _indentation_of(here), _indentation_of(there)
         if ours.endswith(theirs):
             shifts.add(Shift(ours[: len(ours) - len(theirs)], less=False))
         elif theirs.endswith(ours):
@@ -278,11 +281,11 @@ def _shift(stands: Sequence[str], old: Sequence[str]) -> Shift | None:
     return shifts.pop() if len(shifts) == 1 else None
 
 
-def _indentation(row: str) -> str:
+def _indentation_of(row: str) -> str:
     return row[: len(row) - len(row.lstrip(_BLANKS))]
 
 
-def _nearest(text: str, old: str, sha: str) -> str:
+def _describe_nearest(text: str, old: str, sha: str) -> str:
     """The lines most like ``old``, numbered, and how to replace them; empty when nothing is."""
     lines = split_bare_lines(text)[:_SEARCHED_LINES]
     wanted = old.strip("\n").split("\n")

@@ -19,8 +19,8 @@ from duckflow_tui.tools.diffs import (
     MAX_COMPARED,
     NotText,
     TextFile,
-    compare,
-    decode,
+    compare_files,
+    decode_file,
     size_words,
 )
 from duckflow_tui.tools.edits import Edit, EditRefused, Near, apply_edits
@@ -52,11 +52,11 @@ class DeleteFile(Arguments):
     path: str
 
 
-async def _write(args: WriteFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
-    if places[0].zone is not Zone.INSIDE and await _unknown(places[0], context):
+async def _prepare_write(args: WriteFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
+    if places[0].zone is not Zone.INSIDE and await _is_hidden_from_model(places[0], context):
         return unseen_write(places[0], args.content)
-    place = _small(places[0])
-    change = await rewrite(context.workspace, place, args.content)
+    place = _require_small_file(places[0])
+    change = await plan_rewrite(context.workspace, place, args.content)
     if REDACTED in args.content and (before := change.diff.before) is not None:
         was = before.decode("utf-8", "replace")
         if args.content.count(REDACTED) > was.count(REDACTED) and context.redact(was) != was:
@@ -71,7 +71,7 @@ async def _write(args: WriteFile, places: tuple[Place, ...], context: ToolContex
     return Edits((change,), context.state_of(place, change.before_hash), _link_note(place))
 
 
-async def rewrite(workspace: Workspace, place: Place, text: str) -> PlannedChange:
+async def plan_rewrite(workspace: Workspace, place: Place, text: str) -> PlannedChange:
     """The change that gives a file this content; the encoding, the mark and the line endings of
     a text file that is there stay. Raises ToolFault.
     """
@@ -80,19 +80,19 @@ async def rewrite(workspace: Workspace, place: Place, text: str) -> PlannedChang
         raise _not_shown(place, before)
     shape = TextFile("")
     with contextlib.suppress(NotText):
-        shape = decode(before or b"")
-    after = _encoded(shape, shape.with_endings(text), place)
+        shape = decode_file(before or b"")
+    after = _encode_like(shape, shape.with_endings(text), place)
     return await plan_change("modify" if place.exists else "create", place, before, after)
 
 
-async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
-    if places[0].zone is not Zone.INSIDE and await _unknown(places[0], context):
+async def _prepare_edit(args: EditFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
+    if places[0].zone is not Zone.INSIDE and await _is_hidden_from_model(places[0], context):
         # What an edit finds or does not find would tell of content that needs a gate to be read.
         raise ToolFault(
             f"{places[0].label} is a {places[0].zone} file: read it first as a whole, which the "
             "user must allow, then edit it."
         )
-    place = _small(places[0])
+    place = _require_small_file(places[0])
     if not place.exists:
         raise ToolFault(
             f"{place.label} does not exist; file_ops.write_file creates files, "
@@ -102,7 +102,7 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
     if before.count(b"\n") > _MAX_LINES:
         raise _not_shown(place, before)
     try:
-        shape = decode(before)
+        shape = decode_file(before)
     except NotText as error:
         raise ToolFault(
             f"{place.label} cannot be edited as text: {error} ({size_words(len(before))})."
@@ -111,14 +111,14 @@ async def _edit(args: EditFile, places: tuple[Place, ...], context: ToolContext)
     known = context.state_of(place, sha)
     try:
         if len(shape.text) < _IN_A_THREAD:
-            edited = apply_edits(shape.text, args.edits, crlf=shape.crlf, sha=sha)
+            edited = apply_edits(shape.text, args.edits, crlf=shape.has_crlf, sha=sha)
         else:
             edited = await asyncio.to_thread(
-                apply_edits, shape.text, args.edits, crlf=shape.crlf, sha=sha
+                apply_edits, shape.text, args.edits, crlf=shape.has_crlf, sha=sha
             )
     except EditRefused as error:
-        raise ToolFault(_mismatch(place, error, known)) from error
-    after = _encoded(shape, edited.text, place)
+        raise ToolFault(_explain_mismatch(place, error, known)) from error
+    after = _encode_like(shape, edited.text, place)
     change = await plan_change("modify", place, before, after)
     notes = [note] if (note := _link_note(place)) else []
     if "changed_since_read" in known:
@@ -148,26 +148,28 @@ _DIFFERS: Final[dict[Near, str]] = {
 }
 
 
-async def _move(args: MoveFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
+async def _prepare_move(args: MoveFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
     source, target = places
     unseen = target.zone is Zone.OUTSIDE
     if source.zone is not Zone.INSIDE:
-        unseen = await _unknown(source, context) or unseen
+        unseen = await _is_hidden_from_model(source, context) or unseen
     if source.zone is not Zone.OUTSIDE:
-        _there(source)
+        _require_existing(source)
     if target.zone is not Zone.OUTSIDE:
-        _free(target, source)
+        _require_free(target, source)
     if unseen:
-        return Edits((_unseen("move", source, None, target),), _NOT_SHOWN)
+        return Edits((_plan_unseen("move", source, None, target),), _NOT_SHOWN)
     sha = await context.workspace.hash_file(source)
-    moved = PlannedChange("move", source, compare(None, None), sha, sha, target)
+    moved = PlannedChange("move", source, compare_files(None, None), sha, sha, target)
     return Edits((moved,))
 
 
-async def _delete(args: DeleteFile, places: tuple[Place, ...], context: ToolContext) -> Edits:
-    if places[0].zone is not Zone.INSIDE and await _unknown(places[0], context):
-        return Edits((_unseen("delete", places[0], None),), _NOT_SHOWN)
-    place = _there(_small(places[0]))
+async def _prepare_delete(
+    args: DeleteFile, places: tuple[Place, ...], context: ToolContext
+) -> Edits:
+    if places[0].zone is not Zone.INSIDE and await _is_hidden_from_model(places[0], context):
+        return Edits((_plan_unseen("delete", places[0], None),), _NOT_SHOWN)
+    place = _require_existing(_require_small_file(places[0]))
     before = await context.workspace.read_bytes(place)
     change = await plan_change("delete", place, before, None)
     return Edits((change,), context.state_of(place, change.before_hash))
@@ -179,7 +181,7 @@ async def _delete(args: DeleteFile, places: tuple[Place, ...], context: ToolCont
 _NOT_SHOWN: Final = ("not_shown_before",)
 
 
-async def _unknown(place: Place, context: ToolContext) -> bool:
+async def _is_hidden_from_model(place: Place, context: ToolContext) -> bool:
     """Whether nothing of a secret file, or of a place outside, may be told before the user agrees:
     the model has not read the file as it is now. Of a secret in the workspace all see that it is
     there.
@@ -192,14 +194,16 @@ async def _unknown(place: Place, context: ToolContext) -> bool:
 
 def unseen_write(place: Place, text: str) -> Edits:
     """The proposal to put this text there, byte for byte, whatever is there now."""
-    return Edits((_unseen("modify", place, _encoded(TextFile(""), text, place)),), _NOT_SHOWN)
+    return Edits(
+        (_plan_unseen("modify", place, _encode_like(TextFile(""), text, place)),), _NOT_SHOWN
+    )
 
 
-def _unseen(
+def _plan_unseen(
     kind: ChangeKind, place: Place, after: bytes | None, target: Place | None = None
 ) -> PlannedChange:
     sha = "" if after is None else hash_data(after)
-    return PlannedChange(kind, place, compare(None, after), "", sha, target, unseen=True)
+    return PlannedChange(kind, place, compare_files(None, after), "", sha, target, unseen=True)
 
 
 async def looked_at(change: PlannedChange, workspace: Workspace) -> PlannedChange:
@@ -208,10 +212,10 @@ async def looked_at(change: PlannedChange, workspace: Workspace) -> PlannedChang
     """
     place, target = change.place, change.target
     if target is not None:
-        _free(target, _there(place))
+        _require_free(target, _require_existing(place))
         sha = await workspace.hash_file(place)
         return replace(change, before_hash=sha, after_hash=sha)
-    _small(place if change.kind == "modify" else _there(place))
+    _require_small_file(place if change.kind == "modify" else _require_existing(place))
     before = await workspace.read_bytes(place) if place.exists else None
     return replace(
         change,
@@ -221,13 +225,13 @@ async def looked_at(change: PlannedChange, workspace: Workspace) -> PlannedChang
     )
 
 
-def _there(place: Place) -> Place:
-    if not _file(place).exists:
+def _require_existing(place: Place) -> Place:
+    if not _require_file(place).exists:
         raise ToolFault(f"{place.label} does not exist.")
     return place
 
 
-def _free(target: Place, source: Place) -> None:
+def _require_free(target: Place, source: Place) -> None:
     """Raise ToolFault where nothing can be moved."""
     if target.is_dir:
         raise ToolFault(
@@ -243,7 +247,7 @@ def _free(target: Place, source: Place) -> None:
         raise ToolFault(f"{target.label} exists already; nothing is moved over another file.")
 
 
-def _file(place: Place) -> Place:
+def _require_file(place: Place) -> Place:
     if place.is_dir:
         raise ToolFault(f"{place.label} is a directory, not a file.")
     if place.names_directory:
@@ -254,9 +258,9 @@ def _file(place: Place) -> Place:
     return place
 
 
-def _small(place: Place) -> Place:
+def _require_small_file(place: Place) -> Place:
     """A file whose bytes can be kept, so that its change can be undone."""
-    if _file(place).size > MAX_READ:
+    if _require_file(place).size > MAX_READ:
         raise ToolFault(
             f"{place.label} holds {size_words(place.size)}; a file of more than "
             f"{size_words(MAX_READ)} is not changed, because that could not be undone."
@@ -264,9 +268,9 @@ def _small(place: Place) -> Place:
     return place
 
 
-def _encoded(shape: TextFile, text: str, place: Place) -> bytes:
+def _encode_like(shape: TextFile, text: str, place: Place) -> bytes:
     try:
-        content = shape.encode(text)
+        content = shape.encode_text(text)
     except NotText as error:
         raise ToolFault(f"{place.label}: {error}; nothing was changed.") from error
     if content.count(b"\n") > _MAX_LINES:
@@ -283,7 +287,7 @@ def _not_shown(place: Place, content: bytes) -> ToolFault:
     )
 
 
-def _mismatch(place: Place, error: EditRefused, known: tuple[str, ...]) -> str:
+def _explain_mismatch(place: Place, error: EditRefused, known: tuple[str, ...]) -> str:
     words = [f"{place.label} was not changed: {error.text}."]
     if "changed_since_read" in known:
         words.append("The file has changed since you last read it: read it again.")
@@ -312,7 +316,7 @@ WRITE_FILE: Final = Operation(
     effect=Effect.WRITE,
     arguments=WriteFile,
     paths=lambda args: (args.path,),
-    prepare=_write,
+    prepare=_prepare_write,
     content=_CONTENT,
 )
 
@@ -337,7 +341,7 @@ EDIT_FILE: Final = Operation(
     effect=Effect.WRITE,
     arguments=EditFile,
     paths=lambda args: (args.path,),
-    prepare=_edit,
+    prepare=_prepare_edit,
     content=_CONTENT,
 )
 
@@ -358,7 +362,7 @@ MOVE_FILE: Final = Operation(
     effect=Effect.MOVE,
     arguments=MoveFile,
     paths=lambda args: (args.source, args.target),
-    prepare=_move,
+    prepare=_prepare_move,
 )
 
 DELETE_FILE: Final = Operation(
@@ -372,5 +376,5 @@ DELETE_FILE: Final = Operation(
     effect=Effect.DELETE,
     arguments=DeleteFile,
     paths=lambda args: (args.path,),
-    prepare=_delete,
+    prepare=_prepare_delete,
 )

@@ -24,7 +24,7 @@ from duckflow_tui.safety.risk import MAX_DEPTH
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.lines import split_bare_lines
 from duckflow_tui.state.operations import Effect, Foreign, Zone
-from duckflow_tui.tools.commands import find_program, running
+from duckflow_tui.tools.commands import find_program, run_program
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.globs import MAX_PATTERN, FileGlob, Patterns
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
@@ -74,7 +74,7 @@ class Listing(NamedTuple):
     deep: int = 0  # directories that lie too deep to be entered
 
 
-async def walk(
+async def walk_directory(
     workspace: Workspace, place: Place, *, depth: int | None, sizes: bool = False
 ) -> Listing:
     """Everything below a directory but what is ignored, at most MAX_WALKED names with MAX_TEXT
@@ -123,7 +123,7 @@ async def walk_parts(
             place, depth=depth, enter=lambda entry: entry.path not in shut, sizes=sizes
         ):
             path = entry.path.removeprefix(place.resolved_prefix) if outside else entry.path
-            if rules.ignores(path, is_dir=entry.kind is FileKind.DIR):
+            if rules.is_ignored(path, is_dir=entry.kind is FileKind.DIR):
                 ignored += 1
                 shut.add(entry.path)
                 continue
@@ -151,23 +151,23 @@ async def walk_parts(
         walking.cancel()
 
 
-async def overview(workspace: Workspace) -> tuple[str, ...]:
+async def list_top(workspace: Workspace) -> tuple[str, ...]:
     """The names at the top of the workspace and one level down: a line for each directory, names
     of the rest counted. At most 30 lines of 20 names.
     """
-    found = await walk(workspace, workspace.locate_path("."), depth=2)
+    found = await walk_directory(workspace, workspace.locate_path("."), depth=2)
     below: dict[str, list[str]] = {"": []}
     for entry in found.entries:
         folder = entry.path.rpartition("/")[0]
         is_dir = entry.kind is FileKind.DIR
-        below.setdefault(folder, []).append(quoted(entry.name) + "/" * is_dir)
+        below.setdefault(folder, []).append(quote_path(entry.name) + "/" * is_dir)
         if is_dir and not folder:
             below.setdefault(entry.path, [])
     lines: list[str] = []
     for folder, names in below.items():
         rest = [f"… {len(names) - _NAMED} more"] if len(names) > _NAMED else []
         said = ", ".join([*names[:_NAMED], *rest])
-        lines.append(f"{quoted(folder)}/: {said}" if folder else said)
+        lines.append(f"{quote_path(folder)}/: {said}" if folder else said)
     more = [f"… {len(lines) - _TOPS} more directories"] if len(lines) > _TOPS else []
     return (*filter(None, lines[:_TOPS]), *more)
 
@@ -213,9 +213,12 @@ async def _prepare_list(args: ListDir, places: tuple[Place, ...], context: ToolC
 
     async def run() -> Output:
         require_directory(place)
-        found = await walk(context.workspace, place, depth=args.depth, sizes=True)
+        found = await walk_directory(context.workspace, place, depth=args.depth, sizes=True)
         shown = found.entries[:MAX_LISTED]
-        lines = [_listed(entry, entry.path.removeprefix(place.resolved_prefix)) for entry in shown]
+        lines = [
+            _describe_entry(entry, entry.path.removeprefix(place.resolved_prefix))
+            for entry in shown
+        ]
         folders = sum(entry.kind is FileKind.DIR for entry in found.entries)
         files = len(found.entries) - folders
         facts = [
@@ -240,13 +243,15 @@ async def _prepare_find(args: FindFiles, places: tuple[Place, ...], context: Too
 
     async def run() -> Output:
         require_directory(place)
-        found = await walk(context.workspace, place, depth=None)
+        found = await walk_directory(context.workspace, place, depth=None)
         files = [entry.path for entry in found.entries if entry.kind is not FileKind.DIR]
         paths = [path for path in files if glob.fits(path.removeprefix(place.resolved_prefix))]
         count = f"{len(paths)} file{'s' * (len(paths) != 1)}"
         given = json.dumps(args.glob, ensure_ascii=False)
-        lines = [f"[{count} for {given}, of {len(files):,} in {place.shown}{_ignored(found)}]"]
-        lines += [quoted(path) for path in paths[:MAX_FOUND]]
+        lines = [
+            f"[{count} for {given}, of {len(files):,} in {place.shown}{_ignored_words(found)}]"
+        ]
+        lines += [quote_path(path) for path in paths[:MAX_FOUND]]
         if len(paths) > MAX_FOUND:
             lines.append(f"[{len(paths) - MAX_FOUND:,} more; narrow the pattern]")
         if found.cut:
@@ -258,7 +263,7 @@ async def _prepare_find(args: FindFiles, places: tuple[Place, ...], context: Too
     return Work(run)
 
 
-def _ignored(found: Listing) -> str:
+def _ignored_words(found: Listing) -> str:
     """How many names a walk left out because they are ignored, as the end of a line."""
     if not found.ignored:
         return ""
@@ -266,7 +271,7 @@ def _ignored(found: Listing) -> str:
     return f"; {found.ignored:,} ignored {names} left out, give one as path to look there"
 
 
-def quoted(path: str) -> str:
+def quote_path(path: str) -> str:
     """A path on one line: as it is, or as a JSON string where it holds control characters."""
     return path if path.isprintable() else json.dumps(path)
 
@@ -288,7 +293,7 @@ async def iter_files(
                 return
         return
     left, room = limit, MAX_TEXT
-    async with running([program, *RG_OPTIONS, "--files", "--null"], workspace.root) as process:
+    async with run_program([program, *RG_OPTIONS, "--files", "--null"], workspace.root) as process:
         tail = b""
         while left > 0 < room and (chunk := await process.read(process.stdout)):
             room -= len(chunk)
@@ -307,8 +312,8 @@ def require_directory(place: Place) -> None:
         raise ToolFault(f"{place.label} is a file, not a directory; file_ops.read_file reads it.")
 
 
-def _listed(entry: DirectoryEntry, path: str) -> str:
-    name = quoted(path)
+def _describe_entry(entry: DirectoryEntry, path: str) -> str:
+    name = quote_path(path)
     match entry.kind:
         case FileKind.DIR:
             return f"{name}/"
@@ -405,7 +410,7 @@ class IgnoreRules:
             return
         names = folder.split("/")
         above = ["/".join(names[:count]) for count in range(1, len(names) + 1)]
-        if any(self.ignores(path, is_dir=True) for path in above):
+        if any(self.is_ignored(path, is_dir=True) for path in above):
             self._chains = {folder.rpartition("/")[0]: ()}
 
     def leaves_out(self, path: str, top: str) -> bool:
@@ -413,18 +418,18 @@ class IgnoreRules:
         with ``/``.
         """
         ends = [at for at, sign in enumerate(path) if sign == "/" and at >= len(top)]
-        return any(self.ignores(path[:end], is_dir=True) for end in ends) or self.ignores(
+        return any(self.is_ignored(path[:end], is_dir=True) for end in ends) or self.is_ignored(
             path, is_dir=False
         )
 
-    def ignores(self, path: str, *, is_dir: bool) -> bool:
+    def is_ignored(self, path: str, *, is_dir: bool) -> bool:
         """Whether a path is left out; ``path`` is relative to the root, with ``/``. The folders
         above it are taken as not ignored: a walk does not enter those that are.
         """
         folder, _, name = path.rpartition("/")
         if is_dir and name in HEAVY:
             return True
-        chain = self._chain(folder)
+        chain = self._rule_chain(folder)
         if not chain:
             return False
         asked = f"{path}/" if is_dir else path
@@ -434,17 +439,17 @@ class IgnoreRules:
                 return said
         return False
 
-    def _chain(self, folder: str) -> tuple[tuple[int, Patterns], ...]:
+    def _rule_chain(self, folder: str) -> tuple[tuple[int, Patterns], ...]:
         found = self._chains.get(folder)
         if found is None:
-            above = self._chain(folder.rpartition("/")[0]) if folder else ()
-            rules = self._load(f"{folder}/.gitignore" if folder else ".gitignore")
+            above = self._rule_chain(folder.rpartition("/")[0]) if folder else ()
+            rules = self._load_patterns(f"{folder}/.gitignore" if folder else ".gitignore")
             start = len(folder) + 1 if folder else 0
             found = ((start, rules), *above) if rules else above
             self._chains[folder] = found
         return found
 
-    def _load(self, path: str) -> Patterns | None:
+    def _load_patterns(self, path: str) -> Patterns | None:
         data = self._read(path)
         if not data or len(data) > MAX_RULES_BYTES:
             return None
@@ -453,10 +458,10 @@ class IgnoreRules:
         try:
             return Patterns(lines)
         except ValueError:
-            return Patterns([line for line in lines if _readable(line)])
+            return Patterns([line for line in lines if _is_pattern(line)])
 
 
-def _readable(line: str) -> bool:
+def _is_pattern(line: str) -> bool:
     """Whether a line is a pattern; git too passes over those that are not."""
     try:
         Patterns([line])

@@ -63,10 +63,10 @@ class Notices:
         """Show a notice; ``for_model`` is also told to the model: in the conversation,
         in the thread of a step, or to the one who answers beside the work.
         """
-        message = self.message(key, for_model, level, **params)
+        message = self.make_message(key, for_model, level, **params)
         self._store.dispatch(NoticeAdded(message=message.replace(step_id=step_id, aside=aside)))
 
-    def message(
+    def make_message(
         self, key: str, /, for_model: str = "", level: Level = Level.INFO, **params: str
     ) -> NoticeMessage:
         """A notice that is shown by another event."""

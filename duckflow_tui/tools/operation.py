@@ -132,7 +132,7 @@ class Original(NamedTuple):
     data: bytes | None  # None where there was no file, and where what it held was never kept
 
 
-async def _nothing() -> Mapping[str, Original]:
+async def _no_originals() -> Mapping[str, Original]:
     return {}
 
 
@@ -149,7 +149,7 @@ class ToolContext:
     call_id: str = ""
     by_user: bool = False  # the user runs it with ``!``
     redact: Callable[[str], str] = str  # takes keys out of a text, as results are told
-    before: Callable[[], Awaitable[Mapping[str, Original]]] = _nothing  # by their paths of now
+    before: Callable[[], Awaitable[Mapping[str, Original]]] = _no_originals  # by their paths of now
 
     def state_of(self, place: Place, sha: str) -> tuple[str, ...]:
         """Codes that say how well the model knows a file that is there with this hash."""
@@ -238,7 +238,7 @@ def argument_problems(error: ValidationError) -> str:
     return "; ".join(words)
 
 
-def references(args: JsonObject, content: frozenset[str]) -> list[str]:
+def find_placeholders(args: JsonObject, content: frozenset[str]) -> list[str]:
     """Arguments whose whole value is a placeholder, as ``name: text``, the first few of them.
     Contents of files, patterns and queries may say anything (C2).
     """
@@ -246,22 +246,22 @@ def references(args: JsonObject, content: frozenset[str]) -> list[str]:
     for name, value in args.items():
         if name in content or name in _TEXTS:
             continue
-        for text in _texts(value, content | _TEXTS):
+        for text in _iter_texts(value, content | _TEXTS):
             if _PLACEHOLDER.fullmatch(text.strip()):
                 found.append(clip_value(f"{name}: {text.strip()}"))
     return found[:_MAX_PROBLEMS]
 
 
-def _texts(value: object, content: frozenset[str]) -> Iterator[str]:
+def _iter_texts(value: object, content: frozenset[str]) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
         for item in cast("list[object]", value):
-            yield from _texts(item, content)
+            yield from _iter_texts(item, content)
     elif isinstance(value, dict):
         for name, item in cast("dict[str, object]", value).items():
             if name not in content:
-                yield from _texts(item, content)
+                yield from _iter_texts(item, content)
 
 
 class DuplicateOperation(ValueError):
@@ -292,7 +292,7 @@ class Registry:
         """The operation of exactly that name."""
         return self._operations.get(name)
 
-    def changes(self, name: str) -> bool:
+    def has_effects(self, name: str) -> bool:
         """Whether a call of that name may change anything outside our own state."""
         operation = self._operations.get(name)
         return operation is not None and operation.spec.has_side_effects
@@ -308,7 +308,7 @@ class Registry:
         operation = self._operations.get(name)
         if operation is None:
             return f"There is no operation {name!r}."
-        if found := references(args, operation.content):
+        if found := find_placeholders(args, operation.content):
             return f"Arguments must hold the values themselves: {'; '.join(found)}."
         try:
             operation.arguments.model_validate(args)

@@ -151,7 +151,7 @@ BESIDE_WORK: Final = frozenset({"plan_tool.get", REVISE, "task_loop.pause", "tas
 def plan_operations(desk: PlanCalls) -> tuple[AnyOperation, ...]:
     """Return the operations of plans and work; ``desk`` carries them out, or raises ToolFault."""
     return (
-        _operation(
+        _make_operation(
             "plan_tool.propose",
             "Propose a plan, where steps build on each other or the size of the work cannot be "
             "seen yet; read first what it rests on.",
@@ -160,35 +160,35 @@ def plan_operations(desk: PlanCalls) -> tuple[AnyOperation, ...]:
             needs=(Need.CONVERSATION,),
             listed=True,
         ),
-        _operation(
+        _make_operation(
             REVISE,
             "Change steps of the plan, or end it; the user decides, but for steps of a draft.",
             Revise,
             lambda args: desk.revise(args),
             needs=(Need.PLAN,),
         ),
-        _operation(
+        _make_operation(
             "plan_tool.update_step",
             "Say how a step stands that you work on.",
             UpdateStep,
             lambda args: desk.update_step(args.step_id, args.status, args.note),
             needs=(Need.PLAN, Need.WORKER),
         ),
-        _operation(
+        _make_operation(
             "plan_tool.get",
             "Show the plan with the state of its steps.",
             GetPlan,
             lambda args: desk.get(args.plan_id),
             needs=(Need.PLAN,),
         ),
-        _operation(
+        _make_operation(
             "task_tool.generate_list",
             "Have a step's tasks listed beforehand, for the user to see.",
             GenerateList,
             lambda args: desk.generate_list(args.step_id),
             needs=(Need.PLAN, Need.CONVERSATION),
         ),
-        _operation(
+        _make_operation(
             "task_loop.run",
             "Carry out the approved plan, one step of it, or a list of operations.",
             RunWork,
@@ -196,14 +196,14 @@ def plan_operations(desk: PlanCalls) -> tuple[AnyOperation, ...]:
             needs=(Need.PLAN, Need.CONVERSATION),
             weight=Weight.HEAVY,
         ),
-        _operation(
+        _make_operation(
             "task_loop.pause",
             "Halt the running work at its next safe point, because the user wants it.",
             Nothing,
             lambda args: desk.pause(),
             needs=(Need.WORK,),
         ),
-        _operation(
+        _make_operation(
             "task_loop.stop",
             "End the running work now, because the user wants it.",
             Nothing,
@@ -219,7 +219,7 @@ _WORDS: Final = frozenset(
 )
 
 
-def _operation(
+def _make_operation(
     name: str,
     summary: str,
     arguments: type[A],

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from duckflow_tui.safety.changing import wait_until_done
-from duckflow_tui.tools.process_table import GRACE, LOOK, MARK, Offspring, kill_all, send
+from duckflow_tui.tools.process_table import GRACE, LOOK, MARK, Offspring, kill_all, send_signal
 from duckflow_tui.tools.watchdog import Watchdog
 
 DRAIN: Final = 0.25  # seconds in which a pipe may still empty once its program has ended
@@ -120,7 +120,7 @@ class ProcessGroup:
         self.program = program
         self._mark = mark
         self._watchdog = watchdog
-        self._offspring = Offspring(mark, program.pid, watchdog.leads(mark, program.pid))
+        self._offspring = Offspring(mark, program.pid, watchdog.register_program(mark, program.pid))
         self._ending: asyncio.Task[None] | None = None
         self._hurried = asyncio.Event()
 
@@ -136,23 +136,23 @@ class ProcessGroup:
         **streams: int,
     ) -> ProcessGroup:
         """Start it under a mark that its children inherit. Raises OSError."""
-        mark = watchdog.expect()
+        mark = watchdog.expect_program()
         try:
             marked = {**environ, MARK: mark}
             program = await Program.start(argv, cwd, marked, pass_fds=pass_fds, **streams)
         except BaseException:  # a cancellation too: nothing carries the mark
-            watchdog.forget(mark)
+            watchdog.forget_program(mark)
             raise
         # No await from here on: a cancellation in between would leave the program behind.
         return cls(program, mark, watchdog)
 
     def release(self) -> None:
         """It has ended, or what is left of it may outlive the app."""
-        self._watchdog.forget(self._mark)
+        self._watchdog.forget_program(self._mark)
 
-    async def left(self) -> int:
+    async def count_left(self) -> int:
         """How many of its processes run."""
-        return len(await asyncio.to_thread(self._members))
+        return len(await asyncio.to_thread(self._find_members))
 
     async def end(self, grace: float = GRACE) -> None:
         """Ask everything to end, and kill what is left after ``grace`` seconds.
@@ -161,28 +161,28 @@ class ProcessGroup:
         cancellation is raised when nothing runs any more.
         """
         if self._ending is None:
-            self._ending = asyncio.create_task(self._end(grace))
+            self._ending = asyncio.create_task(self._end_members(grace))
         await wait_until_done(self._ending, self._hurried.set)
 
-    async def _end(self, grace: float) -> None:
+    async def _end_members(self, grace: float) -> None:
         """The process table is read, and slept over, in a thread: that may take long."""
-        await asyncio.to_thread(lambda: self._signal(self._members(), signal.SIGTERM))
+        await asyncio.to_thread(lambda: self._signal_members(self._find_members(), signal.SIGTERM))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
                 # Nothing tells of the end of processes that are not our own children.
-                while await asyncio.to_thread(self._members):
+                while await asyncio.to_thread(self._find_members):
                     if self._hurried.is_set():
                         break
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._hurried.wait(), LOOK)
-        await asyncio.to_thread(kill_all, self._members, self._signal)
+        await asyncio.to_thread(kill_all, self._find_members, self._signal_members)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.program.wait(), _REAPED)
 
-    def _signal(self, members: frozenset[int], number: signal.Signals) -> None:
+    def _signal_members(self, members: frozenset[int], number: signal.Signals) -> None:
         if self.program.exit_code is None:
             self.program.signal(number)  # nobody else has the number while it was not waited for
-        send(members, number)
+        send_signal(members, number)
 
-    def _members(self) -> frozenset[int]:
-        return self._offspring.running(lambda _: self.program.exit_code is None)
+    def _find_members(self) -> frozenset[int]:
+        return self._offspring.find_running(lambda _: self.program.exit_code is None)

@@ -44,9 +44,9 @@ class Offspring:
         self._began = began
         self._known: dict[int, int] = {}  # processes found so far, and when each began
 
-    def running(self, group_holds: Callable[[int], bool]) -> frozenset[int]:
+    def find_running(self, group_holds: Callable[[int], bool]) -> frozenset[int]:
         """Those that run. ``group_holds`` says whether the leader's number still is its own."""
-        table = processes()
+        table = list_processes()
         if not table:
             return frozenset({self._leader} if self._leader and group_holds(self._leader) else ())
         led = self._leader_is_no_other(table)
@@ -78,13 +78,13 @@ class Offspring:
 
     def _is_marked(self, process: Process) -> bool:
         try:
-            environ = _read(process.pid, "environ")
+            environ = _read_file(process.pid, "environ")
         except OSError:
             return False
         return self._mark in environ.split(b"\0")
 
 
-def send(members: Iterable[int], number: signal.Signals) -> None:
+def send_signal(members: Iterable[int], number: signal.Signals) -> None:
     """Signal them; one that ended meanwhile is no fault."""
     for pid in members:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -111,7 +111,7 @@ def kill_all(
         time.sleep(0.002)
 
 
-def processes() -> dict[int, Process]:
+def list_processes() -> dict[int, Process]:
     """The processes of the system that are not dead already; empty where it cannot be told."""
     found: dict[int, Process] = {}
     try:
@@ -127,7 +127,7 @@ def processes() -> dict[int, Process]:
 def looked_up(pid: int, *, also_dead: bool = False) -> Process | None:
     """A process; ``also_dead``: one that ended and was not waited for yet counts too."""
     try:
-        line = _read(pid, "stat")
+        line = _read_file(pid, "stat")
     except OSError:
         return None
     # The name of the program stands in parentheses and may hold anything.
@@ -138,6 +138,6 @@ def looked_up(pid: int, *, also_dead: bool = False) -> Process | None:
     return Process(pid, parent, group, session, int(fields[19]))
 
 
-def _read(pid: int, name: str) -> bytes:
+def _read_file(pid: int, name: str) -> bytes:
     with open(f"{PROC}/{pid}/{name}", "rb") as file:
         return file.read()

@@ -57,7 +57,7 @@ class PassedOn(NamedTuple):
     body: int | None = None
 
 
-def variables(hosts: Iterable[str]) -> Mapping[str, str]:
+def proxy_variables(hosts: Iterable[str]) -> Mapping[str, str]:
     """The environment variables by which programs find the proxy. Their own servers on loopback
     need none, unless one of the hosts is this machine.
     """
@@ -83,20 +83,20 @@ class HostProxy:
         self._told: dict[str, float] = {}  # when that was, monotonic
 
     @property
-    def channel(self) -> int:
+    def channel_fd(self) -> int:
         """The descriptor that the command's sandbox answers on; until ``begin``."""
         return self._theirs.fileno()
 
     @property
-    def refused(self) -> str:
+    def refused_hosts(self) -> str:
         """The refused hosts, in words for the model; empty for none."""
         return "\n".join(f"[network: {said}]" for said in self._refused.values())
 
-    def begin(self) -> None:
+    def begin_listening(self) -> None:
         """The sandbox has its end of the channel: wait for the socket to listen on."""
         self._theirs.close()
         self._ours.setblocking(False)
-        asyncio.get_running_loop().add_reader(self._ours, self._take)
+        asyncio.get_running_loop().add_reader(self._ours, self._take_socket)
 
     async def close(self) -> None:
         """End every connection."""
@@ -113,7 +113,9 @@ class HostProxy:
         for contact in self._untold.values():
             self._report(contact)
 
-    def _count(self, host: str, requests: int = 0, sent: int = 0, received: int = 0) -> None:
+    def _count_traffic(
+        self, host: str, requests: int = 0, sent: int = 0, received: int = 0
+    ) -> None:
         now, at = time.monotonic(), time.time()
         old = self._untold.get(host) or HostContacted(host=host, use="command", at=at)
         self._untold[host] = old.replace(
@@ -126,18 +128,20 @@ class HostProxy:
             self._told[host] = now
             self._report(self._untold.pop(host))
 
-    def _take(self) -> None:
+    def _take_socket(self) -> None:
         asyncio.get_running_loop().remove_reader(self._ours)
         with contextlib.suppress(OSError):  # a sandbox that could not be made sends nothing
             received = socket.recv_fds(self._ours, 1, 1, socket.MSG_CMSG_CLOEXEC)
             for descriptor in received[1]:
                 listening = socket.socket(fileno=descriptor)
-                self._starting = asyncio.create_task(self._listen(listening), name="proxy")
+                self._starting = asyncio.create_task(self._listen_on(listening), name="proxy")
 
-    async def _listen(self, listening: socket.socket) -> None:
-        self._server = await asyncio.start_server(self._serve, sock=listening, limit=_HEAD)
+    async def _listen_on(self, listening: socket.socket) -> None:
+        self._server = await asyncio.start_server(self._serve_client, sock=listening, limit=_HEAD)
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve_client(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._served.add(task)
@@ -145,8 +149,8 @@ class HostProxy:
             if len(self._served) > MAX_CONNECTIONS:
                 raise NotPassedOn("503 Service Unavailable", "too many connections at a time")
             async with asyncio.timeout(HEAD_S):
-                request = _asked(await reader.readuntil(b"\r\n\r\n"))
-            there = await self._reached(request)
+                request = _parse_request(await reader.readuntil(b"\r\n\r\n"))
+            there = await self._connect_to_target(request)
             await self._pass_on(request, (reader, writer), there)
         except NotPassedOn as no:
             body = f"duckflow-tui: {no}\n".encode()
@@ -158,14 +162,14 @@ class HostProxy:
             self._served.discard(task)
             writer.close()
 
-    async def _reached(
+    async def _connect_to_target(
         self, request: PassedOn
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection to where a request goes; raises NotPassedOn where it may not, or cannot."""
         name, port = request.name, request.port
         shown = name if has_host((name,), name, port) else f"{name}:{port}"
         if not has_host(self._hosts, name, port):
-            raise self._refuse(shown, f"{shown} was refused; ask for it with hosts")
+            raise self._refuse_request(shown, f"{shown} was refused; ask for it with hosts")
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_S):
@@ -174,7 +178,7 @@ class HostProxy:
                 allowed = [one for one in addresses if named_here(name) or is_public(one)]
                 if not allowed:
                     why = "was refused: it leads to an address that is not public"
-                    raise self._refuse(shown, f"{shown} {why} ({', '.join(addresses)})")
+                    raise self._refuse_request(shown, f"{shown} {why} ({', '.join(addresses)})")
                 failed: OSError | None = None
                 for address in allowed:  # what was looked at, whatever the name leads to later
                     try:
@@ -186,7 +190,7 @@ class HostProxy:
         reason = (failed and failed.strerror) or "no answer"
         raise NotPassedOn("502 Bad Gateway", f"{shown} could not be reached: {reason}")
 
-    def _refuse(self, shown: str, said: str) -> NotPassedOn:
+    def _refuse_request(self, shown: str, said: str) -> NotPassedOn:
         if len(self._refused) < _TOLD:
             self._refused.setdefault(shown, one_line(said, 200))
         return NotPassedOn("403 Forbidden", said)
@@ -198,7 +202,7 @@ class HostProxy:
         there: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:
         host = f"{request.name}:{request.port}"
-        self._count(host, requests=1)
+        self._count_traffic(host, requests=1)
         counted = {"sent": len(request.head), "received": 0}
         loop = asyncio.get_running_loop()
         back: asyncio.Task[None] | None = None
@@ -231,10 +235,10 @@ class HostProxy:
                 back.cancel()
                 await asyncio.gather(back, return_exceptions=True)
             wants.close()
-            self._count(host, **counted)
+            self._count_traffic(host, **counted)
 
 
-def _asked(head: bytes) -> PassedOn:
+def _parse_request(head: bytes) -> PassedOn:
     """Parse a request to the proxy; raises NotPassedOn for what is none, or cannot be bounded.
 
     A plain request goes on with the host of its first line, whatever its headers say, and with as

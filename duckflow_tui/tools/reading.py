@@ -16,8 +16,8 @@ from duckflow_tui.safety.policy import CallFact
 from duckflow_tui.state.base import clip_value, hash_data
 from duckflow_tui.state.lines import split_lines, strip_ending
 from duckflow_tui.state.operations import Effect, Foreign, Outcome, Zone
-from duckflow_tui.tools.changes import difference, in_words
-from duckflow_tui.tools.diffs import NotText, decode, size_words
+from duckflow_tui.tools.changes import compare_bytes, in_words
+from duckflow_tui.tools.diffs import NotText, decode_file, size_words
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
 from duckflow_tui.tools.results import HANDLE, MAX_LINE
 
@@ -54,30 +54,30 @@ class _Lines(NamedTuple):
     sha: str = ""
 
     @property
-    def last(self) -> int:
+    def last_number(self) -> int:
         """The number of the last of them."""
         return self.first + len(self.lines) - 1
 
 
-async def _prepare(args: ReadFile, places: tuple[Place, ...], context: ToolContext) -> Work:
+async def _prepare_reading(args: ReadFile, places: tuple[Place, ...], context: ToolContext) -> Work:
     spans: list[tuple[int | None, int | None]] = [(args.start_line, args.end_line)]
     if args.ranges:
         if spans != [(None, None)]:
             raise ToolFault("Give ranges, or start_line and end_line, not both.", Outcome.INVALID)
-        spans = [_span(words) for words in args.ranges]
-    for start, end in [*spans, _columns(args)]:
+        spans = [_parse_span(words) for words in args.ranges]
+    for start, end in [*spans, _column_range(args)]:
         if end is not None and end < (start or 1):
             raise ToolFault(f"The end {end} lies before the start {start}.", Outcome.INVALID)
 
     place = places[0] if places else None
     if args.diff and place is not None:
-        return Work(partial(_diff, place, context))
+        return Work(partial(_read_diff, place, context))
     if args.ranges:
         return Work(partial(_read_ranges, args, spans, place, context))
-    return Work(partial(_read, args, place, context))
+    return Work(partial(_read_whole, args, place, context))
 
 
-def _span(words: str) -> tuple[int, int | None]:
+def _parse_span(words: str) -> tuple[int, int | None]:
     found = _RANGE.fullmatch(words)
     if found is None:
         raise ToolFault(f'{clip_value(words)} is no range; write one as "10-20".', Outcome.INVALID)
@@ -85,14 +85,14 @@ def _span(words: str) -> tuple[int, int | None]:
     return first, first if not found[2] else int(found[3]) if found[3] else None
 
 
-def _columns(args: ReadFile) -> tuple[int, int]:
+def _column_range(args: ReadFile) -> tuple[int, int]:
     """The first and the last character of each line that is shown, at most MAX_LINE of them."""
-    first, last = _span(args.columns) if args.columns else (1, None)
+    first, last = _parse_span(args.columns) if args.columns else (1, None)
     end = first + MAX_LINE - 1
     return first, end if last is None else min(end, last)
 
 
-async def _diff(place: Place, context: ToolContext) -> Output:
+async def _read_diff(place: Place, context: ToolContext) -> Output:
     """The difference between now and before the request, of one file or of a folder."""
     parts: list[str] = []
     added = removed = 0
@@ -112,7 +112,7 @@ async def _diff(place: Place, context: ToolContext) -> Output:
         if same or (was.sha and was.data is None):
             parts.append(f"[{head}]" if same else f"[{head}: what it held before was not kept]")
             continue
-        diff = await difference(was.data, now)
+        diff = await compare_bytes(was.data, now)
         added, removed = added + diff.added, removed + diff.removed
         kind = ", new" if was.data is None else ", deleted" if now is None else ""
         rows = in_words(diff.hunks, DEFAULT_LINES)
@@ -134,7 +134,7 @@ async def _read_ranges(
     for start, end in spans:
         one = args.model_copy(update={"start_line": start, "end_line": end})
         try:
-            found.append(await _read(one, place, context))
+            found.append(await _read_whole(one, place, context))
         except ToolFault as fault:
             faults.append(fault)
     if not found:
@@ -156,10 +156,12 @@ async def _from_result(args: ReadFile, context: ToolContext) -> Output:
     lines = await asyncio.to_thread(split_lines, text)
     if not lines:
         return Output(f"[{clip_value(args.path)}: empty]", "0")
-    return _answer(args, clip_value(args.path), _range(args, clip_value(args.path), lines))
+    return _make_answer(
+        args, clip_value(args.path), _read_range(args, clip_value(args.path), lines)
+    )
 
 
-def _range(
+def _read_range(
     args: ReadFile, said: str, lines: Sequence[str], facts: tuple[str, ...] = (), sha: str = ""
 ) -> _Lines:
     first = args.start_line or 1
@@ -168,7 +170,7 @@ def _range(
     return _Lines(lines[first - 1 : args.end_line or len(lines)], first, len(lines), facts, sha)
 
 
-async def _read(args: ReadFile, place: Place | None, context: ToolContext) -> Output:
+async def _read_whole(args: ReadFile, place: Place | None, context: ToolContext) -> Output:
     if place is None:
         return await _from_result(args, context)
     if place.is_dir:
@@ -176,18 +178,20 @@ async def _read(args: ReadFile, place: Place | None, context: ToolContext) -> Ou
     if not place.exists:
         raise ToolFault(f"{place.label} does not exist; file_ops.find_files finds files by name.")
     if place.size > WHOLE_BYTES:
-        return _answer(args, place.shown, await _from_large(args, place, context))
+        return _make_answer(args, place.shown, await _from_large(args, place, context))
     data = await context.workspace.read_bytes(place)
     sha = hash_data(data)
     read = {place.shown: sha}
     if not data:
         return Output(f"[{place.shown}: empty]", "0", read)
     try:
-        file = decode(data)
+        file = decode_file(data)
     except NotText as error:
-        return Output(_summary(place, data, len(data), str(error)), size_words(len(data)), read)
-    found = _range(args, place.label, split_lines(file.text), file.facts, sha)
-    return _answer(args, place.shown, found, partly=place.zone is Zone.INSIDE)
+        return Output(
+            _binary_summary(place, data, len(data), str(error)), size_words(len(data)), read
+        )
+    found = _read_range(args, place.label, split_lines(file.text), file.notable_facts, sha)
+    return _make_answer(args, place.shown, found, partly=place.zone is Zone.INSIDE)
 
 
 async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Lines:
@@ -196,7 +200,7 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
     last = args.end_line or first + DEFAULT_LINES - 1
     head = await context.workspace.read_bytes(place, 0, _SNIFFED)
     if b"\0" in head:
-        raise ToolFault(_summary(place, head, place.size, "binary"))
+        raise ToolFault(_binary_summary(place, head, place.size, "binary"))
     kept = bytearray()
     ended = False
     offset, line = 0, 1  # ``line``: the number of the line that ``offset`` lies in
@@ -220,7 +224,7 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
     if not kept:
         raise ToolFault(f"{place.label} has fewer than {first} lines.")
     try:
-        shown = decode(bytes(kept)).text
+        shown = decode_file(bytes(kept)).text
     except NotText:
         # A very long line may have been cut within a character.
         shown = bytes(kept).decode("utf-8", "replace")
@@ -229,14 +233,14 @@ async def _from_large(args: ReadFile, place: Place, context: ToolContext) -> _Li
     return _Lines(lines, first, total)
 
 
-def _answer(args: ReadFile, shown: str, found: _Lines, *, partly: bool = True) -> Output:
+def _make_answer(args: ReadFile, shown: str, found: _Lines, *, partly: bool = True) -> Output:
     """``partly``: whether who was given a part of the file counts as knowing it."""
     ranged = args.start_line is not None or args.end_line is not None
     budget = RANGE_BYTES if ranged else DEFAULT_BYTES
     most = len(found.lines) if ranged else DEFAULT_LINES
     kept: list[str] = []
     size = 0
-    begin, end = _columns(args)
+    begin, end = _column_range(args)
     long: list[str] = []  # lines that go on behind what is shown of them
     widest = 0
     for number, line in enumerate(found.lines[:most], found.first):
@@ -248,7 +252,7 @@ def _answer(args: ReadFile, shown: str, found: _Lines, *, partly: bool = True) -
         kept.append(part)
         widest = max(widest, len(bare))
         if len(bare) > end:
-            least = "at least " if found.total is None and number == found.last else ""
+            least = "at least " if found.total is None and number == found.last_number else ""
             long.append(f"line {number} has {least}{len(bare):,}")
     if begin > max(widest, 1):
         raise ToolFault(f"{clip_value(shown)}: none of these lines has a character {begin:,}.")
@@ -282,7 +286,7 @@ def _answer(args: ReadFile, shown: str, found: _Lines, *, partly: bool = True) -
     return Output(text, f"{found.first}–{last}/{total_shown}", read)
 
 
-def _summary(place: Place, data: bytes, size: int, why: str) -> str:
+def _binary_summary(place: Place, data: bytes, size: int, why: str) -> str:
     kind = next((name for magic, name in _MAGIC if data.startswith(magic)), "")
     about = f"{kind}, " if kind else ""
     reason = "binary file" if why == "binary" else f"a file {why}"
@@ -321,5 +325,5 @@ READ_FILE: Final = Operation(
     effect=Effect.READ,
     arguments=ReadFile,
     paths=lambda args: () if args.path.startswith(HANDLE) else (args.path,),
-    prepare=_prepare,
+    prepare=_prepare_reading,
 )

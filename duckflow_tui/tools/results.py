@@ -14,7 +14,14 @@ from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.conversation import UserMessage
 from duckflow_tui.state.gates import GateAnswer
 from duckflow_tui.state.operations import FileChange, Outcome, Zone
-from duckflow_tui.tools.changes import PlannedChange, difference, in_words, left_out, sizes, told
+from duckflow_tui.tools.changes import (
+    PlannedChange,
+    compare_bytes,
+    describe_change,
+    describe_sizes,
+    in_words,
+    left_out,
+)
 from duckflow_tui.tools.operation import Blobs, Original, ToolFault
 
 if TYPE_CHECKING:
@@ -167,7 +174,7 @@ async def net_change(before: Mapping[str, Original], workspace: Workspace) -> st
         moved = f" (was {old_path})" if old_path != path else ""
         if old == new and not moved:
             continue
-        diff = await difference(old, new)
+        diff = await compare_bytes(old, new)
         kind = "created" if old is None else "deleted" if new is None else "changed"
         heads.append(f"- {kind} {path}{moved} +{diff.added} −{diff.removed}")
         text = (new or b"").decode("utf-8", "replace").split("\n")
@@ -200,7 +207,7 @@ async def by_the_user(
             if change.place.zone is not Zone.INSIDE:
                 words.append("The user edited your proposal before approving it, and keeps it.")
                 continue
-            diff = await difference(instead_of, change.diff.after)
+            diff = await compare_bytes(instead_of, change.diff.after)
             words.append(
                 "The user edited your proposal before approving it. From your proposal to what "
                 f"the file holds now:\n{in_words(diff.hunks)}"
@@ -228,7 +235,7 @@ def changed_files(log: Sequence[OperationMessage]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(paths))
 
 
-def known(changes: Iterable[FileChange]) -> dict[str, str]:
+def find_hashes_after(changes: Iterable[FileChange]) -> dict[str, str]:
     """Hashes of files as the model knows them after these changes; empty for those that went."""
     found: dict[str, str] = {}
     for change in changes:
@@ -240,7 +247,7 @@ def known(changes: Iterable[FileChange]) -> dict[str, str]:
     return found
 
 
-def figures(changes: Sequence[FileChange]) -> str:
+def describe_figures(changes: Sequence[FileChange]) -> str:
     """Lines added and removed, or sizes where nothing can be counted in lines."""
     added = removed = 0
     for change in changes:
@@ -248,18 +255,18 @@ def figures(changes: Sequence[FileChange]) -> str:
         removed += change.removed
     if added or removed:
         return f"+{added} −{removed}"
-    return ", ".join(sizes(change) for change in changes if change.kind != "move")
+    return ", ".join(describe_sizes(change) for change in changes if change.kind != "move")
 
 
-def listed(changes: Iterable[FileChange]) -> str:
+def list_changes(changes: Iterable[FileChange]) -> str:
     """Changes that were made, on one line."""
-    return "; ".join(told(change) for change in changes)
+    return "; ".join(describe_change(change) for change in changes)
 
 
-def stopped(made: Sequence[FileChange], *, started: bool) -> str:
+def describe_stopped(made: Sequence[FileChange], *, started: bool) -> str:
     """The changes that a stop left behind."""
     if made:
-        return f"stopped; this had been done already: {listed(made)}"
+        return f"stopped; this had been done already: {list_changes(made)}"
     if started:
         return "stopped while it ran"
     return "stopped before it ran; nothing was executed"

@@ -63,14 +63,14 @@ from duckflow_tui.tools.calls import (
     Renewed,
     Together,
     check_denied,
-    faulty,
-    halted,
+    drop_left_out_hunks,
     no_facts,
-    rejection,
-    taken,
+    record_fault,
+    record_stop,
+    rejection_of,
 )
-from duckflow_tui.tools.changes import PlannedChange, told
-from duckflow_tui.tools.files import looked_at, rewrite, unseen_write
+from duckflow_tui.tools.changes import PlannedChange, describe_change
+from duckflow_tui.tools.files import looked_at, plan_rewrite, unseen_write
 from duckflow_tui.tools.operation import (
     RUN,
     AnyOperation,
@@ -85,17 +85,17 @@ from duckflow_tui.tools.operation import (
     Touched,
     Work,
     argument_problems,
-    references,
+    find_placeholders,
 )
 from duckflow_tui.tools.reading import own_result
 from duckflow_tui.tools.results import (
     MASKED,
     bound_result,
     by_the_user,
+    describe_figures,
     earlier_result,
-    figures,
     files_before,
-    known,
+    find_hashes_after,
 )
 from duckflow_tui.tools.undo import Undoing
 from duckflow_tui.tools.watch import OwnWrites
@@ -175,39 +175,43 @@ class ToolRouter:
             raise StateError(f"call {action.call_id} runs already")
         outcome, output = Outcome.ERROR, Output("The app itself failed while it ran this.")
         try:
-            await self.store.commit(OperationRequested(**call.asked(), at=self.store.clock.now()))
-            output = await self._perform(call)
+            await self.store.commit(
+                OperationRequested(**call.asked_fields(), at=self.store.clock.now())
+            )
+            output = await self._perform_call(call)
             outcome = Outcome.OK
         except ToolFault as fault:
-            outcome, output = faulty(call, fault)
+            outcome, output = record_fault(call, fault)
         except WorkspaceError as refused:
-            outcome, output = faulty(call, ToolFault(str(refused)))
+            outcome, output = record_fault(call, ToolFault(str(refused)))
         except OSError as error:
             reason = error.strerror or str(error)
-            outcome, output = faulty(call, ToolFault(f"The system refused: {reason}."))
+            outcome, output = record_fault(call, ToolFault(f"The system refused: {reason}."))
         except asyncio.CancelledError:
-            outcome, output = halted(call)
+            outcome, output = record_stop(call)
             raise
         finally:
-            message = await self._finish(call, outcome, output)
+            message = await self._record_end(call, outcome, output)
         return message
 
     async def skip(self, action: Action, reason: str, *, step_id: str = "") -> OperationMessage:
         """Record that an action was not run, and why: nothing of it was looked at."""
         call = Call(action, step_id)
-        await self.store.commit(OperationRequested(**call.asked(), at=self.store.clock.now()))
-        return await self._finish(call, Outcome.SKIPPED, Output(f"not run: {reason}"))
+        await self.store.commit(
+            OperationRequested(**call.asked_fields(), at=self.store.clock.now())
+        )
+        return await self._record_end(call, Outcome.SKIPPED, Output(f"not run: {reason}"))
 
     # --- one call ----------------------------------------------------------------------------
 
-    async def _perform(self, call: Call) -> Output:
-        call.meant = operation, args = self._understood(call)
+    async def _perform_call(self, call: Call) -> Output:
+        call.meant = operation, args = self._parse_call(call)
         unasked = 0
         while True:
             try:
-                output = await self._attempt(call, operation, args)
+                output = await self._attempt_call(call, operation, args)
                 if output.held_back:
-                    output = await self._outside(call, operation, args, output)
+                    output = await self._retry_outside(call, operation, args, output)
                 return output
             except JudgedAnew:
                 continue
@@ -222,7 +226,7 @@ class ToolRouter:
                 if call.made or unasked > _UNASKED_TRIES:
                     raise ToolFault(f"{changed} Read it again.") from changed
 
-    async def _outside(
+    async def _retry_outside(
         self, call: Call, operation: AnyOperation, args: Arguments, output: Output
     ) -> Output:
         """The output of a command that its sandbox probably held back, or of the same one outside
@@ -238,7 +242,9 @@ class ToolRouter:
         kept = call.args, call.gate, call.answer
         call.args = {**call.args, "outside": True}
         try:
-            again = await self._attempt(call, operation, args.model_copy(update={"outside": True}))
+            again = await self._attempt_call(
+                call, operation, args.model_copy(update={"outside": True})
+            )
         except ToolFault as fault:
             if fault.outcome not in (Outcome.REJECTED, Outcome.DECLINED):
                 raise
@@ -252,7 +258,7 @@ class ToolRouter:
         """Whether a command line would run in the workspace as things are, without a question."""
         return await self._kind_of(RUN, {"command": command}) is Decision.ALLOW
 
-    async def permissions(self) -> Permissions:
+    async def current_permissions(self) -> Permissions:
         """The policy's present verdict on an ordinary call of each operation with effects, and on
         what consents and rules name beyond that.
         """
@@ -318,17 +324,17 @@ class ToolRouter:
             root=self.workspace.root,
             version=operation.version,
         )
-        return self._judge(access)
+        return self._judge_access(access)
 
-    def _understood(self, call: Call) -> tuple[AnyOperation, Arguments]:
+    def _parse_call(self, call: Call) -> tuple[AnyOperation, Arguments]:
         """The operation and its arguments; raises ToolFault for what cannot be meant."""
         name = call.action.operation
         operation = self.registry.get(name)
         if operation is None:
-            verdict = self._judge(Access(name, None))
+            verdict = self._judge_access(Access(name, None))
             call.ruling = verdict.ruling
             raise ToolFault(verdict.reason_text, Outcome.INVALID)
-        found = [] if call.by_user else references(call.args, operation.content)
+        found = [] if call.by_user else find_placeholders(call.args, operation.content)
         if found:
             raise ToolFault(
                 f"Arguments must hold the values themselves; nothing fills in a reference "
@@ -343,7 +349,7 @@ class ToolRouter:
                 Outcome.INVALID,
             ) from error
 
-    async def _attempt(self, call: Call, operation: AnyOperation, args: Arguments) -> Output:
+    async def _attempt_call(self, call: Call, operation: AnyOperation, args: Arguments) -> Output:
         """Look, judge, ask, do. Raises Renewed or ContentChanged when it must look again."""
         if operation.ready is not None and not call.by_user:
             await operation.ready()
@@ -361,15 +367,17 @@ class ToolRouter:
             version=operation.version,
             hosts=() if operation.hosts is None else operation.hosts(args),
         )
-        check_denied(call, self._judge(access, call.step_id))  # before a preview reads anything
+        check_denied(
+            call, self._judge_access(access, call.step_id)
+        )  # before a preview reads anything
         shown = call.args  # in the gate: all that will be used (R14)
         if call.edited is not None:
             shown = {"path": operation.paths(args)[0], "content": call.edited}
-        proposal = await self._proposal(call, operation, args, places)
+        proposal = await self._make_proposal(call, operation, args, places)
         changes: tuple[PlannedChange, ...] = ()
         if isinstance(proposal, Edits):
             changes = proposal.changes
-            call.previews = tuple(map(PlannedChange.preview, changes))
+            call.previews = tuple(map(PlannedChange.make_preview, changes))
             access = replace(
                 access,
                 content=changes[0].diff.after if len(changes) == 1 else None,
@@ -378,7 +386,7 @@ class ToolRouter:
         together = self._together.get(call.action.call_id)
         if together is not None:
             access = together.seen_whole(access)
-        verdict = self._judge(access, call.step_id)
+        verdict = self._judge_access(access, call.step_id)
         check_denied(call, verdict)
         if call.renewed and call.gate is not None:
             # A rule that its key gave was for what the gate showed, and that has changed (R15).
@@ -396,9 +404,9 @@ class ToolRouter:
             if together is None or len(changes) != 1 or call.edited is not None:
                 answer = await self._keeper.ask(question)
             else:
-                answer = await self._consent(together, question)
+                answer = await self._ask_together(together, question)
             assert call.gate is not None
-            if (no := rejection(answer, call.gate)) is not None:
+            if (no := rejection_of(answer, call.gate)) is not None:
                 raise no
             if answer.choice is GateChoice.EDIT:
                 raise EditedByUser(answer.edited or "", changes)
@@ -408,16 +416,16 @@ class ToolRouter:
         if not isinstance(proposal, Edits):
             return await self._run(call, operation, proposal)
         if answer is not None and answer.left_out:
-            changes = await taken(changes, answer)
+            changes = await drop_left_out_hunks(changes, answer)
         return await self._apply(call, proposal, changes)
 
-    async def _proposal(
+    async def _make_proposal(
         self, call: Call, operation: AnyOperation, args: Arguments, places: tuple[Place, ...]
     ) -> Proposal:
         if call.edited is not None:
             if any(preview.unseen for preview in call.previews):
                 return unseen_write(places[0], call.edited)
-            return Edits((await rewrite(self.workspace, places[0], call.edited),))
+            return Edits((await plan_rewrite(self.workspace, places[0], call.edited),))
         state, call_id = self.store.state, call.action.call_id
 
         def progress(text: str) -> None:
@@ -432,7 +440,7 @@ class ToolRouter:
             seen=MappingProxyType(state.files_read),
             changed_outside=state.changed_outside,
             progress=progress,
-            result=self.earlier,
+            result=self.read_earlier_result,
             output=output,
             call_id=call_id,
             by_user=call.by_user,
@@ -451,33 +459,33 @@ class ToolRouter:
 
     # --- the changes of one decision -------------------------------------------------------------
 
-    async def weigh(self, actions: Sequence[Action], step_id: str = "") -> None:
+    async def weigh_changes(self, actions: Sequence[Action], step_id: str = "") -> None:
         """Look at the file changes of a decision as one (S4-110): where they are wide together,
         each asks in every mode, and one gate asks for all that can be said beforehand.
         """
-        found = [p for action in actions if (p := await self._planned(action, step_id))]
+        found = [p for action in actions if (p := await self._plan_call(action, step_id))]
         files = len({place.resolved for p in found for place in p.places})
         removed = sum(p.access.removed_lines for p in found)
         if len(found) > 1 and (files >= WIDE_FILES or removed >= BULK_LINES):
             together = Together(tuple(actions), files, removed)
             self._together |= dict.fromkeys((p.call.action.call_id for p in found), together)
 
-    async def _planned(self, action: Action, step_id: str) -> Planned | None:
+    async def _plan_call(self, action: Action, step_id: str) -> Planned | None:
         """The changes that the call would make; None where it changes no file or is refused."""
         call = Call(action, step_id)
         operation = self.registry.get(action.operation)
         if operation is None or operation.effect not in FILE_CHANGES:
             return None
         try:
-            operation, args = self._understood(call)
+            operation, args = self._parse_call(call)
             places = tuple(map(self.workspace.locate_path, operation.paths(args)))
             access = Access(operation.name, operation.effect, places)
-            if self._judge(access, step_id).kind is Decision.DENY:
+            if self._judge_access(access, step_id).kind is Decision.DENY:
                 return None
         except (ToolFault, WorkspaceError):
             return None
         try:
-            proposal = await self._proposal(call, operation, args, places)
+            proposal = await self._make_proposal(call, operation, args, places)
         except (ToolFault, WorkspaceError, OSError):
             return Planned(call, access, places, None)  # it may be possible in its turn
         if not isinstance(proposal, Edits) or len(proposal.changes) != 1:
@@ -486,25 +494,25 @@ class ToolRouter:
         access = replace(access, content=change.diff.after, removed_lines=change.diff.removed)
         return Planned(call, access, places, change)
 
-    async def _consent(self, together: Together, question: GateQuestion) -> GateAnswer:
+    async def _ask_together(self, together: Together, question: GateQuestion) -> GateAnswer:
         """The answer that the user gave for this call together with others, or gives now for it
         and for those behind it.
         """
         call = question.call
         given = together.allowed.pop(call.action.call_id, None)
-        if given is not None and given.fits(call.action, question.changes):
+        if given is not None and given.matches_call(call.action, question.file_changes):
             call.gate, call.answer = given.gate, given.answer
             return given.answer
-        others = await self._others(together, call, question.places)
+        others = await self._plan_others(together, call, question.places)
         if not others:
             return await self._keeper.ask(question)
         verdict = question.verdict
         for other in others:
-            own = self._judge(together.seen_whole(other.access), call.step_id)
+            own = self._judge_access(together.seen_whole(other.access), call.step_id)
             verdict = verdict.join_verdict(own)
         return await self._keeper.ask_all(together, question._replace(verdict=verdict), others)
 
-    async def _others(
+    async def _plan_others(
         self, together: Together, call: Call, places: tuple[Place, ...]
     ) -> list[Planned]:
         """The calls behind this one that can be asked for with it: each changes another file."""
@@ -512,7 +520,7 @@ class ToolRouter:
         at = next(n for n, a in enumerate(together.actions) if a.call_id == call.action.call_id)
         found: list[Planned] = []
         for action in together.actions[at + 1 :]:
-            other = await self._planned(action, call.step_id)
+            other = await self._plan_call(action, call.step_id)
             if other is None or other.change is None or action.call_id in together.allowed:
                 continue
             own = {place.resolved for place in other.places}
@@ -521,11 +529,11 @@ class ToolRouter:
             taken_up |= own
         return found
 
-    async def earlier(self, handle: str) -> str:
+    async def read_earlier_result(self, handle: str) -> str:
         """The whole of an earlier result of this session; raises ToolFault or OSError."""
         return await earlier_result(self.store.state, self.blobs, handle)
 
-    def _judge(self, access: Access, step_id: str = "") -> Verdict:
+    def _judge_access(self, access: Access, step_id: str = "") -> Verdict:
         state = self.store.state
         verdict = judge_access(
             access,
@@ -536,31 +544,31 @@ class ToolRouter:
             step_id=step_id,
             keeps=self.rules.keeps,
         )
-        if state.unkept and access.effect in SIDE_EFFECTS and self._unrecorded():
+        if state.unkept and access.effect in SIDE_EFFECTS and self._is_unrecorded():
             denied = verdict.kind is Decision.DENY
             kind = Decision.DENY if denied else Decision.GATE
             return replace(verdict, kind=kind, reasons=(*verdict.reasons, UNRECORDED))
         return verdict
 
-    def _unrecorded(self) -> bool:
+    def _is_unrecorded(self) -> bool:
         """Whether the journal cannot be written and the user was not asked about that yet."""
         state = self.store.state
         return state.unkept not in ("", NO_SESSION) and not state.unkept_agreed
 
     # --- doing -------------------------------------------------------------------------------
 
-    async def _start(self, call: Call, expects: tuple[FileChange, ...] = ()) -> None:
+    async def _record_start(self, call: Call, expects: tuple[FileChange, ...] = ()) -> None:
         """Record that it runs; raises JudgedAnew where nothing allows it after its wait."""
         first = call.unasked
         if first and call.meant:  # a rule may have been revoked meanwhile
             now = replace(first, facts=first.facts - BY_CONSENT | await self.facts(*call.meant))
-            if self._judge(now, call.step_id).kind is not Decision.ALLOW:
+            if self._judge_access(now, call.step_id).kind is not Decision.ALLOW:
                 raise JudgedAnew
         clock = self.store.clock
         event = OperationStarted(call_id=call.action.call_id, at=clock.now(), expects=expects)
         await self.store.commit(event)
-        changes = self.store.state.unkept and self.registry.changes(call.action.operation)
-        if changes and not call.by_user and self._unrecorded():
+        changes = self.store.state.unkept and self.registry.has_effects(call.action.operation)
+        if changes and not call.by_user and self._is_unrecorded():
             raise JudgedAnew
         call.started = clock.monotonic()
 
@@ -571,9 +579,9 @@ class ToolRouter:
         call.work = work
         if operation.effect in _SERIAL and not call.by_user:
             async with self._writing:
-                await self._start(call)
+                await self._record_start(call)
                 return await work.run()
-        await self._start(call)
+        await self._record_start(call)
         most, faults = operation.retries if operation.effect is Effect.READ else 0, list[str]()
         while True:
             try:
@@ -597,29 +605,29 @@ class ToolRouter:
         lines: list[str] = []
         async with self._writing:
             if True in map(_UNSEEN, changes):
-                changes = tuple([await self._agreed(change) for change in changes])
+                changes = tuple([await self._bind_agreed_change(change) for change in changes])
             for change in changes:
                 if await self.workspace.hash_file(change.place) != change.before_hash:
                     raise Renewed(f"{change.place.label} changed since it was shown.")
-            expected = tuple(map(PlannedChange.expected, changes))
-            await self._start(call, expected)
+            expected = tuple(map(PlannedChange.expected_change, changes))
+            await self._record_start(call, expected)
             for change, becomes in zip(changes, expected, strict=True):
-                with self.own_writes.writing(known((becomes,))):
-                    call.made.append(await change.make(self.workspace, self.blobs))
-                lines.append(f"{told(call.made[-1])}.")
+                with self.own_writes.expect_writes(find_hashes_after((becomes,))):
+                    call.made.append(await change.make_change(self.workspace, self.blobs))
+                lines.append(f"{describe_change(call.made[-1])}.")
         if call.answer is not None:
             words = await by_the_user(proposal.changes, changes, call.answer, call.proposed)
             lines.extend(words)
         if proposal.note:
             lines.append(proposal.note)
-        read = known(call.made)
+        read = find_hashes_after(call.made)
         for change in changes:  # what the model was not given, it does not know
             edited = call.edited is not None and change.place.zone is not Zone.INSIDE
             if edited or (change.unseen and change.target is not None):
                 read = dict.fromkeys(read, "")
-        return Output("\n".join(lines), figures(call.made), read, tuple(call.made))
+        return Output("\n".join(lines), describe_figures(call.made), read, tuple(call.made))
 
-    async def _agreed(self, change: PlannedChange) -> PlannedChange:
+    async def _bind_agreed_change(self, change: PlannedChange) -> PlannedChange:
         """The agreed change, bound to the present file; raises Renewed where the place itself
         is another than was shown.
         """
@@ -630,7 +638,7 @@ class ToolRouter:
             raise Renewed(f"{place.label} changed since it was shown.")
         return await looked_at(change, self.workspace)
 
-    async def _finish(self, call: Call, outcome: Outcome, output: Output) -> OperationMessage:
+    async def _record_end(self, call: Call, outcome: Outcome, output: Output) -> OperationMessage:
         text = self.redact(output.text)
         if text != output.text:
             text = f"{text}\n{MASKED}"
@@ -640,7 +648,7 @@ class ToolRouter:
         duration = 0.0 if call.started is None else self.store.clock.monotonic() - call.started
         touched = call.work.touched[0] if call.work and call.work.touched else _UNTOUCHED
         message = OperationMessage(
-            **call.asked(),
+            **call.asked_fields(),
             gate=call.gate,
             answer=call.answer,
             previews=touched.previews or (() if call.gate is not None else call.previews),

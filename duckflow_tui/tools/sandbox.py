@@ -34,7 +34,7 @@ from duckflow_tui.safety.names import words_of
 from duckflow_tui.safety.paths import Identity
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.session import SandboxLevel
-from duckflow_tui.tools.commands import SandboxChoice, find_program, locked
+from duckflow_tui.tools.commands import SandboxChoice, find_program, lock_folder
 from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.process_group import Program
 from duckflow_tui.tools.seccomp import filter_for
@@ -117,20 +117,20 @@ class Sandbox:
         self._source = _text_of("sandbox_worker.py")
 
     @property
-    def rung(self) -> Rung | None:
+    def found_rung(self) -> Rung | None:
         """The kind that holds; None before the test, and where none does."""
         return self._rung
 
-    async def level(self) -> SandboxLevel:
+    async def find_level(self) -> SandboxLevel:
         """The level at which commands are held, by a test that runs once, whoever waits for it;
         less when the workspace has become too large to be looked through.
         """
         if self._found is None:
-            self._found = asyncio.create_task(self._find(), name="sandbox")
+            self._found = asyncio.create_task(self._find_rung(), name="sandbox")
         found = await asyncio.shield(self._found)
         return "partial" if self._crowded and found in ("full", "seatbelt") else found
 
-    async def hold(
+    async def hold_command(
         self,
         argv: Sequence[str],
         *,
@@ -144,17 +144,19 @@ class Sandbox:
         kind that is not full has no network for it. ``named``: absolute paths and patterns of
         secret files that its line names. Naming one asks, so this command can read them.
         """
-        await self.level()
+        await self.find_level()
         if self._rung is not None:
-            below = await self._below()
+            below = await self._guarded_below()
             named = tuple(named)
-            shown = (*named, *map(str, self._listed()))
-            later = partial(self._came_later, _identities(below.secret), shown)
+            shown = (*named, *map(str, self._listed_paths()))
+            later = partial(self._came_later, _identities_of(below.secret), shown)
             secret = tuple(path for path in below.secret if not _is_one_of(path, shown))
             below = below._replace(secret=secret)
             near = tuple(path for path in below.near if not _is_one_of(path, named))
             below = below._replace(near=near)
-            held = self._held(self._rung, argv, network=network, below=below, channel=channel)
+            held = self._wrap_command(
+                self._rung, argv, network=network, below=below, channel=channel
+            )
             return held._replace(unread=secret, later=later)
         wanted = self._choice.level
         if wanted == "full":
@@ -177,11 +179,11 @@ class Sandbox:
             os.close(self._lock)
             self._lock = None
 
-    async def _below(self) -> Guarded:
+    async def _guarded_below(self) -> Guarded:
         """The places of the workspace that commands are kept from, as they are now. Raises
         ToolFault where that is more than can be found, once: from then on each command asks.
         """
-        below, why = await asyncio.to_thread(self._look, self._rung)
+        below, why = await asyncio.to_thread(self._look_at_guarded, self._rung)
         if why and not self._crowded:
             self._crowded = True
             self.why.append(why)
@@ -191,7 +193,7 @@ class Sandbox:
             )
         return below
 
-    def _look(self, rung: Rung | None) -> tuple[Guarded, str]:
+    def _look_at_guarded(self, rung: Rung | None) -> tuple[Guarded, str]:
         """The places that can be kept from commands, and why that is not all; blocking. What they
         can write is left out of the look elsewhere: else they could use up its limits.
         """
@@ -212,7 +214,7 @@ class Sandbox:
         return below._replace(near=tuple(near)), why
 
     def _came_later(self, met: dict[str, Identity], shown: tuple[str, ...]) -> tuple[str, ...]:
-        now = _identities(find_guarded_places(self._workspace, self._known).secret)
+        now = _identities_of(find_guarded_places(self._workspace, self._known).secret)
         later = (path for path in now if met.get(path) != now[path])
         seen = (path for path in later if not _is_one_of(path, shown))
         root = self._workspace.root
@@ -220,7 +222,7 @@ class Sandbox:
 
     # --- finding -----------------------------------------------------------------------------
 
-    async def _find(self) -> SandboxLevel:
+    async def _find_rung(self) -> SandboxLevel:
         wanted = self._choice.level
         if wanted in ("none", "external"):
             return "external" if wanted == "external" else "none"
@@ -228,9 +230,9 @@ class Sandbox:
         for rung in rungs:
             if self._choice.rungs and rung not in self._choice.rungs:
                 continue
-            lacks, why = await self._lacks(rung), ""
+            lacks, why = await self._find_missing(rung), ""
             if not lacks:
-                _, why = await asyncio.to_thread(self._look, rung)
+                _, why = await asyncio.to_thread(self._look_at_guarded, rung)
                 lacks = LINKED if why == LINKED else ""
             if not lacks:
                 self._rung = rung
@@ -249,17 +251,17 @@ class Sandbox:
     def _holds_home(self) -> bool:
         return Path(os.path.realpath(Path.home())).is_relative_to(self._workspace.root)
 
-    async def _lacks(self, rung: Rung) -> str:
+    async def _find_missing(self, rung: Rung) -> str:
         """Why this kind does not hold here, empty where it does."""
-        if rung == "bwrap" and self._bwrap() is None:
+        if rung == "bwrap" and self._find_bwrap() is None:
             return "bubblewrap is not installed"
         try:
             with tempfile.TemporaryDirectory(prefix="duckflow-") as folder:
-                return await self._tried(rung, Path(folder))
+                return await self._try_rung(rung, Path(folder))
         except OSError as error:
             return error.strerror or str(error)
 
-    async def _tried(self, rung: Rung, folder: Path) -> str:
+    async def _try_rung(self, rung: Rung, folder: Path) -> str:
         witness = folder / "written"
         path, abstract = str(folder / "socket"), f"duckflow-{secrets.token_hex(8)}"
         with (
@@ -276,20 +278,22 @@ class Sandbox:
             root = self._workspace.root
             asked = {
                 "root": str(root),
-                "outside": self._outside(),
+                "outside": self._outside_folders(),
                 "witness": str(witness),
                 # What lies elsewhere is hidden: what is written there is written in nothing.
-                "closed": [path for path in self._closed() if Path(path).is_relative_to(root)],
+                "closed": [
+                    path for path in self._closed_paths() if Path(path).is_relative_to(root)
+                ],
                 "port": listening.getsockname()[1],
                 "socket": path,
                 "abstract": abstract,
             }
-            test = (*self._python(_text_of("sandbox_probe.py")), json.dumps(asked))
+            test = (*self._python_program(_text_of("sandbox_probe.py")), json.dumps(asked))
             if rung == "bwrap":
-                said, _ = await self._run([self._bwrap() or _BWRAP, "--help"])
+                said, _ = await self._run([self._find_bwrap() or _BWRAP, "--help"])
                 self._sized = b"--size" in said
             # The test has no network, whatever the commands have.
-            held = self._held(rung, test, network=False)
+            held = self._wrap_command(rung, test, network=False)
             said, status = await self._run(held.argv)
         if status != 0:
             return said.decode("utf-8", "replace").strip()[-300:] or f"exit {status}"
@@ -303,8 +307,8 @@ class Sandbox:
         program = await Program.start(argv, self._workspace.root, environ)
         try:
             async with asyncio.timeout(_TEST_S):
-                said = b"".join([part async for part in _all(program, program.stdout)])
-                fault = b"".join([part async for part in _all(program, program.stderr)])
+                said = b"".join([part async for part in _read_all(program, program.stdout)])
+                fault = b"".join([part async for part in _read_all(program, program.stderr)])
                 status = await program.wait()
         except TimeoutError:
             return b"the self-test took too long", 1
@@ -313,7 +317,7 @@ class Sandbox:
             await program.wait()
         return (fault if status else said), status or 0
 
-    def _outside(self) -> list[str]:
+    def _outside_folders(self) -> list[str]:
         """Folders that a command must not be able to write in, in so far as they are there."""
         root = self._workspace.root
         near = [Path.home(), *root.parents, Path("/"), Path("/usr")]
@@ -326,7 +330,7 @@ class Sandbox:
 
     # --- holding -----------------------------------------------------------------------------
 
-    def _held(
+    def _wrap_command(
         self,
         rung: Rung,
         argv: Sequence[str],
@@ -343,51 +347,53 @@ class Sandbox:
         if rung == "seatbelt":
             profile = seatbelt_profile(
                 str(self._workspace.root),
-                str(self._folder()),
-                [*self._closed(), *below.closed, *below.secret],
-                [*self._hidden(below.near), *below.secret],
-                self._readable(),
+                str(self._private_folder()),
+                [*self._closed_paths(), *below.closed, *below.secret],
+                [*self._hidden_paths(below.near), *below.secret],
+                self._readable_paths(),
                 network=network,
             )
             return Held((_SEATBELT, "-p", profile, "--", *argv))
         plan = {
             "rung": rung,
-            "bwrap": self._bwrap() or "",
+            "bwrap": self._find_bwrap() or "",
             "root": str(self._workspace.root),
             "identity": list(self._workspace.identity),
-            "private": str(self._folder()),
-            "closed": self._closed(),
+            "private": str(self._private_folder()),
+            "closed": self._closed_paths(),
             "below": below.closed,
             "blank": [path for path in below.secret if self._is_inside(path)],
             # What a link leads to elsewhere
             "hidden": [
-                *self._hidden(below.near),
+                *self._hidden_paths(below.near),
                 *(p for p in below.secret if not self._is_inside(p)),
             ],
-            "readable": self._readable(),
+            "readable": self._readable_paths(),
             "network": network,
             "channel": channel,
-            "filter": self._filter(network).hex(),
+            "filter": self._make_filter(network).hex(),
             "sized": self._sized,
         }
-        return Held((*self._python(self._source), "hold", json.dumps(plan), *argv), _KEEPERS[rung])
+        return Held(
+            (*self._python_program(self._source), "hold", json.dumps(plan), *argv), _KEEPERS[rung]
+        )
 
-    def _filter(self, network: bool) -> bytes:
+    def _make_filter(self, network: bool) -> bytes:
         shared = False
         with contextlib.suppress(OSError):  # a folder that is gone lets no command run
             shared = bool(os.stat(self._workspace.root).st_mode & stat.S_ISGID)
         return filter_for(network=network, shared=shared)
 
-    def _python(self, text: str) -> tuple[str, ...]:
+    def _python_program(self, text: str) -> tuple[str, ...]:
         """A program of ours, as text: no command can change what the next one runs."""
         return (os.path.realpath(sys.executable), "-I", "-S", "-c", text)
 
-    def _bwrap(self) -> str | None:
+    def _find_bwrap(self) -> str | None:
         if os.access(_BWRAP, os.X_OK):
             return _BWRAP
         return find_program("bwrap", self._workspace.root)
 
-    def _folder(self) -> Path:
+    def _private_folder(self) -> Path:
         """The ``/tmp`` of the commands: a folder for this session, nobody else's."""
         if self._private is not None and self._private.is_dir():
             return self._private
@@ -395,29 +401,29 @@ class Sandbox:
         self._choice.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         made = self._private = Path(tempfile.mkdtemp(dir=self._choice.folder))
         with contextlib.suppress(FileNotFoundError):
-            self._lock = locked(made)
+            self._lock = lock_folder(made)
         # A session that begins at this moment may take it for one that was left.
-        return made if made.is_dir() else self._folder()
+        return made if made.is_dir() else self._private_folder()
 
-    def _closed(self) -> list[str]:
+    def _closed_paths(self) -> list[str]:
         places = (*self._workspace.closed_places, self._choice.runs_from)
         return [str(path) for path in places if os.path.lexists(path)]
 
-    def _hidden(self, near: tuple[str, ...]) -> list[str]:
+    def _hidden_paths(self, near: tuple[str, ...]) -> list[str]:
         home = Path.home()
         names = [home / name for name in sorted(HIDDEN)]
         run = Path(os.environ.get("XDG_RUNTIME_DIR", "/run"))  # sockets and FIFOs of the desktop
         names += [run] if run.is_absolute() and not home.is_relative_to(run) else []
         names += [Path(path) for path in near if not self._is_inside(path)]
         own = (path for path in self._choice.own if not self._workspace.root.is_relative_to(path))
-        listed = self._listed()
+        listed = self._listed_paths()
         return [
             str(path)
             for path in (*names, *own)
             if not any(path.is_relative_to(shown) for shown in listed)
         ]
 
-    def _readable(self) -> list[str]:
+    def _readable_paths(self) -> list[str]:
         """Programs of PATH with what belongs to them, our own Python, and what the user listed."""
         home = Path.home()
         hidden = {home, *(home / name for name in HIDDEN), Path("/tmp"), Path("/run")}
@@ -431,9 +437,12 @@ class Sandbox:
                 found[str(path if alone else whole)] = None
         found |= dict.fromkeys((sys.base_prefix, sys.prefix, *([venv] if venv else ())))
         # In the workspace all can be read but for what is kept from commands.
-        return [*found, *(path for path in map(str, self._listed()) if not self._is_inside(path))]
+        return [
+            *found,
+            *(path for path in map(str, self._listed_paths()) if not self._is_inside(path)),
+        ]
 
-    def _listed(self) -> list[Path]:
+    def _listed_paths(self) -> list[Path]:
         """The paths the user wants to be readable; a relative path is one of the workspace."""
         root = self._workspace.root
         return [root / os.path.expanduser(path) for path in self._choice.read]
@@ -442,7 +451,7 @@ class Sandbox:
         return Path(path).is_relative_to(self._workspace.root)
 
 
-def _identities(paths: Iterable[str]) -> dict[str, Identity]:
+def _identities_of(paths: Iterable[str]) -> dict[str, Identity]:
     """Device and inode of those that are there."""
     found: dict[str, Identity] = {}
     for path in paths:
@@ -462,7 +471,7 @@ def _is_one_of(path: str, shown: Iterable[str]) -> bool:
     return False
 
 
-async def _all(program: Program, pipe: asyncio.StreamReader | None) -> AsyncGenerator[bytes]:
+async def _read_all(program: Program, pipe: asyncio.StreamReader | None) -> AsyncGenerator[bytes]:
     while data := await program.read(pipe):
         yield data
 

@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 
-def probe(asked: dict[str, Any]) -> list[str]:
+def probe_sandbox(asked: dict[str, Any]) -> list[str]:
     """The rules that do not hold here, in either direction; run in the sandbox as a command."""
     wrong: list[str] = []
     if not _can_write(asked["root"]):
@@ -57,4 +57,4 @@ def _can_write(folder: str) -> bool:
 
 
 if __name__ == "__main__":
-    print(json.dumps(probe(json.loads(sys.argv[1]))))
+    print(json.dumps(probe_sandbox(json.loads(sys.argv[1]))))

@@ -59,7 +59,7 @@ _DUMPABLE = 4
 _CAPABILITY_VERSION = 0x20080522
 
 
-def _done(result: int, what: str) -> int:
+def _check_result(result: int, what: str) -> int:
     """The result of a call of the C library; raises OSError when it failed."""
     if result < 0:
         number = ctypes.get_errno()
@@ -69,19 +69,19 @@ def _done(result: int, what: str) -> int:
 
 def _syscall(what: str, number: int, *args: Any) -> int:
     values = (ctypes.c_long(arg) if isinstance(arg, int) else arg for arg in args)
-    return _done(_libc.syscall(ctypes.c_long(number), *values), what)
+    return _check_result(_libc.syscall(ctypes.c_long(number), *values), what)
 
 
 def _prctl(what: str, option: int, *args: Any) -> None:
     given = (*args, 0, 0, 0, 0)[:4]
     values = (ctypes.c_ulong(arg) if isinstance(arg, int) else arg for arg in given)
-    _done(_libc.prctl(ctypes.c_int(option), *values), what)
+    _check_result(_libc.prctl(ctypes.c_int(option), *values), what)
 
 
-def _mount(kind: str, target: str, flags: int, options: str = "") -> None:
+def _mount_filesystem(kind: str, target: str, flags: int, options: str = "") -> None:
     given = (kind.encode(), os.fsencode(target), kind.encode())
     done = _libc.mount(*given, ctypes.c_ulong(flags), options.encode() or None)
-    _done(done, f"mount {kind} on {target}")
+    _check_result(done, f"mount {kind} on {target}")
 
 
 def _set_attributes(descriptor: int, path: bytes, flags: int, attributes: int) -> None:
@@ -100,7 +100,7 @@ def _copy_of(path: str, read_only: bool = False, link: int = 0) -> int:
     return tree
 
 
-def _attach(tree: int, target: str) -> None:
+def _attach_tree(tree: int, target: str) -> None:
     what = f"move_mount {target}"
     _syscall(what, _MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(target), _FROM_DESCRIPTOR)
     os.close(tree)
@@ -123,7 +123,7 @@ def _is_below(path: str, *folders: str) -> bool:
     return any(path == one or path.startswith(one.rstrip("/") + "/") for one in folders)
 
 
-def layout(plan: dict[str, Any]) -> list[Mount]:
+def plan_mounts(plan: dict[str, Any]) -> list[Mount]:
     """The mounts to make, parents before their contents.
 
     The workspace can be changed, but for what is closed in it; around that, folders keep their
@@ -152,7 +152,7 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
     names = os.path.realpath("/etc/resolv.conf")
     if plan["network"] and os.path.exists(names) and _is_below(names, *away):
         found[names] = Mount(names, "read", names)
-    for path in _reachable(root):
+    for path in _find_reachable(root):
         found.setdefault(path, Mount(path, "blank"))
     seen = (root, *shown)  # in what is hidden, nothing else needs to be hidden once more
     found = {
@@ -186,7 +186,7 @@ def layout(plan: dict[str, Any]) -> list[Mount]:
     return sorted(usual, key=lambda mount: mount.target.rstrip("/").count("/"))
 
 
-def _reachable(root: str) -> list[str]:
+def _find_reachable(root: str) -> list[str]:
     """Files of this system's sockets, and the FIFOs outside of ``root`` that a program has open.
 
     Not found is what is made, bound or opened later; a socket whose file was renamed, or whose
@@ -198,7 +198,7 @@ def _reachable(root: str) -> list[str]:
     bound = [words for words in (line.split(maxsplit=7) for line in lines) if len(words) == 8]
     names = {words[6].decode(): os.fsdecode(words[7]) for words in bound}
     led = [name for name in names.values() if name.startswith("/")]
-    led += _opened({inode: name for inode, name in names.items() if not name.startswith("/")})
+    led += _find_opened({inode: name for inode, name in names.items() if not name.startswith("/")})
     found: dict[str, None] = {}
     for path in map(os.path.realpath, led):
         with contextlib.suppress(OSError):
@@ -208,7 +208,7 @@ def _reachable(root: str) -> list[str]:
     return list(found)
 
 
-def _opened(sockets: dict[str, str]) -> list[str]:
+def _find_opened(sockets: dict[str, str]) -> list[str]:
     """Paths of the FIFOs that programs have open, and of sockets by their inodes, whose names are
     relative to the folder that the program works in.
     """
@@ -238,7 +238,7 @@ def _check_same(found: os.stat_result, expected: list[int], what: str) -> None:
 # --- full: namespaces ------------------------------------------------------------------------
 
 
-def bubblewrap(plan: dict[str, Any], mounts: list[Mount], inside: list[str]) -> list[str]:
+def bubblewrap_argv(plan: dict[str, Any], mounts: list[Mount], inside: list[str]) -> list[str]:
     """The arguments for the system's bubblewrap: the same layout as ``enter`` makes."""
     argv = [str(plan["bwrap"]), "--unshare-user", "--unshare-pid", "--unshare-ipc"]
     argv += ["--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL", "--as-pid-1"]
@@ -258,12 +258,12 @@ def bubblewrap(plan: dict[str, Any], mounts: list[Mount], inside: list[str]) -> 
     return [*argv, "--chdir", plan["cwd"], "--", *inside]
 
 
-def leave(plan: dict[str, Any]) -> None:
+def enter_namespaces(plan: dict[str, Any]) -> None:
     """Into namespaces of our own; the next child is the first process of its own."""
     user, group = os.geteuid(), os.getegid()
     new = _NEW_USER | _NEW_MOUNTS | _NEW_PIDS | _NEW_IPC | _NEW_HOST | _NEW_CGROUP
     new |= 0 if plan["network"] else _NEW_NET
-    _done(_libc.unshare(ctypes.c_int(new)), "unshare")
+    _check_result(_libc.unshare(ctypes.c_int(new)), "unshare")
     maps = {"setgroups": "deny", "uid_map": f"{user} {user} 1", "gid_map": f"{group} {group} 1"}
     for name, text in maps.items():
         with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
@@ -273,9 +273,9 @@ def leave(plan: dict[str, Any]) -> None:
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
-def enter(plan: dict[str, Any], mounts: list[Mount]) -> None:
+def mount_tree(plan: dict[str, Any], mounts: list[Mount]) -> None:
     """Make the tree: all of it read-only, then what is shown in its place, then our ``/proc``."""
-    _mount("none", "/", _PRIVATE | _WHOLE_TREE)
+    _mount_filesystem("none", "/", _PRIVATE | _WHOLE_TREE)
     trees = {
         mount.target: _copy_of(mount.source, mount.kind != "write", int(mount.kind == "link"))
         for mount in mounts
@@ -285,37 +285,39 @@ def enter(plan: dict[str, Any], mounts: list[Mount]) -> None:
     blanks = [_copy_of("/dev/null", True) for mount in mounts if mount.kind == "blank"]
     _check_same(os.fstat(trees[plan["root"]]), plan["identity"], plan["root"])
     _set_attributes(_AT_FDCWD, b"/", _AT_RECURSIVE, _READ_ONLY | _NO_SETUID)
-    _mount("tmpfs", "/dev", _NO_SETUID, "mode=755")
+    _mount_filesystem("tmpfs", "/dev", _NO_SETUID, "mode=755")
     for name, tree in devices.items():
-        _touch(f"/dev/{name}")
-        _attach(tree, f"/dev/{name}")
+        _make_file(f"/dev/{name}")
+        _attach_tree(tree, f"/dev/{name}")
     for name, target in (("fd", "fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")):
         os.symlink(f"/proc/self/{target}", f"/dev/{name}")
     os.mkdir("/dev/pts")
-    _mount("devpts", "/dev/pts", _NO_SETUID | _NO_PROGRAMS, "newinstance,ptmxmode=0666,mode=620")
+    _mount_filesystem(
+        "devpts", "/dev/pts", _NO_SETUID | _NO_PROGRAMS, "newinstance,ptmxmode=0666,mode=620"
+    )
     os.symlink("pts/ptmx", "/dev/ptmx")
     os.mkdir("/dev/shm")
     size = f"size={shared_memory()}"
-    _mount("tmpfs", "/dev/shm", _NO_SETUID | _NO_DEVICES, f"mode=1777,{size}")
+    _mount_filesystem("tmpfs", "/dev/shm", _NO_SETUID | _NO_DEVICES, f"mode=1777,{size}")
     for mount in mounts:
         _make_room(mount, trees)
         if mount.source:
-            _attach(trees[mount.target], mount.target)
+            _attach_tree(trees[mount.target], mount.target)
         elif mount.kind in ("empty", "sealed"):
             size = f"size={MOST_EMPTY}"
-            _mount("tmpfs", mount.target, _NO_SETUID | _NO_DEVICES, f"mode=755,{size}")
+            _mount_filesystem("tmpfs", mount.target, _NO_SETUID | _NO_DEVICES, f"mode=755,{size}")
         else:
-            _attach(blanks.pop(), mount.target)
+            _attach_tree(blanks.pop(), mount.target)
     for mount in mounts:
         if mount.kind == "sealed":
             _set_attributes(_AT_FDCWD, os.fsencode(mount.target), 0, _READ_ONLY)
     _set_attributes(_AT_FDCWD, b"/dev", 0, _READ_ONLY)
-    _mount("proc", "/proc", _NO_SETUID | _NO_DEVICES | _NO_PROGRAMS | _READ_ONLY)
+    _mount_filesystem("proc", "/proc", _NO_SETUID | _NO_DEVICES | _NO_PROGRAMS | _READ_ONLY)
     if not plan["network"]:
         _loopback_up()
 
 
-def _touch(path: str) -> None:
+def _make_file(path: str) -> None:
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o666))
 
 
@@ -329,11 +331,11 @@ def _make_room(mount: Mount, trees: dict[str, int]) -> None:
         os.makedirs(mount.target, exist_ok=True)
     else:
         os.makedirs(os.path.dirname(mount.target), exist_ok=True)
-        _touch(mount.target)
+        _make_file(mount.target)
 
 
 def _loopback_up() -> None:
-    asking = _done(_libc.socket(2, 2, 0), "socket")  # AF_INET, SOCK_DGRAM
+    asking = _check_result(_libc.socket(2, 2, 0), "socket")  # AF_INET, SOCK_DGRAM
     fcntl.ioctl(asking, 0x8914, struct.pack("16sh22x", b"lo", 0x41))  # SIOCSIFFLAGS: up
     os.close(asking)
 
@@ -341,7 +343,7 @@ def _loopback_up() -> None:
 # --- every rung: no rights, fewer calls ------------------------------------------------------
 
 
-def confine(plan: dict[str, Any]) -> None:
+def drop_rights(plan: dict[str, Any]) -> None:
     """Give up every right, for ever, and the system calls that no command of a project needs."""
     program = bytes.fromhex(plan["filter"])
     if not program:
@@ -349,12 +351,12 @@ def confine(plan: dict[str, Any]) -> None:
     _prctl("no_new_privs", _NO_NEW_PRIVILEGES, 1)
     _prctl("ambient capabilities", _AMBIENT, _CLEAR)
     header, held = struct.pack("=Ii", _CAPABILITY_VERSION, 0), ctypes.create_string_buffer(24)
-    _done(_libc.capget(header, held), "capget")
+    _check_result(_libc.capget(header, held), "capget")
     if any(held.raw[4:8] + held.raw[16:20]):  # permitted ones: who has none cannot drop any
         for capability in range(64):
             if _libc.prctl(23, ctypes.c_ulong(capability), 0, 0, 0) >= 0:  # PR_CAPBSET_READ
                 _prctl("bounding capabilities", _DROP_FROM_BOUNDING, capability)
-    _done(_libc.capset(header, struct.pack("=6I", *(0,) * 6)), "capset")
+    _check_result(_libc.capset(header, struct.pack("=6I", *(0,) * 6)), "capset")
     kept = ctypes.create_string_buffer(program, len(program))
     filter_ = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(kept))
     _prctl("seccomp", _SET_SECCOMP, 2, filter_)
@@ -366,7 +368,7 @@ def shared_memory() -> int:
     return min(memory // 2, MOST_SHARED)
 
 
-def limit() -> None:
+def set_limits() -> None:
     """Bound what the command may take. Memory of a process is not bounded: Node, Go and Java
     reserve far more addresses than they use (RLIMIT_AS), and so do sanitizers, in a way that
     RLIMIT_DATA counts too.
@@ -390,7 +392,7 @@ def limit() -> None:
 # --- the way of a command --------------------------------------------------------------------
 
 
-def hold(plan: dict[str, Any], command: list[str]) -> NoReturn:
+def run_around(plan: dict[str, Any], command: list[str]) -> NoReturn:
     """Around the sandbox: waits for the command in it and ends as it did."""
     _check_same(os.stat(plan["root"]), plan["identity"], plan["root"])
     here = os.stat(".")
@@ -398,28 +400,28 @@ def hold(plan: dict[str, Any], command: list[str]) -> NoReturn:
     for name in _ASKED:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     told, tell = os.pipe()
-    mounts = layout(plan)  # while the system's sockets can still be listed
+    mounts = plan_mounts(plan)  # while the system's sockets can still be listed
     if plan["rung"] == "namespaces":
-        leave(plan)
+        enter_namespaces(plan)
     child = os.fork()
     if child == 0:
         os.close(told)
         try:
             if plan["rung"] == "namespaces":
-                enter(plan, mounts)
-                inside(plan, command, tell)
+                mount_tree(plan, mounts)
+                run_inside(plan, command, tell)
             os.set_inheritable(tell, True)
             program = [sys.executable, "-I", "-S", "-c", plan["source"], "inside", str(tell)]
             carried = json.dumps({key: plan[key] for key in plan if key != "source"})
-            argv = bubblewrap(plan, mounts, [*program, carried, *command])
+            argv = bubblewrap_argv(plan, mounts, [*program, carried, *command])
             os.execv(argv[0], argv)
         except OSError as error:
-            _refuse(error, tell)
+            _exit_refused(error, tell)
     os.close(tell)
     with os.fdopen(told, "rb") as pipe:
         begun = pipe.read(1)
         if begun != b"+":
-            _refuse(OSError(errno.EIO, "the sandbox was not made"))
+            _exit_refused(OSError(errno.EIO, "the sandbox was not made"))
         words = pipe.readline().split()
         if len(words) != 2:
             _end_as(-signal.SIGKILL)  # all of it was killed
@@ -428,7 +430,7 @@ def hold(plan: dict[str, Any], command: list[str]) -> NoReturn:
     _end_as(int(words[0]))
 
 
-def inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
+def run_inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
     """The first process in the sandbox: gives up its rights, starts the command, waits for all.
 
     Tells ``+``, then how the command ended and whether something is left of it.
@@ -442,14 +444,14 @@ def inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
             raise OSError(errno.EPERM, f"{path} is not closed")
     if plan["channel"]:
         _open_proxy(plan["channel"])
-    confine(plan)
+    drop_rights(plan)
     # The command may not speak in our place: of a process that cannot be dumped none opens files.
     _prctl("dumpable", _DUMPABLE, 0)
     os.write(tell, b"+")
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)  # what it sends to its group stays in the sandbox
-        _become(command)
+        _exec_command(command)
     for descriptor in (0, 1, 2):
         os.close(descriptor)  # whoever reads the output waits for the command alone
     ended = 0
@@ -458,7 +460,7 @@ def inside(plan: dict[str, Any], command: list[str], tell: int) -> NoReturn:
         if pid == child:
             ended = os.waitstatus_to_exitcode(status)
             break
-    left = _others(_SETTLE)
+    left = _has_others(_SETTLE)
     os.write(tell, f"{ended} {int(left)}\n".encode())
     os.close(tell)
     while left:
@@ -477,7 +479,7 @@ def _open_proxy(channel: int) -> None:
         socket.send_fds(outside, [b"+"], [listening.fileno()])
 
 
-def _others(seconds: float) -> bool:
+def _has_others(seconds: float) -> bool:
     """Whether anything runs beside us, once so much time has passed."""
     until = time.monotonic() + seconds
     while True:
@@ -491,11 +493,11 @@ def _others(seconds: float) -> bool:
         time.sleep(_LOOK)
 
 
-def _become(command: list[str]) -> NoReturn:
+def _exec_command(command: list[str]) -> NoReturn:
     """The command itself, with the signals that a program expects, and places to write."""
     for name in (*_ASKED, "SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
-    limit()
+    set_limits()
     environ = {n: v for n, v in os.environ.items() if n not in ("TMP", "TEMP", "TEMPDIR")}
     environ |= {"TMPDIR": "/tmp", "XDG_CACHE_HOME": "/tmp/.cache"}
     try:
@@ -505,7 +507,7 @@ def _become(command: list[str]) -> NoReturn:
         os._exit(127)
 
 
-def _refuse(error: OSError, tell: int | None = None) -> NoReturn:
+def _exit_refused(error: OSError, tell: int | None = None) -> NoReturn:
     """Nothing was started; says why, once."""
     if tell is None or error.errno != errno.EIO:
         why = f"the sandbox could not be set up: {error.strerror or error}; nothing was run\n"
@@ -530,13 +532,13 @@ def main() -> NoReturn:
                 # What starts us as ``-c`` carries our text; bubblewrap needs it again.
                 with open("/proc/self/cmdline", "rb") as file:
                     source = file.read().split(b"\0")[4].decode()
-                hold({**json.loads(plan), "source": source}, command)
+                run_around({**json.loads(plan), "source": source}, command)
             case ["inside", pipe, plan, *command]:
-                inside(json.loads(plan), command, int(pipe))
+                run_inside(json.loads(plan), command, int(pipe))
             case _:
                 raise SystemExit(2)
     except OSError as error:
-        _refuse(error)
+        _exit_refused(error)
 
 
 if __name__ == "__main__":

@@ -20,15 +20,15 @@ from duckflow_tui.safety.paths import FileKind, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import MAX_BRIEF
 from duckflow_tui.state.operations import Effect, Foreign, Outcome, Zone
-from duckflow_tui.tools.commands import find_program, running
+from duckflow_tui.tools.commands import find_program, run_program
 from duckflow_tui.tools.globs import MAX_PATTERN, FileGlob
 from duckflow_tui.tools.listing import (
     RG_OPTIONS,
     IgnoreRules,
     ignore_rules,
-    quoted,
+    quote_path,
     require_directory,
-    walk,
+    walk_directory,
 )
 from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
 from duckflow_tui.tools.process_group import Program
@@ -87,14 +87,14 @@ class _Search(NamedTuple):
     rules: IgnoreRules
 
     @property
-    def top(self) -> str:
+    def top_folder(self) -> str:
         """The folder from which ignore files count, below the root; empty outside."""
         inside = self.place.real.is_relative_to(self.workspace.root)
         return self.place.resolved if inside else ""
 
-    async def files(self, found: Matches | None = None) -> list[str]:
+    async def list_files(self, found: Matches | None = None) -> list[str]:
         """The files to search; ``found`` is told where that is not all of them."""
-        walked = await walk(self.workspace, self.place, depth=None)
+        walked = await walk_directory(self.workspace, self.place, depth=None)
         if found is not None:
             found.partly = walked.cut or walked.deep > 0
         return [
@@ -109,7 +109,7 @@ class _Search(NamedTuple):
         ]
 
     @property
-    def target(self) -> str:
+    def target_path(self) -> str:
         """The place as programs are told it: below the root, or absolute outside of it."""
         root = self.workspace.root
         if self.place.real == root:
@@ -118,7 +118,7 @@ class _Search(NamedTuple):
             return f"./{self.place.real.relative_to(root)}"
         return str(self.place.real)
 
-    def admits(self, path: str) -> bool:
+    def admits_file(self, path: str) -> bool:
         """Whether matches in this file may be told: it is what the gate, if any, has named."""
         try:
             found = self.workspace.locate_path(path)
@@ -128,9 +128,9 @@ class _Search(NamedTuple):
             return True
         if found.secret and not self.place.secret:
             return False
-        return found.zone in (Zone.INSIDE, self.place.zone) and self._means(path)
+        return found.zone in (Zone.INSIDE, self.place.zone) and self._is_meant(path)
 
-    def _means(self, path: str) -> bool:
+    def _is_meant(self, path: str) -> bool:
         """Whether the file is one of those that the glob and the ignore files leave, as
         ``find_files`` lists them. A program may have searched more.
         """
@@ -143,7 +143,9 @@ class _Search(NamedTuple):
         return not self.rules.leaves_out(path, top)
 
 
-async def _prepare(args: SearchText, places: tuple[Place, ...], context: ToolContext) -> Work:
+async def _prepare_search(
+    args: SearchText, places: tuple[Place, ...], context: ToolContext
+) -> Work:
     place = places[0]
     glob = None if args.glob is None else FileGlob(args.glob)
     search = _Search(args, place, context.workspace, glob, ignore_rules(context.workspace, place))
@@ -154,25 +156,25 @@ async def _prepare(args: SearchText, places: tuple[Place, ...], context: ToolCon
         if not context.workspace.is_intact():
             raise ToolFault("The workspace directory is gone.")
         if place.is_dir:
-            await asyncio.to_thread(search.rules.begin_at, search.top)
+            await asyncio.to_thread(search.rules.begin_at, search.top_folder)
         program = find_program("rg", context.workspace.root)
         found = Matches()
         lines = _by_program(program, search, found) if program else _by_worker(search, found)
         try:
             async with asyncio.timeout(TIME_LIMIT):  # R18a
-                await _collect(lines, search, found, context)
+                await _collect_matches(lines, search, found, context)
         except TimeoutError:
             found.timed_out = True
         finally:
             await lines.aclose()
         if not found.files and place.is_dir and not found.timed_out and found.searched is None:
-            found.searched = len(await search.files())
-        return _answer(args, place, found)
+            found.searched = len(await search.list_files())
+        return _make_answer(args, place, found)
 
     return Work(run)
 
 
-async def _collect(
+async def _collect_matches(
     lines: AsyncGenerator[tuple[str, str, bool], None],
     search: _Search,
     found: Matches,
@@ -181,7 +183,7 @@ async def _collect(
     admitted: dict[str, bool] = {}
     async for path, line, matches in lines:
         if path not in admitted:
-            admitted[path] = await asyncio.to_thread(search.admits, path)
+            admitted[path] = await asyncio.to_thread(search.admits_file, path)
         if not admitted[path]:
             continue  # not even counted: that it matches would tell of its content
         if matches and found.count >= MAX_MATCHES:
@@ -209,9 +211,9 @@ async def _by_program(
     argv += RG_OPTIONS  # behind the user's glob: of two the last one counts
     if not search.place.secret:
         argv += [f"--iglob=!{glob}" for glob in sorted(SECRET_GLOBS | SECRET_DIRS)]
-    # R08b
-    async with running([*argv, "--", args.pattern, search.target], search.workspace.root) as rg:
-        async for row in _rows(rg, search.workspace.root, found):
+    argv += ["--", args.pattern, search.target_path]  # R08b
+    async with run_program(argv, search.workspace.root) as rg:
+        async for row in _iter_rows(rg, search.workspace.root, found):
             yield row
         if search.glob is not None:
             found.searched = None  # it was given more files than the glob means
@@ -227,7 +229,7 @@ async def _by_worker(
 ) -> AsyncGenerator[tuple[str, str, bool], None]:
     args = search.args
     if search.place.is_dir:
-        paths = await search.files(found)
+        paths = await search.list_files(found)
         found.searched = len(paths)
     else:
         paths = [search.place.resolved]
@@ -240,11 +242,11 @@ async def _by_worker(
     )
     names_in = b"".join(os.fsencode(path.lstrip("/")) + b"\0" for path in paths)
     argv = [sys.executable, "-I", "-S", str(_WORKER)]
-    async with running(argv, cwd, with_input=True) as worker:
+    async with run_program(argv, cwd, with_input=True) as worker:
         assert worker.stdin is not None
-        feeding = asyncio.create_task(_feed(worker.stdin, order + names_in))
+        feeding = asyncio.create_task(_feed_input(worker.stdin, order + names_in))
         try:
-            async for path, line, matches in _rows(worker, cwd, found):
+            async for path, line, matches in _iter_rows(worker, cwd, found):
                 yield (f"/{path}" if outside else path), line, matches
             if await worker.wait() == 2:
                 words = (await worker.read(worker.stderr)).decode("utf-8", "replace")
@@ -255,14 +257,14 @@ async def _by_worker(
                 await feeding
 
 
-async def _feed(pipe: asyncio.StreamWriter, data: bytes) -> None:
+async def _feed_input(pipe: asyncio.StreamWriter, data: bytes) -> None:
     with suppress(BrokenPipeError, ConnectionResetError):
         pipe.write(data)
         await pipe.drain()
         pipe.close()
 
 
-async def _rows(
+async def _iter_rows(
     program: Program, cwd: Path, found: Matches
 ) -> AsyncGenerator[tuple[str, str, bool], None]:
     """``path NUL number:column:text LF`` as the path, ``number: text``, and that it matches; of a
@@ -305,7 +307,7 @@ def _existing_path(text: bytes, cwd: Path, found: Matches) -> bytes:
     return text
 
 
-def _answer(args: SearchText, place: Place, found: Matches) -> Output:
+def _make_answer(args: SearchText, place: Place, found: Matches) -> Output:
     plural = "es" if found.count != 1 else ""
     files = f"{len(found.files)} file{'s' if len(found.files) != 1 else ''}"
     pattern = json.dumps(args.pattern, ensure_ascii=False)[:200]
@@ -320,7 +322,7 @@ def _answer(args: SearchText, place: Place, found: Matches) -> Output:
         head = f"0 matches for {pattern} in {where}; {left_out} are not searched"
     lines = [f"[{head}]"]
     for path, rows in found.files.items():
-        lines.append(quoted(path))
+        lines.append(quote_path(path))
         lines.extend(f"  {row}" for row in rows)
     if found.full:
         lines.append(f"[only the first {MAX_MATCHES} matches; narrow the pattern or the path]")
@@ -366,6 +368,6 @@ SEARCH_TEXT: Final = Operation(
     effect=Effect.READ,
     arguments=SearchText,
     paths=lambda args: (FileGlob(args.glob).folder_in(args.path) if args.glob else args.path,),
-    prepare=_prepare,
+    prepare=_prepare_search,
     content=frozenset({"pattern", "glob"}),
 )

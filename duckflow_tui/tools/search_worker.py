@@ -24,7 +24,7 @@ _SNIFFED = 8_192
 _CPU_S = 60  # over any limit of the program's: ends a search that lost the program
 
 
-def _limit() -> None:
+def _limit_time() -> None:
     """Let the system end the process when a pattern keeps it busy and nobody is there to."""
     try:
         import resource
@@ -35,7 +35,7 @@ def _limit() -> None:
 
 def main() -> int:
     """Run one search; returns the exit status."""
-    _limit()
+    _limit_time()
     source, sink = cast("BufferedReader", sys.stdin.buffer), sys.stdout.buffer
     order = json.loads(source.readline())
     width: int = order["width"]
@@ -45,14 +45,14 @@ def main() -> int:
     except (re.error, OverflowError, RecursionError, Warning) as error:
         sys.stderr.write(f"regex parse error: {error}")
         return 2
-    for path in _paths(source):
-        file = _open(path)
+    for path in _iter_paths(source):
+        file = _open_file(path)
         if file is None:
             continue
         before: deque[bytes] = deque(maxlen=order["context"])
         after = 0  # lines to come that stand near a match
         with file:
-            for number, line in _lines(file):
+            for number, line in _iter_lines(file):
                 found = pattern.search(line)
                 mark = "-"
                 if found:
@@ -70,14 +70,14 @@ def main() -> int:
     return 0
 
 
-def _paths(source: BufferedReader) -> Iterator[bytes]:
+def _iter_paths(source: BufferedReader) -> Iterator[bytes]:
     tail = b""
     while chunk := source.read1(65_536):
         *paths, tail = (tail + chunk).split(b"\0")
         yield from paths
 
 
-def _open(path: bytes) -> BinaryIO | None:
+def _open_file(path: bytes) -> BinaryIO | None:
     """A regular file below the working directory, no component of its path a link."""
     *folders, name = path.split(b"/")
     here = os.open(".", os.O_RDONLY)
@@ -97,7 +97,7 @@ def _open(path: bytes) -> BinaryIO | None:
     return os.fdopen(file, "rb")
 
 
-def _lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
+def _iter_lines(file: BinaryIO) -> Iterator[tuple[int, str]]:
     head = file.read(_SNIFFED)
     file.seek(0)
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -12,7 +12,7 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import FilePreview
 from duckflow_tui.state.rewind import list_all_calls
-from duckflow_tui.tools.changes import ChangeKind, PlannedChange, difference
+from duckflow_tui.tools.changes import ChangeKind, PlannedChange, compare_bytes
 from duckflow_tui.tools.diffs import MAX_COMPARED
 from duckflow_tui.tools.operation import Blobs
 from duckflow_tui.tools.undo import place_of
@@ -38,17 +38,17 @@ async def session_diff(
     """
     found: list[FilePreview] = []
     lines = 0
-    here, gone = _starts(state)
+    here, gone = _find_starts(state)
     for path, start in (*here.items(), *((start.path, start) for start in gone)):
         is_gone = here.get(path, start) is not start  # another one lies there
-        preview = await _preview(path, start, workspace, blobs, is_gone=is_gone)
+        preview = await _make_preview(path, start, workspace, blobs, is_gone=is_gone)
         if preview is None:
             continue
         lines += sum(len(hunk.lines) for hunk in preview.hunks)
         if lines > MAX_COMPARED:
             preview = preview.replace(hunks=(), note=_TOO_MANY)
         found.append(preview)
-    return tuple(sorted(_renamed(found), key=lambda preview: preview.target or preview.path))
+    return tuple(sorted(_join_renamed(found), key=lambda preview: preview.target or preview.path))
 
 
 def diff_text(preview: FilePreview) -> str:
@@ -64,7 +64,7 @@ def diff_text(preview: FilePreview) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _starts(state: AgentState) -> tuple[dict[str, _Start], list[_Start]]:
+def _find_starts(state: AgentState) -> tuple[dict[str, _Start], list[_Start]]:
     """How each file was that a call changed, by where it lies now; and those that are gone."""
     here: dict[str, _Start] = {}
     gone: dict[str, _Start] = {}
@@ -82,7 +82,7 @@ def _starts(state: AgentState) -> tuple[dict[str, _Start], list[_Start]]:
     return here, list(gone.values())
 
 
-async def _preview(
+async def _make_preview(
     path: str, start: _Start, workspace: Workspace, blobs: Blobs, *, is_gone: bool
 ) -> FilePreview | None:
     """The difference of one file; None where there is none."""
@@ -109,13 +109,13 @@ async def _preview(
     kind: ChangeKind = "modify"
     if moved or not (sha and start.sha):
         kind = "move" if moved else "delete" if start.sha else "create"
-    diff = await difference(data if _LOST in facts else before, data)
-    made = PlannedChange(kind, place, diff, start.sha, sha).preview()
+    diff = await compare_bytes(data if _LOST in facts else before, data)
+    made = PlannedChange(kind, place, diff, start.sha, sha).make_preview()
     note = ", ".join(filter(None, (made.note, *facts)))
     return made.replace(path=start.path if moved else path, target=path if moved else "", note=note)
 
 
-def _renamed(found: list[FilePreview]) -> list[FilePreview]:
+def _join_renamed(found: list[FilePreview]) -> list[FilePreview]:
     """A file that went and one that came with the same bytes are one that was moved: a command does
     not say so.
     """

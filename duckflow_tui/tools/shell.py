@@ -115,12 +115,12 @@ class NamedCommands:
         self._store = store
         self._shows = set[str]()  # commands whose rule does not count, for what they would show
 
-    def revoke(self, rule: str) -> None:
+    def revoke_rule(self, rule: str) -> None:
         """Revoke a rule."""
         self.given = tuple(given for given in self.given if given != rule)
         self._rules = AllowRules.parse_rules(self.given)
 
-    async def facts(self, operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:
+    async def call_facts(self, operation: AnyOperation, args: Arguments) -> frozenset[CallFact]:
         """``CallFact.NAMED`` where every part of a command, or the operation, was named; of a
         command also what holds it. A rule counts for a command that would show what is secret or
         outside only where it names that word for word, and no link leads there.
@@ -129,7 +129,7 @@ class NamedCommands:
         if not isinstance(args, Run):
             named = bool(self._rules.operations) and self._rules.names_operation(operation.name)
             return frozenset({CallFact.NAMED}) if named else frozenset()
-        held = self._held(args)
+        held = self._is_held(args)
         wrote = not held and bool(self.written_by_ai(args))
         unheld = args.outside and self._store.state.session.sandbox != "none"
         named = not (unheld or self.why_not(args))
@@ -165,19 +165,21 @@ class NamedCommands:
         code = self._rules.why_not(line, lambda target: self._is_root(args.cwd, target))
         if not code and not self._is_root(args.cwd, "."):
             return "cd"
-        wrote = not code and not self._held(args) and self.written_by_ai(args)
+        wrote = not code and not self._is_held(args) and self.written_by_ai(args)
         return "ai_wrote" if wrote else code or ("shows" if args.command in self._shows else "")
 
-    def hosts(self, args: Run) -> tuple[str, ...]:
+    def wanted_hosts(self, args: Run) -> tuple[str, ...]:
         """The hosts that it wants to reach and that need consent: where nothing keeps commands from
         the network, or this one is not held, they are no question of their own.
         """
         open_anyway = args.outside or self._store.state.session.sandbox in ("none", "external")
         return () if open_anyway else tuple(args.hosts)
 
-    def _held(self, args: Run) -> bool:
+    def _is_held(self, args: Run) -> bool:
         level = self._store.state.session.sandbox
-        only_hosts = level == "full" or not self.hosts(args)  # else every host could be reached
+        only_hosts = level == "full" or not self.wanted_hosts(
+            args
+        )  # else every host could be reached
         return level in HOLDS and not args.outside and only_hosts
 
     def written_by_ai(self, args: Run) -> str:
@@ -238,7 +240,7 @@ class Shell:
         self._ids = ids
         self._store = store
 
-    def operations(self) -> tuple[AnyOperation, ...]:
+    def make_operations(self) -> tuple[AnyOperation, ...]:
         """shell.run, shell.output, shell.end."""
         limits = self._runner.limits
         return (
@@ -274,9 +276,9 @@ class Shell:
                 effect=Effect.EXECUTE,
                 arguments=Run,
                 paths=lambda args: (args.cwd,),
-                prepare=self._prepare,
+                prepare=self._prepare_run,
                 command=lambda args: args.command,
-                hosts=self.named.hosts,
+                hosts=self.named.wanted_hosts,
                 content=frozenset({"command"}),  # braces are the shell's own there
                 ready=self.test_sandbox,
             ),
@@ -310,15 +312,17 @@ class Shell:
 
     async def test_sandbox(self) -> None:
         """Find out what holds a command, before the first one is judged or told of."""
-        known, level = self._store.state.session.sandbox, await self._runner.level()
+        known, level = self._store.state.session.sandbox, await self._runner.find_level()
         if known == "untested" or (known in HOLDS and level == "partial"):
             await self._store.commit(SandboxTested(level=level))
             if level != "none" and known == "untested" and (count := self._runner.sandbox.linked):
                 self._background.notices.warn("processes.linked", count=f"{count:,}")
 
-    async def _prepare(self, args: Run, places: tuple[Place, ...], context: ToolContext) -> Work:
+    async def _prepare_run(
+        self, args: Run, places: tuple[Place, ...], context: ToolContext
+    ) -> Work:
         place = places[0]
-        _check(args, place, by_user=context.by_user)
+        _check_command(args, place, by_user=context.by_user)
         if context.by_user and args.command.startswith(IN_TERMINAL):
             return self._in_terminal(args, place)
         if context.by_user:
@@ -331,17 +335,19 @@ class Shell:
                 "that stay.",
                 Outcome.INVALID,
             )
-        facts = self._facts(args, place, seconds)
+        facts = self._gate_facts(args, place, seconds)
         if args.background:
-            self._background.room()
-            return Work(lambda: self._begin(args, place, context), facts)
+            self._background.check_room()
+            return Work(lambda: self._begin_background(args, place, context), facts)
         started: list[RunningCommand] = []
         seen: list[Touched] = []
         covers = self._copies.limit > 0
         run = partial(self._run, args, place, context, seconds, started, seen)
-        return Work(run, facts, lambda: _touching(_told(started, "stopped"), seen), seen, covers)
+        return Work(
+            run, facts, lambda: _add_touched(_describe_end(started, "stopped"), seen), seen, covers
+        )
 
-    def _facts(self, args: Run, place: Place, seconds: float) -> dict[str, str]:
+    def _gate_facts(self, args: Run, place: Place, seconds: float) -> dict[str, str]:
         line = read_command(args.command)
         facts = {
             "runs": "\n".join(f"{part.joiner} {part.text}".strip() for part in line.parts)
@@ -376,9 +382,9 @@ class Shell:
         root = context.workspace.root
         assessed = assess_command(line, place.real, root)
         reads = assessed.risk is Risk.LOW
-        before = None if reads else await self._copies.look()
+        before = None if reads else await self._copies.take_snapshot()
         level = self._store.state.session.sandbox
-        git = await self._git(args, context.workspace, reads=reads)
+        git = await self._read_git_state(args, context.workspace, reads=reads)
         try:
             running = await self._runner.start(
                 args.command,
@@ -386,48 +392,50 @@ class Shell:
                 context.output,
                 outside=args.outside,
                 named=assessed.secrets,
-                **self._network(args, level),
+                **self._network_options(args, level),
             )
             started.append(running)
-            in_time, obeyed_now = await running.done(seconds), ""
+            in_time, obeyed_now = await running.wait_until_done(seconds), ""
         finally:
             if reads:
                 seen.append(Touched(whole=True))
-            elif before is not None and started and not _hurried():
-                seen.append(await self._copies.touched(before))
+            elif before is not None and started and not _is_hurried():
+                seen.append(await self._copies.find_touched(before))
                 wrote = {*seen[0].uncovered, *(c.path for c in seen[0].changes)}
                 there = (path for path in sorted(wrote) if context.workspace.stat_path(path))
-                self._warn(
+                self._warn_user(
                     "obeyed_written", args, list(filter(context.workspace.obeyed_kind, there))
                 )
-            if git is not None and started and not _hurried():
+            if git is not None and started and not _is_hurried():
                 obeyed_now = await self._tell_git(args, context.workspace, git)
-            if started and started[0].unread and not _hurried():
+            if started and started[0].unread and not _is_hurried():
                 # What is new may be the command's own, and such as it could not write is not.
                 later = await asyncio.to_thread(started[0].later)
                 replaced = [path for path in later if str(root / path) in started[0].unread]
-                self._warn("secret_replaced", args, replaced)
+                self._warn_user("secret_replaced", args, replaced)
         if not in_time:
-            output = running.output()
+            output = running.make_output()
             raise ToolFault(
                 f"It was ended after {seconds:g} s, with all it started. Give a longer timeout_s, "
                 f"or background: true for a command that stays. Its output until then:\n"
                 f"{output.text}{obeyed_now}",
-                summary=f"time-out · {running.duration:.1f}s",
-                output=_touching(output, seen),
+                summary=f"time-out · {running.duration_s:.1f}s",
+                output=_add_touched(output, seen),
             )
-        output = _touching(_told(started), seen)
+        output = _add_touched(_describe_end(started), seen)
         held_back = "" if args.outside else held_back_by(level, output, running.unread)
         if held_back == "network" and args.hosts:
             held_back = ""  # what it may not reach is said, and the AI can ask for it
         return replace(output, text=output.text + obeyed_now, held_back=held_back)
 
-    def _network(self, args: Run, level: SandboxLevel) -> dict[str, Any]:
+    def _network_options(self, args: Run, level: SandboxLevel) -> dict[str, Any]:
         """The agreed access to the network, as the runner takes it."""
-        hosts = self.named.hosts(args)
+        hosts = self.named.wanted_hosts(args)
         return {"hosts": hosts} if level == "full" else {"network": bool(hosts)}
 
-    async def _git(self, args: Run, workspace: Workspace, *, reads: bool) -> dict[str, str] | None:
+    async def _read_git_state(
+        self, args: Run, workspace: Workspace, *, reads: bool
+    ) -> dict[str, str] | None:
         """The settings git obeys, before a command that could change them; None where it cannot."""
         # In full it can make a repository, in part also change those that are there.
         held = self._store.state.session.sandbox in ("full", "partial", "seatbelt")
@@ -441,9 +449,9 @@ class Shell:
         changed = sorted(path for path in {*git, *now} if git.get(path) != now.get(path))
         changed = [p for p in changed if not any(p.startswith(f"{o}/") for o in changed)]
         own = [path for path in changed if path.startswith(".duckflow")]
-        self._warn("settings_changed", args, own)
-        self._warn("git_changed", args, [path for path in changed if path not in own])
-        return f"\n[{_OBEYED_NOW}: {_some(tuple(changed))}]" if changed else ""
+        self._warn_user("settings_changed", args, own)
+        self._warn_user("git_changed", args, [path for path in changed if path not in own])
+        return f"\n[{_OBEYED_NOW}: {_list_first(tuple(changed))}]" if changed else ""
 
     async def _tell_obeyed(
         self, args: Run, workspace: Workspace, before: Mapping[str, object]
@@ -463,12 +471,12 @@ class Shell:
                 with contextlib.suppress(OSError, WorkspaceError):
                     if left.get(path) != await workspace.hash_file(workspace.locate_path(path)):
                         changed.append(path)
-        self._warn("obeyed_written", args, changed)
+        self._warn_user("obeyed_written", args, changed)
 
-    def _warn(self, key: str, args: Run, paths: list[str]) -> None:
+    def _warn_user(self, key: str, args: Run, paths: list[str]) -> None:
         """Say to the user what a command did that works on after it, where it did anything."""
         if paths:
-            command, shown = one_line(args.command, 100), _some(tuple(paths))
+            command, shown = one_line(args.command, 100), _list_first(tuple(paths))
             self._background.notices.warn(f"processes.{key}", command=command, paths=shown)
 
     def _users_own(self, args: Run, place: Place, context: ToolContext) -> Work:
@@ -481,17 +489,17 @@ class Shell:
             started.append(running)
             ending = asyncio.create_task(running.end_if_drawing())
             try:
-                await running.done()
+                await running.wait_until_done()
             finally:
                 ending.cancel()
             if running.needs_terminal:
                 command = one_line(args.command, 100)
                 self._background.notices.warn("processes.needs_terminal", command=command)
                 text = f"{head}It draws on the whole screen, for which it had no terminal."
-                return replace(running.output(), text=text, cut=0, blob="")
-            return _told(started, head=head)
+                return replace(running.make_output(), text=text, cut=0, blob="")
+            return _describe_end(started, head=head)
 
-        return Work(run, {}, partial(_told, started, "stopped", head))
+        return Work(run, {}, partial(_describe_end, started, "stopped", head))
 
     def _in_terminal(self, args: Run, place: Place) -> Work:
         """The user's line with ``!`` before it: on the terminal that the screen gives away."""
@@ -516,12 +524,12 @@ class Shell:
 
         return Work(run)
 
-    async def _begin(self, args: Run, place: Place, context: ToolContext) -> Output:
+    async def _begin_background(self, args: Run, place: Place, context: ToolContext) -> Output:
         process_id, workspace = self._ids("proc"), context.workspace
         assessed = assess_command(read_command(args.command), place.real, workspace.root)
         reads = assessed.risk is Risk.LOW
         before = None if reads else await self._copies.obeyed_files()
-        git = await self._git(args, workspace, reads=reads)
+        git = await self._read_git_state(args, workspace, reads=reads)
 
         async def ended() -> None:
             if before is not None:
@@ -532,21 +540,21 @@ class Shell:
         running = await self._runner.start(
             args.command,
             place,
-            lambda text: self._background.output(process_id, text),
+            lambda text: self._background.add_output(process_id, text),
             outside=args.outside,
             named=assessed.secrets,
-            **self._network(args, self._store.state.session.sandbox),
+            **self._network_options(args, self._store.state.session.sandbox),
         )
         try:
-            await self._background.take(
+            await self._background.watch_command(
                 process_id, context.call_id, args.command, place.shown, running, ended
             )
-            early = await self._background.settled(process_id, EARLY)
+            early = await self._background.has_ended_within(process_id, EARLY)
         except asyncio.CancelledError:
             await self._background.end(process_id, "user")
             raise
         if early:
-            output = _told([running])
+            output = _describe_end([running])
             text = f"It ended at once, nothing runs in the background.\n{output.text}"
             return replace(output, text=text)
         first = running.last_lines(_DEFAULT_LINES) or "(no output yet)"
@@ -560,7 +568,7 @@ class Shell:
         self, args: ReadOutput, places: tuple[Place, ...], context: ToolContext
     ) -> Work:
         async def run() -> Output:
-            return Output(await self._background.newest(args.process_id, args.lines))
+            return Output(await self._background.describe_newest(args.process_id, args.lines))
 
         return Work(run)
 
@@ -569,13 +577,13 @@ class Shell:
     ) -> Work:
         async def run() -> Output:
             ended = await self._background.end(args.process_id, "model")
-            text = await self._background.newest(args.process_id, _DEFAULT_LINES)
+            text = await self._background.describe_newest(args.process_id, _DEFAULT_LINES)
             return Output(text if ended else f"It had ended already.\n{text}", args.process_id)
 
         return Work(run)
 
 
-def _check(args: Run, place: Place, *, by_user: bool) -> None:
+def _check_command(args: Run, place: Place, *, by_user: bool) -> None:
     """Raise ToolFault for a command that cannot be run."""
     if "\0" in args.command:
         raise ToolFault("A command cannot hold a NUL character.", Outcome.INVALID)
@@ -589,33 +597,33 @@ def _check(args: Run, place: Place, *, by_user: bool) -> None:
         raise ToolFault(f"{place.label} is not a folder; cwd names the folder to run in.")
 
 
-def _told(started: list[RunningCommand], stopped: str = "", head: str = "") -> Output:
+def _describe_end(started: list[RunningCommand], stopped: str = "", head: str = "") -> Output:
     """How a command ended, then what it printed; of one that never began, nothing."""
     if not started:
         return Output(head)
-    output = started[0].output()
-    first = f"{stopped} after {started[0].duration:.1f}s" if stopped else output.summary
+    output = started[0].make_output()
+    first = f"{stopped} after {started[0].duration_s:.1f}s" if stopped else output.summary
     return replace(output, text=f"{head}{first}\n{output.text}", summary=first)
 
 
-def _hurried() -> bool:
+def _is_hurried() -> bool:
     """Whether it was stopped a second time: then nothing else is waited for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 1
 
 
-def _some(paths: tuple[str, ...]) -> str:
+def _list_first(paths: tuple[str, ...]) -> str:
     named = ", ".join(one_line(path, 100) for path in paths[:_NAMED])
     return named if len(paths) <= _NAMED else f"{named} and {len(paths) - _NAMED} more"
 
 
-def _touching(output: Output, seen: list[Touched]) -> Output:
+def _add_touched(output: Output, seen: list[Touched]) -> Output:
     """The same with what undo does not cover of what the command changed."""
     if not seen:
         return output
     found, text = seen[0], output.text
     if found.uncovered:
-        text += f"\n[undo does not cover what this changed: {_some(found.uncovered)}]"
+        text += f"\n[undo does not cover what this changed: {_list_first(found.uncovered)}]"
     return replace(output, text=text)
 
 
@@ -636,7 +644,7 @@ class OwnCommands:
         action = Action(
             call_id=call_id, operation=RUN, args={"command": text.strip()}, reasoning=""
         )
-        self._jobs[call_id] = self._spawn(self._guarded(action), "command")
+        self._jobs[call_id] = self._spawn(self._run_guarded(action), "command")
         return call_id
 
     def stop(self, call_id: str = "") -> bool:
@@ -649,7 +657,7 @@ class OwnCommands:
                 found = True
         return found
 
-    async def _guarded(self, action: Action) -> None:
+    async def _run_guarded(self, action: Action) -> None:
         try:
             await self._router.call(action, by_user=True)
         finally:

@@ -23,7 +23,7 @@ from duckflow_tui.state.operations import FileChange, Zone
 from duckflow_tui.state.rewind import list_all_calls
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.changes import ChangeKind, PlannedChange
-from duckflow_tui.tools.diffs import FileDiff, compare
+from duckflow_tui.tools.diffs import FileDiff, compare_files
 from duckflow_tui.tools.listing import walk_parts
 from duckflow_tui.tools.operation import RUN, Blobs, Touched
 from duckflow_tui.tools.undo import place_of
@@ -56,7 +56,7 @@ class _Stamp(NamedTuple):
     names: int  # that the file has
 
     @classmethod
-    def of(cls, info: os.stat_result) -> _Stamp:
+    def from_stat(cls, info: os.stat_result) -> _Stamp:
         mode = stat.S_IMODE(info.st_mode)
         times = (info.st_mtime_ns, info.st_ctime_ns)
         return cls(*times, info.st_size, info.st_ino, mode, info.st_nlink)
@@ -74,7 +74,7 @@ class _Copy(NamedTuple):
     at: int
     just_now: bool  # the file had been changed right before
 
-    def holds(self, stamp: _Stamp) -> bool:
+    def matches_stamp(self, stamp: _Stamp) -> bool:
         """Whether the file still holds these bytes."""
         return self.stamp == stamp and not self.just_now
 
@@ -130,24 +130,26 @@ class FileCopies:
         self._usual = _MODE & ~mask  # the mode of a folder that an undo makes
         self.redact: Callable[[str], str] = str  # takes secrets out of a text
 
-    async def look(self) -> Before | None:
+    async def take_snapshot(self) -> Before | None:
         """How files are now; None where that cannot be known or nothing is to be covered."""
         if not self.limit:
             return None
         try:
-            entries, whole = await self._entries({} if self._seen else await self._first_rules())
+            entries, whole = await self._list_entries(
+                {} if self._seen else await self._first_rules()
+            )
             self._seen = {entry.path: entry for entry in entries}
-            return await asyncio.to_thread(self._copied, entries, whole)
+            return await asyncio.to_thread(self._copy_entries, entries, whole)
         except (OSError, WorkspaceError):
             return None
 
-    async def touched(self, before: Before) -> Touched:
+    async def find_touched(self, before: Before) -> Touched:
         """The changes since; the bytes before it are kept. Raises nothing: what could not be kept
         is not covered.
         """
         try:
-            entries, whole = await self._entries()
-            found, uncovered = await asyncio.to_thread(self._compared, before, entries)
+            entries, whole = await self._list_entries()
+            found, uncovered = await asyncio.to_thread(self._compare_entries, before, entries)
         except (OSError, WorkspaceError):
             return Touched()
         changes, left = list[FileChange](), list[FileChange]()
@@ -156,7 +158,7 @@ class FileCopies:
         for change, copy, diff in found:
             try:
                 if copy is not None and len(changes) < MOST:
-                    await self._keep.put(self._kept(copy))
+                    await self._keep.put(self._read_copy(copy))
             except OSError:
                 uncovered.append(change.path)
             else:
@@ -165,7 +167,7 @@ class FileCopies:
                     continue
                 changes.append(change)
                 with contextlib.suppress(OSError, WorkspaceError):
-                    preview = self._preview(change, diff, room)
+                    preview = self._make_preview(change, diff, room)
                     room -= sum(len(hunk.lines) for hunk in preview.hunks)
                     previews.append(preview)
         uncovered += [change.path for change in left]
@@ -177,14 +179,16 @@ class FileCopies:
         nothing is copied, and nothing told where that cannot be known.
         """
         try:
-            entries, _ = await self._entries()
+            entries, _ = await self._list_entries()
             kept = [entry for entry in entries if self._workspace.obeyed_kind(entry.path)]
-            return {path: stamp for path, _, stamp in await asyncio.to_thread(self._looked, kept)}
+            return {
+                path: stamp for path, _, stamp in await asyncio.to_thread(self._stamp_entries, kept)
+            }
         except (OSError, WorkspaceError):
             return {}
 
-    def _looked(self, entries: Iterable[DirectoryEntry]) -> list[tuple[str, bool, _Stamp]]:
-        return list(self._stamped(entries))
+    def _stamp_entries(self, entries: Iterable[DirectoryEntry]) -> list[tuple[str, bool, _Stamp]]:
+        return list(self._iter_stamped(entries))
 
     def close(self) -> None:
         """Let go of the copies."""
@@ -216,7 +220,7 @@ class FileCopies:
                             found[path] = await self._keep.get(was) if was else b""
         return found
 
-    async def _entries(
+    async def _list_entries(
         self, rules: Mapping[str, bytes] = MappingProxyType({})
     ) -> tuple[list[DirectoryEntry], bool]:
         """Everything but what is ignored, with what was not ignored before earlier commands, and
@@ -239,32 +243,34 @@ class FileCopies:
             entries += [e for path, e in self._seen.items() if path not in found and there(path)]
         return entries[:MAX_FILES], len(entries) <= MAX_FILES and not deep
 
-    def _copied(self, entries: Iterable[DirectoryEntry], whole: bool) -> Before:
+    def _copy_entries(self, entries: Iterable[DirectoryEntry], whole: bool) -> Before:
         """The look in its thread; copies what has no copy."""
         files: dict[str, _Stamp] = {}
         others: dict[str, _Stamp] = {}
         until = time.monotonic() + MAX_SECONDS
-        file = self._opened()
-        for path, readable, stamp in self._stamped(entries):
+        file = self._open_copies()
+        for path, readable, stamp in self._iter_stamped(entries):
             if not readable:
                 others[path] = stamp
                 continue
             files[path] = stamp
             copy = self._copies.get(path)
-            if copy is not None and copy.holds(stamp):
+            if copy is not None and copy.matches_stamp(stamp):
                 continue
             self._copies.pop(path, None)
             late = time.monotonic() > until
             if late or stamp.size > MAX_FILE or self._end + stamp.size > self.limit:
                 continue
-            self._copy(file, path, stamp)
+            self._copy_file(file, path, stamp)
         file.flush()
         found = {e.path: self._workspace.stat_path(e.path) for e in entries if _is_folder(e)}
         folders = {path: stat.S_IMODE(info.st_mode) for path, info in found.items() if info}
         copies = {path: copy for path, copy in self._copies.items() if path in files}
         return Before(files, copies, others, folders, whole)
 
-    def _stamped(self, entries: Iterable[DirectoryEntry]) -> Iterator[tuple[str, bool, _Stamp]]:
+    def _iter_stamped(
+        self, entries: Iterable[DirectoryEntry]
+    ) -> Iterator[tuple[str, bool, _Stamp]]:
         """Each entry that is no folder: its path, whether it is a file that may be read, and its
         stamp.
         """
@@ -275,9 +281,9 @@ class FileCopies:
             if info is None:
                 continue
             readable = entry.zone is Zone.INSIDE and stat.S_ISREG(info.st_mode)
-            yield entry.path, readable, _Stamp.of(info)
+            yield entry.path, readable, _Stamp.from_stat(info)
 
-    def _opened(self) -> BinaryIO:
+    def _open_copies(self) -> BinaryIO:
         """The file of the copies, begun anew when most of it is of no use any more."""
         used = sum(copy.stamp.size for copy in self._copies.values())
         if self.file is not None and self._end > 2 * used + MAX_FILE:
@@ -288,9 +294,9 @@ class FileCopies:
             self._end = 0
         return self.file
 
-    def _copy(self, file: BinaryIO, path: str, stamp: _Stamp) -> None:
+    def _copy_file(self, file: BinaryIO, path: str, stamp: _Stamp) -> None:
         now = time.time_ns()
-        data = self._read(path, stamp.size)
+        data = self._read_file(path, stamp.size)
         if data is None:
             return
         file.seek(self._end)
@@ -299,7 +305,7 @@ class FileCopies:
         self._copies[path] = _Copy(stamp, self._end, just_now)
         self._end += len(data)
 
-    def _read(self, path: str, size: int) -> bytes | None:
+    def _read_file(self, path: str, size: int) -> bytes | None:
         """The content of the file; None where it cannot be read or is larger than it was, or than a
         file that is read whole.
         """
@@ -312,29 +318,29 @@ class FileCopies:
             return None
         return data if len(data) <= size else None
 
-    def _compared(
+    def _compare_entries(
         self, before: Before, entries: Iterable[DirectoryEntry]
     ) -> tuple[list[_Found], list[str]]:
         """Each change with the copy from before it, and the paths that changed and have none."""
         found: list[_Found] = []
         uncovered: list[str] = []
-        now = {path: (readable, stamp) for path, readable, stamp in self._stamped(entries)}
+        now = {path: (readable, stamp) for path, readable, stamp in self._iter_stamped(entries)}
         for path, was in before.files.items():
             info = self._workspace.stat_path(path)  # it may be ignored by now
-            stamp = None if info is None else _Stamp.of(info)
+            stamp = None if info is None else _Stamp.from_stat(info)
             copy = before.copies.get(path)
             if stamp == was and (copy is None or not copy.just_now):
                 continue
             if copy is None or (info is not None and not stat.S_ISREG(info.st_mode)):
                 uncovered.append(path)
                 continue
-            data = self._kept(copy)
-            after = None if stamp is None else self._read(path, stamp.size)
+            data = self._read_copy(copy)
+            after = None if stamp is None else self._read_file(path, stamp.size)
             if stamp is not None and after is None:
                 uncovered.append(path)
             elif stamp is None or after != data or stamp.mode != was.mode:
-                change, diff = _change(path, data, was, after, stamp)
-                gone = () if stamp is not None else self._gone(path)
+                change, diff = _make_change(path, data, was, after, stamp)
+                gone = () if stamp is not None else self._gone_folders(path)
                 if stamp is None and not self._has_room(path):
                     uncovered.append(path)
                     continue
@@ -347,7 +353,7 @@ class FileCopies:
         rules = rules or any(f.change.path.rpartition("/")[2] == _IGNORE_FILE for f in found)
         for path, was in before.others.items():
             info = self._workspace.stat_path(path)
-            if info is None or _Stamp.of(info) != was:
+            if info is None or _Stamp.from_stat(info) != was:
                 uncovered.append(path)
         for path in now.keys() - before.files.keys() - before.others.keys():
             readable, stamp = now[path]
@@ -355,25 +361,25 @@ class FileCopies:
             if not before.whole or (rules and not new):
                 uncovered.append(path)  # it may have been there, and only not been looked at
                 continue
-            after = self._read(path, stamp.size) if readable else None
+            after = self._read_file(path, stamp.size) if readable else None
             if after is None:
                 uncovered.append(path)
                 continue
-            made = tuple(f for f in _parents(path) if f not in before.folders)
-            change, diff = _change(path, None, None, after, stamp)
+            made = tuple(f for f in _parent_paths(path) if f not in before.folders)
+            change, diff = _make_change(path, None, None, after, stamp)
             found.append(_Found(change.replace(directories=made), None, diff))
         uncovered += self._folders_changed(before.folders, [one.change for one in found])
         return sorted(found, key=lambda one: one.change.path), uncovered
 
-    def _preview(self, change: FileChange, diff: FileDiff | None, room: int) -> FilePreview:
+    def _make_preview(self, change: FileChange, diff: FileDiff | None, room: int) -> FilePreview:
         """The change as a difference of at most ``room`` lines; else only what it did is said."""
-        place, shown = place_of(self._workspace, change.path), diff or compare(None, None)
+        place, shown = place_of(self._workspace, change.path), diff or compare_files(None, None)
         if place is None:
             return FilePreview(path=change.path, kind=change.kind, note=_TAKEN)
         kind: ChangeKind = "modify"
         if not (change.before and change.after):
             kind = "create" if change.after else "delete"
-        preview = PlannedChange(kind, place, shown, change.before, change.after).preview()
+        preview = PlannedChange(kind, place, shown, change.before, change.after).make_preview()
         lines = [line.text for hunk in preview.hunks for line in hunk.lines]
         text = "\n".join(lines)
         if diff is None or len(lines) > room:
@@ -406,16 +412,16 @@ class FileCopies:
         except WorkspaceError:
             return False
 
-    def _kept(self, copy: _Copy) -> bytes:
+    def _read_copy(self, copy: _Copy) -> bytes:
         assert self.file is not None
         return os.pread(self.file.fileno(), copy.stamp.size, copy.at)
 
-    def _gone(self, path: str) -> tuple[str, ...]:
+    def _gone_folders(self, path: str) -> tuple[str, ...]:
         """The folders of a file that went with it, the outermost first."""
-        return tuple(f for f in _parents(path) if self._workspace.stat_path(f) is None)
+        return tuple(f for f in _parent_paths(path) if self._workspace.stat_path(f) is None)
 
 
-def _change(
+def _make_change(
     path: str,
     before: bytes | None,
     was: _Stamp | None,
@@ -424,7 +430,7 @@ def _change(
 ) -> tuple[FileChange, FileDiff | None]:
     kind = "create" if before is None else "delete" if after is None else "modify"
     countable = len(before or b"") + len(after or b"") <= _COUNTED
-    diff = compare(before, after) if countable else None
+    diff = compare_files(before, after) if countable else None
     change = FileChange(
         path=path,
         kind=kind,
@@ -444,7 +450,7 @@ def _is_folder(entry: DirectoryEntry) -> bool:
     return entry.kind is FileKind.DIR
 
 
-def _parents(path: str) -> list[str]:
+def _parent_paths(path: str) -> list[str]:
     """``a``, ``a/b`` for ``a/b/c.txt``."""
     parts = path.split("/")[:-1]
     return ["/".join(parts[: n + 1]) for n in range(len(parts))]

@@ -17,7 +17,7 @@ from duckflow_tui.state.calls import ChangesRedone, ChangesUndone, OperationMess
 from duckflow_tui.state.operations import FileChange
 from duckflow_tui.state.rewind import list_all_calls
 from duckflow_tui.state.store import Store
-from duckflow_tui.tools.changes import difference
+from duckflow_tui.tools.changes import compare_bytes
 from duckflow_tui.tools.operation import RUN, Blobs
 from duckflow_tui.tools.watch import OwnWrites
 
@@ -57,7 +57,7 @@ class _Step(NamedTuple):
     done: bool = False
 
 
-def turned(change: FileChange) -> FileChange:
+def reverse_change(change: FileChange) -> FileChange:
     """The change that takes this one back."""
     path, target = change.path, change.target
     return change.replace(
@@ -86,7 +86,7 @@ def last_changed(state: AgentState) -> OperationMessage | None:
 def allowed_with(state: AgentState, message: OperationMessage) -> list[OperationMessage]:
     """This call and the others that one answer of the user allowed with it, the newest first."""
     calls = reversed(list(list_all_calls(state)))
-    return [m for m in calls if m is message or (m.gate and _gate(m) == _gate(message))]
+    return [m for m in calls if m is message or (m.gate and _gate_of(m) == _gate_of(message))]
 
 
 def command_since(state: AgentState, call_id: str | None) -> str:
@@ -134,13 +134,13 @@ class Undoing:
         ``anyway``: also where somebody else changed the files since.
         """
         async with self.writing:
-            return await self._undo(last_changed(self.store.state), anyway=anyway)
+            return await self._undo_call(last_changed(self.store.state), anyway=anyway)
 
     async def redo_last(self, *, anyway: bool = False) -> UndoReport:
         """Make again what was taken back last, or say why not; ``anyway`` as above."""
         async with self.writing:
             undone = self.store.state.undone_calls
-            return await self._redo(undone[-1] if undone else "", anyway=anyway)
+            return await self._redo_call(undone[-1] if undone else "", anyway=anyway)
 
     async def undo_allowed(self, *, anyway: bool = False) -> list[UndoReport]:
         """Take back the newest changes, and with them the others that one answer allowed. A
@@ -155,7 +155,7 @@ class Undoing:
         async with self.writing:
             return _as_one(
                 "undo",
-                [await self._undo(m, anyway=anyway) for m in calls if m.call_id not in done],
+                [await self._undo_call(m, anyway=anyway) for m in calls if m.call_id not in done],
             )
 
     async def redo_allowed(self, *, anyway: bool = False) -> list[UndoReport]:
@@ -171,19 +171,21 @@ class Undoing:
         together = {m.call_id for m in allowed_with(state, last)}
         found = [last.call_id, *takewhile(together.__contains__, newest)]
         async with self.writing:
-            return _as_one("redo", [await self._redo(call_id, anyway=anyway) for call_id in found])
+            return _as_one(
+                "redo", [await self._redo_call(call_id, anyway=anyway) for call_id in found]
+            )
 
     async def turn_back(self, message: OperationMessage) -> UndoReport:
         """Take back what this call changed, on the way to where nothing has to be judged anew."""
         async with self.writing:
-            return await self._undo(message, reopens=False)
+            return await self._undo_call(message, reopens=False)
 
     async def turn_again(self, call_id: str) -> UndoReport:
         """Make again what was so taken back."""
         async with self.writing:
-            return await self._redo(call_id, reopens=False)
+            return await self._redo_call(call_id, reopens=False)
 
-    async def _undo(
+    async def _undo_call(
         self, message: OperationMessage | None, *, anyway: bool = False, reopens: bool = True
     ) -> UndoReport:
         """Take back what this call changed; None: there is nothing."""
@@ -193,14 +195,16 @@ class Undoing:
             key = "operations.undo.nothing_command" if command else "operations.undo.nothing"
             return UndoReport(key, {"command": command} if command else {})
         changes = message.result.undoable_changes
-        made, stopped = await self._make(map(turned, reversed(changes)), "undo", anyway)
+        made, stopped = await self._make_changes(
+            map(reverse_change, reversed(changes)), "undo", anyway
+        )
         if stopped is not None and not made:
             return stopped
-        undone = tuple(map(turned, reversed(made)))
+        undone = tuple(map(reverse_change, reversed(made)))
         event = ChangesUndone(call_id=message.call_id, changes=undone, reopens=reopens)
         await self.store.commit(event)
         complete = len(made) == len(changes)
-        paths = _paths(undone)
+        paths = _list_paths(undone)
         key = "operations.undo.done" if complete else "operations.undo.partly"
         told = (
             f"The user undid your change of {paths} (call {message.call_id}); the content is what "
@@ -213,7 +217,7 @@ class Undoing:
             key, params = f"{key}_command", {**params, "command": command}
         return UndoReport(key, params, told, undone, complete)
 
-    async def _redo(
+    async def _redo_call(
         self, call_id: str, *, anyway: bool = False, reopens: bool = True
     ) -> UndoReport:
         """Make again what was taken back of this call, and just that; empty: there is nothing."""
@@ -222,7 +226,7 @@ class Undoing:
         if message is None or call_id not in state.undone_calls:
             return UndoReport("operations.redo.nothing")
         changes = state.undone_changes.get(call_id) or message.result.undoable_changes
-        made, stopped = await self._make(changes, "redo", anyway)
+        made, stopped = await self._make_changes(changes, "redo", anyway)
         if stopped is not None and not made:
             return stopped
         complete = len(made) == len(changes)
@@ -230,7 +234,7 @@ class Undoing:
         await self.store.commit(
             ChangesRedone(call_id=call_id, changes=again, complete=complete, reopens=reopens)
         )
-        paths = _paths(made)
+        paths = _list_paths(made)
         told = (
             f"The user had your change of {paths} (call {call_id}) made again after it was undone. "
             "Read it again before you build on it."
@@ -247,7 +251,7 @@ class Undoing:
         async def held(path: str) -> str:
             if path not in found:
                 try:
-                    place = self._place(path)
+                    place = self._locate_path(path)
                     found[path] = await self.workspace.hash_file(place) if place.exists else ""
                 except (_Refused, WorkspaceError):
                     found[path] = _UNKNOWN
@@ -257,7 +261,7 @@ class Undoing:
         for message in calls:
             becomes: dict[str, str] = {}
             wrong: list[str] = []
-            for change in map(turned, reversed(message.result.undoable_changes)):
+            for change in map(reverse_change, reversed(message.result.undoable_changes)):
                 now = await held(change.path)
                 if change.kind == "move":
                     there = await held(change.target)
@@ -275,7 +279,7 @@ class Undoing:
 
     # inside
 
-    async def _make(
+    async def _make_changes(
         self, changes: Iterable[FileChange], word: str, anyway: bool
     ) -> tuple[list[FileChange], UndoReport | None]:
         """Make these changes: those that were made, as they really were, and what was in the way
@@ -284,13 +288,13 @@ class Undoing:
         made: list[FileChange] = []
         key, params = "failed", dict[str, str]()
         try:
-            steps = [await self._step(change, anyway) for change in changes]
+            steps = [await self._plan_step(change, anyway) for change in changes]
             for step in steps:
                 if not step.done:
-                    await self._take(step)
+                    await self._take_step(step)
                 made.append(step.change)
                 if step.data is None:
-                    await self._clear(step.change.directories)
+                    await self._clear_directories(step.change.directories)
             return made, None
         except _Refused as refused:
             key, params = refused.why, refused.params
@@ -302,14 +306,14 @@ class Undoing:
             params = {"path": "", "why": error.strerror or str(error)}
         return made, UndoReport(f"operations.{word}.{key}", params)
 
-    async def _step(self, change: FileChange, anyway: bool) -> _Step:
+    async def _plan_step(self, change: FileChange, anyway: bool) -> _Step:
         """Plan one step, changing nothing yet; raises _Refused."""
-        place = self._place(change.path)
+        place = self._locate_path(change.path)
         if place.is_link and anyway:
             raise _Refused("taken", change.path)  # nothing behind a link is looked at
         now = await self.workspace.hash_file(place) if place.exists else ""
         if change.kind == "move":
-            to = self._place(change.target)
+            to = self._locate_path(change.target)
             if not now and to.exists and await self.workspace.hash_file(to) == change.after:
                 return _Step(change, place, to, None, done=True)
             if now != change.before and not (anyway and now):
@@ -319,11 +323,11 @@ class Undoing:
             return _Step(change.replace(before=now, after=now), place, to, None)
         mode = change.after_mode
         only_mode = change.before == change.after
-        if now == change.after and not (only_mode and _differ(place.mode, mode)):
+        if now == change.after and not (only_mode and _modes_differ(place.mode, mode)):
             return _Step(change, place, place, None, done=True)
-        others = _differ(place.mode, change.before_mode)  # somebody else set this mode since
+        others = _modes_differ(place.mode, change.before_mode)  # somebody else set this mode since
         if (now != change.before or (only_mode and others)) and not anyway:
-            raise await self._changed(change, place, now)
+            raise await self._refuse_changed(change, place, now)
         if others and not only_mode:
             mode = place.mode
         change = change.replace(
@@ -334,37 +338,37 @@ class Undoing:
         )
         if not change.after:
             return _Step(change, place, place, None)
-        return _Step(change, place, place, await self._kept(change))
+        return _Step(change, place, place, await self._read_kept(change))
 
-    def _place(self, path: str) -> Place:
+    def _locate_path(self, path: str) -> Place:
         place = place_of(self.workspace, path)
         if place is None:
             raise _Refused("taken", path)
         return place
 
-    async def _kept(self, change: FileChange) -> bytes:
+    async def _read_kept(self, change: FileChange) -> bytes:
         if change.after == change.before:  # also where it was never kept
-            return await self.workspace.read_bytes(self._place(change.path))
+            return await self.workspace.read_bytes(self._locate_path(change.path))
         try:
             return await self.blobs.get(change.after)
         except (KeyError, OSError) as error:
             raise _Refused("lost", change.path) from error
 
-    async def _changed(self, change: FileChange, place: Place, now: str) -> _Refused:
+    async def _refuse_changed(self, change: FileChange, place: Place, now: str) -> _Refused:
         """The refusal, with what would become of the file as it is now."""
-        data = await self._kept(change) if change.after else b""
+        data = await self._read_kept(change) if change.after else b""
         held = await self.workspace.read_bytes(place) if now else b""
-        diff = await difference(held, data)
+        diff = await compare_bytes(held, data)
         figures = {"added": str(diff.added), "removed": str(diff.removed)}
         return _Refused("changed", change.path, **figures)
 
-    async def _take(self, step: _Step) -> None:
+    async def _take_step(self, step: _Step) -> None:
         change, workspace = step.change, self.workspace
         if change.kind == "move":
-            with self.own.writing({change.path: "", change.target: change.after}):
+            with self.own.expect_writes({change.path: "", change.target: change.after}):
                 await workspace.move_file(step.place, step.to, change.before)
             return
-        with self.own.writing({change.path: change.after}):
+        with self.own.expect_writes({change.path: change.after}):
             if change.before:
                 # An undo is a change too: what it overwrites stays in the store.
                 await self.blobs.put(await workspace.read_bytes(step.place))
@@ -374,17 +378,17 @@ class Undoing:
                 mode = change.after_mode
                 await workspace.replace_file(step.place, step.data, change.before, mode=mode)
 
-    async def _clear(self, directories: tuple[str, ...]) -> None:
+    async def _clear_directories(self, directories: tuple[str, ...]) -> None:
         """Remove directories that came or went with a file, as far as nothing lies in them."""
         for path in reversed(directories):
             try:
-                await self.workspace.remove_directory(self._place(path))
+                await self.workspace.remove_directory(self._locate_path(path))
             except (_Refused, WorkspaceError) as error:
                 log.info("%s stays: %s", path, error)
                 return
 
 
-def _gate(message: OperationMessage) -> str:
+def _gate_of(message: OperationMessage) -> str:
     return message.gate.gate_id if message.gate else ""
 
 
@@ -406,11 +410,11 @@ def _as_one(word: str, reports: list[UndoReport]) -> list[UndoReport]:
     ]
 
 
-def _differ(now: int | None, then: int | None) -> bool:
+def _modes_differ(now: int | None, then: int | None) -> bool:
     """Whether both modes are known and are others."""
     return now is not None and then is not None and now & _MODE != then & _MODE
 
 
-def _paths(changes: Sequence[FileChange]) -> str:
+def _list_paths(changes: Sequence[FileChange]) -> str:
     """The files, each once, under the names that the user knows them by."""
     return ", ".join(dict.fromkeys(change.path for change in changes))

@@ -41,7 +41,7 @@ class OwnWrites:
         return self._last.get(path) == sha
 
     @contextlib.contextmanager
-    def writing(self, files: Mapping[str, str]) -> Generator[None, None, None]:
+    def expect_writes(self, files: Mapping[str, str]) -> Generator[None, None, None]:
         """Expect these hashes from now on; when it fails, as if it had not begun."""
         before = self._last
         self._last = {**before, **files}
@@ -72,21 +72,21 @@ class FileWatcher:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        forget = self._store.subscribe(self._hear)
+        forget = self._store.subscribe(self._on_record)
         try:
             while True:
                 self._stale.clear()
-                self._track()
-                await self._check()
-                folders = _folders(self._places.values())
+                self._track_places()
+                await self._check_files()
+                folders = _folders_of(self._places.values())
                 if not folders:
                     await self._stale.wait()
                     continue
-                await self._watch(folders)
+                await self._watch_folders(folders)
         finally:
             forget()
 
-    def _hear(self, state: AgentState, record: Record) -> None:
+    def _on_record(self, state: AgentState, record: Record) -> None:
         match record.event:
             case OperationFinished(files_read=read) if not self._void.isdisjoint(read):
                 self._void -= read.keys()
@@ -99,21 +99,21 @@ class FileWatcher:
                 | ChangesUndone()
                 | ChangesRedone()
             ):
-                if self._wanted(state) != set(self._places):
+                if self._wanted_files(state) != set(self._places):
                     self._stale.set()
             case _:
                 pass
 
     @staticmethod
-    def _wanted(state: AgentState) -> set[str]:
+    def _wanted_files(state: AgentState) -> set[str]:
         wanted = set(state.files_read)
         for gate in state.gates:
             wanted.update(p.path for p in gate.previews if not p.unseen)
         return wanted
 
-    def _track(self) -> None:
+    def _track_places(self) -> None:
         """Bring the places up to date with the files that matter now."""
-        wanted = self._wanted(self._store.state)
+        wanted = self._wanted_files(self._store.state)
         for path in set(self._places) - wanted:
             del self._places[path]
             self._stamps.pop(path, None)
@@ -122,7 +122,7 @@ class FileWatcher:
             with contextlib.suppress(WorkspaceError):
                 self._places[path] = self._workspace.locate_path(path)
 
-    async def _watch(self, folders: frozenset[Path]) -> None:
+    async def _watch_folders(self, folders: frozenset[Path]) -> None:
         """Until the set of folders is another one."""
         import watchfiles
 
@@ -142,8 +142,8 @@ class FileWatcher:
                 poll_delay_ms=_POLL_MS,
                 ignore_permission_denied=True,
             ):
-                await self._check()
-                if _folders(self._places.values()) != folders:
+                await self._check_files()
+                if _folders_of(self._places.values()) != folders:
                     return
         except FileNotFoundError:
             return  # a folder went between the look and the watch: look again
@@ -160,25 +160,25 @@ class FileWatcher:
     async def _until_other(self, folders: frozenset[Path], stop: asyncio.Event) -> None:
         """Keep the set of files; let the watch end once they lie in other folders."""
         # This runs once the watch stands; what changed while it was being set up is seen here.
-        await self._check()
+        await self._check_files()
         while True:
             await self._stale.wait()
             self._stale.clear()
-            self._track()
-            if _folders(self._places.values()) != folders:
+            self._track_places()
+            if _folders_of(self._places.values()) != folders:
                 stop.set()
                 return
-            await self._check()
+            await self._check_files()
 
-    async def _check(self) -> None:
+    async def _check_files(self) -> None:
         """Hash those files whose times or sizes moved, and report the ones that are others."""
         for path in tuple(self._places):
             place = self._places.get(path)
-            stamp = _stamp(place.real) if place else ()
+            stamp = _stamp_of(place.real) if place else ()
             before = self._stamps.get(path)
             if place is None or before == stamp:
                 continue
-            if path in self._void and before and stamp and not self._shown(path):
+            if path in self._void and before and stamp and not self._shown_hashes(path):
                 continue
             try:
                 place = self._workspace.locate_path(path)
@@ -188,13 +188,13 @@ class FileWatcher:
                 continue
             self._places[path] = place
             self._stamps[path] = stamp
-            known = self._shown(path)
+            known = self._shown_hashes(path)
             known.add(self._store.state.files_read.get(path, sha))
             if known - {sha} and not self._own.is_own(path, sha):
                 self._void.add(path)
                 self._store.dispatch(FileChangedOutside(path=path, sha=sha))
 
-    def _shown(self, path: str) -> set[str]:
+    def _shown_hashes(self, path: str) -> set[str]:
         """The hashes of a file in the gates that show a change of it."""
         found: set[str] = set()
         for gate in self._store.state.gates:
@@ -204,7 +204,7 @@ class FileWatcher:
         return found
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
+def _stamp_of(path: Path) -> tuple[int, ...]:
     try:
         info = path.stat()
     except OSError:
@@ -212,7 +212,7 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return info.st_mtime_ns, info.st_size, info.st_ino
 
 
-def _folders(places: Iterable[Place]) -> frozenset[Path]:
+def _folders_of(places: Iterable[Place]) -> frozenset[Path]:
     """The folders of the files; for one that is not there, the nearest that is."""
     found: set[Path] = set()
     for place in places:

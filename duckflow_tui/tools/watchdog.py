@@ -46,25 +46,25 @@ class Watchdog:
         """Its process; None while nothing was to be watched."""
         return self._process.pid if self._process is not None else None
 
-    def expect(self) -> str:
+    def expect_program(self) -> str:
         """A ``process_table.MARK`` for what will start; raises OSError with nobody to watch."""
         mark = secrets.token_hex(8)
-        self._tell(mark, f"expect {mark}\n")
+        self._tell_worker(mark, f"expect {mark}\n")
         return mark
 
-    def leads(self, mark: str, pid: int) -> int:
+    def register_program(self, mark: str, pid: int) -> int:
         """The program under that mark was started; returns when it began, in ticks, 0: unknown."""
         leader = looked_up(pid, also_dead=True)
         began = leader.began if leader is not None else 0
         with contextlib.suppress(OSError):  # the mark was told, and what runs must not fail
-            self._tell(mark, f"leads {mark} {pid} {began}\n")
+            self._tell_worker(mark, f"leads {mark} {pid} {began}\n")
         return began
 
-    def forget(self, mark: str) -> None:
+    def forget_program(self, mark: str) -> None:
         """It has ended, or goes on without the app."""
         if self._watched.pop(mark, None) is not None and self._process is not None:
             # One that is gone is started anew with the next command.
-            self._write(self._process, f"forget {mark}\n")
+            self._write_line(self._process, f"forget {mark}\n")
 
     async def close(self) -> None:
         """Let it go; what it still watches over is ended."""
@@ -78,24 +78,24 @@ class Watchdog:
         except subprocess.TimeoutExpired:
             log.warning("the watchdog still ends what was left running")
 
-    def _tell(self, mark: str, line: str) -> None:
+    def _tell_worker(self, mark: str, line: str) -> None:
         if os.name == "nt":
             return
         self._watched[mark] = line
         if self._process is not None:
-            if self._write(self._process, line):
+            if self._write_line(self._process, line):
                 return
             log.warning("the watchdog was gone and is started anew")
             self._process.kill()  # before the end of its pipe tells it that the app is gone
             self._process.wait()
             self._hang_up(self._process)
         try:
-            self._process = self._start()
+            self._process = self._start_worker()
         except OSError:
             self._process = None
             raise
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start_worker(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", _PROGRAM, _PACKAGES],
             bufsize=0,
@@ -108,10 +108,10 @@ class Watchdog:
         )
         assert process.stdin is not None
         os.set_blocking(process.stdin.fileno(), False)  # one that was halted must not halt us
-        self._write(process, "".join(self._watched.values()))
+        self._write_line(process, "".join(self._watched.values()))
         return process
 
-    def _write(self, process: subprocess.Popen[bytes], text: str) -> bool:
+    def _write_line(self, process: subprocess.Popen[bytes], text: str) -> bool:
         """Whether it was taken; a line is written whole or not at all."""
         assert process.stdin is not None
         data = text.encode("ascii")

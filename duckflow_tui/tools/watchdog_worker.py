@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterable
 
-from duckflow_tui.tools.process_table import GRACE, LOOK, PROC, Offspring, kill_all, send
+from duckflow_tui.tools.process_table import GRACE, LOOK, PROC, Offspring, kill_all, send_signal
 
 _SETTLE = 0.2  # seconds in which a start that was under way may still show itself
 
@@ -26,12 +26,12 @@ def main() -> None:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     watched: dict[str, Offspring] = {}
     for line in sys.stdin.buffer:
-        _take(line.decode("ascii").split(), watched)
+        _take_line(line.decode("ascii").split(), watched)
     if watched:
-        _end(tuple(watched.values()))
+        _end_programs(tuple(watched.values()))
 
 
-def _take(words: list[str], watched: dict[str, Offspring]) -> None:
+def _take_line(words: list[str], watched: dict[str, Offspring]) -> None:
     match words:
         case ["expect", mark]:
             watched[mark] = Offspring(mark)
@@ -43,11 +43,11 @@ def _take(words: list[str], watched: dict[str, Offspring]) -> None:
             pass  # a line that was cut off by the end
 
 
-def _end(all_of_them: Iterable[Offspring]) -> None:
+def _end_programs(all_of_them: Iterable[Offspring]) -> None:
     """Ask, give them the time that they have at a stop too, then kill."""
 
     def left() -> frozenset[int]:
-        return frozenset[int]().union(*(each.running(_holds) for each in all_of_them))
+        return frozenset[int]().union(*(each.find_running(_has_group) for each in all_of_them))
 
     began = time.monotonic()
     asked: frozenset[int] = frozenset()
@@ -55,21 +55,21 @@ def _end(all_of_them: Iterable[Offspring]) -> None:
         members = left()
         if not members and passed > _SETTLE:
             return
-        _signal(members - asked, signal.SIGTERM)
+        _signal_members(members - asked, signal.SIGTERM)
         asked |= members
         time.sleep(LOOK)
-    kill_all(left, _signal)
+    kill_all(left, _signal_members)
 
 
-def _signal(members: frozenset[int], number: signal.Signals) -> None:
-    send(members, number)
+def _signal_members(members: frozenset[int], number: signal.Signals) -> None:
+    send_signal(members, number)
     if not os.path.isdir(PROC):  # then members are leaders of their groups
         for leader in members:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(leader, number)
 
 
-def _holds(leader: int) -> bool:
+def _has_group(leader: int) -> bool:
     """Without a process table: whether the group is there and its leader leads a session."""
     try:
         os.killpg(leader, 0)

@@ -227,7 +227,7 @@ class Asker:
                 aside=self._aside,
                 size=lambda: prompt_tokens(prompt()),
             )
-            models.prompts.permissions = await self._parts.router.permissions()
+            models.prompts.permissions = await self._parts.router.current_permissions()
             request = prompt()
             if request.tight:
                 files = await code_in_hand(self._parts, self._step_id, request)

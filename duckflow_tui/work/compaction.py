@@ -24,7 +24,7 @@ from duckflow_tui.state.memory import (
     PreservedContext,
 )
 from duckflow_tui.state.operations import Outcome, Zone
-from duckflow_tui.tools.diffs import NotText, decode
+from duckflow_tui.tools.diffs import NotText, decode_file
 from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.work.attempts import digest_of
 from duckflow_tui.work.budget import BudgetEnd
@@ -212,7 +212,7 @@ async def code_in_hand(parts: TurnParts, step_id: str, sent: Prompt) -> tuple[Fi
             place = workspace.locate_path(path)
             if place.zone is not Zone.INSIDE or place.is_dir or not 0 < place.size <= MOST_CODE:
                 continue
-            text = decode(await workspace.read_bytes(place)).text
+            text = decode_file(await workspace.read_bytes(place)).text
             if not any(text.strip() in shown for shown in travels):
                 files.append(FileRead(path, "", text))
     return tuple(files)
@@ -273,7 +273,7 @@ class ContextActions:
     async def whole(self, call_id: str) -> str | None:
         """All of what a call gave; None where it is no longer kept."""
         try:
-            return await self._parts.router.earlier(call_id)
+            return await self._parts.router.read_earlier_result(call_id)
         except (ToolFault, OSError):
             return None
 

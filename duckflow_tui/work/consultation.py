@@ -264,7 +264,7 @@ class Consultation:
 
     def _start_over(self) -> None:
         """The thread begins anew: what was before travels as digests only."""
-        message = self._parts.notices.message(
+        message = self._parts.notices.make_message(
             "consulting.start_over",
             self._parts.notices.words("consulting.start_over"),
         )

@@ -183,7 +183,7 @@ async def take_requirements(parts: TurnParts, decision: TurnDecision, *, first: 
     claims = decision.requirements
     profile = store.state.profile_choice or objective.profile or decision.task_profile
     is_work = profile is not None and profile not in TALK
-    acts = any(parts.router.registry.changes(action.operation) for action in decision.actions)
+    acts = any(parts.router.registry.has_effects(action.operation) for action in decision.actions)
     if is_work and acts and not (claims or objective.extracted_requirements or objective.split):
         change_objective(store, split=True)
         try:

@@ -144,7 +144,7 @@ class Thread(ABC):
         begun = len(actions) < len(decision.actions)
         several = len(decision.actions) > 1 and self.parts.settings.execution != "adaptive"
         if several and not skip:
-            await self.parts.router.weigh(decision.actions, self.step_id)
+            await self.parts.router.weigh_changes(decision.actions, self.step_id)
         reason = self.parts.notices.words(f"skip.{skip}") if skip else ""
         await self._dispatch(self.take_actions(actions), reason, begun=begun)
         await self._checks.tick_requirements(self.ran)
@@ -185,7 +185,7 @@ class Thread(ABC):
                 self.ran_before.remove(action.args_hash)
                 self.ran.append(await self.skip(action, words("skip.ran_before")))
                 continue
-            if self.ran_before and self.parts.router.registry.changes(action.operation):
+            if self.ran_before and self.parts.router.registry.has_effects(action.operation):
                 self.ran_before.clear()  # what is done from here on is new
             message = await self.call(action)
             self.ran.append(message)

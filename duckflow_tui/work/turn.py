@@ -188,7 +188,7 @@ class Turn(Thread):
         if self._desk.is_due:
             return self.parts.notices.words("skip.begins")
         step = self._desk.waiting_step
-        if step is None or not self.parts.router.registry.changes(action.operation):
+        if step is None or not self.parts.router.registry.has_effects(action.operation):
             return ""
         if step.step_id in self._asked_of_steps:
             return ""
@@ -350,7 +350,7 @@ class Turn(Thread):
         for message in messages[messages.index(self._message) :]:
             if not isinstance(message, OperationMessage) or message.by_user or message.step_id:
                 continue
-            changes = self.parts.router.registry.changes(message.operation)
+            changes = self.parts.router.registry.has_effects(message.operation)
             if changes and message.result.outcome is Outcome.OK:
                 self.ran_before.add(hash_data(canonical_json([message.operation, message.args])))
 

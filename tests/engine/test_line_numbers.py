@@ -18,7 +18,7 @@ import duckflow_tui
 from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.lines import line_at, split_bare_lines, split_lines
-from duckflow_tui.tools.diffs import compare
+from duckflow_tui.tools.diffs import compare_files
 from duckflow_tui.tools.edits import Edit, apply_edits
 from duckflow_tui.ui.screens.edit_proposal import can_edit
 
@@ -68,8 +68,8 @@ def test_hunks_applied_give_the_new_text_and_name_the_lines_that_git_names(tmp_p
     after = tmp_path / "after"
     for number, text in enumerate(TEXTS):
         changed = text.replace(NEEDLE, "found")
-        diff = compare(text.encode(), changed.encode())
-        assert diff.take(range(len(diff.hunks))) == changed.encode()
+        diff = compare_files(text.encode(), changed.encode())
+        assert diff.apply_hunks(range(len(diff.hunks))) == changed.encode()
         (hunk,) = diff.hunks
         at = line_at(text, text.index(NEEDLE))
         assert [(x.old, x.text) for x in hunk.lines if x.mark == "-"] == [at]

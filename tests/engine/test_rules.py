@@ -253,7 +253,7 @@ async def test_a_command_that_waits_by_a_rule_of_the_command_line_asks_once_it_i
     for _ in range(50):  # until it waits for the write
         await asyncio.sleep(0)
     assert not bench.store.state.gates
-    bench.shell.named.revoke("echo hi")
+    bench.shell.named.revoke_rule("echo hi")
     slow.go.set()
     await bench.answer(await bench.gate(), GateChoice.REJECT)
     assert (await done(first)).result.outcome is Outcome.OK

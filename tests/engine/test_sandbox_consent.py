@@ -786,7 +786,7 @@ async def test_a_secret_that_comes_after_a_command_in_the_background_began_is_sa
         (root / "b.env").write_text("KEY=more\n")
         await bench.call("shell.output", process_id=process_id)
         (root / "go").touch()
-        await bench.background.settled(process_id, 10)
+        await bench.background.has_ended_within(process_id, 10)
         assert "KEY=new" in (await bench.call("shell.output", process_id=process_id)).result.text
         said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
         said = [(m.key, {*m.params["paths"].split(", ")}) for m in said]
@@ -903,7 +903,7 @@ async def test_of_a_command_in_the_background_it_is_said_at_its_end(root: Path) 
             await done(task)
         await bench.call(RUN, command="echo all: > Makefile")
         (root / "go").touch()
-        await bench.background.settled(begun.result.summary, 10)
+        await bench.background.has_ended_within(begun.result.summary, 10)
         said = [m for m in bench.store.state.messages if isinstance(m, NoticeMessage)]
         assert [(m.key, m.params["paths"], m.for_model) for m in said] == [
             ("processes.obeyed_written", "Makefile", ""),

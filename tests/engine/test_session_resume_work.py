@@ -226,7 +226,7 @@ async def test_a_change_that_was_cut_is_told_by_what_the_file_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made_it: bool
 ) -> None:
     """The hashes decide; what was done can be undone."""
-    make = PlannedChange.make
+    make = PlannedChange.make_change
 
     async with session(tmp_path, script(decision("I write.", WRITE))) as made:
 
@@ -236,7 +236,7 @@ async def test_a_change_that_was_cut_is_told_by_what_the_file_holds(
                 await make(change, workspace, keep)  # type: ignore[arg-type]  # what it was given
             raise OSError("the process ends here")
 
-        monkeypatch.setattr(PlannedChange, "make", cut)
+        monkeypatch.setattr(PlannedChange, "make_change", cut)
         (made.workspace / "a.txt").write_text("before\n")
         await made.engine.send("write")
         await made.answer(GateChoice.ONCE)

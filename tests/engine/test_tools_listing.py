@@ -15,7 +15,7 @@ from support.bench import DEADLINE, Bench
 from duckflow_tui.safety.paths import FileKind
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.tools import listing
-from duckflow_tui.tools.listing import iter_files, walk
+from duckflow_tui.tools.listing import iter_files, walk_directory
 
 LIST = "file_ops.list_dir"
 FIND = "file_ops.find_files"
@@ -201,7 +201,7 @@ async def test_listing_a_file_or_nothing_is_an_error(bench: Bench) -> None:
 async def test_links_are_not_followed(bench: Bench, root: Path) -> None:
     (root / "loop").symlink_to(".")
     (root / "out").symlink_to("/usr")
-    found = await walk(bench.workspace, bench.workspace.locate_path("."), depth=None)
+    found = await walk_directory(bench.workspace, bench.workspace.locate_path("."), depth=None)
     links = {entry.path for entry in found.entries if entry.kind is FileKind.LINK}
     assert links == {"loop", "out"}
     assert not any(entry.path.startswith(("loop/", "out/")) for entry in found.entries)

@@ -83,7 +83,7 @@ async def test_the_list_of_operations_changes_between_turns_only(tmp_path: Path)
         await s.run("mcp.hostile.grow")
         await s.bench.until(lambda _: any(t.name == "grown" for t in s.server().tools))
         assert s.bench.router.registry.specs() == before
-        await s.servers.ready()  # as the next turn does
+        await s.servers.wait_until_ready()  # as the next turn does
         assert "mcp.hostile.grown" in s.specs()
 
 
@@ -120,8 +120,8 @@ async def test_a_read_only_tool_asks_until_it_was_approved(tmp_path: Path) -> No
         second = await s.bench.call(ECHO, text="b")
         assert second.gate is None
         assert second.result.outcome is Outcome.OK
-        assert s.servers.facts(ECHO) == {CallFact.APPROVED}
-        assert s.servers.facts("mcp.hostile.fail") == frozenset()
+        assert s.servers.call_facts(ECHO) == {CallFact.APPROVED}
+        assert s.servers.call_facts("mcp.hostile.fail") == frozenset()
 
 
 async def test_a_tool_with_effects_asks_every_time(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ async def test_a_tool_with_effects_asks_every_time(tmp_path: Path) -> None:
 
 async def test_the_app_vouches_for_its_own_servers_only(tmp_path: Path) -> None:
     async with served(tmp_path, hostile(), approved=["mcp.own.*"], wait=False) as s:
-        assert s.servers.facts("mcp.own.add") == {CallFact.APPROVED}
-        assert s.servers.facts("mcp.owner.add") == frozenset()
-        assert s.servers.facts("file_ops.write_file") == frozenset()
+        assert s.servers.call_facts("mcp.own.add") == {CallFact.APPROVED}
+        assert s.servers.call_facts("mcp.owner.add") == frozenset()
+        assert s.servers.call_facts("file_ops.write_file") == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ async def test_consent_is_for_a_tool_as_its_server_described_it(
     async with served(tmp_path, hostile()) as s:
         await s.bench.answered(GateChoice.SESSION, ECHO, {"text": "a"})
         await s.turn(ECHO, what)
-        assert CallFact.APPROVED not in s.servers.facts(ECHO)
+        assert CallFact.APPROVED not in s.servers.call_facts(ECHO)
         task = s.bench.begin(ECHO, text="b", **({"secret": "c"} if what == "schema" else {}))
         gate = await s.bench.gate()
         told = gate.facts["changed"].split("\n")
@@ -183,7 +183,7 @@ async def test_a_tool_that_changes_while_it_is_asked_about_does_not_run(tmp_path
         ended = await done(task)
         assert ended.result.outcome is Outcome.ERROR
         assert "it says something else of this tool by now" in ended.result.text
-        await s.servers.ready()  # as the next turn does
+        await s.servers.wait_until_ready()  # as the next turn does
         task = s.bench.begin(ECHO, text="a")
         await s.bench.answer(await s.bench.gate(), GateChoice.REJECT)
         await done(task)
@@ -192,11 +192,11 @@ async def test_a_tool_that_changes_while_it_is_asked_about_does_not_run(tmp_path
 
 async def test_the_app_vouches_for_a_tool_as_it_was_first_offered(tmp_path: Path) -> None:
     async with served(tmp_path, hostile(), approved=["mcp.hostile.*"]) as s:
-        assert s.servers.facts(ECHO) == {CallFact.APPROVED}
+        assert s.servers.call_facts(ECHO) == {CallFact.APPROVED}
         await s.turn(ECHO, "description")
-        assert s.servers.facts(ECHO) == {CallFact.CHANGED}
+        assert s.servers.call_facts(ECHO) == {CallFact.CHANGED}
         await s.bench.answered(GateChoice.SESSION, ECHO, {"text": "b"})
-        assert s.servers.facts(ECHO) == {CallFact.APPROVED}
+        assert s.servers.call_facts(ECHO) == {CallFact.APPROVED}
 
 
 @pytest.mark.parametrize("way", ["path", "relative", "link"])
@@ -377,7 +377,7 @@ async def test_text_between_messages_is_logged_and_does_no_harm(tmp_path: Path) 
     async with served(tmp_path, hostile()) as s:
         message = await s.run("mcp.hostile.garbage")
         assert message.result.text == "done: garbage"
-        assert "this is no message {" in await s.servers.log("hostile")
+        assert "this is no message {" in await s.servers.newest_log_lines("hostile")
 
 
 async def test_a_flood_on_standard_error_fills_no_disk(tmp_path: Path) -> None:
@@ -433,7 +433,7 @@ async def test_the_first_request_waits_for_a_slow_start_only_so_long(tmp_path: P
 
 async def test_starting_holds_the_loop_for_no_key(tmp_path: Path) -> None:
     async with served(tmp_path, hostile("hostile", "--start", "0.5"), wait=False) as s:
-        await s.servers.begin()
+        await s.servers.start_all()
         assert s.server().status == "starting"
 
 

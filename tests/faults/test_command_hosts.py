@@ -92,7 +92,7 @@ async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
     made = ShellBench(root, mode=ApprovalMode.TRUSTED, sandbox=choice)
     made.runner.report = made.store.dispatch
     try:
-        level = await made.runner.level()
+        level = await made.runner.find_level()
         if level != "full":
             why = "; ".join(made.runner.sandbox.why)
             no_full_sandbox(why) if request.param == "bwrap" else pytest.skip(why)
@@ -203,7 +203,7 @@ async def test_two_commands_at_once_have_each_their_hosts_and_a_proxy_ends_with_
         await bench.until(
             lambda state: not state.processes or not any(p.is_running for p in state.processes)
         )
-        told = await bench.background.newest(process_id, 50)
+        told = await bench.background.describe_newest(process_id, 50)
         assert f"[network: {one.host} was refused" in told
         assert (len(one.heads), len(two.heads)) == (1, 1)
 
@@ -223,9 +223,9 @@ async def test_a_name_that_leads_to_a_private_address_and_endless_requests_are_r
         proxy = HostProxy([f"127.1:{web.port}", "127.0.0.1:1", web.host], heard.append)
         with socket.create_server(("127.0.0.1", 0)) as listening:
             port = listening.getsockname()[1]
-            with socket.socket(fileno=os.dup(proxy.channel)) as channel:
+            with socket.socket(fileno=os.dup(proxy.channel_fd)) as channel:
                 socket.send_fds(channel, [b"+"], [listening.fileno()])
-        proxy.begin()
+        proxy.begin_listening()
 
         async def asked(text: str) -> str:
             async with asyncio.timeout(10):
@@ -238,7 +238,7 @@ async def test_a_name_that_leads_to_a_private_address_and_endless_requests_are_r
             said = await asked(f"CONNECT 127.1:{web.port} HTTP/1.1\r\n\r\n")
             assert "403 Forbidden" in said
             assert "not public (127.0.0.1)" in said
-            assert "not public" in proxy.refused
+            assert "not public" in proxy.refused_hosts
             assert "502 Bad Gateway" in await asked("CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n")
             assert await asked("GET / HTTP/1.1\r\nX: " + "x" * 100_000) == ""
             digits = get(f"http://{web.host}/").replace(

@@ -91,7 +91,7 @@ async def _look_through(root: Path, tmp_path: Path) -> tuple[list[str], list[boo
             picked = [name async for batch in iter_files(bench.workspace) for name in batch]
             assert "near.txt" in picked
     copies = FileCopies(bench.workspace, MemoryBlobs(), tmp_path / "copies")
-    before = await copies.look()
+    before = await copies.take_snapshot()
     copies.close()
     assert before is not None
     assert "near.txt" in before.copies

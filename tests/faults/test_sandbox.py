@@ -51,7 +51,7 @@ class Made(NamedTuple):
 
     def run(self, command: str, *, network: bool = False) -> subprocess.CompletedProcess[str]:
         """Run a line as the model's commands are run."""
-        held = asyncio.run(self.sandbox.hold(("/bin/bash", "-c", command), network=network))
+        held = asyncio.run(self.sandbox.hold_command(("/bin/bash", "-c", command), network=network))
         return self.started(held.argv)
 
     def started(self, argv: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
@@ -105,9 +105,9 @@ class Tried(Sandbox):
 
     _told: ClassVar[dict[tuple[type, Rung], tuple[str, bool]]] = {}
 
-    async def _lacks(self, rung: Rung) -> str:
+    async def _find_missing(self, rung: Rung) -> str:
         if (type(self), rung) not in self._told:
-            self._told[type(self), rung] = await super()._lacks(rung), self._sized
+            self._told[type(self), rung] = await super()._find_missing(rung), self._sized
         lacks, self._sized = self._told[type(self), rung]
         return lacks
 
@@ -115,8 +115,8 @@ class Tried(Sandbox):
 class OtherUser(Tried):
     """The same, whose self-test runs as the other user too."""
 
-    def _python(self, text: str) -> tuple[str, ...]:
-        return (interpreter("nobody"), *super()._python(text)[1:])
+    def _python_program(self, text: str) -> tuple[str, ...]:
+        return (interpreter("nobody"), *super()._python_program(text)[1:])
 
     async def _run(self, argv: tuple[str, ...]) -> tuple[bytes, int]:  # type: ignore[override]
         return await super()._run(as_user("nobody", tuple(argv)))
@@ -152,10 +152,10 @@ def make(rung: Rung, who: Who, place: Path) -> Generator[Made]:
     choice = SandboxChoice("auto", folder=kept, own=(kept,), rungs=(rung,))
     kind = Tried if who == "us" else OtherUser
     sandbox = kind(choice, Workspace(root), os.environ)
-    sandbox._folder()  # pyright: ignore[reportPrivateUsage]
+    sandbox._private_folder()  # pyright: ignore[reportPrivateUsage]
     if who == "nobody":
         open_for(place)
-    level = asyncio.run(sandbox.level())
+    level = asyncio.run(sandbox.find_level())
     if level == "none" and (rung, who) == ("bwrap", "us"):
         no_full_sandbox("; ".join(sandbox.why))
     if level == "none":
@@ -219,7 +219,7 @@ def test_a_bubblewrap_that_cannot_bound_memory_is_not_told_to() -> None:
     plan = {"bwrap": "bwrap", "network": False, "cwd": "/"}
     mounts = [sandbox_worker.Mount("/run", "empty")]
     for sized in (True, False):
-        argv = sandbox_worker.bubblewrap({**plan, "sized": sized}, mounts, ["true"])
+        argv = sandbox_worker.bubblewrap_argv({**plan, "sized": sized}, mounts, ["true"])
         assert argv.count("--size") == 2 * sized
         assert argv.count("--tmpfs") == 2
 
@@ -309,14 +309,14 @@ def test_where_bubblewrap_cannot_close_a_link_another_kind_holds_or_each_command
     choice = SandboxChoice("auto", folder=tmp_path / "kept", rungs=("bwrap",))
     one, two = (Sandbox(choice, Workspace(root), os.environ) for _ in range(2))
     try:
-        if asyncio.run(one.level()) != "full":
+        if asyncio.run(one.find_level()) != "full":
             pytest.skip("; ".join(one.why))
         (root / ".git").symlink_to("store")
-        assert (asyncio.run(two.level()), two.why) == ("none", [f"bwrap: {LINKED}"])
+        assert (asyncio.run(two.find_level()), two.why) == ("none", [f"bwrap: {LINKED}"])
         with pytest.raises(ToolFault, match="commands ask from now on"):
-            asyncio.run(one.hold(("/bin/true",), network=False))
-        assert (asyncio.run(one.level()), one.why) == ("partial", [LINKED])
-        held = asyncio.run(one.hold(("/bin/true",), network=False))
+            asyncio.run(one.hold_command(("/bin/true",), network=False))
+        assert (asyncio.run(one.find_level()), one.why) == ("partial", [LINKED])
+        held = asyncio.run(one.hold_command(("/bin/true",), network=False))
         assert subprocess.run(held.argv, cwd=root, check=False).returncode == 0
     finally:
         one.close()
@@ -334,7 +334,9 @@ def test_a_repository_that_is_swapped_before_it_is_closed_lets_no_command_run(ma
     repository(made.root / "sub/.git")
     if made.who == "nobody":
         open_for(made.root)
-    held = asyncio.run(made.sandbox.hold(("/bin/sh", "-c", "echo ran >made"), network=False))
+    held = asyncio.run(
+        made.sandbox.hold_command(("/bin/sh", "-c", "echo ran >made"), network=False)
+    )
     (made.root / "sub/.git").rename(made.root / "sub/old")
     shutil.copytree(made.root / "sub/old", made.root / "sub/.git")
     if made.who == "nobody":
@@ -553,7 +555,7 @@ def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.Monke
     assert made.run(f"cat {home}/.ssh/* {home}/.netrc; true").stdout == ""
     monkeypatch.setenv("HOME", str(near))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(near / "runtime"))
-    held = asyncio.run(made.sandbox.hold(("/bin/true",), network=False))
+    held = asyncio.run(made.sandbox.hold_command(("/bin/true",), network=False))
     hidden = set(json.loads(held.argv[6])["hidden"])
     names = (
         ".env",
@@ -567,7 +569,7 @@ def test_secrets_of_the_home_are_not_there(made: Made, monkeypatch: pytest.Monke
     assert str(made.root.parent / "auth.json") in hidden  # in a folder around the workspace
     assert str(near / "other/ca.pem") not in hidden
     named = [str(near / "other/.env")]  # by a line that the user agreed to
-    held = asyncio.run(made.sandbox.hold(("/bin/true",), network=False, named=named))
+    held = asyncio.run(made.sandbox.hold_command(("/bin/true",), network=False, named=named))
     assert hidden - {*json.loads(held.argv[6])["hidden"]} == {*named}
 
 
@@ -586,16 +588,16 @@ def test_nobody_waits_while_the_home_is_looked_through_and_what_is_too_much_is_t
         choice = SandboxChoice("auto", folder=tmp_path / "kept")
         with closing(Tried(choice, Workspace(tmp_path), os.environ)) as sandbox:
             asyncio.get_running_loop().call_later(0.1, went_on.set)
-            if await sandbox.level() != "full":
+            if await sandbox.find_level() != "full":
                 pytest.skip("; ".join(sandbox.why))
-            plan = (await sandbox.hold(("/bin/true",), network=False)).argv[6]
+            plan = (await sandbox.hold_command(("/bin/true",), network=False)).argv[6]
             whole[0] = False
             with pytest.raises(ToolFault, match="home folder"):
-                await sandbox.hold(("/bin/true",), network=False)
-            assert await sandbox.level() == "partial"
-            assert (await sandbox.hold(("/bin/true",), network=False)).argv[6] == plan
+                await sandbox.hold_command(("/bin/true",), network=False)
+            assert await sandbox.find_level() == "partial"
+            assert (await sandbox.hold_command(("/bin/true",), network=False)).argv[6] == plan
         with closing(Tried(choice, Workspace(tmp_path), os.environ)) as sandbox:
-            assert (await sandbox.level(), sandbox.why[-1:]) == ("partial", [NEAR])
+            assert (await sandbox.find_level(), sandbox.why[-1:]) == ("partial", [NEAR])
         return plan
 
     monkeypatch.setattr(sandbox_module, "secrets_near", near)
@@ -652,7 +654,7 @@ def test_secret_files_of_the_workspace_are_kept_from_a_command_that_does_not_nam
     assert "a secret" not in (made.root / "seen").read_text()
     line = ("/bin/cat", ".env", "linked.env")
     named = [str(made.root / name) for name in (".env", "linked.env", "conf/.aws/x", "conf/s*.pem")]
-    held = asyncio.run(made.sandbox.hold(line, network=False, named=named))
+    held = asyncio.run(made.sandbox.hold_command(line, network=False, named=named))
     found = made.started(held.argv)
     assert found.stdout == "KEY=a secretKEY=a secret too", found.stderr
     assert {".npmrc", "secrets.toml"} < {Path(path).name for path in held.unread}
@@ -686,7 +688,7 @@ def test_what_was_found_as_a_secret_stays_hidden_under_any_name(made: Made) -> N
     assert (found.stdout, found.returncode) == ("", 0), found.stderr
     found = made.run(f"{read}; mkdir more && mv docker gh config more")
     assert (found.stdout, found.returncode) == ("", 0), found.stderr
-    held = asyncio.run(made.sandbox.hold(("/bin/true",), network=False))
+    held = asyncio.run(made.sandbox.hold_command(("/bin/true",), network=False))
     assert str(away) in json.loads(held.argv[6])["hidden"]  # it lies where nothing is shown anyway
     assert made.run(f"{read} {made.root}/more/*/*/*").stdout == ""
     shutil.rmtree(made.root / "more/docker")  # by the user
@@ -704,7 +706,7 @@ def own_folders(made: Made, *own: Path, repositories: tuple[Path, ...] = ()) -> 
     choice = SandboxChoice("auto", folder=made.root.parent / "kept", own=own, rungs=(made.rung,))
     kind = Tried if made.who == "us" else OtherUser
     sandbox = kind(choice, workspace, os.environ)
-    sandbox._folder()  # pyright: ignore[reportPrivateUsage]
+    sandbox._private_folder()  # pyright: ignore[reportPrivateUsage]
     if made.who == "nobody":
         open_for(made.root.parent)
     return made._replace(sandbox=sandbox)
@@ -848,9 +850,9 @@ def test_a_full_sandbox_holds_where_the_system_lets_one_be_made(tmp_path: Path) 
     (tmp_path / ".git").mkdir()
     choice = SandboxChoice("full", folder=tmp_path / "kept")
     sandbox = Sandbox(choice, Workspace(tmp_path), os.environ)
-    if asyncio.run(sandbox.level()) != "full":
+    if asyncio.run(sandbox.find_level()) != "full":
         no_full_sandbox("; ".join(sandbox.why))
-    assert sandbox.rung in ("bwrap", "namespaces")
+    assert sandbox.found_rung in ("bwrap", "namespaces")
     sandbox.close()
 
 
@@ -874,9 +876,9 @@ def test_where_the_user_wants_a_full_sandbox_nothing_runs_without_one(tmp_path: 
     sandbox = Sandbox(choice, Workspace(tmp_path), os.environ)
 
     async def tried() -> str:
-        assert await sandbox.level() == "none"
+        assert await sandbox.find_level() == "none"
         with pytest.raises(ToolFault, match="nothing was run"):
-            await sandbox.hold(("/bin/true",), network=False)
+            await sandbox.hold_command(("/bin/true",), network=False)
         return ""
 
     asyncio.run(tried())
@@ -888,13 +890,13 @@ def test_a_kind_that_holds_nothing_is_not_taken_for_a_sandbox(
     """The self-test is what decides: here nothing is held at all."""
     choice = SandboxChoice("auto", folder=tmp_path / "kept", rungs=("namespaces",))
     sandbox = Sandbox(choice, Workspace(tmp_path), os.environ)
-    held = sandbox._held  # pyright: ignore[reportPrivateUsage]
+    held = sandbox._wrap_command  # pyright: ignore[reportPrivateUsage]
 
     def open_(rung: Rung, argv: tuple[str, ...], *, network: bool) -> object:
         return held(rung, argv, network=network)._replace(argv=tuple(argv))
 
-    monkeypatch.setattr(sandbox, "_held", open_)
-    assert asyncio.run(sandbox.level()) == "none"
+    monkeypatch.setattr(sandbox, "_wrap_command", open_)
+    assert asyncio.run(sandbox.find_level()) == "none"
     assert re.search("tcp, socket, abstract socket, write beside it", sandbox.why[0])
 
 
@@ -910,7 +912,7 @@ def test_in_the_home_folder_no_sandbox_lets_a_command_run_unasked(
     levels: list[str] = []
     for workspace in (tmp_path, root, root / "below"):
         sandbox = Tried(choice, Workspace(workspace), os.environ)
-        levels.append(asyncio.run(sandbox.level()))
+        levels.append(asyncio.run(sandbox.find_level()))
         sandbox.close()
     if levels[2] != "full":
         no_full_sandbox("; ".join(sandbox.why))

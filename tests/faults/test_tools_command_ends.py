@@ -114,7 +114,7 @@ async def test_a_stop_that_is_asked_for_twice_leaves_nothing_behind(
     bench: ShellBench, mark: str, pause: float
 ) -> None:
     """Its processes, its descriptors, what the watchdog knows of it, and its record."""
-    assert await bench.copies.look()  # whose file stays open as long as the session
+    assert await bench.copies.take_snapshot()  # whose file stays open as long as the session
     before = descriptors()
     task = await printing(bench, f"echo here; trap '' TERM; sleep {mark}; sleep {mark}")
     assert await comes(lambda: bool(running_with(f"sleep\0{mark}")))
@@ -162,7 +162,7 @@ class Held:
     def __call__(self, frame: FrameType, event: str, arg: Any) -> None:
         code = frame.f_code
         if event == "call" and code.co_filename.endswith("process_table.py"):
-            if code.co_name in ("processes", "running"):
+            if code.co_name in ("list_processes", "find_running"):
                 self.by.append(code.co_name)
         elif event == "c_call" and arg is time.sleep:
             self.by.append("sleep")

@@ -181,11 +181,11 @@ def sleeping(seconds: str, mark: str) -> Generator[subprocess.Popen[bytes]]:
 
 async def test_what_has_ended_or_was_let_go_is_not_signalled(mark: str) -> None:
     watchdog = Watchdog()
-    kept, ended = watchdog.expect(), watchdog.expect()
+    kept, ended = watchdog.expect_program(), watchdog.expect_program()
     with sleeping(f"{mark}1", kept) as goes_on, sleeping(f"{mark}2", ended) as ends:
-        watchdog.leads(kept, goes_on.pid)
-        watchdog.leads(ended, ends.pid)
-        watchdog.forget(kept)
+        watchdog.register_program(kept, goes_on.pid)
+        watchdog.register_program(ended, ends.pid)
+        watchdog.forget_program(kept)
         await watchdog.close()
         assert ends.wait(PATIENCE) == -signal.SIGTERM
         assert is_running(goes_on.pid)
@@ -198,16 +198,16 @@ async def test_a_number_that_was_given_to_another_process_is_left_alone(mark: st
         assert seen is not None
         other = Offspring("ours", stranger.pid, seen.began - 1)
         same = Offspring("ours", stranger.pid, seen.began)
-        assert other.running(lambda _: True) == frozenset()
-        assert same.running(lambda _: True) == frozenset({stranger.pid})
+        assert other.find_running(lambda _: True) == frozenset()
+        assert same.find_running(lambda _: True) == frozenset({stranger.pid})
 
 
 async def test_signals_that_end_an_app_do_not_end_its_watchdog(mark: str) -> None:
     """It has no terminal, no variable and no file of ours, and a session of its own."""
     watchdog = Watchdog()
-    started = watchdog.expect()
+    started = watchdog.expect_program()
     with sleeping(f"{mark}1", started) as process:
-        watchdog.leads(started, process.pid)
+        watchdog.register_program(started, process.pid)
         pid = watchdog.pid
         assert pid is not None
         assert comes(lambda: _ignores(pid, signal.SIGTSTP), PATIENCE)  # the last that it looks to
@@ -226,9 +226,9 @@ async def test_signals_that_end_an_app_do_not_end_its_watchdog(mark: str) -> Non
 
 async def test_a_watchdog_that_was_killed_is_replaced_and_told_of_all(mark: str) -> None:
     watchdog = Watchdog()
-    first = watchdog.expect()
+    first = watchdog.expect_program()
     with sleeping(f"{mark}1", first) as before:
-        watchdog.leads(first, before.pid)
+        watchdog.register_program(first, before.pid)
         gone = watchdog.pid
         assert gone is not None
         os.kill(gone, signal.SIGKILL)

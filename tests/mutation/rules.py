@@ -160,12 +160,7 @@ SWITCHES: Final = (
     ),
     Switch(
         "a pattern may be an option of the search program",
-        {
-            "R08b": (
-                "async with running([*argv, args.pattern, search.target], "
-                "search.workspace.root) as rg:"
-            )
-        },
+        {"R08b": "argv += [args.pattern, search.target_path]"},
         ("engine/test_tools_search.py",),
     ),
     Switch(

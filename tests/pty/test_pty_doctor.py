@@ -141,7 +141,7 @@ def real(tmp_path: Path, **choice: Any) -> Sandbox:
 
 def test_the_kind_of_sandbox_that_holds_is_found_by_trying_it(tmp_path: Path) -> None:
     """What a session would find is told, with what to do only where nothing holds in full."""
-    level = asyncio.run(real(tmp_path).level())
+    level = asyncio.run(real(tmp_path).find_level())
     for wanted in ("auto", "full"):
         _, found = checks(tmp_path, environ={"DUCKFLOW_SANDBOX__LEVEL": wanted})
         told = found["sandbox"]

@@ -306,7 +306,7 @@ class FakeServers:
     async def restart(self, name: str) -> None:
         self.asked.append(f"restart {name}")
 
-    async def log(self, name: str) -> str:
+    async def newest_log_lines(self, name: str) -> str:
         return self.logs.get(name, "")
 
 

@@ -103,7 +103,7 @@ async def served(
     )
     try:
         if wait:
-            await servers.ready()
+            await servers.wait_until_ready()
         yield Served(bench, servers, folder)
     finally:
         await servers.close()

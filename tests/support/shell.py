@@ -81,8 +81,8 @@ class ShellBench(Bench):
             self.store,
             self.copies,
         )
-        self.router.registry.add(*self.shell.operations())
-        self.router.facts = named.facts
+        self.router.registry.add(*self.shell.make_operations())
+        self.router.facts = named.call_facts
 
     def kept_bytes(self) -> list[bytes]:
         """All that was kept of files and of output."""

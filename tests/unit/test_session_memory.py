@@ -30,7 +30,7 @@ from duckflow_tui.session.memory import (
     remove_line,
 )
 from duckflow_tui.session.project_rules import ProjectRules
-from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, matching
+from duckflow_tui.tools.memory import MemoryFault, MemoryKind, MemoryLine, find_matching
 
 WORDS = MemoryWords(
     title="Notes on shop",
@@ -489,4 +489,4 @@ def test_lines_are_found_by_their_words_also_without_spaces(query: str, found: l
         MemoryLine(1, "worked", "テストは一つずつ書いてから動かす", "2025-01-02"),
         MemoryLine(2, "failed", "割引を合計する計算は誤り", "2025-01-03"),
     ]
-    assert [line.text for line in matching(lines, query)] == found
+    assert [line.text for line in find_matching(lines, query)] == found

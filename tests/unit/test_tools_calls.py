@@ -21,9 +21,16 @@ from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, before_hashes
 from duckflow_tui.state.operations import Effect, FileChange, Outcome, Risk, Zone
 from duckflow_tui.state.session import SandboxLevel
 from duckflow_tui.state.store import MemoryRecorder, Store
-from duckflow_tui.tools.calls import Call, GateKeeper, GateQuestion, Renewed, faulty, held_back_by
+from duckflow_tui.tools.calls import (
+    Call,
+    GateKeeper,
+    GateQuestion,
+    Renewed,
+    held_back_by,
+    record_fault,
+)
 from duckflow_tui.tools.changes import PlannedChange
-from duckflow_tui.tools.diffs import compare
+from duckflow_tui.tools.diffs import compare_files
 from duckflow_tui.tools.operation import Edits, Output, ToolFault, Work
 
 
@@ -33,7 +40,7 @@ def place(name: str) -> Place:
 
 
 def move(source: str, target: str, before: bytes) -> PlannedChange:
-    diff = compare(None, None)
+    diff = compare_files(None, None)
     sha = hash_data(before)
     return PlannedChange("move", place(source), diff, sha, sha, place(target))
 
@@ -81,7 +88,7 @@ def test_what_was_done_before_a_fault_is_told_with_it(outcome: Outcome) -> None:
     """The words of a stop say it themselves."""
     call = Call(Action(call_id="c1", operation="o", args={}, reasoning="", intent=""))
     call.made.append(FileChange(path="a.py", kind="create", after="sha"))
-    ended, output = faulty(call, ToolFault("It went wrong.", outcome))
+    ended, output = record_fault(call, ToolFault("It went wrong.", outcome))
     stopped = outcome is Outcome.STOPPED
     assert (ended, output.changes) == (outcome, tuple(call.made))
     assert output.text.startswith("It went wrong.")
@@ -110,7 +117,7 @@ def test_what_a_gate_says_of_its_files(
     effect: Effect, proposal: Work | Edits, files: int, reversible: bool
 ) -> None:
     """Covers S4-61."""
-    gate = question(effect, TWO, proposal).gate("g", 1.0)
+    gate = question(effect, TWO, proposal).make_gate("g", 1.0)
     assert (gate.impact.files, gate.impact.reversible) == (files, reversible)
     assert gate.impact.places == ("a.py", "b.py")
     assert gate.facts == ({} if proposal is MOVE else {"argv": "x"})
@@ -121,7 +128,7 @@ def test_what_a_gate_says_of_its_files(
 @pytest.mark.parametrize("requirement", ["", "r1"])
 def test_only_a_check_of_a_requirement_is_shown_as_one(requirement: str) -> None:
     asked = question(Effect.EXECUTE, (), WORK, requirement)
-    assert asked.gate("g", 1.0).checks == ("do it" if requirement else "")
+    assert asked.make_gate("g", 1.0).checks == ("do it" if requirement else "")
 
 
 class Watched(Desk):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duckflow_tui.state.lines import split_bare_lines
-from duckflow_tui.tools.diffs import CONTEXT, compare
+from duckflow_tui.tools.diffs import CONTEXT, compare_files
 
 LINES = st.lists(st.sampled_from(["a", "b", "", "c\r", "あ", "  x"]), max_size=40)
 ENDS = st.sampled_from(["", "\n"])
@@ -25,11 +25,11 @@ FILES = st.builds(text, LINES, ENDS)
 
 @given(FILES, FILES)
 def test_all_hunks_give_the_new_file_and_none_the_old_one(before: bytes, after: bytes) -> None:
-    diff = compare(before, after)
+    diff = compare_files(before, after)
     everything = range(len(diff.hunks))
-    assert diff.take(everything) == after
+    assert diff.apply_hunks(everything) == after
     if diff.hunks:
-        assert diff.take([]) == before
+        assert diff.apply_hunks([]) == before
     else:
         assert before == after
 
@@ -38,19 +38,19 @@ def test_all_hunks_give_the_new_file_and_none_the_old_one(before: bytes, after: 
 def test_hunks_left_out_can_still_be_taken_later(
     before: bytes, after: bytes, data: st.DataObject
 ) -> None:
-    diff = compare(before, after)
+    diff = compare_files(before, after)
     taken = data.draw(st.sets(st.sampled_from(range(len(diff.hunks) or 1))))
-    some = diff.take(taken)
+    some = diff.apply_hunks(taken)
     assert some is not None
-    rest = compare(some, after)
-    assert rest.take(range(len(rest.hunks))) == after
+    rest = compare_files(some, after)
+    assert rest.apply_hunks(range(len(rest.hunks))) == after
 
 
 @given(FILES, FILES)
 def test_hunks_number_the_lines_of_both_files(before: bytes, after: bytes) -> None:
     old = split_bare_lines(before.decode())
     new = split_bare_lines(after.decode())
-    for hunk in compare(before, after).hunks:
+    for hunk in compare_files(before, after).hunks:
         minus = [line for line in hunk.lines if line.mark != "+"]
         plus = [line for line in hunk.lines if line.mark != "-"]
         assert len(minus) == hunk.old_count
@@ -69,7 +69,7 @@ def test_a_hunk_has_three_lines_of_context_and_near_changes_share_one() -> None:
     changed[10] = "ten"
     changed[14] = "fourteen"  # three lines between: one hunk
     changed[30] = "thirty"
-    diff = compare("\n".join(lines).encode(), "\n".join(changed).encode())
+    diff = compare_files("\n".join(lines).encode(), "\n".join(changed).encode())
     assert [(h.old_start, h.old_count) for h in diff.hunks] == [(8, 11), (28, 7)]
     assert CONTEXT == 3
     assert (diff.added, diff.removed) == (3, 3)
@@ -85,21 +85,21 @@ def test_changes_with_more_than_three_lines_between_can_each_be_left_out(
     changed = list(lines)
     at = 10 + between + 1
     changed[10], changed[at] = "ten", "other"
-    diff = compare("\n".join(lines).encode(), "\n".join(changed).encode())
+    diff = compare_files("\n".join(lines).encode(), "\n".join(changed).encode())
     begin = at - (second - 4) + 1
     assert [(h.old_start, h.old_count) for h in diff.hunks] == [(8, first), (begin, second)]
     only = list(lines)
     only[at] = "other"
-    assert diff.take([1]) == "\n".join(only).encode()
+    assert diff.apply_hunks([1]) == "\n".join(only).encode()
 
 
 def test_one_hunk_of_a_crlf_file_keeps_every_other_byte() -> None:
     before = b"\xef\xbb\xbf" + b"".join(b"line %d\r\n" % n for n in range(30)) + b"end"
     after = before.replace(b"line 3\r\n", b"three\r\n").replace(b"line 25\r\n", b"")
-    diff = compare(before, after)
+    diff = compare_files(before, after)
     assert len(diff.hunks) == 2
-    assert diff.take([0]) == before.replace(b"line 3\r\n", b"three\r\n")
-    assert diff.take([1]) == before.replace(b"line 25\r\n", b"")
+    assert diff.apply_hunks([0]) == before.replace(b"line 3\r\n", b"three\r\n")
+    assert diff.apply_hunks([1]) == before.replace(b"line 25\r\n", b"")
 
 
 def test_utf_16_is_taken_apart_as_text() -> None:
@@ -108,29 +108,29 @@ def test_utf_16_is_taken_apart_as_text() -> None:
 
     lines = [f"行 {n}" for n in range(30)]
     changed = [*lines[:2], "二", *lines[3:25], "追加", *lines[25:]]
-    diff = compare(encode(lines), encode(changed))
+    diff = compare_files(encode(lines), encode(changed))
     assert len(diff.hunks) == 2
-    assert diff.take([0]) == encode([*lines[:2], "二", *lines[3:]])
+    assert diff.apply_hunks([0]) == encode([*lines[:2], "二", *lines[3:]])
 
 
 def test_what_lines_cannot_show_is_said() -> None:
-    assert compare(b"a\r\nb\r\n", b"a\nb\n").facts == ("CRLF → plain UTF-8",)
-    assert compare(b"a\n", b"a").facts == ("plain UTF-8 → no final newline",)
-    assert compare(None, b"a\0b").facts == ("binary",)
-    assert compare(None, b"a\0b").hunks == ()
+    assert compare_files(b"a\r\nb\r\n", b"a\nb\n").facts == ("CRLF → plain UTF-8",)
+    assert compare_files(b"a\n", b"a").facts == ("plain UTF-8 → no final newline",)
+    assert compare_files(None, b"a\0b").facts == ("binary",)
+    assert compare_files(None, b"a\0b").hunks == ()
 
 
 def test_a_change_of_encoding_cannot_be_taken_in_part() -> None:
     before = "\n".join(["é", *"abcdefghij", "è"]).encode("cp1252")
     after = "\n".join(["e", *"abcdefghij", "ë"]).encode()
-    assert len(compare(before, after).hunks) == 1
+    assert len(compare_files(before, after).hunks) == 1
 
 
 def test_creation_and_deletion_are_one_hunk() -> None:
-    made = compare(None, b"a\nb\n")
+    made = compare_files(None, b"a\nb\n")
     assert (made.added, made.removed, len(made.hunks)) == (2, 0, 1)
     assert made.hunks[0].old_start == 0
-    gone = compare(b"a\nb\n", None)
+    gone = compare_files(b"a\nb\n", None)
     assert (gone.added, gone.removed, len(gone.hunks)) == (0, 2, 1)
 
 
@@ -158,8 +158,8 @@ def test_ten_thousand_lines_are_compared_quickly_whatever_they_are(name: str) ->
     times: list[float] = []
     for _ in range(3):
         start = time.process_time()
-        diff = compare(before, after)
+        diff = compare_files(before, after)
         times.append(time.process_time() - start)
-        assert diff.take(range(len(diff.hunks))) == after
+        assert diff.apply_hunks(range(len(diff.hunks))) == after
     # difflib alone takes 20 seconds for the first of them; the budget is 0.15 s without load.
     assert min(times) < 0.6

@@ -32,17 +32,17 @@ def test_no_piece_of_an_escape_is_shown(text: str, cuts: set[int]) -> None:
     data, at, shown = text.encode(), 0, ""
     capture = Capture(Path("/nonexistent"), 1_000_000)
     for cut in sorted(cuts):
-        shown += capture.take(data[at:cut])
+        shown += capture.take_piece(data[at:cut])
         at = max(at, min(cut, len(data)))
-    shown += capture.take(data[at:]) + capture.end()
+    shown += capture.take_piece(data[at:]) + capture.end_input()
     plain = Capture(Path("/nonexistent"), 1_000_000)
-    assert shown == plain.take(data) + plain.end()
+    assert shown == plain.take_piece(data) + plain.end_input()
     assert "\x1b" not in shown
-    assert capture.kept() == plain.kept()
+    assert capture.read_output() == plain.read_output()
     assert capture.draws == ("\x1b[24;1H" in text or "\x1b[?1049h" in text)
 
 
 def test_an_escape_that_never_ends_hides_nothing_else() -> None:
     capture = Capture(Path("/nonexistent"), 1_000_000)
-    assert capture.take(b"a\x1b") + capture.take(b"]0;title") == "a"
-    assert "end" in capture.take(b"x" * 10_000 + b"\nend")
+    assert capture.take_piece(b"a\x1b") + capture.take_piece(b"]0;title") == "a"
+    assert "end" in capture.take_piece(b"x" * 10_000 + b"\nend")

@@ -20,7 +20,7 @@ from duckflow_tui.tools.operation import (
     Work,
     argument_problems,
     default_registry,
-    references,
+    find_placeholders,
 )
 
 
@@ -176,7 +176,7 @@ def test_wrong_arguments_are_named_one_by_one() -> None:
 )
 def test_references_are_found_in_any_depth(value: str) -> None:
     """Covers S3-18."""
-    assert references({"a": [{"b": value}]}, frozenset()) != []
+    assert find_placeholders({"a": [{"b": value}]}, frozenset()) != []
 
 
 @pytest.mark.parametrize(
@@ -203,17 +203,17 @@ def test_references_are_found_in_any_depth(value: str) -> None:
 )
 def test_values_are_no_references(value: str) -> None:
     """Covers S3-18."""
-    assert references({"a": value}, frozenset()) == []
+    assert find_placeholders({"a": value}, frozenset()) == []
 
 
 @pytest.mark.parametrize("name", ["content", "pattern", "query", "sql"])
 def test_in_contents_patterns_and_queries_braces_are_text(name: str) -> None:
     """Covers S3-18."""
-    assert references({name: "{{city}}"}, frozenset()) == []
-    assert references({"place": "{{city}}"}, frozenset()) == ["place: {{city}}"]
+    assert find_placeholders({name: "{{city}}"}, frozenset()) == []
+    assert find_placeholders({"place": "{{city}}"}, frozenset()) == ["place: {{city}}"]
 
 
 def test_content_of_files_may_say_anything() -> None:
     """Covers S3-18."""
     args = {"edits": [{"old": "{{ name }}", "new": "{{previous_result}}"}]}
-    assert references(args, frozenset({"old", "new"})) == []
+    assert find_placeholders(args, frozenset({"old", "new"})) == []

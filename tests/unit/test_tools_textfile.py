@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckflow_tui.tools.diffs import NotText, TextFile, decode
+from duckflow_tui.tools.diffs import NotText, TextFile, decode_file
 
 JAPANESE = "設定ファイルを読み込みます。\r\nエラー\r\n"
 
@@ -16,15 +16,15 @@ JAPANESE = "設定ファイルを読み込みます。\r\nエラー\r\n"
 @given(st.binary(max_size=300))
 def test_whatever_decodes_gives_the_same_bytes_again(data: bytes) -> None:
     try:
-        file = decode(data)
+        file = decode_file(data)
     except NotText:
         return
-    assert file.encode(file.text) == data
+    assert file.encode_text(file.text) == data
 
 
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=80))
 def test_every_text_in_utf_8_is_text(text: str) -> None:
-    assert decode(text.encode()).encoding == "utf-8"
+    assert decode_file(text.encode()).encoding == "utf-8"
 
 
 @pytest.mark.parametrize(
@@ -41,9 +41,9 @@ def test_every_text_in_utf_8_is_text(text: str) -> None:
     ],
 )
 def test_encodings_are_told_apart(data: bytes, encoding: str, mark: bytes) -> None:
-    file = decode(data)
+    file = decode_file(data)
     assert (file.encoding, file.mark) == (encoding, mark)
-    assert file.encode(file.text) == data
+    assert file.encode_text(file.text) == data
 
 
 @pytest.mark.parametrize(
@@ -57,18 +57,18 @@ def test_encodings_are_told_apart(data: bytes, encoding: str, mark: bytes) -> No
 )
 def test_what_is_no_text_is_refused(data: bytes) -> None:
     with pytest.raises(NotText):
-        decode(data)
+        decode_file(data)
 
 
 def test_a_character_that_the_encoding_lacks_is_named() -> None:
-    file = decode("café".encode("cp1252"))
+    file = decode_file("café".encode("cp1252"))
     with pytest.raises(NotText, match="U\\+3042 cannot be written in cp1252"):
-        file.encode("あ")
+        file.encode_text("あ")
 
 
 def test_half_a_surrogate_pair_is_refused() -> None:
     with pytest.raises(NotText, match="U\\+D800"):
-        TextFile("").encode("a\ud800")
+        TextFile("").encode_text("a\ud800")
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_half_a_surrogate_pair_is_refused() -> None:
     ],
 )
 def test_facts_of_a_file(data: bytes, facts: tuple[str, ...]) -> None:
-    assert decode(data).facts == facts
+    assert decode_file(data).notable_facts == facts

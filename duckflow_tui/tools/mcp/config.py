@@ -46,7 +46,7 @@ class McpServerConfig(BaseModel, extra="forbid", frozen=True):
         return "http" if self.url else "stdio"
 
     @property
-    def secrets(self) -> tuple[str, ...]:
+    def secret_values(self) -> tuple[str, ...]:
         """The values of its variables that are secrets by their name."""
         return tuple(value for name, value in self.env.items() if _SECRET.search(name) and value)
 
@@ -113,11 +113,11 @@ MAX_SAID: Final = 300  # characters of an error that is repeated
 MAX_DESCRIPTION: Final = 1_000  # characters of a tool's description
 
 
-def said(text: str, limit: int = MAX_SAID) -> str:
+def printable_line(text: str, limit: int = MAX_SAID) -> str:
     """A message of a server or the system, on one line."""
     return one_line(visible_line(text[: limit * 2].replace("\n", " ")), limit)
 
 
-def harmless(text: str) -> str:
+def make_harmless(text: str) -> str:
     """A text of any length with what could act or hide shown as signs; tabs stay."""
     return "\t".join(make_visible(part) for part in text.split("\t"))

@@ -18,7 +18,7 @@ from duckflow_tui.state.base import Job, JsonObject, Spawn
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import HostContacted
 from duckflow_tui.tools.diffs import size_words
-from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, said
+from duckflow_tui.tools.mcp.config import McpServerConfig, make_harmless, printable_line
 from duckflow_tui.tools.mcp.stdio import (
     ProgramRefused,
     ServerLog,
@@ -41,18 +41,18 @@ def result_text(result: types.CallToolResult) -> str:
     structured: Any = result.structured_content
     if structured is not None:
         parts.append(json.dumps(structured, ensure_ascii=False))
-    blocks = [block for block in result.content if not _repeats(block, structured)]
+    blocks = [block for block in result.content if not _repeats_structured(block, structured)]
     if structured is not None and _are_its_items(result.content, structured):
         blocks = []
     parts.extend(_block_text(block) for block in blocks)
-    return harmless("\n".join(parts)) or "(the server answered with nothing)"
+    return make_harmless("\n".join(parts)) or "(the server answered with nothing)"
 
 
-def _repeats(block: types.ContentBlock, structured: Any) -> bool:
+def _repeats_structured(block: types.ContentBlock, structured: Any) -> bool:
     """Whether a text says what the structured content says; servers send both for old clients."""
     if structured is None or block.type != "text":
         return False
-    inner = _unwrapped(structured)
+    inner = _unwrap_result(structured)
     if block.text == inner:
         return True
     try:
@@ -64,14 +64,14 @@ def _repeats(block: types.ContentBlock, structured: Any) -> bool:
 
 def _are_its_items(blocks: Sequence[types.ContentBlock], structured: Any) -> bool:
     """Whether the texts are the items of a list, one block each."""
-    items = _unwrapped(structured)
+    items = _unwrap_result(structured)
     if not isinstance(items, list):
         return False
     each = cast("list[Any]", items)
-    return len(blocks) == len(each) and all(map(_repeats, blocks, each))
+    return len(blocks) == len(each) and all(map(_repeats_structured, blocks, each))
 
 
-def _unwrapped(structured: Any) -> Any:
+def _unwrap_result(structured: Any) -> Any:
     """Unwrap ``result``, the only member of an object that carries a value of another type."""
     if isinstance(structured, dict):
         table = cast("JsonObject", structured)
@@ -84,20 +84,22 @@ def _block_text(block: types.ContentBlock) -> str:
         case "text":
             return block.text
         case "image" | "audio":
-            return f"[{said(block.mime_type, 80)}, {_size(block.data)}, not shown]"
+            return (
+                f"[{printable_line(block.mime_type, 80)}, {_describe_size(block.data)}, not shown]"
+            )
         case "resource_link":
-            return f"[resource {said(block.name, 80)}: {said(str(block.uri))}]"
+            return f"[resource {printable_line(block.name, 80)}: {printable_line(str(block.uri))}]"
         case "resource":
             resource = block.resource
-            head = f"[resource {said(str(resource.uri))}"
-            kind = f", {said(resource.mime_type, 80)}" if resource.mime_type else ""
+            head = f"[resource {printable_line(str(resource.uri))}"
+            kind = f", {printable_line(resource.mime_type, 80)}" if resource.mime_type else ""
             text = getattr(resource, "text", None)
             if isinstance(text, str):
                 return f"{head}{kind}]\n{text}"
-            return f"{head}{kind}, {_size(getattr(resource, 'blob', ''))}, not shown]"
+            return f"{head}{kind}, {_describe_size(getattr(resource, 'blob', ''))}, not shown]"
 
 
-def _size(base64: str) -> str:
+def _describe_size(base64: str) -> str:
     return size_words(len(base64) * 3 // 4)
 
 
@@ -134,25 +136,25 @@ class _BoundedTransport(httpx2.AsyncBaseTransport):
         self._store = store
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        self._tell(requests=1)
+        self._report_traffic(requests=1)
         try:
             answer = await self._inner.handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
             raise
         except BaseException:
-            self._tell(sent=_head_size(request))
+            self._report_traffic(sent=_head_size(request))
             raise
-        self._tell(sent=_head_size(request), received=_head_size(answer))
+        self._report_traffic(sent=_head_size(request), received=_head_size(answer))
         response = _BoundedResponse(
             answer.status_code,
             headers=answer.headers,
             stream=answer.stream,
             extensions=answer.extensions,
         )
-        response.body_read = lambda size: self._tell(received=size)
+        response.body_read = lambda size: self._report_traffic(received=size)
         return response
 
-    def _tell(self, *, requests: int = 0, sent: int = 0, received: int = 0) -> None:
+    def _report_traffic(self, *, requests: int = 0, sent: int = 0, received: int = 0) -> None:
         self._store.dispatch(
             HostContacted(
                 host=self._host,
@@ -211,7 +213,7 @@ class ConnectionFailed(Exception):
         self.passing = passing
 
 
-def _import() -> None:
+def _import_sdk() -> None:
     """The SDK, which takes a second: in a thread, that holds the loop for a part of it only."""
     for name in ("jsonschema", "mcp", "mcp.client.streamable_http", "mcp.types.jsonrpc"):
         import_module(name)
@@ -252,7 +254,7 @@ class Connection:
     @property
     def is_open(self) -> bool:
         """Whether calls can be made."""
-        running = self._process is None or self._process.runs
+        running = self._process is None or self._process.is_running
         return self._client is not None and running and not self.over.done()
 
     def may_take(self, grace_s: float) -> None:
@@ -263,22 +265,22 @@ class Connection:
     def end(self) -> None:
         """Give it up: ``run`` returns, and what is left of the program is ended."""
         if self._process is not None:
-            self._process.over()
+            self._process.end_output()
         else:
-            self._ended()
+            self._on_ended()
 
     async def run(self, take_tools: TakeTools) -> str:
         """Start, hand over the tools now and whenever they change; returns why it ended."""
         try:
-            await asyncio.to_thread(_import)
-            await self._serve(take_tools)
+            await asyncio.to_thread(_import_sdk)
+            await self._serve_calls(take_tools)
         except ConnectionFailed as failed:
             return str(failed)
         finally:
             self._client = None
         return self._process.ended if self._process is not None else ""
 
-    async def _serve(self, take_tools: TakeTools) -> None:
+    async def _serve_calls(self, take_tools: TakeTools) -> None:
         import anyio
         import httpx2
         from mcp import MCPError
@@ -286,55 +288,55 @@ class Connection:
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._config.timeout_s):
-                    client = await self._open(stack)
-                    tools = await self._tools(client)
+                    client = await self._open_client(stack)
+                    tools = await self._list_tools(client)
                 await take_tools(tools)
                 self._client = client
                 await stack.enter_async_context(self._told_of_changes(client))
                 while await self._news.wait() and not self._has_ended:
                     await asyncio.sleep(_SETTLE_S)
                     self._news.clear()
-                    await take_tools(await self._tools(client))
+                    await take_tools(await self._list_tools(client))
         except TimeoutError as error:
             words = f"it did not answer within {self._config.timeout_s:g} s"
             last = self._log.last_line
-            raise ConnectionFailed(said(f"{words}: {last}" if last else words)) from error
+            raise ConnectionFailed(printable_line(f"{words}: {last}" if last else words)) from error
         except ProgramRefused as refused:
             raise ConnectionFailed(str(refused)) from refused
         except OSError as error:
             words = error.strerror or str(error)
             named = f"{words}: {error.filename}" if error.filename else words
-            raise ConnectionFailed(said(named)) from error
+            raise ConnectionFailed(printable_line(named)) from error
         except (
             MCPError, httpx2.HTTPError, anyio.BrokenResourceError, anyio.ClosedResourceError,
             # What is no answer of this protocol: the SDK's models and its negotiation say so.
             ValueError, RuntimeError, RecursionError,
         ) as error:  # fmt: skip
-            raise ConnectionFailed(self._reason(error)) from error
+            raise ConnectionFailed(self._failure_reason(error)) from error
         except ExceptionGroup as group:
-            raise ConnectionFailed(self._reason(_first(group))) from group
+            raise ConnectionFailed(self._failure_reason(_first_exception(group))) from group
 
-    def _reason(self, error: Exception) -> str:
+    def _failure_reason(self, error: Exception) -> str:
         if self._process is not None and self._process.ended:
             return self._process.ended
-        return said(_words(error))
+        return printable_line(_describe_error(error))
 
-    async def _open(self, stack: AsyncExitStack) -> Client:
+    async def _open_client(self, stack: AsyncExitStack) -> Client:
         import mcp
         from mcp import Client
 
         return await stack.enter_async_context(
             Client(
-                self._streams(),
+                self._open_streams(),
                 read_timeout_seconds=self._config.timeout_s,
-                message_handler=self._hear,
+                message_handler=self._handle_message,
                 client_info=mcp.Implementation(name="duckflow-tui", version="0.1.0"),
                 cache=None,
             )
         )
 
     @asynccontextmanager
-    async def _streams(self) -> AsyncGenerator[TransportStreams]:
+    async def _open_streams(self) -> AsyncGenerator[TransportStreams]:
         config = self._config
         if config.url:
             from mcp.client.streamable_http import streamable_http_client
@@ -353,12 +355,12 @@ class Connection:
         program = await asyncio.to_thread(server_program, config, parts.environ, parts.workspace)
         await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True, exist_ok=True)
         async with stdio_server(
-            config, program, parts.environ, folder, self._log, self._ended, parts.watchdog
+            config, program, parts.environ, folder, self._log, self._on_ended, parts.watchdog
         ) as (process, streams):
             self._process = process
             yield streams
 
-    async def _tools(self, client: Client) -> list[types.Tool]:
+    async def _list_tools(self, client: Client) -> list[types.Tool]:
         found: list[types.Tool] = []
         cursor: str | None = None
         if client.server_capabilities.tools is None:
@@ -373,11 +375,11 @@ class Connection:
 
     # --- what it tells by itself ----------------------------------------------------------------
 
-    def _ended(self) -> None:
+    def _on_ended(self) -> None:
         self._has_ended = True
         self._news.set()
 
-    async def _hear(self, message: IncomingMessage) -> None:
+    async def _handle_message(self, message: IncomingMessage) -> None:
         from mcp.types import ToolListChangedNotification
 
         if isinstance(message, ToolListChangedNotification):
@@ -393,14 +395,16 @@ class Connection:
         if not wanted or tools is None or not tools.list_changed:
             yield
             return
-        listening = asyncio.create_task(self._listen(client), name=f"mcp {self._config.name}")
+        listening = asyncio.create_task(
+            self._listen_to_changes(client), name=f"mcp {self._config.name}"
+        )
         try:
             yield
         finally:
             listening.cancel()
             await asyncio.gather(listening, return_exceptions=True)
 
-    async def _listen(self, client: Client) -> None:
+    async def _listen_to_changes(self, client: Client) -> None:
         from mcp import MCPError
 
         try:
@@ -408,7 +412,7 @@ class Connection:
                 async for _ in changes:
                     self._news.set()
         except (MCPError, RuntimeError, TimeoutError) as lost:
-            self._log.note(f"[no more news of its tools] {said(str(lost))}")
+            self._log.add_line(f"[no more news of its tools] {printable_line(str(lost))}")
 
     # --- calls ----------------------------------------------------------------------------------
 
@@ -438,11 +442,11 @@ class Connection:
                 raise ConnectionFailed(
                     f"it did not answer within {self._config.timeout_s:g} s", passing=True
                 ) from error
-            raise ConnectionFailed(said(error.message)) from error
+            raise ConnectionFailed(printable_line(error.message)) from error
         except (anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
             raise ConnectionFailed(await self._end_reason(), passing=True) from error
         except (ValueError, RecursionError) as error:
-            raise ConnectionFailed(said(_words(error))) from error
+            raise ConnectionFailed(printable_line(_describe_error(error))) from error
         if not isinstance(result, types.CallToolResult):
             raise ConnectionFailed("it asks for input in the middle of a call; that is not offered")
         return result
@@ -466,10 +470,10 @@ class _Progress:
             return
         self._next = now + 0.1
         part = f"{progress:g}/{total:g}" if total else f"{progress:g}"
-        self._tell(said(f"{part} {message or ''}", 120))
+        self._tell(printable_line(f"{part} {message or ''}", 120))
 
 
-def _words(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -477,7 +481,7 @@ def _words(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _first(group: BaseExceptionGroup[Exception]) -> Exception:
+def _first_exception(group: BaseExceptionGroup[Exception]) -> Exception:
     """The first real exception in nested groups."""
     inner: BaseException = group
     while isinstance(inner, BaseExceptionGroup):

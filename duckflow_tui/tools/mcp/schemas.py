@@ -17,7 +17,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from duckflow_tui.state.base import ELLIPSIS, JsonObject, canonical_json, hash_data
 from duckflow_tui.state.operations import Effect
 from duckflow_tui.state.processes import McpTool
-from duckflow_tui.tools.mcp.config import MAX_DESCRIPTION, operation_name, said
+from duckflow_tui.tools.mcp.config import MAX_DESCRIPTION, operation_name, printable_line
 from duckflow_tui.tools.operation import Arguments
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def arguments_of(schema: JsonObject) -> type[ToolArguments]:
 
 @lru_cache(maxsize=512)
 def _arguments_of(schema: str) -> type[ToolArguments]:
-    check = _checker(json.loads(schema))
+    check = _make_checker(json.loads(schema))
 
     class Checked(ToolArguments):
         @model_validator(mode="before")
@@ -99,19 +99,19 @@ class _Enough(Exception):
     """So many comparisons that the rest is left to the server."""
 
 
-def _checker(schema: JsonObject) -> Callable[[JsonObject], list[InitErrorDetails]]:
+def _make_checker(schema: JsonObject) -> Callable[[JsonObject], list[InitErrorDetails]]:
     from jsonschema import Draft202012Validator, SchemaError, validators
     from referencing import Registry
     from referencing.exceptions import Unresolvable
 
     if schema.get("type") != "object":
         raise BadSchema("its schema does not describe an object")
-    if any(len(name) > _NAME or not name.isprintable() for name in _properties(schema)):
+    if any(len(name) > _NAME or not name.isprintable() for name in _properties_of(schema)):
         raise BadSchema("an argument has a name that cannot be written")
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        raise BadSchema(f"its schema is none: {said(error.message)}") from error
+        raise BadSchema(f"its schema is none: {printable_line(error.message)}") from error
     except RecursionError as error:
         raise BadSchema("its schema is too large") from error
 
@@ -145,7 +145,7 @@ def _checker(schema: JsonObject) -> Callable[[JsonObject], list[InitErrorDetails
         try:
             for error in validator.iter_errors(values):
                 known = [problem.get("loc") for problem in found]
-                found.extend(p for p in _problems(error) if p.get("loc") not in known)
+                found.extend(p for p in _list_problems(error) if p.get("loc") not in known)
                 if len(found) >= _PROBLEMS:
                     break
         except (_Enough, RecursionError, Unresolvable):
@@ -164,34 +164,40 @@ _OPEN: Final = frozenset(
 )  # fmt: skip
 
 
-def _problems(error: Any) -> list[InitErrorDetails]:
+def _list_problems(error: Any) -> list[InitErrorDetails]:
     """One error of the schema's check as pydantic would tell it, so that all calls read alike."""
-    where = tuple(said(part, _NAME) if isinstance(part, str) else part for part in error.path)
+    where = tuple(
+        printable_line(part, _NAME) if isinstance(part, str) else part for part in error.path
+    )
     given = error.instance
     if error.validator == "required" and isinstance(given, dict):
         missing = [name for name in error.validator_value if name not in given]
         return [
-            InitErrorDetails(type="missing", loc=(*where, said(str(name), _NAME)), input=given)
+            InitErrorDetails(
+                type="missing", loc=(*where, printable_line(str(name), _NAME)), input=given
+            )
             for name in missing
         ]
     if error.validator == "additionalProperties" and isinstance(given, dict):
-        known = set(_properties(cast("JsonObject", error.schema)))
+        known = set(_properties_of(cast("JsonObject", error.schema)))
         return [
-            InitErrorDetails(type="extra_forbidden", loc=(*where, said(name, _NAME)), input=value)
+            InitErrorDetails(
+                type="extra_forbidden", loc=(*where, printable_line(name, _NAME)), input=value
+            )
             for name, value in cast("JsonObject", given).items()
             if name not in known
         ]
-    message = said(str(error.message)).replace("{", "(").replace("}", ")")
+    message = printable_line(str(error.message)).replace("{", "(").replace("}", ")")
     return [
         InitErrorDetails(type=PydanticCustomError("schema", message), loc=where, input=given)  # type: ignore[reportArgumentType]  # a text that is no literal
     ]
 
 
-def _properties(schema: JsonObject) -> JsonObject:
-    return _table(schema.get("properties"))
+def _properties_of(schema: JsonObject) -> JsonObject:
+    return _as_table(schema.get("properties"))
 
 
-def _table(value: object) -> JsonObject:
+def _as_table(value: object) -> JsonObject:
     return cast("JsonObject", value) if isinstance(value, dict) else {}
 
 
@@ -204,22 +210,22 @@ class _Teller:
         self._whole = whole
         self._left = _TOLD_NODES
 
-    def tell(self, node: object, depth: int) -> JsonObject:
+    def describe_node(self, node: object, depth: int) -> JsonObject:
         self._left -= 1
         if not isinstance(node, dict) or depth > _TOLD_DEPTH or self._left < 0:
             return {}
-        schema = self._followed(cast("JsonObject", node))
+        schema = self._follow_reference(cast("JsonObject", node))
         told: JsonObject = {
-            key: _plain(schema[key]) for key in _TOLD if key in schema and key != "default"
+            key: _plain_value(schema[key]) for key in _TOLD if key in schema and key != "default"
         }
         if isinstance(text := schema.get("description"), str) and text.strip():
-            told["description"] = said(text, _TEXT)
+            told["description"] = printable_line(text, _TEXT)
         if schema.get("default") is not None:
-            told["default"] = _plain(schema["default"])
-        properties = _properties(schema)
+            told["default"] = _plain_value(schema["default"])
+        properties = _properties_of(schema)
         if properties:
             told["properties"] = {
-                name: self.tell(member, depth + 1)
+                name: self.describe_node(member, depth + 1)
                 for name, member in properties.items()
                 if len(name) <= _NAME and name.isprintable()
             }
@@ -228,17 +234,17 @@ class _Teller:
                 names = cast("list[object]", required)
                 told["required"] = [name for name in names if name in told["properties"]]
         if isinstance(schema.get("items"), dict):
-            told["items"] = self.tell(schema["items"], depth + 1)
+            told["items"] = self.describe_node(schema["items"], depth + 1)
         if isinstance(schema.get("additionalProperties"), bool):
             told["additionalProperties"] = schema["additionalProperties"]
         for key in ("anyOf", "oneOf", "allOf"):
             options: object = schema.get(key)
             if isinstance(options, list):
                 each = cast("list[object]", options)[:10]
-                told[key] = [self.tell(option, depth + 1) for option in each]
+                told[key] = [self.describe_node(option, depth + 1) for option in each]
         return told
 
-    def _followed(self, schema: JsonObject) -> JsonObject:
+    def _follow_reference(self, schema: JsonObject) -> JsonObject:
         """A reference into the same document replaced by what it names; any other is left open."""
         for _ in range(4):
             reference = schema.get("$ref")
@@ -249,19 +255,21 @@ class _Teller:
             if not reference.startswith("#/"):
                 return rest
             for part in reference[2:].split("/")[:6]:
-                target = _table(target).get(part)
+                target = _as_table(target).get(part)
             if not isinstance(target, dict):
                 return rest
-            schema = {**_table(cast("object", target)), **rest}
+            schema = {**_as_table(cast("object", target)), **rest}
         return {}
 
 
-def _plain(value: object) -> object:
+def _plain_value(value: object) -> object:
     """A value of a schema: short, and without what could hide in it."""
     if isinstance(value, str):
-        return said(value, _TEXT) if not value.isprintable() or len(value) > _TEXT else value
+        return (
+            printable_line(value, _TEXT) if not value.isprintable() or len(value) > _TEXT else value
+        )
     if isinstance(value, list):
-        return [_plain(item) for item in cast("list[object]", value)[:50]]
+        return [_plain_value(item) for item in cast("list[object]", value)[:50]]
     if isinstance(value, dict):
         return {}
     return value
@@ -310,30 +318,34 @@ def tool_list(server: str, tools: Sequence[types.Tool]) -> ToolList:
     for tool in tools:
         name = operation_name(server, tool.name)
         if not tool.name or name in offered:
-            left_out.append(LeftOut(said(tool.name, 60), "name"))
+            left_out.append(LeftOut(printable_line(tool.name, 60), "name"))
         elif len(offered) >= MAX_TOOLS:
-            left_out.append(LeftOut(said(tool.name, 60), "many"))
+            left_out.append(LeftOut(printable_line(tool.name, 60), "many"))
         else:
             try:
-                offered[name] = _offered(server, name, tool)
+                offered[name] = _make_offered(server, name, tool)
             except BadSchema:
-                left_out.append(LeftOut(said(tool.name, 60), "schema"))
+                left_out.append(LeftOut(printable_line(tool.name, 60), "schema"))
     return ToolList(tuple(offered.values()), tuple(left_out))
 
 
-def _offered(server: str, name: str, tool: types.Tool) -> OfferedTool:
+def _make_offered(server: str, name: str, tool: types.Tool) -> OfferedTool:
     hints = tool.annotations
     description = tool.description or tool.title or (hints.title if hints else None) or ""
-    words = said(description, MAX_DESCRIPTION)
+    words = printable_line(description, MAX_DESCRIPTION)
     schema, reads = tool.input_schema, bool(hints and hints.read_only_hint)
     arguments = arguments_of(schema)
-    told: JsonObject = {"type": "object", "properties": {}, **_Teller(schema).tell(schema, 0)}
+    told: JsonObject = {
+        "type": "object",
+        "properties": {},
+        **_Teller(schema).describe_node(schema, 0),
+    }
     summary = f"The server {server} says: {words}" if words else f"A tool of the server {server}."
     return OfferedTool(
         tool=McpTool(
             name=tool.name,
             operation=name,
-            summary=said(description),
+            summary=printable_line(description),
             read_only=reads,
         ),
         parameters=told,
@@ -344,7 +356,7 @@ def _offered(server: str, name: str, tool: types.Tool) -> OfferedTool:
     )
 
 
-def difference(before: OfferedTool, now: OfferedTool) -> str:
+def describe_difference(before: OfferedTool, now: OfferedTool) -> str:
     """The changes in a server's description of its tool, in lines; empty for none."""
     if before.version == now.version:
         return ""
@@ -372,7 +384,7 @@ def within_limits(
         for tool in tools:
             too_large = tool.size > room
             if too_large or taken(tool.tool.operation):
-                left = LeftOut(said(tool.tool.name, 60), "size" if too_large else "name")
+                left = LeftOut(printable_line(tool.tool.name, 60), "size" if too_large else "name")
                 left_out.setdefault(server, []).append(left)
                 continue
             room -= tool.size

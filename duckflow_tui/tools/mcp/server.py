@@ -36,12 +36,12 @@ class Server:
         self._tools_changed = tools_changed
         self.tools = ToolList()
         self._parts = parts
-        self._redactor = Redactor(config.secrets)
+        self._redactor = Redactor(config.secret_values)
         path = parts.folder / f"{config.name}.log" if config.command else Path()
         self._log = ServerLog(path, self._redactor.redact_text)
         self._life: Connection | None = None  # from one start to the end that follows
         self._calls = 0
-        self._tell("off")
+        self._report_status("off")
 
     @property
     def is_offered(self) -> bool:
@@ -50,22 +50,22 @@ class Server:
 
     # --- its lives ------------------------------------------------------------------------------
 
-    def begin(self) -> None:
+    def start_in_background(self) -> None:
         """Start it in the background, unless it runs."""
         if self._life is not None:
             return
         life = self._life = Connection(self.config, self._parts, self._log)
-        self._tell("starting")
-        life.job = self._parts.spawn(self._live(life), "mcp")
+        self._report_status("starting")
+        life.job = self._parts.spawn(self._run_connection(life), "mcp")
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         """Wait for a start that is under way, as long as the first request waits for it."""
         if self._life is not None:
             with suppress(TimeoutError):
                 async with asyncio.timeout_at(self._life.started_at + self.config.start_s):
-                    await self.opened()
+                    await self.wait_until_opened()
 
-    async def opened(self) -> str:
+    async def wait_until_opened(self) -> str:
         """Why the start that is under way came to nothing; empty when it serves."""
         if self._life is None:
             return self._error or "it does not run"
@@ -76,7 +76,7 @@ class Server:
         life = self._life
         if life is None:
             if self.status != "off":
-                self._tell("stopped")
+                self._report_status("stopped")
             return
         life.unwanted = True
         life.may_take(grace_s)
@@ -87,45 +87,45 @@ class Server:
             async with asyncio.timeout(grace_s * 2 + _END_S):
                 await asyncio.shield(life.over)
         except TimeoutError:
-            self._over(life, "it did not end when it was told to")
+            self._on_connection_over(life, "it did not end when it was told to")
 
-    async def _live(self, life: Connection) -> None:
+    async def _run_connection(self, life: Connection) -> None:
         reason = "it was stopped"
         try:
             if self.config.command:
-                self._log.begin(" ".join((self.config.command, *self.config.args)))
-            reason = await life.run(lambda tools: self._take(life, tools))
+                self._log.note_start(" ".join((self.config.command, *self.config.args)))
+            reason = await life.run(lambda tools: self._take_tools(life, tools))
         except asyncio.CancelledError:
             life.unwanted = True
             raise
         finally:
-            self._over(life, reason)
+            self._on_connection_over(life, reason)
 
-    async def _take(self, life: Connection, tools: Sequence[types.Tool]) -> None:
+    async def _take_tools(self, life: Connection, tools: Sequence[types.Tool]) -> None:
         self.tools = await asyncio.to_thread(tool_list, self.name, tools)
-        self._tell("ready")
+        self._report_status("ready")
         if not life.opened.done():
             # One step later the connection takes calls.
-            asyncio.get_running_loop().call_soon(_settle, life.opened, "")
+            asyncio.get_running_loop().call_soon(_settle_future, life.opened, "")
         self._tools_changed()
 
-    def _over(self, life: Connection, reason: str) -> None:
+    def _on_connection_over(self, life: Connection, reason: str) -> None:
         if self._life is not life:
             return
         self._life = None
         served = life.opened.done()
         words = self._redactor.redact_text(reason) or "the connection was closed"
         if life.unwanted:
-            self._tell("stopped")
+            self._report_status("stopped")
         else:
-            self._tell("failed", words)
+            self._report_status("failed", words)
             key = "mcp.ended" if served else "mcp.not_started"
             self._parts.notices.warn(key, server=self.name, reason=words)
-        _settle(life.opened, words)
-        _settle(life.over, words)
+        _settle_future(life.opened, words)
+        _settle_future(life.over, words)
         self._tools_changed()
 
-    def _tell(self, status: Status, error: str = "") -> None:
+    def _report_status(self, status: Status, error: str = "") -> None:
         self.status: Status = status
         self._error = error
         self._parts.store.dispatch(
@@ -158,10 +158,10 @@ class Server:
             await asyncio.shield(life.over)
             life = None
         if life is None or not life.opened.done():
-            self.begin()
+            self.start_in_background()
             try:
                 async with asyncio.timeout(self.config.timeout_s + _END_S):
-                    reason = await self.opened()
+                    reason = await self.wait_until_opened()
             except TimeoutError:
                 reason = "its start takes too long"
             life = self._life
@@ -174,7 +174,7 @@ class Server:
                 "from the user's next request on, and asked about with the difference"
             )
         self._calls += 1
-        self._tell(self.status, self._error)
+        self._report_status(self.status, self._error)
         try:
             return await life.call(tool.tool.name, args, progress)
         except ConnectionFailed as failed:
@@ -183,7 +183,7 @@ class Server:
 
     def without_secrets(self, text: str) -> str:
         """A result without the secrets that the server was given; nothing else is changed."""
-        for secret in self.config.secrets:
+        for secret in self.config.secret_values:
             if len(secret) >= 8:
                 text = text.replace(secret, REDACTED)
         return text
@@ -195,6 +195,6 @@ class Server:
         return await asyncio.to_thread(log_end, self._log.path)
 
 
-def _settle(future: asyncio.Future[str], value: str) -> None:
+def _settle_future(future: asyncio.Future[str], value: str) -> None:
     if not future.done():
         future.set_result(value)

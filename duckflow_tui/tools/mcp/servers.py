@@ -11,14 +11,14 @@ from duckflow_tui.safety.policy import CallFact, any_call
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.operations import Outcome
-from duckflow_tui.tools.mcp.config import McpServerConfig, harmless, operation_name
+from duckflow_tui.tools.mcp.config import McpServerConfig, make_harmless, operation_name
 from duckflow_tui.tools.mcp.connection import ConnectionFailed, ServerParts, result_text
 from duckflow_tui.tools.mcp.schemas import (
     LeftOut,
     OfferedTool,
     ToolArguments,
     Why,
-    difference,
+    describe_difference,
     within_limits,
 )
 from duckflow_tui.tools.mcp.server import Server
@@ -73,54 +73,54 @@ class McpServers:
 
     # --- their lives ----------------------------------------------------------------------------
 
-    async def begin(self) -> None:
+    async def start_all(self) -> None:
         """Start all servers in the background, once."""
         if self._begun:
             return
         self._begun = True
         for server in self._servers.values():
-            server.begin()
+            server.start_in_background()
 
-    async def ready(self) -> None:
+    async def wait_until_ready(self) -> None:
         """Before the first request of a turn: starts that are under way are waited for, each as
         long as its settings say, and the model's list of operations is brought up to date.
         """
-        await self.begin()
+        await self.start_all()
         servers = self._servers.values()
-        await asyncio.gather(*map(Server.ready, servers))
+        await asyncio.gather(*map(Server.wait_until_ready, servers))
         late = [server.name for server in servers if server.status == "starting"]
         if late:
             self._notices.warn("mcp.late", servers=", ".join(late))
-        self._publish()
+        self._publish_operations()
 
     async def start(self, name: str) -> None:
         """Start a server, and wait until it serves or failed. Raises UnknownServer."""
-        server = self._server(name)
+        server = self._find_server(name)
         self._begun = True
-        server.begin()
-        await server.opened()
-        self._publish()
+        server.start_in_background()
+        await server.wait_until_opened()
+        self._publish_operations()
 
     async def stop(self, name: str) -> None:
         """End a server; its tools are not offered until it is started. Raises UnknownServer."""
-        await self._server(name).stop()
-        self._publish()
+        await self._find_server(name).stop()
+        self._publish_operations()
 
     async def restart(self, name: str) -> None:
         """End a server and start it again. Raises UnknownServer."""
-        await self._server(name).stop()
+        await self._find_server(name).stop()
         await self.start(name)
 
-    async def log(self, name: str) -> str:
+    async def newest_log_lines(self, name: str) -> str:
         """The newest lines that a server wrote to its standard error. Raises UnknownServer."""
-        return await self._server(name).log_lines()
+        return await self._find_server(name).log_lines()
 
     async def close(self) -> None:
         """End all servers, children included, within a second."""
         self._begun = True
         await asyncio.gather(*map(Server.stop, self._servers.values(), repeat(GRACE_S)))
 
-    def _server(self, name: str) -> Server:
+    def _find_server(self, name: str) -> Server:
         try:
             return self._servers[name]
         except KeyError:
@@ -128,7 +128,7 @@ class McpServers:
 
     # --- consent --------------------------------------------------------------------------------
 
-    def facts(self, operation: str) -> frozenset[CallFact]:
+    def call_facts(self, operation: str) -> frozenset[CallFact]:
         """The facts the policy needs about a call of a server's tool: whether the tool itself
         was approved before, by the user in this session or by the app for its own servers.
         """
@@ -144,23 +144,23 @@ class McpServers:
         own = operation in self._approved or of_server in self._approved
         if granted:
             return frozenset({CallFact.APPROVED})
-        if self._changed(operation):
+        if self._describe_change(operation):
             return frozenset({CallFact.CHANGED})
         return frozenset({CallFact.APPROVED}) if own else frozenset()
 
-    def _changed(self, operation: str) -> str:
+    def _describe_change(self, operation: str) -> str:
         """The changes in this tool's description since it was first offered, in lines."""
         now = self._now.get(operation)
-        return difference(self._first[operation], now) if now is not None else ""
+        return describe_difference(self._first[operation], now) if now is not None else ""
 
     # --- their tools as operations --------------------------------------------------------------
 
     def _tools_changed(self) -> None:
         self._stale = True
         if self._store.state.turn is None:
-            self._publish()
+            self._publish_operations()
 
-    def _publish(self) -> None:
+    def _publish_operations(self) -> None:
         if not self._stale:
             return
         self._stale = False
@@ -178,7 +178,7 @@ class McpServers:
         self._now = {tool.tool.operation: tool for tool in kept}
         self._first = {**self._now, **self._first}
         owners = {tool.tool.operation: s for s in offered for tool in s.tools.offered}
-        operations = [self._operation(owners[tool.tool.operation], tool) for tool in kept]
+        operations = [self._make_operation(owners[tool.tool.operation], tool) for tool in kept]
         self._registry.add(*operations, instead_of=(PREFIX,))
         for server in offered:
             self._tell_left_out(server, left_out.get(server.name, []))
@@ -198,10 +198,10 @@ class McpServers:
                     names=one_line(", ".join(names), 200),
                 )
 
-    def _operation(self, server: Server, offered: OfferedTool) -> Operation[ToolArguments]:
+    def _make_operation(self, server: Server, offered: OfferedTool) -> Operation[ToolArguments]:
         async def prepare(args: ToolArguments, _: object, context: ToolContext) -> Work:
             self._check_schema_was_read(server, offered, args)
-            changed = self._changed(offered.tool.operation)
+            changed = self._describe_change(offered.tool.operation)
             facts = {"changed": changed} if changed else {}
             return Work(lambda: self._run(server, offered, args, context), facts)
 
@@ -247,7 +247,7 @@ class McpServers:
         try:
             result = await server.call(offered, args.values, context.progress)
         except ConnectionFailed as failed:
-            words = harmless(str(failed))
+            words = make_harmless(str(failed))
             text = f"The server {server.name} did not do it: {words}."
             raise ToolFault(text, transient=failed.passing) from failed
         text = server.without_secrets(await asyncio.to_thread(result_text, result))

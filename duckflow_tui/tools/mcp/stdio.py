@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.safety.paths import lies_inside
-from duckflow_tui.tools.mcp.config import McpServerConfig, said
+from duckflow_tui.tools.mcp.config import McpServerConfig, printable_line
 from duckflow_tui.tools.process_group import ProcessGroup
 from duckflow_tui.tools.watchdog import Watchdog
 
@@ -42,12 +42,12 @@ class ServerLog:
         lines = f"{self._tail}{self._rest}".strip().split("\n")
         return self._redact(lines[-1].strip()) if lines else ""
 
-    def begin(self, title: str) -> None:
+    def note_start(self, title: str) -> None:
         """Note that the server starts."""
         self._rest = self._tail = ""
-        self._write(f"--- {title}\n")
+        self._write_text(f"--- {title}\n")
 
-    def add(self, piece: bytes) -> None:
+    def add_piece(self, piece: bytes) -> None:
         """Take a piece in."""
         text = self._rest + piece.decode("utf-8", "replace")
         head, newline, self._rest = text.rpartition("\n")
@@ -56,21 +56,21 @@ class ServerLog:
         if not newline:
             return
         self._tail = f"{self._tail}{head}\n"[-_TAIL:]
-        self._write(self._redact(f"{head}\n"))
+        self._write_text(self._redact(f"{head}\n"))
 
-    def note(self, text: str) -> None:
+    def add_line(self, text: str) -> None:
         """A line of the app's own."""
-        self._write(f"{self._redact(text)}\n")
+        self._write_text(f"{self._redact(text)}\n")
 
-    def _write(self, text: str) -> None:
+    def _write_text(self, text: str) -> None:
         raw = text.encode("utf-8", "replace")
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not self._fits(raw):
+            if not self._append_if_room(raw):
                 os.replace(self.path, self.path.with_name(f"{self.path.name}.1"))
-                self._fits(raw[-MAX_BYTES:])
+                self._append_if_room(raw[-MAX_BYTES:])
 
-    def _fits(self, raw: bytes) -> bool:
+    def _append_if_room(self, raw: bytes) -> bool:
         """Append it where there is room; whether there was."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(self.path, flags, 0o600)
@@ -112,7 +112,7 @@ _PASSED_ON: Final = (
 )  # fmt: skip
 
 
-def environment(config: McpServerConfig, environ: Mapping[str, str]) -> dict[str, str]:
+def server_environment(config: McpServerConfig, environ: Mapping[str, str]) -> dict[str, str]:
     """The variables of a server: a safe few of ours, and those of its settings."""
     base = {name: environ[name] for name in _PASSED_ON if name in environ}
     return {**base, **config.env}
@@ -129,15 +129,15 @@ def server_program(config: McpServerConfig, environ: Mapping[str, str], workspac
     name = config.command
     if os.path.isabs(name):
         return name
-    found = shutil.which(name, path=environment(config, environ).get("PATH"))
+    found = shutil.which(name, path=server_environment(config, environ).get("PATH"))
     if found is None:
         return name  # the system says so where it is started
     here = os.path.abspath(found)
     if lies_inside(here, workspace):
         raise ProgramRefused(
-            f"its program {said(name, 80)} lies in the folder that is worked in, where the AI can "
-            f"write ({said(here)}). Such a program is not started: install it elsewhere, or "
-            "set command to that whole path"
+            f"its program {printable_line(name, 80)} lies in the folder that is worked in, where "
+            f"the AI can write ({printable_line(here)}). Such a program is not started: install it "
+            "elsewhere, or set command to that whole path"
         )
     return here
 
@@ -155,11 +155,11 @@ class ServerProcess:
         self.ended = ""  # why it ended by itself, once it has
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         """Whether the program itself has not ended."""
         return self._group.program.exit_code is None and not self.fault
 
-    def over(self, fault: str = "") -> None:
+    def end_output(self, fault: str = "") -> None:
         """It sends nothing more, or nothing that could be used."""
         self.fault = self.fault or fault
         if not (self._told_to_end or self.ended):
@@ -173,7 +173,7 @@ class ServerProcess:
             else:
                 reason = f"it ended with status {code}"
             last = self._log.last_line
-            self.ended = said(f"{reason}: {last}" if last else reason)
+            self.ended = printable_line(f"{reason}: {last}" if last else reason)
         self._on_end()
 
     async def wait(self, within_s: float) -> None:
@@ -213,7 +213,7 @@ async def stdio_server(
     group = await ProcessGroup.start(
         (program_path, *config.args),
         cwd,
-        environment(config, environ),
+        server_environment(config, environ),
         watchdog,
         stdin=asyncio.subprocess.PIPE,
     )
@@ -221,7 +221,7 @@ async def stdio_server(
     program = group.program
     server = ServerProcess(group, log, on_end)
     # Also while a child of it holds its output open.
-    program.exited.add_done_callback(lambda _: loop.call_later(_LAST_WORDS_S, server.over))
+    program.exited.add_done_callback(lambda _: loop.call_later(_LAST_WORDS_S, server.end_output))
     assert program.stdin is not None
     assert program.stdout is not None
     assert program.stderr is not None
@@ -234,7 +234,8 @@ async def stdio_server(
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
-            log.note(f"[on its output, no message] {said(line[:400].decode('utf-8', 'replace'))}")
+            shown = printable_line(line[:400].decode("utf-8", "replace"))
+            log.add_line(f"[on its output, no message] {shown}")
             return False
         await inbox.send(SessionMessage(message))
         return True
@@ -243,15 +244,15 @@ async def stdio_server(
         garbage = 0
         try:
             async with inbox:
-                async for line in _lines(stdout):
+                async for line in _iter_lines(stdout):
                     garbage = 0 if not line.strip() or await deliver(line) else garbage + 1
                     if garbage >= MAX_GARBAGE:
-                        server.over("it writes text where messages belong")
+                        server.end_output("it writes text where messages belong")
                         return
                 await server.wait(_LAST_WORDS_S)  # so that its status can be told
-                server.over()
+                server.end_output()
         except _TooLong:
-            server.over(f"it sent a message of more than {MAX_LINE // 1024 // 1024} MB")
+            server.end_output(f"it sent a message of more than {MAX_LINE // 1024 // 1024} MB")
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # the session has gone first
 
@@ -267,7 +268,7 @@ async def stdio_server(
 
     async def keep_log() -> None:
         while piece := await stderr.read(_PIECE):
-            log.add(piece)
+            log.add_piece(piece)
             if len(piece) == _PIECE:
                 await asyncio.sleep(_STDERR_PAUSE_S)
 
@@ -294,7 +295,7 @@ class _TooLong(Exception):
     """A line over ``MAX_LINE``."""
 
 
-async def _lines(pipe: asyncio.StreamReader) -> AsyncGenerator[bytes]:
+async def _iter_lines(pipe: asyncio.StreamReader) -> AsyncGenerator[bytes]:
     parts: list[bytes] = []
     size = 0
     while piece := await pipe.read(_PIECE):

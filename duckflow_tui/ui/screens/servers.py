@@ -131,7 +131,7 @@ class ServerSource(StateSource):
     async def _read(self, name: str) -> None:
         engine = self.host.session.engine  # a replay has none: the log is another one by now
         servers = engine.servers if engine is not None else None
-        text = await servers.log(name) if servers is not None else ""
+        text = await servers.newest_log_lines(name) if servers is not None else ""
         lines = text.rstrip("\n").split("\n")[-LOG_LINES:] if text.strip() else []
         if (name, lines) != self._log:
             self._log = (name, lines)
