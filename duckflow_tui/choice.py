@@ -27,7 +27,15 @@ from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.places import ConfirmedOrigins, Places
 from duckflow_tui.safety.safe_text import make_visible
 from duckflow_tui.safety.secrets import RedactingFilter, Redactor
-from duckflow_tui.settings import Loaded, Origin, SettingProblem, Settings, fault_of, listed, load
+from duckflow_tui.settings import (
+    Loaded,
+    Origin,
+    SettingProblem,
+    Settings,
+    describe_fault,
+    list_settings,
+    load_settings,
+)
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.state.phase_machine import PhaseTable
@@ -105,7 +113,7 @@ class SessionChoice:
         later too, and what looks like one.
         """
         redactor = self.log_filter.redactor
-        redactor.add_secrets(secrets_of(self.settings, self.environ))
+        redactor.add_secrets(list_secrets(self.settings, self.environ))
         return redactor.redact_text
 
     @property
@@ -133,7 +141,7 @@ class SessionChoice:
         """Read the user's choices on the screen anew."""
         return Connections(self.places.data)
 
-    def with_keys(self) -> SessionChoice:
+    def load_keys(self) -> SessionChoice:
         """The same with its keys, which no log shows from now on, and what is known of models;
         waits for the disk and the keyring, so it belongs in a thread.
         """
@@ -141,27 +149,27 @@ class SessionChoice:
             return self
         kept = self.connections
         keys = kept.stored_keys(self.settings.endpoints)
-        self.withhold(keys.values())
+        self.withhold_secrets(keys.values())
         return replace(self, keys=keys, known=KnownModels.load(kept))
 
-    def withhold(self, secrets: Iterable[str]) -> None:
+    def withhold_secrets(self, secrets: Iterable[str]) -> None:
         """No log, journal or export holds these from now on, the open session's neither."""
         self.log_filter.redactor.add_secrets(secrets)
         for handler in logging.getLogger().handlers:
             handler.addFilter(self.log_filter)
 
 
-def choose(
+def choose_session(
     flags: Flags, places: Places, language: str, environ: Mapping[str, str] = os.environ
 ) -> SessionChoice:
     """Settle endpoints, roles, mode and limits; raises Unusable with a text for the user."""
     say = Catalogue(language)
     if not flags.demo and not os.path.isdir(flags.workspace):
         raise Unusable(say("cli.not_a_folder", path=flags.workspace))
-    loaded = load(places, environ)
+    loaded = load_settings(places, environ)
     settings = loaded.settings
-    before = {setting.key: setting.value for setting in listed(settings)}
-    _apply(flags, settings)
+    before = {setting.key: setting.value for setting in list_settings(settings)}
+    _apply_flags(flags, settings)
     # R19a
     mode = ApprovalMode.STANDARD if flags.headless else settings.approval.mode  # R19
     if flags.mode is not None:
@@ -174,7 +182,7 @@ def choose(
         mode=mode,
         headless=flags.headless,
         demo=flags.demo,
-        allowed=_allowed(flags, say),
+        allowed=_parse_allow_rules(flags, say),
         resume=flags.resume,
         no_session=flags.no_session,
         external_sandbox=flags.sandbox == "external",
@@ -185,17 +193,19 @@ def choose(
     choice = replace(choice, problems=problems)
     if not flags.demo:
         try:
-            choice = _with_models(choice, flags, settings, say, environ)
+            choice = _choose_models(choice, flags, settings, say, environ)
         except Unusable as refused:
             raise Unusable(str(refused), problems) from refused
     flagged = (
-        now.key for now in listed(settings) if before.get(now.key, now.field.default) != now.value
+        now.key
+        for now in list_settings(settings)
+        if before.get(now.key, now.field.default) != now.value
     )
     origins = {**loaded.origins, **dict.fromkeys(flagged, Origin())}
     return replace(choice, origins=origins)
 
 
-def _allowed(flags: Flags, say: Catalogue) -> tuple[str, ...]:
+def _parse_allow_rules(flags: Flags, say: Catalogue) -> tuple[str, ...]:
     """The rules of this command line; one that would not say exactly what runs is refused."""
     if not flags.allow:
         return ()
@@ -224,14 +234,14 @@ def _check_phases(loaded: Loaded) -> None:
         phases.table = ""
 
 
-def secrets_of(settings: Settings, environ: Mapping[str, str] = os.environ) -> list[str]:
+def list_secrets(settings: Settings, environ: Mapping[str, str] = os.environ) -> list[str]:
     """The keys of all endpoints and servers: what no log may hold."""
     keys = [resolve_key(endpoint, environ) for endpoint in settings.endpoints.values()]
     given = [secret for server in settings.mcp.servers.values() for secret in server.secret_values]
     return [key for key in (*keys, *given) if key]
 
 
-def _apply(flags: Flags, settings: Settings) -> None:
+def _apply_flags(flags: Flags, settings: Settings) -> None:
     if flags.max_calls is not None:
         settings.execution.max_model_calls = min(flags.max_calls, 1000)
     if flags.sandbox not in (None, "external"):
@@ -242,7 +252,7 @@ def _apply(flags: Flags, settings: Settings) -> None:
         settings.ui.animation = flags.animation
 
 
-def _with_models(
+def _choose_models(
     choice: SessionChoice,
     flags: Flags,
     settings: Settings,
@@ -259,33 +269,33 @@ def _with_models(
         overrides["context"] = str(flags.context)
     if flags.base_url is not None:
         fields = {"name": CLI_ENDPOINT, "base_url": flags.base_url, **overrides}
-        named = _endpoint(fields, say)
+        named = _make_endpoint(fields, say)
         if not flags.api_key_env and not environ.get("DUCKFLOW_API_KEY"):
             known = (e for e in settings.endpoints.values() if e.base_url == named.base_url)
             key = next((e.api_key_env for e in known if e.api_key_env), "")
             named = named.model_copy(update={"api_key_env": key})
         settings.endpoints[CLI_ENDPOINT] = named
-        model = flags.model or _model_at(named, settings)
+        model = flags.model or _find_model_at(named, settings)
         settings.roles = Roles(main=f"{CLI_ENDPOINT}/{model}" if model else "")
     elif flags.model and settings.endpoints:
-        settings.roles = _roles_with(settings, flags.model, say, path)
+        settings.roles = _name_main_role(settings, flags.model, say, path)
     main = settings.roles.model_of("main")
     if main is None:
         choice = replace(choice, endpoint_missing=True)
         if flags.base_url is not None:
-            return _checked(choice, settings.endpoints[CLI_ENDPOINT], say, environ)
+            return _check_endpoint(choice, settings.endpoints[CLI_ENDPOINT], say, environ)
         wrong = any(problem.key == "roles.main" for problem in choice.problems)
         if flags.headless and settings.endpoints and (wrong or len(settings.endpoints) > 1):
             raise Unusable(say("cli.no_model", path=path))
         return choice
     endpoint = settings.endpoints[main.endpoint]
     if flags.base_url is None and overrides:
-        endpoint = _endpoint({**endpoint.model_dump(), **overrides}, say)
+        endpoint = _make_endpoint({**endpoint.model_dump(), **overrides}, say)
         settings.endpoints[main.endpoint] = endpoint
-    return _checked(choice, endpoint, say, environ)
+    return _check_endpoint(choice, endpoint, say, environ)
 
 
-def _model_at(endpoint: Endpoint, settings: Settings) -> str:
+def _find_model_at(endpoint: Endpoint, settings: Settings) -> str:
     """The model that was set or chosen for this very server; empty for none."""
     main = settings.roles.model_of("main")
     if main is None or settings.endpoints[main.endpoint].base_url != endpoint.base_url:
@@ -308,10 +318,10 @@ def with_model(choice: SessionChoice, endpoint: Endpoint, model: str) -> Session
     )
     origins = choice.origins | {"roles.main": Origin()}
     choice = replace(choice, settings=settings, endpoint_missing=False, origins=origins)
-    return _checked(choice, endpoint, say, choice.environ)
+    return _check_endpoint(choice, endpoint, say, choice.environ)
 
 
-def _checked(
+def _check_endpoint(
     choice: SessionChoice, endpoint: Endpoint, say: Catalogue, environ: Mapping[str, str]
 ) -> SessionChoice:
     """The choice, once it is clear that requests may go to its endpoint."""
@@ -319,23 +329,25 @@ def _checked(
     if need == "refused":
         setting = setting_of(endpoint.name, "base_url")
         raise Unusable(say("llm.error.refused_url", detail=endpoint.base_url, setting=setting))
-    if need == "confirmation" and not ConfirmedOrigins(choice.places.data).has(endpoint.origin):
+    if need == "confirmation" and not ConfirmedOrigins(choice.places.data).is_confirmed(
+        endpoint.origin
+    ):
         if choice.headless:
             raise Unusable(say("cli.not_confirmed", origin=endpoint.origin))
         return replace(choice, confirm_origin=endpoint.origin)
     return choice
 
 
-def _endpoint(fields: Mapping[str, Any], say: Catalogue) -> Endpoint:
+def _make_endpoint(fields: Mapping[str, Any], say: Catalogue) -> Endpoint:
     try:
         return Endpoint.model_validate(fields)
     except ValidationError as error:
-        code, _ = fault_of(error, Endpoint)
+        code, _ = describe_fault(error, Endpoint)
         key = "cli.bad_key_env" if code == "env_name" else "cli.bad_url"
         raise Unusable(say(key, reason=say(f"settings.why.{code}"))) from error
 
 
-def _roles_with(settings: Settings, model: str, say: Catalogue, path: str) -> Roles:
+def _name_main_role(settings: Settings, model: str, say: Catalogue, path: str) -> Roles:
     """``--model`` alone: on the endpoint it names, else on the main or the only endpoint."""
     head, slash, _ = model.partition("/")
     if slash and head in settings.endpoints:

@@ -10,7 +10,15 @@ import gc
 import os
 import sys
 
-from duckflow_tui.glance import LANGUAGES, MODES, PROTOCOLS, SANDBOXES, THEMES, glance, language_of
+from duckflow_tui.glance import (
+    LANGUAGES,
+    MODES,
+    PROTOCOLS,
+    SANDBOXES,
+    THEMES,
+    look_at_arguments,
+    resolve_language,
+)
 from duckflow_tui.output import guard_streams, output_error
 
 TYPE_CHECKING = False
@@ -48,24 +56,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit:  # of argparse, which says nothing of a help that could not be written
         if (lost := output_error()) is None:
             raise
-        return _end_by(lost, arguments)
+        return _print_error(lost, arguments)
     except Exception as error:  # noqa: BLE001 - the last place that can put it into words
-        return _end_by(error, arguments)
-    return _leave(status) if drawn else status
+        return _print_error(error, arguments)
+    return _exit_now(status) if drawn else status
 
 
 def _run_framed(arguments: Sequence[str]) -> tuple[int, bool]:
     """``_run`` with the first frame, which is off the screen when this ends or raises."""
-    frame = _first_frame(arguments)
+    frame = _draw_first_frame(arguments)
     try:
-        return _run(arguments, frame)
+        return _run_command(arguments, frame)
     finally:
         if frame is not None:
             frame.restore()
         sys.stdout.flush()  # the help too ends here, by an exception
 
 
-def _end_by(error: Exception, arguments: Sequence[str]) -> int:
+def _print_error(error: Exception, arguments: Sequence[str]) -> int:
     """Say what ended the program; returns its exit status. An error that nothing foresaw is
     recorded in the log, and raised where ``DUCKFLOW_DEBUG`` is set.
     """
@@ -76,31 +84,31 @@ def _end_by(error: Exception, arguments: Sequence[str]) -> int:
     from duckflow_tui.places import NoHome
     from duckflow_tui.session.faults import SessionFault
 
-    say = _words(_language(arguments, {}))
+    say = _load_words(_find_language(arguments, {}))
     if lost is not None:
-        return _refuse(say("cli.unwritten", error=lost.strerror or str(lost)), FAILED)
+        return _print_refusal(say("cli.unwritten", error=lost.strerror or str(lost)), FAILED)
     if isinstance(error, Unusable):
-        _say_problems(error.problems, say)
-        return _refuse(str(error))
+        _print_problems(error.problems, say)
+        return _print_refusal(str(error))
     if isinstance(error, SessionFault):
-        return _refuse(_fault_words(error, say))
+        return _print_refusal(_describe_fault(error, say))
     if isinstance(error, NoHome):
-        return _refuse(say("cli.no_home"))
+        return _print_refusal(say("cli.no_home"))
     if isinstance(error, FileNotFoundError) and error.filename is None:  # as ``getcwd`` raises it
-        return _refuse(say("cli.cwd_gone"))
-    return _refuse(_record(error, say), FAILED)
+        return _print_refusal(say("cli.cwd_gone"))
+    return _print_refusal(_log_error(error, say), FAILED)
 
 
-def _record(error: Exception, say: Catalogue) -> str:
+def _log_error(error: Exception, say: Catalogue) -> str:
     """Log an error that nothing foresaw; returns it in words."""
     from contextlib import suppress
 
-    from duckflow_tui.places import Places, log_file
+    from duckflow_tui.places import Places, find_log_file
     from duckflow_tui.session.faults import log_fault, open_log
 
     if os.environ.get("DUCKFLOW_DEBUG"):
         raise error
-    if not log_file():
+    if not find_log_file():
         with suppress(OSError):  # which may be the error
             open_log(Places.find().state, ())
     words = say.localize(log_fault(error))
@@ -110,11 +118,11 @@ def _record(error: Exception, say: Catalogue) -> str:
     return words
 
 
-def _first_frame(arguments: Sequence[str]) -> FirstFrame | None:
+def _draw_first_frame(arguments: Sequence[str]) -> FirstFrame | None:
     """The frame where a glance says that the app starts in a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
-    look = glance(arguments)
+    look = look_at_arguments(arguments)
     if look is None:
         return None
     from duckflow_tui.ui.first_frame import enter
@@ -122,47 +130,49 @@ def _first_frame(arguments: Sequence[str]) -> FirstFrame | None:
     return enter(look.language, look.title, theme=look.theme, demo=look.demo)
 
 
-def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]:
+def _run_command(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]:
     """The exit status, and whether the app was on the screen."""
-    from duckflow_tui.places import Places, peek_ui
+    from duckflow_tui.places import Places, peek_ui_settings
 
     places = Places.find()
-    language = _language(arguments, peek_ui(places))
+    language = _find_language(arguments, peek_ui_settings(places))
     # To look for plug-ins of pydantic, it would read the metadata of every installed package.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
-    arguments = _from_command(arguments)
+    arguments = _skip_language(arguments)
     if arguments[:1] == ["sessions"]:
-        return _sessions(arguments[1:], places, language), False
+        return _run_sessions(arguments[1:], places, language), False
     if arguments[:1] == ["replay"]:
         from duckflow_tui import replay_cli
 
-        return replay_cli.run(arguments[1:], places, language), False
+        return replay_cli.run_replay(arguments[1:], places, language), False
     if arguments[:1] == ["doctor"]:
         from duckflow_tui import doctor_cli
 
-        return doctor_cli.run(arguments[1:], places, language), False
+        return doctor_cli.run_doctor(arguments[1:], places, language), False
     if arguments[:1] == ["models"]:
         from duckflow_tui import models_cli
 
-        return models_cli.run(arguments[1:], places, language), False
+        return models_cli.run_models(arguments[1:], places, language), False
     if arguments[:1] == ["help"]:
         from duckflow_tui import help_cli
 
-        return help_cli.run(arguments[1:], language), False
-    args = parser(_help_words(arguments, language), language).parse_args(arguments)
-    if args.context is not None and _count(args.context) is None:
-        return _refuse(_words(language)("cli.bad_context", given=args.context)), False
-    if args.max_calls is not None and _count(args.max_calls) is None:
-        return _refuse(_words(language)("cli.bad_max_calls", given=args.max_calls)), False
+        return help_cli.run_help(arguments[1:], language), False
+    args = make_parser(_find_help_words(arguments, language), language).parse_args(arguments)
+    if args.context is not None and _parse_count(args.context) is None:
+        return _print_refusal(_load_words(language)("cli.bad_context", given=args.context)), False
+    if args.max_calls is not None and _parse_count(args.max_calls) is None:
+        return _print_refusal(
+            _load_words(language)("cli.bad_max_calls", given=args.max_calls)
+        ), False
     from duckflow_tui.command_line import folder_named
 
     workspace = folder_named(args.dir)
     if args.resume is not None and (args.demo or args.no_session):
-        return _refuse(_words(language)("resume.alone")), False
+        return _print_refusal(_load_words(language)("resume.alone")), False
     if args.newest and (args.resume is not None or args.demo or args.no_session):
-        return _refuse(_words(language)("cli.continue_alone")), False
+        return _print_refusal(_load_words(language)("cli.continue_alone")), False
     if args.prompt is not None:
-        return _headless(args, places, workspace, language), False
+        return _run_headless(args, places, workspace, language), False
     for wrong, key in (
         (args.allow, "cli.allow_needs_prompt"),
         (args.sandboxed, "cli.sandboxed_needs_prompt"),
@@ -172,11 +182,11 @@ def _run(arguments: Sequence[str], frame: FirstFrame | None) -> tuple[int, bool]
         (not (sys.stdin.isatty() and sys.stdout.isatty()), "cli.no_terminal"),
     ):
         if wrong:
-            return _refuse(_words(language)(key)), False
-    return _interactive(args, places, workspace, language, frame), True
+            return _print_refusal(_load_words(language)(key)), False
+    return _run_interactive(args, places, workspace, language, frame), True
 
 
-def parser(say: Callable[[str], str], language: str = "en") -> CommandParser:
+def make_parser(say: Callable[[str], str], language: str = "en") -> CommandParser:
     """The command line; only what exists is on it."""
     from duckflow_tui import __version__
     from duckflow_tui.command_line import CommandParser
@@ -212,12 +222,12 @@ def parser(say: Callable[[str], str], language: str = "en") -> CommandParser:
     return made
 
 
-def _count(text: str) -> int | None:
+def _parse_count(text: str) -> int | None:
     """A whole number from 1 on; None where the text is none."""
     return int(text) if text.isdecimal() and len(text) < 10 and int(text) > 0 else None
 
 
-def _language(arguments: Sequence[str], ui: dict[str, str]) -> str:
+def _find_language(arguments: Sequence[str], ui: dict[str, str]) -> str:
     """The language before anything is parsed, so that the help speaks it too."""
     for index, argument in enumerate(arguments):
         value = ""
@@ -228,10 +238,10 @@ def _language(arguments: Sequence[str], ui: dict[str, str]) -> str:
         if value in LANGUAGES:
             return value
     setting = os.environ.get("DUCKFLOW_UI__LANGUAGE") or ui.get("language", "auto")
-    return language_of(setting)
+    return resolve_language(setting)
 
 
-def _from_command(arguments: Sequence[str]) -> Sequence[str]:
+def _skip_language(arguments: Sequence[str]) -> Sequence[str]:
     """The arguments from the command on, where only the language is said before it."""
     said = 0
     if arguments[:1] == ["--lang"]:
@@ -241,20 +251,20 @@ def _from_command(arguments: Sequence[str]) -> Sequence[str]:
     return arguments[said:] if arguments[said : said + 1] in NAMED else arguments
 
 
-def _help_words(arguments: Sequence[str], language: str) -> Callable[[str], str]:
+def _find_help_words(arguments: Sequence[str], language: str) -> Callable[[str], str]:
     """The words of the help where it is asked for; the first frame does not wait for them."""
     if {"-h", "--help"}.isdisjoint(arguments):
         return str
-    return _words(language)
+    return _load_words(language)
 
 
-def _words(language: str) -> Catalogue:
+def _load_words(language: str) -> Catalogue:
     from duckflow_tui.words.catalogue import Catalogue
 
     return Catalogue(language)
 
 
-def _leave(status: int) -> NoReturn:
+def _exit_now(status: int) -> NoReturn:
     """End now: taking the modules down one by one would cost the shell a third of a second."""
     import logging
 
@@ -264,20 +274,20 @@ def _leave(status: int) -> NoReturn:
     os._exit(status)
 
 
-def _refuse(message: str, status: int = USAGE_ERROR) -> int:
+def _print_refusal(message: str, status: int = USAGE_ERROR) -> int:
     print(f"duckflow-tui: {message}", file=sys.stderr)
     return status
 
 
-def _say_problems(problems: Sequence[SettingProblem], say: Catalogue) -> None:
+def _print_problems(problems: Sequence[SettingProblem], say: Catalogue) -> None:
     for problem in problems:
-        print(say("settings.problem", problem=problem.words(say)), file=sys.stderr)
+        print(say("settings.problem", problem=problem.describe_problem(say)), file=sys.stderr)
 
 
-def _choose(
+def _choose_session(
     args: argparse.Namespace, places: Places, workspace: Path, language: str
 ) -> SessionChoice:
-    from duckflow_tui.choice import Flags, choose, secrets_of
+    from duckflow_tui.choice import Flags, choose_session, list_secrets
     from duckflow_tui.llm.contacts import Contacts, outside
     from duckflow_tui.session.faults import open_log
 
@@ -285,8 +295,10 @@ def _choose(
     if args.resume is not None or args.newest:
         from duckflow_tui.sessions_cli import find_session_id
 
-        session_id = find_session_id(args.resume or "", workspace, places.state, _words(language))
-    choice = choose(
+        session_id = find_session_id(
+            args.resume or "", workspace, places.state, _load_words(language)
+        )
+    choice = choose_session(
         Flags(
             workspace=workspace,
             demo=args.demo,
@@ -296,8 +308,8 @@ def _choose(
             model=args.model,
             api_key_env=args.api_key_env,
             protocol=args.protocol,
-            context=_count(args.context or ""),
-            max_calls=_count(args.max_calls or ""),
+            context=_parse_count(args.context or ""),
+            max_calls=_parse_count(args.max_calls or ""),
             allow=tuple(args.allow),
             theme=args.theme,
             animation=False if args.no_animation else None,
@@ -311,27 +323,27 @@ def _choose(
     )
     places.close_to_others()
     outside.set(Contacts())
-    open_log(places.state, secrets_of(choice.settings))
+    open_log(places.state, list_secrets(choice.settings))
     return choice
 
 
-def _headless(args: argparse.Namespace, places: Places, workspace: Path, language: str) -> int:
-    say = _words(language)
+def _run_headless(args: argparse.Namespace, places: Places, workspace: Path, language: str) -> int:
+    say = _load_words(language)
     text: str = args.prompt
     if text == "-" or (text == NO_TEXT and not args.demo and not sys.stdin.isatty()):
         text = sys.stdin.read()
     if not text.strip() and not args.demo:
-        return _refuse(say("cli.no_text"))
+        return _print_refusal(say("cli.no_text"))
     if args.stream and not args.json:
-        return _refuse(say("cli.stream_needs_json"))
+        return _print_refusal(say("cli.stream_needs_json"))
     import asyncio
 
     from duckflow_tui.ending import Ending
-    from duckflow_tui.headless import HeadlessOptions, run
+    from duckflow_tui.headless import HeadlessOptions, run_turn
     from duckflow_tui.sessions import open_session
 
-    choice = _choose(args, places, workspace, language)
-    _say_problems(choice.problems, say)
+    choice = _choose_session(args, places, workspace, language)
+    _print_problems(choice.problems, say)
     if choice.endpoint_missing:
         from duckflow_tui.model_choice import settle_model
 
@@ -339,15 +351,15 @@ def _headless(args: argparse.Namespace, places: Places, workspace: Path, languag
         print(line, file=sys.stderr)
     options = HeadlessOptions(text, args.json, args.stream, args.sandboxed)
     ending = Ending()
-    status = asyncio.run(run(lambda spawn: open_session(choice, spawn, ending), options, say))
+    status = asyncio.run(run_turn(lambda spawn: open_session(choice, spawn, ending), options, say))
     if ending.kept is not None:
         print(say("cli.demo_kept", path=str(ending.kept)), file=sys.stderr)
     if not args.json:  # whose first record names the session
-        _say_how(ending, args, workspace, say, sys.stderr)
+        _print_resume_command(ending, args, workspace, say, sys.stderr)
     return status
 
 
-def _interactive(
+def _run_interactive(
     args: argparse.Namespace,
     places: Places,
     workspace: Path,
@@ -361,14 +373,14 @@ def _interactive(
     sys.setswitchinterval(0.001)
     from duckflow_tui.sessions import Sessions
 
-    choice = _choose(args, places, workspace, language)
+    choice = _choose_session(args, places, workspace, language)
     from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.session_host import AppOptions
 
     def health(language: str) -> Iterator[tuple[str, str, str, str]]:
-        from duckflow_tui.doctor_cli import health_of
+        from duckflow_tui.doctor_cli import check_health
 
-        return health_of(sessions.choice, language)
+        return check_health(sessions.choice, language)
 
     folder = workspace.absolute()
     sessions = Sessions(choice)
@@ -390,21 +402,21 @@ def _interactive(
         problems=choice.problems,
         data_dir=places.data,
         workspace=os.path.realpath(workspace),
-        choose=_is_asked(args, workspace, places),
+        choose=_must_pick_session(args, workspace, places),
         health=health,
     )
     status = DuckflowApp(sessions, options, frame=frame).run_to_end()
-    ending, say = sessions.ending, _words(language)
-    ending.settle()
+    ending, say = sessions.ending, _load_words(language)
+    ending.write_all()
     if ending.fault is not None:
         raise ending.fault
     if ending.kept is not None:
         print(say("cli.demo_kept", path=str(ending.kept)))
-    _say_how(ending, args, workspace, say, sys.stdout)
+    _print_resume_command(ending, args, workspace, say, sys.stdout)
     return status
 
 
-def _is_asked(args: argparse.Namespace, workspace: Path, places: Places) -> bool:
+def _must_pick_session(args: argparse.Namespace, workspace: Path, places: Places) -> bool:
     """Whether the user picks the session that goes on: none was named, and there are several."""
     if args.resume != "":
         return False
@@ -413,34 +425,34 @@ def _is_asked(args: argparse.Namespace, workspace: Path, places: Places) -> bool
     return has_several(workspace, places.state)
 
 
-def _sessions(arguments: Sequence[str], places: Places, language: str) -> int:
-    from duckflow_tui.choice import secrets_of
+def _run_sessions(arguments: Sequence[str], places: Places, language: str) -> int:
+    from duckflow_tui.choice import list_secrets
     from duckflow_tui.safety.secrets import Redactor
-    from duckflow_tui.sessions_cli import run
-    from duckflow_tui.settings import load
+    from duckflow_tui.sessions_cli import run_sessions
+    from duckflow_tui.settings import load_settings
 
-    secrets = secrets_of(load(places, os.environ).settings)
-    return run(arguments, places, Redactor(secrets).redact_text, language)
+    secrets = list_secrets(load_settings(places, os.environ).settings)
+    return run_sessions(arguments, places, Redactor(secrets).redact_text, language)
 
 
-def _fault_words(fault: SessionFault, say: Catalogue) -> str:
+def _describe_fault(fault: SessionFault, say: Catalogue) -> str:
     from duckflow_tui.ui.session_words import fault_words
 
     way = f" {say('cli.in_use_way')}" if fault.code == "in_use" else ""
     return f"{fault_words(fault, say)}{way}"
 
 
-def _model_flags(args: argparse.Namespace) -> list[str]:
+def _list_model_flags(args: argparse.Namespace) -> list[str]:
     """The flags about the model, without which another run would not find it."""
     named = ("--base-url", "--model", "--api-key-env", "--protocol", "--context")
     given = ((flag, getattr(args, flag[2:].replace("-", "_"))) for flag in named)
     return [part for flag, value in given if value is not None for part in (flag, str(value))]
 
 
-def _say_how(
+def _print_resume_command(
     ending: Ending, args: argparse.Namespace, workspace: Path, say: Catalogue, out: TextIO
 ) -> None:
     """The last line: how the session is taken up again."""
-    command = ending.command(workspace, _model_flags(args), named=args.dir != ".")
+    command = ending.resume_command(workspace, _list_model_flags(args), named=args.dir != ".")
     if command:
         print(say("resume.how", command=command), file=out, flush=True)

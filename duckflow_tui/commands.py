@@ -95,18 +95,18 @@ def while_working(state: AgentState | None) -> str | None:
 # --- what is done to a session ------------------------------------------------------------------
 
 
-async def _trust(session: Engine, _argument: str, say: Say) -> None:
+async def _ask_trust(session: Engine, _argument: str, say: Say) -> None:
     """Ask again about what the folder brings along."""
     if not await session.trust.ask_again():
         say("trust.nothing")
 
 
-async def _retry(session: Engine, _argument: str, say: Say) -> None:
+async def _retry_request(session: Engine, _argument: str, say: Say) -> None:
     if not await session.retry():
         say("shell.nothing_to_retry")
 
 
-def _more(session: Engine, _argument: str, say: Say) -> None:
+def _grant_loops(session: Engine, _argument: str, say: Say) -> None:
     """Let the attempt that runs go on for some loops more."""
     state = session.store.state
     session.pace.extend()
@@ -114,7 +114,7 @@ def _more(session: Engine, _argument: str, say: Say) -> None:
     say("pace.extended", count=MORE_LOOPS, limit=pace.limit.max_loops if pace is not None else 0)
 
 
-def _profile(session: Engine, argument: str, say: Say) -> None:
+def _name_profile(session: Engine, argument: str, say: Say) -> None:
     """Name the kind of request, or leave it to the AI."""
     if argument == AUTO:
         session.pace.choose_profile(None)
@@ -124,7 +124,7 @@ def _profile(session: Engine, argument: str, say: Say) -> None:
         say("profile.said", profile=LocalizedText(key=f"choice.profile.{argument}"))
 
 
-async def _compact(session: Engine, argument: str, say: Say) -> None:
+async def _compact_conversation(session: Engine, argument: str, say: Say) -> None:
     """Shorten the conversation, with a hint of what matters; ``undo`` takes it back."""
     if argument.strip().lower() == UNDO:
         await undo_compaction(session, "", say)
@@ -146,13 +146,13 @@ async def undo_compaction(session: Engine, compaction_id: str, say: Say) -> None
         say("compaction.undone")
 
 
-async def _undo(session: Engine, argument: str, _say: Say) -> None:
+async def _undo_changes(session: Engine, argument: str, _say: Say) -> None:
     """Take back what was allowed last."""
     word = argument.lower()
     await session.undo(anyway=word == ANYWAY, one=word == ONE)
 
 
-async def _redo(session: Engine, argument: str, _say: Say) -> None:
+async def _redo_changes(session: Engine, argument: str, _say: Say) -> None:
     """Make again what was undone last, or all of it."""
     word = argument.lower()
     await session.redo(anyway=word == ANYWAY, one=word == ONE, whole=word == ALL)
@@ -160,7 +160,7 @@ async def _redo(session: Engine, argument: str, _say: Say) -> None:
 
 def rename(session: Engine, argument: str, say: Say) -> None:
     """Name the session; an empty name is none."""
-    name = session.title.rename(argument)
+    name = session.title.rename_session(argument)
     say("sessions.renamed" if name else "sessions.unnamed", name=name)
 
 
@@ -210,11 +210,13 @@ class Command:
         return None
 
 
-def _key(action: str, label: str, help: str, *keys: str) -> Command:
+def _find_key(action: str, label: str, help: str, *keys: str) -> Command:
     return Command("", action, when=always, reads=True, keys=keys, label=label, help=help)
 
 
-def _pane(name: str, label: str, *keys: str, takes: Takes = "", with_choice: str = "") -> Command:
+def _open_pane(
+    name: str, label: str, *keys: str, takes: Takes = "", with_choice: str = ""
+) -> Command:
     return Command(
         name,
         f"screen.pane('{name}')",
@@ -249,27 +251,27 @@ USER_CAN: Final[tuple[Command, ...]] = (
         reads=True,
         also=("manual",),
     ),
-    _key("command_palette", "Ctrl+P", "keys.palette", "ctrl+p"),
-    _pane("chat", "Alt+1 · F2", "alt+1", "f2"),
-    _pane("plan", "Alt+2 · F3", "alt+2", "f3"),
+    _find_key("command_palette", "Ctrl+P", "keys.palette", "ctrl+p"),
+    _open_pane("chat", "Alt+1 · F2", "alt+1", "f2"),
+    _open_pane("plan", "Alt+2 · F3", "alt+2", "f3"),
     Command("plans", "acting_page('plans')"),
-    _pane("diff", "Alt+3 · F4", "alt+3", "f4", takes="diff", with_choice="diff"),
-    _pane("vitals", "Alt+4 · F5", "alt+4", "f5", takes="vitals", with_choice="vitals"),
+    _open_pane("diff", "Alt+3 · F4", "alt+3", "f4", takes="diff", with_choice="diff"),
+    _open_pane("vitals", "Alt+4 · F5", "alt+4", "f5", takes="vitals", with_choice="vitals"),
     Command("requirements", "page('requirements')", reads=True, also=("todos",)),
     Command("working", "page('working')", reads=True),
-    Command("profile", act=_profile, takes="profile"),
-    Command("more", act=_more, when=while_working),
+    Command("profile", act=_name_profile, takes="profile"),
+    Command("more", act=_grant_loops, when=while_working),
     Command("memory", "acting_page('memory')"),
     Command("remember", "remember", takes="text", when=always),
     Command("mode", "mode", takes="mode", also=("approvals",)),
     Command("rules", "page('rules')", reads=True, also=("permissions",)),
     Command("decisions", "page('decisions')", reads=True),
     Command("network", "page('network')", reads=True),
-    _key("cycle_mode", "Shift+Tab", "keys.cycle_mode", "shift+tab"),
-    _key("screen.fold", "Ctrl+O", "keys.fold", "ctrl+o"),
+    _find_key("cycle_mode", "Shift+Tab", "keys.cycle_mode", "shift+tab"),
+    _find_key("screen.fold", "Ctrl+O", "keys.fold", "ctrl+o"),
     Command("pause", act=lambda session, _argument, _say: session.pause()),
     Command("stop", act=lambda session, _argument, _say: session.stop()),
-    Command("retry", act=_retry),
+    Command("retry", act=_retry_request),
     Command(
         "queue",
         "page('queue')",
@@ -281,8 +283,8 @@ USER_CAN: Final[tuple[Command, ...]] = (
     ),
     Command("ps", "page('processes')", reads=True, also=("bashes",)),
     Command("mcp", "page('servers')", reads=True),
-    Command("undo", act=_undo, takes="anyway", bare=True),
-    Command("redo", act=_redo, takes="redo", bare=True),
+    Command("undo", act=_undo_changes, takes="anyway", bare=True),
+    Command("redo", act=_redo_changes, takes="redo", bare=True),
     Command(
         "rewind",
         "acting_page('rewind')",
@@ -295,7 +297,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("copy", "screen.copy", when=always, reads=True),
     Command("model", "model", takes="text", when=always, also=("models",)),
     Command("connect", "connect", when=always, also=("login",)),
-    Command("trust", act=_trust),
+    Command("trust", act=_ask_trust),
     Command(
         "context",
         "acting_page('context')",
@@ -305,7 +307,9 @@ USER_CAN: Final[tuple[Command, ...]] = (
         also=("tokens",),
     ),
     Command("probe", "probe", when=with_endpoint),
-    Command("compact", act=_compact, takes="text", when=with_endpoint, also=("summarize",)),
+    Command(
+        "compact", act=_compact_conversation, takes="text", when=with_endpoint, also=("summarize",)
+    ),
     Command("new", "new_session", when=with_endpoint, also=("clear", "reset")),
     Command("settings", "settings", when=always, reads=True, also=("config",)),
     Command("sessions", "sessions", when=always, also=("resume", "continue")),
@@ -316,13 +320,13 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("lang", "language", takes="language", when=always, early=True, reads=True),
     Command("theme", "theme", takes="theme", when=always, early=True, reads=True),
     Command("quit", "quit_now", when=always, early=True, reads=True, also=("exit", "q")),
-    _key("screen.scroll_page", "PgUp PgDn", "keys.scroll_page", "pageup", "pagedown"),
-    _key("screen.scroll_line", "Shift+↑ ↓", "keys.scroll_line", "shift+up", "shift+down"),
-    _key("screen.column", "F6 · Alt+0", "keys.column", "f6", "alt+0"),
-    _key("screen.move_border", "Alt+← →", "keys.move_border", "alt+left", "alt+right"),
-    _key("screen.search", "Ctrl+F", "keys.search", "ctrl+f"),
-    _key("screen.escape", "Esc", "keys.escape", "escape"),
-    _key("screen.interrupt", "Ctrl+C", "keys.interrupt", "ctrl+c"),
+    _find_key("screen.scroll_page", "PgUp PgDn", "keys.scroll_page", "pageup", "pagedown"),
+    _find_key("screen.scroll_line", "Shift+↑ ↓", "keys.scroll_line", "shift+up", "shift+down"),
+    _find_key("screen.column", "F6 · Alt+0", "keys.column", "f6", "alt+0"),
+    _find_key("screen.move_border", "Alt+← →", "keys.move_border", "alt+left", "alt+right"),
+    _find_key("screen.search", "Ctrl+F", "keys.search", "ctrl+f"),
+    _find_key("screen.escape", "Esc", "keys.escape", "escape"),
+    _find_key("screen.interrupt", "Ctrl+C", "keys.interrupt", "ctrl+c"),
 )
 
 #: Those that can be typed, in the order of the palette.
@@ -353,7 +357,7 @@ class Invocation(NamedTuple):
     argument: str
 
 
-def parse(text: str) -> Invocation | None:
+def parse_command(text: str) -> Invocation | None:
     """Read a composer's text as a command; None when it is a message."""
     match = _TYPED.fullmatch(text.strip())
     if match is None:
@@ -367,7 +371,7 @@ def parse(text: str) -> Invocation | None:
     return Invocation(name, command, argument)
 
 
-def unknown(name: str) -> LocalizedText:
+def describe_unknown(name: str) -> LocalizedText:
     """Which command of ours does what was meant by a name that is none of them."""
     plain = name.lower().rstrip(_STOPS)
     if plain in ELSEWHERE:

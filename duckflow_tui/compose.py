@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from duckflow_tui.choice import SessionChoice, secrets_of
+from duckflow_tui.choice import SessionChoice, list_secrets
 from duckflow_tui.ending import Ending
 from duckflow_tui.engine import Engine, count_session
 from duckflow_tui.llm.codec import wire_name
@@ -23,8 +23,8 @@ from duckflow_tui.llm.contacts import outside
 from duckflow_tui.llm.endpoints import Endpoint, Roles, Target
 from duckflow_tui.llm.quirks import LearnedModels, Lesson
 from duckflow_tui.llm.service import LLMService
-from duckflow_tui.places import asset_folder
-from duckflow_tui.project_settings import tightened
+from duckflow_tui.places import find_assets
+from duckflow_tui.project_settings import tighten_settings
 from duckflow_tui.prompting.budget import Budgets, ScriptCounter
 from duckflow_tui.prompting.compiler import PromptCompiler
 from duckflow_tui.prompting.questions import QuestionPrompts
@@ -78,7 +78,7 @@ async def open_engine(
     SessionFault when a session cannot be taken up.
     """
     shield_process()  # while nothing has been started yet that could look
-    choice = await asyncio.to_thread(choice.with_keys)
+    choice = await asyncio.to_thread(choice.load_keys)
     async with AsyncExitStack() as stack:
         stories: dict[str, str] = {}
         if choice.demo:
@@ -107,12 +107,14 @@ async def open_engine(
         store = Store(recording.state, SystemClock(), recording, last_seq=recording.last_seq)
         begun: list[Record] = []
         forget = store.subscribe(lambda _, record: begun.append(record))
-        engine, workspace = build(choice, spawn, store, watchdog, recording)
+        engine, workspace = build_engine(choice, spawn, store, watchdog, recording)
         stack.callback(workspace.close)
         stack.push_async_callback(engine.close)
         recording.follow_store(store, engine.notices)
         if recording.restored is not None:
-            today = first_event(choice, recording.session_id, workspace.root, store.clock.now())
+            today = make_first_event(
+                choice, recording.session_id, workspace.root, store.clock.now()
+            )
             effect = engine.operation_effect
             await resume(store, engine.notices, recording.restored, today, workspace, effect)
             recording.restored = None  # in a long session many megabytes
@@ -120,7 +122,7 @@ async def open_engine(
         forget()
         engine.begun, engine.stories = begun, stories
         if ending is not None:
-            ending.watch(recording, store, resumable=not choice.demo)
+            ending.watch_session(recording, store, resumable=not choice.demo)
         yield engine
 
 
@@ -155,7 +157,7 @@ def _on_stage(choice: SessionChoice, stage: Stage) -> SessionChoice:
     )
 
 
-def build(
+def build_engine(
     choice: SessionChoice, spawn: Spawn, store: Store, watchdog: Watchdog, recording: Recording
 ) -> tuple[Engine, Workspace]:
     """The engine of this choice and the workspace to close after it; nothing is started.
@@ -165,7 +167,7 @@ def build(
     """
     settings = choice.settings
     redact = choice.redact
-    told = notice_words(asset_folder("prompts"), choice.language)
+    told = notice_words(find_assets("prompts"), choice.language)
     notices = Notices(store, random_id, redact, told)
     led = (os.environ.get(name) for name in ("GIT_DIR", "GIT_COMMON_DIR"))
     repositories = (Path(choice.workspace, place) for place in led if place)
@@ -173,7 +175,7 @@ def build(
         choice.workspace, own_dirs=choice.places.own_dirs, repositories=repositories
     )
     if recording.restored is None:
-        event = first_event(choice, recording.session_id, workspace.root, store.clock.now())
+        event = make_first_event(choice, recording.session_id, workspace.root, store.clock.now())
         store.dispatch(event)
     registry = default_registry()
     servers = None
@@ -201,7 +203,7 @@ def build(
         watchdog,
         _command_limits(settings),
         environ=os.environ,
-        secrets_known=frozenset(secrets_of(choice.settings, choice.environ)),
+        secrets_known=frozenset(list_secrets(choice.settings, choice.environ)),
         sandbox=choice.sandbox,
     )
     runner.report = store.dispatch
@@ -241,7 +243,7 @@ def build(
     memory = ProjectMemory(
         choice.places.data / "memory",
         workspace.root,
-        _memory_words(choice.language, workspace.root.name),
+        _make_memory_words(choice.language, workspace.root.name),
         store.clock,
         redact,
         already=count_session(recording.state),
@@ -262,14 +264,14 @@ def build(
         random_id,
         notices,
         PhaseMachine(store, table),
-        _models(choice, store, desk, notices, memory, ready),
+        _make_model_access(choice, store, desk, notices, memory, ready),
         router,
         desk,
         TurnSettings(
             max_steps=settings.execution.max_steps,
             max_attempts=settings.execution.max_attempts,
             execution=settings.execution.mode,
-            pacemaker=_pacemaker(settings.pacemaker, settings.roles),
+            pacemaker=_make_pacemaker(settings.pacemaker, settings.roles),
         ),
     )
     past = RecordedPast(recording, choice.places.state, redact)
@@ -278,7 +280,7 @@ def build(
         """The project's files that are trusted from now on."""
         parts.models.prompts.instructions = texts.get(NOTES, "")
         now = settings.model_copy(update={"approval": ApprovalSettings(mode=store.state.mode)})
-        tight, problems = tightened(now, texts.get(SETTINGS, ""), SETTINGS)
+        tight, problems = tighten_settings(now, texts.get(SETTINGS, ""), SETTINGS)
         runner.limits = _command_limits(tight)
         router.rules = replace(router.rules, max_write=tight.files.max_write_bytes)
         parts.models.budget.limits = _budget_limits(tight)
@@ -301,11 +303,11 @@ def build(
     if not choice.headless:  # which prints them before it begins
         say = Catalogue(choice.language)
         for problem in choice.problems:
-            notices.warn("settings.problem", problem=problem.words(say))
+            notices.warn("settings.problem", problem=problem.describe_problem(say))
     return engine, workspace
 
 
-def _models(
+def _make_model_access(
     choice: SessionChoice,
     store: Store,
     desk: Desk,
@@ -319,7 +321,7 @@ def _models(
         if lesson in ("tools", "failing", "effort", "format", "roles", "version"):
             notices.say(f"llm.learned.{lesson}", model=target.model, host=target.endpoint.host)
         if lesson == "version" and not choice.demo:
-            _correct(choice.connections, target.endpoint)
+            _correct_address(choice.connections, target.endpoint)
 
     kept = None if choice.demo else choice.places.data / "learned_models.json"
     service = LLMService(
@@ -340,21 +342,21 @@ def _models(
         random_id,
         service,
         PromptCompiler(
-            asset_folder("prompts"),
+            find_assets("prompts"),
             choice.language,
             Budgets(**settings.budget.model_dump()),
             ScriptCounter(),
             mode=settings.execution.mode,
             memory=lambda: memory.known,
         ),
-        QuestionPrompts(asset_folder("prompts"), choice.language),
+        QuestionPrompts(find_assets("prompts"), choice.language),
         CallBudget(store, random_id, desk, notices, _budget_limits(settings)),
         RequestLog(store, service, choice.redact),
         ready,
     )
 
 
-def _correct(kept: Connections, endpoint: Endpoint) -> None:
+def _correct_address(kept: Connections, endpoint: Endpoint) -> None:
     """Keep the address at which the server of a connection answers in truth."""
     connection = kept.find_connection(endpoint.name)
     if connection is not None and f"{connection.base_url}/v1" == endpoint.base_url:
@@ -378,7 +380,9 @@ def _command_limits(settings: Settings) -> CommandLimits:
     )
 
 
-def first_event(choice: SessionChoice, session_id: str, root: Path, now: float) -> SessionStarted:
+def make_first_event(
+    choice: SessionChoice, session_id: str, root: Path, now: float
+) -> SessionStarted:
     """The initial state of a new session of this choice."""
     main = choice.settings.roles.model_of("main")
     endpoint = choice.settings.endpoints[main.endpoint] if main else None
@@ -401,13 +405,13 @@ def first_event(choice: SessionChoice, session_id: str, root: Path, now: float) 
     )
 
 
-def _pacemaker(settings: PacemakerSettings, roles: Roles) -> Pacemaker:
+def _make_pacemaker(settings: PacemakerSettings, roles: Roles) -> Pacemaker:
     bases = {TaskProfile(name): loops for name, loops in settings.base.model_dump().items()}
     hard_from = settings.hard_from if roles.strong else None
     return Pacemaker(PaceSettings(settings.min, settings.max, settings.fallback, bases, hard_from))
 
 
-def _memory_words(language: str, project: str) -> MemoryWords:
+def _make_memory_words(language: str, project: str) -> MemoryWords:
     """A file begins in the user's language; headings of every language are understood."""
     say = Catalogue(language)
     known: dict[str, MemoryKind] = {

@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from duckflow_tui.choice import Flags, SessionChoice, Unusable, choose
+from duckflow_tui.choice import Flags, SessionChoice, Unusable, choose_session
 from duckflow_tui.command_line import CommandParser, folder_named
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.llm.errors import LlmError
 from duckflow_tui.places import Places
 from duckflow_tui.safety.paths import WorkspaceError
 from duckflow_tui.safety.safe_text import visible_line
-from duckflow_tui.settings import SandboxSettings, load
+from duckflow_tui.settings import SandboxSettings, load_settings
 from duckflow_tui.state.base import one_line
 from duckflow_tui.state.session import HOLDS, SandboxLevel
 from duckflow_tui.words.catalogue import Catalogue
@@ -51,10 +51,10 @@ class HealthCheck(NamedTuple):
     fix: str = ""
 
 
-def run(arguments: Sequence[str], places: Places, language: str) -> int:
+def run_doctor(arguments: Sequence[str], places: Places, language: str) -> int:
     """Run the command ``doctor``; returns the exit status."""
     say = Catalogue(language)
-    args = parser(say).parse_args(arguments)
+    args = make_parser(say).parse_args(arguments)
     flags = Flags(
         workspace=folder_named(args.dir),
         base_url=args.base_url,
@@ -62,10 +62,10 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
         api_key_env=args.api_key_env,
     )
     checks: list[HealthCheck] = []
-    for check in _Doctor(flags, places, language, say).checks(None):
+    for check in _Doctor(flags, places, language, say).run_checks(None):
         checks.append(check)
         if not args.json:
-            _print(check, say)
+            _print_check(check, say)
     if args.json:
         print(json.dumps([check._asdict() for check in checks], ensure_ascii=False, indent=1))
     broken = [check for check in checks if check.state == "broken"]
@@ -74,14 +74,14 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
     return BROKEN if broken else SOUND
 
 
-def health_of(choice: SessionChoice, language: str) -> Iterator[HealthCheck]:
+def check_health(choice: SessionChoice, language: str) -> Iterator[HealthCheck]:
     """The same for a program that runs: its model is the one that was chosen there."""
     say = Catalogue(language)
     flags = Flags(workspace=choice.workspace)
-    yield from _Doctor(flags, choice.places, language, say).checks(choice)
+    yield from _Doctor(flags, choice.places, language, say).run_checks(choice)
 
 
-def parser(say: Catalogue) -> CommandParser:
+def make_parser(say: Catalogue) -> CommandParser:
     """The command line of ``doctor``."""
     made = CommandParser("duckflow-tui doctor", "doctor.description", say.language, say)
     add = made.add_argument
@@ -94,7 +94,7 @@ def parser(say: Catalogue) -> CommandParser:
     return made
 
 
-def _print(check: HealthCheck, say: Catalogue) -> None:
+def _print_check(check: HealthCheck, say: Catalogue) -> None:
     name = say(f"doctor.name.{check.name}")
     print(f"{_MARKS[check.state]} {name}: {check.found}")
     if check.fix:
@@ -108,38 +108,42 @@ class _Doctor:
         self._language = language
         self._say = say
 
-    def checks(self, choice: SessionChoice | None) -> Iterator[HealthCheck]:
+    def run_checks(self, choice: SessionChoice | None) -> Iterator[HealthCheck]:
         """Each check as soon as it is done; the one that asks the model's server comes last.
         Without a ``choice`` the flags and settings say which it is.
         """
-        yield self._terminal()
-        yield self._colours()
-        yield self._characters()
-        yield self._keys()
+        yield self._check_terminal()
+        yield self._check_colours()
+        yield self._check_characters()
+        yield self._check_keys()
         for name in ("rg", "git"):
-            yield self._program(name)
-        yield self._sandbox(choice)
-        yield self._disk()
+            yield self._check_program(name)
+        yield self._check_sandbox(choice)
+        yield self._check_disk()
         try:
-            choice = choice or choose(self._flags, self._places, self._language)
+            choice = choice or choose_session(self._flags, self._places, self._language)
         except Unusable as refused:
-            problems = [problem.words(self._say) for problem in refused.problems]
-            yield self._settings(problems)
+            problems = [problem.describe_problem(self._say) for problem in refused.problems]
+            yield self._check_settings(problems)
             yield HealthCheck("model", "broken", one_line(str(refused), 300))
             return
-        yield self._settings([problem.words(self._say) for problem in choice.problems])
-        yield from self._servers(choice)
-        yield self._model(choice)
+        yield self._check_settings(
+            [problem.describe_problem(self._say) for problem in choice.problems]
+        )
+        yield from self._check_servers(choice)
+        yield self._check_model(choice)
 
-    def _made(self, name: str, state: State, key: str, fix: str = "", **params: Any) -> HealthCheck:
+    def _make_check(
+        self, name: str, state: State, key: str, fix: str = "", **params: Any
+    ) -> HealthCheck:
         say = self._say
         found = say(f"doctor.{key}", **params)
         return HealthCheck(name, state, found, say(f"doctor.{fix}", **params) if fix else "")
 
-    def _terminal(self) -> HealthCheck:
+    def _check_terminal(self) -> HealthCheck:
         term = os.environ.get("TERM", "")
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
-            return self._made("terminal", "missing", "terminal.none", "terminal.none_fix")
+            return self._make_check("terminal", "missing", "terminal.none", "terminal.none_fix")
         size = shutil.get_terminal_size()
         facts: dict[str, Any] = {
             "term": visible_line(term) or "TERM=",
@@ -147,44 +151,46 @@ class _Doctor:
             "rows": size.lines,
         }
         if term in ("", "dumb"):
-            return self._made("terminal", "broken", "terminal.found", "terminal.dumb_fix", **facts)
+            return self._make_check(
+                "terminal", "broken", "terminal.found", "terminal.dumb_fix", **facts
+            )
         if size.columns < _SMALLEST[0] or size.lines < _SMALLEST[1]:
             facts |= {"least": f"{_SMALLEST[0]}×{_SMALLEST[1]}"}
-            return self._made(
+            return self._make_check(
                 "terminal", "missing", "terminal.found", "terminal.small_fix", **facts
             )
-        return self._made("terminal", "ok", "terminal.found", **facts)
+        return self._make_check("terminal", "ok", "terminal.found", **facts)
 
-    def _colours(self) -> HealthCheck:
+    def _check_colours(self) -> HealthCheck:
         environ = os.environ
         if environ.get("NO_COLOR"):
-            return self._made("colours", "missing", "colours.off", "colours.off_fix")
+            return self._make_check("colours", "missing", "colours.off", "colours.off_fix")
         if environ.get("COLORTERM", "").lower() in _DEEP:
-            return self._made("colours", "ok", "colours.deep")
+            return self._make_check("colours", "ok", "colours.deep")
         key = "colours.many" if "256color" in environ.get("TERM", "") else "colours.few"
-        return self._made("colours", "missing", key, "colours.fix")
+        return self._make_check("colours", "missing", key, "colours.fix")
 
-    def _characters(self) -> HealthCheck:
+    def _check_characters(self) -> HealthCheck:
         encoding = locale.getpreferredencoding(False)
         if encoding.lower().replace("-", "") == "utf8":
-            return self._made("characters", "ok", "characters.found", encoding=encoding)
-        return self._made(
+            return self._make_check("characters", "ok", "characters.found", encoding=encoding)
+        return self._make_check(
             "characters", "missing", "characters.found", "characters.fix", encoding=encoding
         )
 
-    def _keys(self) -> HealthCheck:
+    def _check_keys(self) -> HealthCheck:
         from duckflow_tui.ui.bindings import tells_shift_enter
 
         if tells_shift_enter(os.environ):
-            return self._made("keys", "ok", "keys.all")
-        return self._made("keys", "missing", "keys.some", "keys.fix")
+            return self._make_check("keys", "ok", "keys.all")
+        return self._make_check("keys", "missing", "keys.some", "keys.fix")
 
-    def _program(self, name: Literal["rg", "git"]) -> HealthCheck:
+    def _check_program(self, name: Literal["rg", "git"]) -> HealthCheck:
         from duckflow_tui.tools.commands import find_program
 
         found = find_program(name, self._flags.workspace)
         if found is None:
-            return self._made(name, "missing", "program.none", f"program.{name}_fix")
+            return self._make_check(name, "missing", "program.none", f"program.{name}_fix")
         try:
             asked = subprocess.run(
                 [found, "--version"], capture_output=True, timeout=_ANSWER_S, check=False
@@ -194,33 +200,37 @@ class _Doctor:
             return HealthCheck(name, "missing", one_line(str(error), 200))
         return HealthCheck(name, "ok", f"{visible_line(one_line(version, 60))} ({found})")
 
-    def _sandbox(self, choice: SessionChoice | None) -> HealthCheck:
+    def _check_sandbox(self, choice: SessionChoice | None) -> HealthCheck:
         """The sandbox for commands in this folder, by the test that a session makes too."""
-        wanted = (choice.settings if choice else load(self._places, os.environ).settings).sandbox
+        wanted = (
+            choice.settings if choice else load_settings(self._places, os.environ).settings
+        ).sandbox
         if choice is not None and choice.sandbox.level == "external":
-            return self._made("sandbox", "ok", "sandbox.external")
+            return self._make_check("sandbox", "ok", "sandbox.external")
         if wanted.level == "none":
-            return self._made("sandbox", "missing", "sandbox.off", "sandbox.off_fix")
+            return self._make_check("sandbox", "missing", "sandbox.off", "sandbox.off_fix")
         try:
             with tempfile.TemporaryDirectory(prefix="duckflow-") as folder:
-                tried = asyncio.run(_tried(self._flags.workspace, wanted, Path(folder)))
+                tried = asyncio.run(_probe_sandbox(self._flags.workspace, wanted, Path(folder)))
         except (OSError, WorkspaceError, TimeoutError) as error:
             return HealthCheck("sandbox", "missing", one_line(str(error) or "timeout", 200))
         level, rung, lacks = tried
         facts = {"kind": rung, "lacks": visible_line(one_line("; ".join(lacks), 300))}
         if level in HOLDS:
-            return self._made("sandbox", "ok", f"sandbox.{level}", **facts)
+            return self._make_check("sandbox", "ok", f"sandbox.{level}", **facts)
         key = "refused" if level == "none" and wanted.level != "auto" else level
         fix = "install_fix" if any("not installed" in one for one in lacks) else "closed_fix"
         fix = "" if level == "partial" else f"sandbox.{fix}"
-        return self._made("sandbox", "missing", f"sandbox.{key}", fix, **facts)
+        return self._make_check("sandbox", "missing", f"sandbox.{key}", fix, **facts)
 
-    def _disk(self) -> HealthCheck:
+    def _check_disk(self) -> HealthCheck:
         folders: list[Path] = []
         for folder in dict.fromkeys(self._places.own_dirs):
             there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
             if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-                return self._made("disk", "broken", "disk.closed", "disk.closed_fix", path=folder)
+                return self._make_check(
+                    "disk", "broken", "disk.closed", "disk.closed_fix", path=folder
+                )
             folders.append(there)
         try:
             free = min(shutil.disk_usage(folder).free for folder in folders)
@@ -228,17 +238,17 @@ class _Doctor:
             return HealthCheck("disk", "broken", one_line(str(error), 200))
         facts: dict[str, Any] = {"path": self._places.state, "megabytes": free // 1024**2}
         if free < _LEAST_FREE:
-            return self._made("disk", "missing", "disk.free", "disk.full_fix", **facts)
-        return self._made("disk", "ok", "disk.free", **facts)
+            return self._make_check("disk", "missing", "disk.free", "disk.full_fix", **facts)
+        return self._make_check("disk", "ok", "disk.free", **facts)
 
-    def _settings(self, problems: Sequence[str]) -> HealthCheck:
+    def _check_settings(self, problems: Sequence[str]) -> HealthCheck:
         path = self._places.settings_file
         if problems:
             return HealthCheck("settings", "missing", "\n    ".join(problems))
         key = "settings.read" if path.exists() else "settings.none"
-        return self._made("settings", "ok", key, path=path)
+        return self._make_check("settings", "ok", key, path=path)
 
-    def _servers(self, choice: SessionChoice) -> Iterator[HealthCheck]:
+    def _check_servers(self, choice: SessionChoice) -> Iterator[HealthCheck]:
         """The programs of the MCP servers; those at an address are not asked."""
         from duckflow_tui.tools.commands import find_program
 
@@ -247,47 +257,49 @@ class _Doctor:
             named = os.path.isabs(server.command)  # by the user: it may lie anywhere
             found = shutil.which(server.command) if named else find_program(server.command, root)
             if server.command and found is None:
-                yield self._made(
+                yield self._make_check(
                     "server", "missing", "server.none", "server.fix", server=name,
                     command=visible_line(server.command),
                 )  # fmt: skip
 
-    def _model(self, choice: SessionChoice) -> HealthCheck:
+    def _check_model(self, choice: SessionChoice) -> HealthCheck:
         main = choice.settings.roles.model_of("main")
         if choice.confirm_origin:
-            return self._made(
+            return self._make_check(
                 "model", "missing", "model.unconfirmed", "model.unconfirmed_fix",
                 origin=choice.confirm_origin,
             )  # fmt: skip
         if choice.endpoint_missing or main is None:
-            return self._found(choice)
+            return self._find_model(choice)
         host = choice.settings.endpoints[main.endpoint].host
         facts: dict[str, Any] = {"model": visible_line(main.model), "host": host}
         try:
-            names = asyncio.run(_models(choice))
+            names = asyncio.run(_list_models(choice))
         except LlmError as error:
             words = self._say(f"llm.error.{error.code}", **error.params)
             if error.code in ("not_found", "not_json", "html"):  # a server need not have a list
-                return self._made("model", "missing", "model.unlisted", **facts)
+                return self._make_check("model", "missing", "model.unlisted", **facts)
             return HealthCheck("model", "broken", visible_line(one_line(words, 400)))
         if main.model.removeprefix("models/") not in names:
             known = ", ".join(visible_line(one_line(name, 60)) for name in names[:_SHOWN_MODELS])
             facts |= {"known": known, "count": len(names)}
-            return self._made("model", "broken", "model.unknown", "model.unknown_fix", **facts)
-        return self._made("model", "ok", "model.found", **facts)
+            return self._make_check(
+                "model", "broken", "model.unknown", "model.unknown_fix", **facts
+            )
+        return self._make_check("model", "ok", "model.found", **facts)
 
-    def _found(self, choice: SessionChoice) -> HealthCheck:
+    def _find_model(self, choice: SessionChoice) -> HealthCheck:
         """The model that answers where none is set, or what is missing."""
         from duckflow_tui.model_choice import settle_model
 
         try:
             line = asyncio.run(settle_model(choice)).line
         except Unusable as refused:
-            return self._made("model", "broken", "model.none")._replace(fix=str(refused))
-        return self._made("model", "missing", "model.none", "model.found_fix", line=line)
+            return self._make_check("model", "broken", "model.none")._replace(fix=str(refused))
+        return self._make_check("model", "missing", "model.none", "model.found_fix", line=line)
 
 
-async def _tried(
+async def _probe_sandbox(
     root: Path, wanted: SandboxSettings, folder: Path
 ) -> tuple[SandboxLevel, str, list[str]]:
     """The level that holds, the name of its kind, what the others lack. Raises OSError for a
@@ -305,12 +317,12 @@ async def _tried(
         return level, _KINDS.get(sandbox.found_rung or "", ""), sandbox.why
 
 
-async def _models(choice: SessionChoice) -> tuple[str, ...]:
+async def _list_models(choice: SessionChoice) -> tuple[str, ...]:
     """The models that the main endpoint lists; raises LlmError."""
     from duckflow_tui.llm.service import LLMService
     from duckflow_tui.state.base import SystemClock, random_id
 
-    choice = choice.with_keys()
+    choice = choice.load_keys()
     endpoints, roles = choice.settings.endpoints, choice.settings.roles
     service = LLMService(endpoints, roles, random_id, SystemClock(), choice.environ)
     try:

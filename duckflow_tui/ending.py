@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from duckflow_tui.state.store import Store
 
 
-def program() -> str:
+def find_program() -> str:
     """The words by which a shell finds this program: its name, else the file or module that was
     started.
     """
@@ -49,7 +49,7 @@ class Ending:
         """The demo's project, when something in it changed and it therefore stays."""
         return next((stage.kept for stage in self.stages if stage.kept is not None), None)
 
-    def watch(self, recording: Recording, store: Store, *, resumable: bool) -> None:
+    def watch_session(self, recording: Recording, store: Store, *, resumable: bool) -> None:
         """A session began."""
         self.recordings.append(recording)
         self._newest = (recording, store) if resumable else None
@@ -68,7 +68,7 @@ class Ending:
         )
         return recording.session_id if said and recording.is_resumable else ""
 
-    def command(self, workspace: Path, flags: Sequence[str] = (), *, named: bool) -> str:
+    def resume_command(self, workspace: Path, flags: Sequence[str] = (), *, named: bool) -> str:
         """The command that resumes the last session, empty for none; ``flags`` are those that it
         needs once more, ``named``: with its folder.
         """
@@ -76,7 +76,9 @@ class Ending:
         if not session_id:
             return ""
         folder = f" --dir {shlex.quote(os.path.abspath(workspace))}" if named else ""
-        return " ".join([f"{program()} --resume {session_id}{folder}", *map(shlex.quote, flags)])
+        return " ".join(
+            [f"{find_program()} --resume {session_id}{folder}", *map(shlex.quote, flags)]
+        )
 
     @property
     def folder(self) -> Path | None:
@@ -84,12 +86,12 @@ class Ending:
         recording = self.recordings[-1] if self.recordings else None
         return recording.path if recording is not None and recording.is_resumable else None
 
-    def leave_older(self) -> None:
+    def freeze_older(self) -> None:
         """Only the last session goes on: of the others nothing more is recorded."""
         for recording in self.recordings[:-1]:
             recording.freeze()
 
-    def let_go(self) -> None:
+    def forget_closed(self) -> None:
         """Forget the sessions whose records are all written."""
         last = self.recordings[-1:]
         self.recordings = [r for r in self.recordings if r in last or not r.is_closed]
@@ -99,7 +101,7 @@ class Ending:
         for recording in self.recordings:
             recording.freeze()
 
-    def settle(self) -> None:
+    def write_all(self) -> None:
         """Have all that was recorded on the disk; waits, where no loop runs any more."""
         for recording in self.recordings:
             recording.close_now()

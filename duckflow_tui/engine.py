@@ -112,7 +112,7 @@ class Engine:
         self._chosen: ModelsInUse | None = None  # for when the turn ends
         parts.store.subscribe(self._on_record)
         note_changes(parts.store)
-        desk = PlanDesk(parts, self._control, lambda: self._inbox.take_plan_up())
+        desk = PlanDesk(parts, self._current_control, lambda: self._inbox.take_plan_up())
         router.registry.add(*plan_operations(desk), *memory_operations(memory))
         self._own_commands = OwnCommands(parts.router, parts.ids, spawn)
         inbox = self._inbox = Inbox(parts, desk, spawn)
@@ -128,9 +128,9 @@ class Engine:
         self.context = ContextActions(parts)
         self.rewind = RewindActions(parts, past, lambda: self._inbox.works)
         self.memory = MemoryActions(parts.store, memory)
-        self.pace = PaceActions(parts.store, parts.desk, self._control)
+        self.pace = PaceActions(parts.store, parts.desk, self._current_control)
 
-    def _control(self) -> TurnControl | None:
+    def _current_control(self) -> TurnControl | None:
         turn = self._inbox.turn
         return turn.steering if turn is not None else None
 
@@ -389,14 +389,14 @@ class TitleActions:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def rename(self, name: str) -> str:
+    def rename_session(self, name: str) -> str:
         """Name the session, on one line; empty takes the name away. Returns the name."""
         name = one_line(name, MAX_NAME)
         if name != self._store.state.session.name:
             self._store.dispatch(SessionTitled(name=name))
         return name
 
-    def pin(self, pinned: bool) -> None:
+    def pin_session(self, pinned: bool) -> None:
         """At the top of the list, or no longer."""
         if pinned != self._store.state.session.pinned:
             self._store.dispatch(SessionPinned(pinned=pinned))
@@ -534,11 +534,11 @@ class MemoryActions:
         self.notes = notes
         self._before = count_session(store.state)
 
-    async def remember(self, text: str, kind: MemoryKind = "preference") -> MemoryFault | None:
+    async def add_line(self, text: str, kind: MemoryKind = "preference") -> MemoryFault | None:
         """Note a line."""
         return await _catch_fault(self.notes.remember(text, kind))
 
-    async def forget(self, line: MemoryLine) -> MemoryFault | None:
+    async def remove_line(self, line: MemoryLine) -> MemoryFault | None:
         """Take a line out, as ``lines`` had it."""
         return await _catch_fault(self.notes.forget(line))
 

@@ -46,18 +46,20 @@ class Glance:
         self.demo = demo
 
 
-def glance(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Glance | None:
+def look_at_arguments(
+    arguments: Sequence[str], environ: Mapping[str, str] = os.environ
+) -> Glance | None:
     """How the frame looks; None unless these arguments certainly start the app.
 
     None for help, a headless run, a mistake, and for anything unusual: the app then comes without
     a first frame. That the streams are a terminal is for the caller to see.
     """
-    given = _flags(arguments)
+    given = _read_flags(arguments)
     if given is None:
         return None
     settings = _ui_settings(environ)
     setting = environ.get("DUCKFLOW_UI__LANGUAGE") or settings.get("language", "auto")
-    language = given.get("--lang") or language_of(setting, environ)
+    language = given.get("--lang") or resolve_language(setting, environ)
     theme = given.get("--theme") or environ.get("DUCKFLOW_UI__THEME") or settings.get("theme", "")
     try:
         folder = os.path.abspath(os.path.expanduser(given.get("--dir", ".")))
@@ -85,7 +87,7 @@ def read_plain_file(path: str | os.PathLike[str], most: int) -> bytes:
         os.close(handle)
 
 
-def language_of(setting: str, environ: Mapping[str, str] = os.environ) -> str:
+def resolve_language(setting: str, environ: Mapping[str, str] = os.environ) -> str:
     """``en`` or ``ja``; for anything else the first of LC_ALL, LC_MESSAGES, LANG decides."""
     if setting in LANGUAGES:
         return setting
@@ -96,7 +98,7 @@ def language_of(setting: str, environ: Mapping[str, str] = os.environ) -> str:
     return "en"
 
 
-def _flags(arguments: Sequence[str]) -> dict[str, str] | None:
+def _read_flags(arguments: Sequence[str]) -> dict[str, str] | None:
     """The flags of an interactive start with their values; None when one is no such flag."""
     given: dict[str, str] = {}
     rest = list(reversed(arguments))

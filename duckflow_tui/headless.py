@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, NamedTuple, TextIO
 
-from duckflow_tui.commands import Invocation, parse, unknown
+from duckflow_tui.commands import Invocation, describe_unknown, parse_command
 from duckflow_tui.engine import Engine
 from duckflow_tui.output import PATIENCE_S, set_patience
 from duckflow_tui.safety.allow_rules import as_flags, rules_for
@@ -160,7 +160,7 @@ class Outlet:
                     self.idle.set()
 
 
-async def run(
+async def run_turn(
     open_engine: Callable[[TaskSpawn], AbstractAsyncContextManager[Engine]],
     options: HeadlessOptions,
     catalogue: Catalogue,
@@ -255,7 +255,7 @@ class _Turn:
             loop.add_signal_handler(number, stop, number)
         for record in engine.begun:
             follow(engine.store.state, record)
-        typed = parse(options.text)
+        typed = parse_command(options.text)
         if typed is not None and (refused := _why_not_now(typed, engine.store.state)) is not None:
             self._print_note(self._say.localize(refused))
             return USAGE
@@ -349,7 +349,7 @@ class _Turn:
 def _why_not_now(typed: Invocation, state: AgentState) -> LocalizedText | None:
     """Why a command does not run here."""
     if typed.command is None:
-        return unknown(typed.name)
+        return describe_unknown(typed.name)
     problem = typed.command.problem(typed.argument, state)
     if problem is None and not (typed.command.acts_with(typed.argument) or _is_printable(typed)):
         return LocalizedText(key="headless.needs_screen", params={"name": typed.name})

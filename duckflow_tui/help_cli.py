@@ -14,10 +14,10 @@ from duckflow_tui.words.catalogue import Catalogue
 USAGE_ERROR: Final = 2
 
 
-def run(arguments: Sequence[str], language: str) -> int:
+def run_help(arguments: Sequence[str], language: str) -> int:
     """Print the page that is named, else the table of contents; returns the exit status."""
     say = Catalogue(language)
-    topic = parser(say).parse_args(arguments).topic.lower()
+    topic = make_parser(say).parse_args(arguments).topic.lower()
     if topic not in (INDEX, *TOPICS):
         near = nearest_topic(topic)
         key = "manual.unknown_near" if near else "manual.unknown"
@@ -28,7 +28,7 @@ def run(arguments: Sequence[str], language: str) -> int:
     return 0
 
 
-def parser(say: Catalogue) -> CommandParser:
+def make_parser(say: Catalogue) -> CommandParser:
     """The command line of ``help``."""
     made = CommandParser("duckflow-tui help", "manual.cli.description", say.language, say)
     made.add_argument(

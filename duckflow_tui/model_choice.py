@@ -55,7 +55,7 @@ async def settle_model(choice: SessionChoice) -> SettledChoice:
     """The choice with the model that is clear; raises Unusable with what is missing and what there
     is.
     """
-    choice = await asyncio.to_thread(choice.with_keys)
+    choice = await asyncio.to_thread(choice.load_keys)
     return await _Search(choice).find_choice()
 
 
@@ -129,7 +129,7 @@ class _Search:
 
     def _needs_confirmation(self, endpoint: Endpoint) -> bool:
         """Whether the user has to confirm first that requests go there (R11)."""
-        confirmed = ConfirmedOrigins(self._choice.places.data).has(endpoint.origin)
+        confirmed = ConfirmedOrigins(self._choice.places.data).is_confirmed(endpoint.origin)
         return find_need(endpoint, self._choice.environ) == "confirmation" and not confirmed
 
     def _choose_source_of(self, sources: Sequence[ModelSource], model: str) -> SettledChoice:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, get_args
 
-from duckflow_tui.choice import Flags, SessionChoice, choose
+from duckflow_tui.choice import Flags, SessionChoice, choose_session
 from duckflow_tui.command_line import CommandParser
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.llm.discovery import LIST_S, list_server
@@ -28,17 +28,17 @@ DONE: Final = 0
 FAILED: Final = 1  # an endpoint did not say, or what it said could not be kept
 
 
-def run(arguments: Sequence[str], places: Places, language: str) -> int:
+def run_models(arguments: Sequence[str], places: Places, language: str) -> int:
     """Run the command ``models``; returns the exit status."""
     say = Catalogue(language)
-    args = parser(say).parse_args(arguments)
+    args = make_parser(say).parse_args(arguments)
     flags = Flags(
         workspace=Path(os.sep),  # nothing is worked on
         base_url=args.base_url,
         model=args.model,
         api_key_env=args.api_key_env,
     )
-    choice = choose(flags, places, language)
+    choice = choose_session(flags, places, language)
     known, status = KnownModels.load(choice.connections), DONE
     if args.refresh:
         for endpoint in {e.origin: e for e in choice.settings.endpoints.values()}.values():
@@ -51,7 +51,7 @@ def run(arguments: Sequence[str], places: Places, language: str) -> int:
     return status
 
 
-def parser(say: Catalogue) -> CommandParser:
+def make_parser(say: Catalogue) -> CommandParser:
     """The command line of ``models``."""
     made = CommandParser("duckflow-tui models", "models.description", say.language, say)
     add = made.add_argument

@@ -38,8 +38,8 @@ def guard_streams() -> None:
     set_patience(PATIENCE_S)
     if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # closed by the caller
         sys.stdin = os.fdopen(_open_null_at(0), encoding="utf-8", closefd=False)
-    sys.stdout = _guard(sys.stdout, 1)
-    sys.stderr = _guard(sys.stderr, 2)
+    sys.stdout = _guard_stream(sys.stdout, 1)
+    sys.stderr = _guard_stream(sys.stderr, 2)
 
 
 def set_patience(seconds: float | None) -> None:
@@ -62,7 +62,7 @@ def _open_null_at(number: int) -> int:
     return number
 
 
-def _guard(stream: TextIO | None, number: int) -> TextIO:
+def _guard_stream(stream: TextIO | None, number: int) -> TextIO:
     if stream is None:
         _open_null_at(number)
         return _text_stream(number, "utf-8", by_lines=True)

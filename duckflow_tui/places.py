@@ -66,10 +66,10 @@ class Places(NamedTuple):
                 folder.chmod(0o700)
 
 
-def peek_ui(places: Places) -> dict[str, str]:
+def peek_ui_settings(places: Places) -> dict[str, str]:
     """The texts of ``[ui]`` without checking them; empty where the file cannot be read.
 
-    For the language of a mistake on the command line; what counts is checked by ``settings.load``.
+    For the language of a mistake on the command line; ``load_settings`` checks what counts.
     """
     try:
         data = read_plain_file(places.settings_file, MAX_SETTINGS)
@@ -88,7 +88,7 @@ def peek_ui(places: Places) -> dict[str, str]:
     return {key: value for key, value in entries.items() if isinstance(value, str)}
 
 
-def log_file() -> str:
+def find_log_file() -> str:
     """Return the path of the log that this process writes; empty where none can be written."""
     import logging
 
@@ -101,7 +101,7 @@ AssetFolder = Literal["styles", "prompts"]
 _PACKAGE = Path(__file__).resolve().parent
 
 
-def asset_folder(name: AssetFolder) -> Path:
+def find_assets(name: AssetFolder) -> Path:
     """The folder of that name; the checkout's comes first, so that edits act at once. Raises
     FileNotFoundError, naming both places, when the installation is incomplete.
     """
@@ -123,7 +123,7 @@ class ConfirmedOrigins:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "confirmed_origins.txt"
 
-    def has(self, origin: str) -> bool:
+    def is_confirmed(self, origin: str) -> bool:
         """Whether the user confirmed exactly this origin; False when the file cannot be read."""
         try:
             lines = self.path.read_text(encoding="utf-8").split("\n")[:MAX_ORIGINS]
@@ -131,7 +131,7 @@ class ConfirmedOrigins:
             return False
         return origin in lines
 
-    def add(self, origin: str) -> None:
+    def confirm_origin(self, origin: str) -> None:
         """Remember it; raises OSError when the file cannot be written."""
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

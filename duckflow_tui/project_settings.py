@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel, ValidationError
 
-from duckflow_tui.settings import SettingProblem, Settings, fault_of, line_of
+from duckflow_tui.settings import SettingProblem, Settings, describe_fault, find_line
 from duckflow_tui.state.operations import ApprovalMode
 
 #: From the strictest on.
@@ -26,7 +26,7 @@ _LOWERED: Final = {
 }
 
 
-def tightened(
+def tighten_settings(
     settings: Settings, text: str, source: str
 ) -> tuple[Settings, tuple[SettingProblem, ...]]:
     """The user's settings with what ``text`` has stricter: the mode, limits. All else in it, which
@@ -36,7 +36,7 @@ def tightened(
     problems: list[SettingProblem] = []
 
     def refuse(key: tuple[str, ...], code: str, params: Mapping[str, str] | None = None) -> None:
-        line = line_of(text, key)
+        line = find_line(text, key)
         problems.append(SettingProblem(source, line, ".".join(key), code, params or {}))
 
     try:
@@ -57,7 +57,7 @@ def tightened(
             try:
                 after = type(before).model_validate({**before.model_dump(), key: value})
             except ValidationError as error:
-                refuse((name, key), *fault_of(error, type(before)))
+                refuse((name, key), *describe_fault(error, type(before)))
                 continue
             old, new = getattr(before, key), getattr(after, key)
             if is_mode:

@@ -24,23 +24,23 @@ SLOWEST: Final = 0.25
 FASTEST: Final = 16.0
 
 
-def run(arguments: Sequence[str], places: Places, language: str) -> int:
+def run_replay(arguments: Sequence[str], places: Places, language: str) -> int:
     """Run the command ``replay``; returns the exit status."""
     say = Catalogue(language)
-    args = parser(say).parse_args(arguments)
-    speed = _speed(args.speed)
+    args = make_parser(say).parse_args(arguments)
+    speed = _parse_speed(args.speed)
     if speed is None:
         return print_refusal(say("replay.cli.bad_speed", given=one_line(args.speed, 40)))
-    path = _path(args.session, places.state, say)
+    path = _find_path(args.session, places.state, say)
     if path is None:
         return USAGE_ERROR
     tape = load_tape(path)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return print_refusal(say("cli.no_terminal"))
-    return _show(tape, speed, args, places, language)
+    return _show_replay(tape, speed, args, places, language)
 
 
-def parser(say: Catalogue) -> CommandParser:
+def make_parser(say: Catalogue) -> CommandParser:
     """The command line of ``replay``."""
     made = CommandParser("duckflow-tui replay", "replay.cli.description", say.language, say)
     add = made.add_argument
@@ -52,7 +52,7 @@ def parser(say: Catalogue) -> CommandParser:
     return made
 
 
-def _speed(text: str) -> float | None:
+def _parse_speed(text: str) -> float | None:
     """Times as fast as it happened, ``SLOWEST`` to ``FASTEST``; ``4x`` is 4."""
     try:
         speed = float(text.lower().removesuffix("x").removesuffix("×"))
@@ -61,7 +61,7 @@ def _speed(text: str) -> float | None:
     return speed if SLOWEST <= speed <= FASTEST else None
 
 
-def _path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
+def _find_path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
     """The file or the session's folder; None, once it is said why, where there is not one."""
     named = Path(os.path.expanduser(given))
     found = [*find_places(state_dir, given), *find_places(state_dir, given, trash=True)]
@@ -76,13 +76,15 @@ def _path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
     return None
 
 
-def _show(tape: Tape, speed: float, args: argparse.Namespace, places: Places, language: str) -> int:
-    from duckflow_tui.settings import load
+def _show_replay(
+    tape: Tape, speed: float, args: argparse.Namespace, places: Places, language: str
+) -> int:
+    from duckflow_tui.settings import load_settings
     from duckflow_tui.settings_file import save_choice
     from duckflow_tui.ui.replay import ReplayApp
     from duckflow_tui.ui.session_host import AppOptions
 
-    loaded = load(places)
+    loaded = load_settings(places)
     ui = loaded.settings.ui
     session = tape.state_at(len(tape)).session
     given = {"theme": args.theme, "language": args.lang}

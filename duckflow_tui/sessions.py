@@ -18,7 +18,7 @@ from duckflow_tui.llm.connections import Connections, KeyStore, ModelLine
 from duckflow_tui.llm.endpoints import Endpoint, ModelRef, ModelsInUse, find_need, setting_of
 from duckflow_tui.llm.known_models import KnownModels
 from duckflow_tui.places import ConfirmedOrigins
-from duckflow_tui.settings import CHOSEN, CHOSEN_FOR_NOW, Loaded, Origin, load
+from duckflow_tui.settings import CHOSEN, CHOSEN_FOR_NOW, Loaded, Origin, load_settings
 from duckflow_tui.state.base import Spawn
 from duckflow_tui.state.usage import Role
 
@@ -75,7 +75,7 @@ class Sessions:
                 self.missing = str(refused)
         if self.choice.endpoint_missing:
             return None
-        self.choice = await asyncio.to_thread(self.choice.with_keys)
+        self.choice = await asyncio.to_thread(self.choice.load_keys)
         from duckflow_tui.session.faults import SessionFault
 
         try:
@@ -107,7 +107,7 @@ class Sessions:
         choice = replace(
             self.choice, settings=settings, keys=None, demo=False, endpoint_missing=False
         )
-        self.choice = choice = choice.with_keys()
+        self.choice = choice = choice.load_keys()
         known = choice.known.with_chosen(settings.endpoints[ref.endpoint].origin, line)
         return ModelsInUse(settings.endpoints, roles, choice.environ, known)
 
@@ -138,7 +138,7 @@ class Sessions:
         places, key = self.choice.places, f"ui.{name}"
         said = save_choice(places, name, value, say, by_flag=by_flag)
         setattr(self.choice.settings.ui, name, value)  # which every choice of this process shares
-        after = load(places)
+        after = load_settings(places)
         kept = getattr(after.settings.ui, name) == value
         self._chosen[key] = after.origins.get(key, CHOSEN_FOR_NOW) if kept else CHOSEN_FOR_NOW
         return said
@@ -152,7 +152,7 @@ class Sessions:
         """Whether the user has yet to allow plain http to this private address (R11)."""
         if find_need(endpoint, {}) != "confirmation":
             return False
-        return not ConfirmedOrigins(self.choice.places.data).has(endpoint.origin)
+        return not ConfirmedOrigins(self.choice.places.data).is_confirmed(endpoint.origin)
 
     @property
     def connections(self) -> Connections:
@@ -165,7 +165,7 @@ class Sessions:
         self.choice = replace(self.choice, demo=True, endpoint_missing=False)
         return await self._stack.enter_async_context(open_session(self.choice, spawn, self.ending))
 
-    def resume(self, session_id: str) -> None:
+    def choose_resumed(self, session_id: str) -> None:
         """``open`` takes up this session; empty: it begins a new one."""
         self.choice = replace(self.choice, resume=session_id)
 
@@ -176,10 +176,10 @@ class Sessions:
         choice = replace(self.choice, resume=session_id)
         stack = AsyncExitStack()
         engine = await stack.enter_async_context(open_session(choice, spawn, self.ending))
-        self.ending.leave_older()
+        self.ending.freeze_older()
         left, self._stack, self.choice = self._stack, stack, choice
         await left.aclose()
-        self.ending.let_go()
+        self.ending.forget_closed()
         return engine
 
     @property
@@ -205,7 +205,9 @@ class Sessions:
         """The user confirmed plain http to this private address, or to the one that waits for it;
         raises OSError.
         """
-        ConfirmedOrigins(self.choice.places.data).add(origin or self.choice.confirm_origin)
+        ConfirmedOrigins(self.choice.places.data).confirm_origin(
+            origin or self.choice.confirm_origin
+        )
         self.choice = replace(self.choice, confirm_origin="")
 
     def redact(self, text: str) -> str:

@@ -57,10 +57,10 @@ _WIDE: Final = 120  # columns where the output is no terminal
 _ENDING: Final = 12  # texts of a conversation that ``show`` prints
 
 
-def run(arguments: Sequence[str], places: Places, redact: Redact, language: str) -> int:
+def run_sessions(arguments: Sequence[str], places: Places, redact: Redact, language: str) -> int:
     """Run the command ``sessions``; returns the exit status."""
     say = Catalogue(language)
-    args = parser(say).parse_args(arguments)
+    args = make_parser(say).parse_args(arguments)
     workspace = folder_named(args.dir)
     catalog = Catalog(places.state, redact=redact)
     try:
@@ -71,7 +71,7 @@ def run(arguments: Sequence[str], places: Places, redact: Redact, language: str)
         catalog.close()
 
 
-def parser(say: Catalogue) -> CommandParser:
+def make_parser(say: Catalogue) -> CommandParser:
     """The command line behind ``sessions``."""
     made = CommandParser("duckflow-tui sessions", "sessions.cli.description", say.language, say)
     add = made.add_argument

@@ -62,7 +62,7 @@ class SettingProblem:
     code: str  # entry of the catalogue under ``settings.why``
     params: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def words(self, say: Say) -> str:
+    def describe_problem(self, say: Say) -> str:
         """Where it stands, what is wrong, and that the default holds."""
         where = f"{self.source}:{self.line}" if self.line else self.source
         why = say(f"settings.why.{self.code}", **self.params)
@@ -71,7 +71,7 @@ class SettingProblem:
         return say("settings.unread", where=where, why=why)
 
 
-def fault_of(error: ValidationError, model: type[BaseModel]) -> tuple[str, dict[str, str]]:
+def describe_fault(error: ValidationError, model: type[BaseModel]) -> tuple[str, dict[str, str]]:
     """The code of the first mistake and what its words are filled with."""
     first = error.errors(include_url=False, include_input=False)[0]
     kind, place = first["type"], first["loc"]
@@ -79,14 +79,14 @@ def fault_of(error: ValidationError, model: type[BaseModel]) -> tuple[str, dict[
     if kind not in get_args(ErrorType):
         return kind, {}  # of a validator of our own
     if kind in _CHOICES and about is not None:
-        return "choices", {"choices": ", ".join(choices_of(about))}
+        return "choices", {"choices": ", ".join(list_choices(about))}
     if kind.startswith(_BOUNDS) and about is not None:
-        return _bounds(about)
+        return _describe_bounds(about)
     code = next((code for begin, code in _KINDS if kind.startswith(begin)), "kind")
     return code, {}
 
 
-def choices_of(about: FieldInfo) -> list[str]:
+def list_choices(about: FieldInfo) -> list[str]:
     """The values of a setting that is one of a few words; else none."""
     kind: Any = about.annotation
     if inspect.isclass(kind) and issubclass(kind, StrEnum):
@@ -94,14 +94,14 @@ def choices_of(about: FieldInfo) -> list[str]:
     return [choice for choice in get_args(kind) if isinstance(choice, str)]
 
 
-def limits_of(about: FieldInfo) -> tuple[Any, Any]:
+def find_limits(about: FieldInfo) -> tuple[Any, Any]:
     """The least and the most that a setting can be; None where there is no such limit."""
     low = next((mark.ge for mark in about.metadata if isinstance(mark, Ge)), None)
     return low, next((mark.le for mark in about.metadata if isinstance(mark, Le)), None)
 
 
-def _bounds(about: FieldInfo) -> tuple[str, dict[str, str]]:
-    low, high = limits_of(about)
+def _describe_bounds(about: FieldInfo) -> tuple[str, dict[str, str]]:
+    low, high = find_limits(about)
     above = next((mark.gt for mark in about.metadata if isinstance(mark, Gt)), None)
     if low is not None and high is not None:
         return "range", {"low": f"{low:,}", "high": f"{high:,}"}
@@ -218,7 +218,7 @@ class DiscoverySettings(_Section):
 
     @field_validator("ports")
     @classmethod
-    def _ports(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+    def _check_ports(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if len(value) > MAX_PORTS or not all(0 < port < 65_536 for port in value):
             raise PydanticCustomError("ports", "must be at most 16 numbers from 1 to 65535")
         return value
@@ -284,45 +284,45 @@ class Setting(NamedTuple):
     field: FieldInfo
 
 
-def listed(settings: Settings) -> Iterator[Setting]:
+def list_settings(settings: Settings) -> Iterator[Setting]:
     """Every value there is, in the order of the sections."""
     for section in type(settings).model_fields:
         found = getattr(settings, section)
         if section == "endpoints":
             for name, endpoint in found.items():
-                yield from _listed(f"endpoints.{name}", "setting.endpoints.NAME", endpoint)
+                yield from _list_section(f"endpoints.{name}", "setting.endpoints.NAME", endpoint)
         elif section == "mcp":
             for name, server in found.servers.items():
-                yield from _listed(f"mcp.servers.{name}", "setting.mcp.servers.NAME", server)
+                yield from _list_section(f"mcp.servers.{name}", "setting.mcp.servers.NAME", server)
         else:
-            yield from _listed(section, f"setting.{section}", found)
+            yield from _list_section(section, f"setting.{section}", found)
 
 
-def _listed(key: str, words: str, section: BaseModel) -> Iterator[Setting]:
+def _list_section(key: str, words: str, section: BaseModel) -> Iterator[Setting]:
     for name, about in type(section).model_fields.items():
         value = getattr(section, name)
         if isinstance(value, BaseModel):
-            yield from _listed(f"{key}.{name}", f"{words}.{name}", value)
+            yield from _list_section(f"{key}.{name}", f"{words}.{name}", value)
         elif name != "name":
             yield Setting(f"{key}.{name}", f"{words}.{name}", value, about)
 
 
-def load(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:
+def load_settings(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:
     """Defaults, then what was chosen on the screen, then the user's file, then the environment; an
     endpoint or a role that a later one names is its alone. Never raises for their content.
     """
     loaded = Loaded(Settings())
     roles_from: dict[str, _Layer] = {}
     path = places.settings_file
-    text = _read(path, loaded)
+    text = _read_file(path, loaded)
     if text:
         try:
             table = tomllib.loads(text)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             line = int(found.group(1)) if (found := re.search(r"line (\d+)", str(error))) else 0
-            _unread(loaded, path, "not_toml", line, detail=str(error))
+            _note_unread(loaded, path, "not_toml", line, detail=str(error))
         else:
-            _Layer(loaded, str(path), text, roles_from).merge(table)
+            _Layer(loaded, str(path), text, roles_from).merge_table(table)
     for name in sorted(environ, key=lambda name: (not name.endswith(_MAKERS), name)):
         tail = name.removeprefix(ENV_PREFIX)
         if tail == name or "__" not in tail:
@@ -332,18 +332,18 @@ def load(places: Places, environ: Mapping[str, str] = os.environ) -> Loaded:
         inner = table
         for key in keys[:-1]:
             inner = inner.setdefault(key, {})
-        inner[keys[-1]] = _env_value(environ[name])
-        _Layer(loaded, name, "", roles_from).merge(table)
+        inner[keys[-1]] = _parse_variable(environ[name])
+        _Layer(loaded, name, "", roles_from).merge_table(table)
     _check_roles(loaded.settings, roles_from)
-    _add_chosen(loaded, Connections(places.data))
+    _add_connections(loaded, Connections(places.data))
     return loaded
 
 
-def _add_chosen(loaded: Loaded, chosen: Connections) -> None:
+def _add_connections(loaded: Loaded, chosen: Connections) -> None:
     """The connections and models that were chosen on the screen, where the settings name none."""
     settings = loaded.settings
     if chosen.problem:
-        _unread(loaded, chosen.path, "no_choice")
+        _note_unread(loaded, chosen.path, "no_choice")
     free = [one for one in chosen.all if one.name not in settings.endpoints]
     settings.endpoints |= {one.name: one.endpoint for one in free}
     names = {one.name for one in free}
@@ -363,33 +363,33 @@ def _check_roles(settings: Settings, roles_from: Mapping[str, _Layer]) -> None:
         text: str = getattr(settings.roles, role)
         if not text or (name := ModelRef.parse(text).endpoint) in settings.endpoints:
             continue
-        layer.problem(("roles", role), "no_endpoint", endpoint=name)
+        layer.note_problem(("roles", role), "no_endpoint", endpoint=name)
         settings.roles = settings.roles.model_copy(update={role: ""})
 
 
-def _read(path: Path, loaded: Loaded) -> str:
+def _read_file(path: Path, loaded: Loaded) -> str:
     try:
         raw = read_plain_file(path, MAX_SETTINGS + 1)
     except FileNotFoundError:
         return ""
     except OSError as error:
-        _unread(loaded, path, "unreadable", detail=error.strerror or "")
+        _note_unread(loaded, path, "unreadable", detail=error.strerror or "")
         return ""
     if len(raw) > MAX_SETTINGS:
-        _unread(loaded, path, "too_large", limit=str(MAX_SETTINGS // 1024))
+        _note_unread(loaded, path, "too_large", limit=str(MAX_SETTINGS // 1024))
         return ""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        _unread(loaded, path, "not_utf8", raw.count(b"\n", 0, error.start) + 1)
+        _note_unread(loaded, path, "not_utf8", raw.count(b"\n", 0, error.start) + 1)
         return ""
 
 
-def _unread(loaded: Loaded, path: Path, code: str, line: int = 0, **params: str) -> None:
+def _note_unread(loaded: Loaded, path: Path, code: str, line: int = 0, **params: str) -> None:
     loaded.problems.append(SettingProblem(str(path), line, "", code, params))
 
 
-def _env_value(text: str) -> object:
+def _parse_variable(text: str) -> object:
     """A number, a truth value or a list where the text is one in TOML; else the text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
@@ -409,20 +409,20 @@ class _Layer:
         self._text = text
         self._roles_from = roles_from
 
-    def merge(self, table: dict[str, Any]) -> None:
+    def merge_table(self, table: dict[str, Any]) -> None:
         settings = self._loaded.settings
         for name, value in table.items():
             if name not in Settings.model_fields:
-                self.problem((name,), "no_section")
+                self.note_problem((name,), "no_section")
             elif not isinstance(value, dict):
-                self.problem((name,), "table")
+                self.note_problem((name,), "table")
             elif name == "endpoints":
-                self._endpoints(cast("dict[str, Any]", value))
+                self._merge_endpoints(cast("dict[str, Any]", value))
             elif name == "mcp":
-                self._mcp(cast("dict[str, Any]", value))
+                self._merge_servers(cast("dict[str, Any]", value))
             elif name == "roles":
                 before = settings.roles
-                settings.roles = self._fields((name,), before, cast("dict[str, Any]", value))
+                settings.roles = self._merge_fields((name,), before, cast("dict[str, Any]", value))
                 for role in Roles.model_fields:
                     if getattr(settings.roles, role) != getattr(before, role):
                         self._roles_from[role] = self
@@ -430,40 +430,40 @@ class _Layer:
                 section = getattr(settings, name)
                 fields = cast("dict[str, Any]", value)
                 if name == "execution":
-                    fields = self._execution(fields)
+                    fields = self._read_execution(fields)
                 elif name == "pacemaker":
-                    fields = self._pacemaker(fields)
-                merged = self._fields((name,), section, fields)
+                    fields = self._read_pacemaker(fields)
+                merged = self._merge_fields((name,), section, fields)
                 setattr(settings, name, merged)
 
-    def _execution(self, table: dict[str, Any]) -> dict[str, Any]:
+    def _read_execution(self, table: dict[str, Any]) -> dict[str, Any]:
         """``adaptive_mode = true|false`` is another way to say the mode (S3-5)."""
         if "adaptive_mode" not in table:
             return table
         rest = {key: value for key, value in table.items() if key != "adaptive_mode"}
         wanted = table["adaptive_mode"]
         if not isinstance(wanted, bool):
-            self.problem(("execution", "adaptive_mode"), "truth")
+            self.note_problem(("execution", "adaptive_mode"), "truth")
             return rest
         return {"mode": "adaptive" if wanted else "tasklist", **rest}
 
-    def _pacemaker(self, table: dict[str, Any]) -> dict[str, Any]:
+    def _read_pacemaker(self, table: dict[str, Any]) -> dict[str, Any]:
         """``base`` is a table of its own, by the names of the kinds."""
         if "base" not in table:
             return table
         path, wanted = ("pacemaker", "base"), table["base"]
         if not isinstance(wanted, dict):
-            self.problem(path, "table")
+            self.note_problem(path, "table")
         else:
             named = {k.upper(): v for k, v in cast("dict[str, Any]", wanted).items()}
             section = self._loaded.settings.pacemaker
-            section.base = self._fields(path, section.base, named)
+            section.base = self._merge_fields(path, section.base, named)
         return {key: value for key, value in table.items() if key != "base"}
 
-    def _endpoints(self, table: dict[str, Any]) -> None:
+    def _merge_endpoints(self, table: dict[str, Any]) -> None:
         for name, value in table.items():
             if not isinstance(value, dict):
-                self.problem(("endpoints", name), "table")
+                self.note_problem(("endpoints", name), "table")
                 continue
             fields = cast("dict[str, Any]", value)
             old = self._loaded.settings.endpoints.get(name)
@@ -472,29 +472,29 @@ class _Layer:
                 try:
                     old = Endpoint(name=name, base_url=cast("str", base_url))
                 except ValidationError as error:
-                    self._fault(("endpoints", name, "base_url"), error, Endpoint)
+                    self._note_fault(("endpoints", name, "base_url"), error, Endpoint)
                     continue
-            merged = self._fields(("endpoints", name), old, fields)
+            merged = self._merge_fields(("endpoints", name), old, fields)
             self._loaded.settings.endpoints[name] = merged
 
-    def _mcp(self, table: dict[str, Any]) -> None:
+    def _merge_servers(self, table: dict[str, Any]) -> None:
         for name, value in table.items():
             if name != "servers":
-                self.problem(("mcp", name), "no_key")
+                self.note_problem(("mcp", name), "no_key")
             elif not isinstance(value, dict):
-                self.problem(("mcp", name), "table")
+                self.note_problem(("mcp", name), "table")
             else:
                 for server, fields in cast("dict[str, Any]", value).items():
-                    self._server(server, fields)
+                    self._merge_server(server, fields)
 
-    def _server(self, name: str, value: object) -> None:
+    def _merge_server(self, name: str, value: object) -> None:
         path = ("mcp", "servers", name)
         servers = self._loaded.settings.mcp.servers
         if not isinstance(value, dict):
-            self.problem(path, "table")
+            self.note_problem(path, "table")
             return
         if not SERVER_NAME.fullmatch(name):
-            self.problem(path, "server_name")
+            self.note_problem(path, "server_name")
             return
         fields = cast("dict[str, Any]", value)
         server = servers.get(name)
@@ -504,40 +504,42 @@ class _Layer:
                 server = McpServerConfig.model_validate({"name": name, way: fields.get(way, "")})
             except ValidationError as error:
                 where = (*path, way) if way in fields else path
-                self._fault(where, error, McpServerConfig)
+                self._note_fault(where, error, McpServerConfig)
                 return
-        server = servers[name] = self._fields(path, server, fields)
+        server = servers[name] = self._merge_fields(path, server, fields)
         if bool(server.schema_tool) != bool(server.query_tool):
-            self.problem(path, "query_pair")
+            self.note_problem(path, "query_pair")
 
-    def _fields(self, path: tuple[str, ...], section: _M, table: dict[str, Any]) -> _M:
+    def _merge_fields(self, path: tuple[str, ...], section: _M, table: dict[str, Any]) -> _M:
         for key, value in table.items():
             where = (*path, key)
             if key not in type(section).model_fields or key == "name":
-                self.problem(where, "no_key")
+                self.note_problem(where, "no_key")
                 continue
             try:
                 section = type(section).model_validate({**section.model_dump(), key: value})
             except ValidationError as error:
-                self._fault(where, error, type(section))
+                self._note_fault(where, error, type(section))
             else:
-                origin = Origin(self._source, line_of(self._text, where))
+                origin = Origin(self._source, find_line(self._text, where))
                 self._loaded.origins[".".join(where)] = origin
         return section
 
-    def _fault(self, key: tuple[str, ...], error: ValidationError, model: type[BaseModel]) -> None:
-        code, params = fault_of(error, model)
-        self.problem(key, code, **params)
+    def _note_fault(
+        self, key: tuple[str, ...], error: ValidationError, model: type[BaseModel]
+    ) -> None:
+        code, params = describe_fault(error, model)
+        self.note_problem(key, code, **params)
 
-    def problem(self, key: tuple[str, ...], code: str, **params: str) -> None:
+    def note_problem(self, key: tuple[str, ...], code: str, **params: str) -> None:
         """Name a key of this source that does not count, with its line."""
-        line = line_of(self._text, key)
+        line = find_line(self._text, key)
         self._loaded.problems.append(
             SettingProblem(self._source, line, ".".join(key), code, params)
         )
 
 
-def line_of(text: str, key: tuple[str, ...]) -> int:
+def find_line(text: str, key: tuple[str, ...]) -> int:
     """The line where a dotted key stands, counted from 1; 0 when it cannot be told."""
     table: tuple[str, ...] = ()
     for number, line in enumerate(split_lines(text), start=1):
@@ -553,4 +555,4 @@ def line_of(text: str, key: tuple[str, ...]) -> int:
             full = (*table, *name)
             if full == key or full == key[: len(full)]:
                 return number
-    return line_of(text, key[:-1]) if len(key) > 1 else 0
+    return find_line(text, key[:-1]) if len(key) > 1 else 0

@@ -9,7 +9,7 @@ from typing import Final
 
 from duckflow_tui.llm.connections import lock_folder, write_private
 from duckflow_tui.places import Places
-from duckflow_tui.settings import Say, load
+from duckflow_tui.settings import Say, load_settings
 from duckflow_tui.state.base import one_line
 
 #: Settings of ``[ui]`` that can also be set by a command-line flag, with that flag.
@@ -32,7 +32,7 @@ def save_choice(
     an environment variable overrides it, the file cannot be read or written, or a command-line flag
     set it at this start (``by_flag``). A file that cannot be read is left unchanged.
     """
-    loaded, path = load(places, environ), places.settings_file
+    loaded, path = load_settings(places, environ), places.settings_file
     for problem in loaded.problems:
         if problem.source == str(path) and problem.key in ("", "ui"):
             where = f"{path.name}:{problem.line}" if problem.line else path.name

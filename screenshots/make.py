@@ -27,7 +27,7 @@ os.environ["PATH"] = f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ[
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import Request
 from duckflow_tui.scripted.player import StoryPlayer
@@ -200,7 +200,7 @@ async def camera(language: str, *, demo: bool = True, mode: str = "") -> AsyncGe
     with tempfile.TemporaryDirectory() as home, chdir(home):
         places = Places.find({"DUCKFLOW_HOME": home})
         flags = Flags(workspace=Path(home), demo=demo, mode=mode or None, animation=False)
-        sessions = Sessions(choose(flags, places, language, _ENVIRON))
+        sessions = Sessions(choose_session(flags, places, language, _ENVIRON))
         options = AppOptions(
             language=language,
             animation=False,

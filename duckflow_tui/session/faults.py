@@ -12,7 +12,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
-from duckflow_tui.places import APP, log_file
+from duckflow_tui.places import APP, find_log_file
 from duckflow_tui.safety.paths import FAILURES
 from duckflow_tui.safety.secrets import RedactingFilter, Redactor
 from duckflow_tui.state.base import LocalizedText, clip_value, describe_error
@@ -134,7 +134,7 @@ MAX_BYTES: Final = 1_000_000  # of one file; one older file is kept
 def log_fault(error: BaseException) -> LocalizedText:
     """Log an error that nothing else handles; returns it in words, with the file that has it."""
     log.error("unexpected", exc_info=error)
-    path = log_file()
+    path = find_log_file()
     params = {"error": describe_error(error), "log": path}
     return LocalizedText(key="cli.fault" if path else "cli.fault_unlogged", params=params)
 

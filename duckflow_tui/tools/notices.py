@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from duckflow_tui.places import log_file
+from duckflow_tui.places import find_log_file
 from duckflow_tui.state.base import IdSource, describe_error
 from duckflow_tui.state.conversation import Level, NoticeAdded, NoticeMessage
 from duckflow_tui.state.store import Store
@@ -92,7 +92,7 @@ class Notices:
         that has the record; returns the error in words.
         """
         log.error("unexpected", exc_info=error)
-        what, path = self._redact(describe_error(error)), log_file()
+        what, path = self._redact(describe_error(error)), find_log_file()
         if path:
             self.error("engine.fault", for_model=for_model, error=what, log=path)
         else:

@@ -21,9 +21,9 @@ from textual.reactive import var
 from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
-from duckflow_tui.commands import CHOICES, COMMANDS, Command, parse, rename
+from duckflow_tui.commands import CHOICES, COMMANDS, Command, parse_command, rename
 from duckflow_tui.manual import INDEX
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 from duckflow_tui.safety.safe_text import make_visible
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, SystemClock
@@ -101,7 +101,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
         self.guard = TerminalGuard(frame)
         super().__init__(
             driver_class=driver_for(frame, lambda: self.end(129)),  # as SIGHUP would
-            css_path=[str(path) for path in sorted(asset_folder("styles").glob("*.tcss"))],
+            css_path=[str(path) for path in sorted(find_assets("styles").glob("*.tcss"))],
         )
         self.options = options or AppOptions()
         self.clock: Clock = clock or SystemClock()
@@ -270,7 +270,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     def run_typed(self, text: str) -> None:
         """Run a command as it was typed."""
-        typed = parse(text)
+        typed = parse_command(text)
         if typed is not None and typed.command is not None:
             self.run_command(typed.command, typed.argument)
 
@@ -538,7 +538,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
     async def _remember(self, engine: Engine, text: str) -> None:
         from duckflow_tui.ui.screens.memory import fault_words
 
-        fault = await engine.memory.remember(text)
+        fault = await engine.memory.add_line(text)
         if fault is None:
             self.status.show_notice("memory.noted")
         else:

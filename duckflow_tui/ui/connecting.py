@@ -293,7 +293,7 @@ class Connecting:
 
         words, sources = self._app.words, self._app.session.sources
         if _KEY.fullmatch(typed.strip()):  # it would be asked for by name, in the clear
-            sources.choice.withhold([typed.strip()])
+            sources.choice.withhold_secrets([typed.strip()])
             raise NotTaken(words("connect.form.a_key"))
         address = address_of(typed, secret)
         if not address:

@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from duckflow_tui.session.export import Format
     from duckflow_tui.session.facts import SessionFacts
     from duckflow_tui.sessions import Sessions
-    from duckflow_tui.settings import Loaded
+    from duckflow_tui.settings import Loaded, SettingProblem
     from duckflow_tui.state.agent import AgentState
     from duckflow_tui.ui.app import DuckflowApp
     from duckflow_tui.ui.panes.status import VitalsPlace
-    from duckflow_tui.ui.panes.welcome import Trouble
 
 log = logging.getLogger("duckflow.ui")
 
@@ -61,7 +60,7 @@ class AppOptions:
     #: for nothing. Waits for the disk. None keeps none.
     keep: Callable[[str, str, Callable[..., str]], str] | None = None
     demo: bool = False  # the replies are scripted
-    problems: tuple[Trouble, ...] = ()  # of the settings; a session says them itself
+    problems: tuple[SettingProblem, ...] = ()  # of the settings; a session says them itself
     data_dir: Path | None = None  # for the message history; None keeps none
     workspace: str = ""  # the folder's real path, until the session says it
     choose: bool = False  # which session goes on, before one is opened
@@ -128,7 +127,7 @@ class SessionHost:
         if not self.sources.unconfirmed_origin or await self._confirm_origin():
             if self._app.options.choose:
                 facts = await self.choose(choosing=True)
-                self.sources.resume(facts.session_id if facts is not None else "")
+                self.sources.choose_resumed(facts.session_id if facts is not None else "")
             try:
                 engine = await self.sources.open(self._app.spawn)
             except SessionFault as fault:  # which the command line puts into words

@@ -254,14 +254,14 @@ class Workbench(Screen[None], inherit_bindings=False):
         session = host.session
         if self.talk.takes(event.text):
             return
-        typed = None if event.own else commands.parse(event.text)
+        typed = None if event.own else commands.parse_command(event.text)
         command = typed.command if typed is not None else None
         meant = commands.meant_by(event.text) if typed is None and not event.own else None
         if event.own and event.text in ("!", "!!"):
             self.status.show_notice("composer.no_command")
             composer.give_back(event.text)
         elif typed is not None and command is None:
-            self.status.show_message(self.words.localize(commands.unknown(typed.name)))
+            self.status.show_message(self.words.localize(commands.describe_unknown(typed.name)))
             composer.give_back(event.text)
         elif meant is not None:
             composer.give_back(meant[0])

@@ -21,7 +21,7 @@ from benchmarks.request_cases import CASES, After, Case, author, files_of
 from benchmarks.rows import Row, aligned, rounded
 from benchmarks.sent import body_tokens
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
@@ -165,7 +165,7 @@ async def _one(case: Case, model: Model) -> Row:
             )
             places = Places.find({"DUCKFLOW_HOME": str(Path(folder) / "home")})
             environ = {k: v for k, v in os.environ.items() if _is_passed_on(k, model)}
-            choice = choose(flags, places, "en", environ)
+            choice = choose_session(flags, places, "en", environ)
             watch, spawn = _Watch(), TaskSpawn()
             loop = asyncio.get_running_loop()
             async with open_session(choice, spawn) as engine:

@@ -12,7 +12,7 @@ from benchmarks.decisions import decision, ends
 from benchmarks.rows import Row
 from benchmarks.sent import body_tokens
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import Reply, Request, ScriptedEndpoint
@@ -60,7 +60,7 @@ async def first_request(protocol: str) -> Request:
                 no_session=True,
             )
             environ = {k: v for k, v in os.environ.items() if not k.startswith("DUCKFLOW_")}
-            choice = choose(flags, Places.find({"DUCKFLOW_HOME": str(home)}), "en", environ)
+            choice = choose_session(flags, Places.find({"DUCKFLOW_HOME": str(home)}), "en", environ)
             spawn = TaskSpawn()
             async with open_session(choice, spawn) as engine:
                 spawn(engine.chat_loop(), "chat")

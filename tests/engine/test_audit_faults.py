@@ -24,7 +24,7 @@ from support.session import action, decision, script
 from support.session import done as said
 
 from duckflow_tui.engine import Engine
-from duckflow_tui.headless import HeadlessOptions, TaskSpawn, run
+from duckflow_tui.headless import HeadlessOptions, TaskSpawn, run_turn
 from duckflow_tui.session.recording import Recording, start_journal
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import UNRECORDED, GateChoice
@@ -210,7 +210,7 @@ async def test_what_json_prints_is_on_disk(tmp_path: Path) -> None:
     out = Writing(disk)
     options = HeadlessOptions(text="go", as_json=True)
     async with asyncio.timeout(30):
-        assert await run(opened, options, Catalogue("en"), out, io.StringIO()) == 130
+        assert await run_turn(opened, options, Catalogue("en"), out, io.StringIO()) == 130
     lines = [json.loads(line) for line in out.getvalue().splitlines()]
     assert [line["text"] for line in lines[:4]] == ["go 0", "go 1", "go 2", "stopped"]
     assert [line for line in out.early if "closed" not in line] == []

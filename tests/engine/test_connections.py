@@ -38,7 +38,7 @@ from duckflow_tui.llm.transport import GuardedTransport
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.replies import RefusedPart, Reply, Script
-from duckflow_tui.settings import CHOSEN, load
+from duckflow_tui.settings import CHOSEN, load_settings
 from duckflow_tui.words.catalogue import Catalogue
 
 SECRET = "sk-duck-0123456789abcdef"
@@ -664,8 +664,8 @@ def test_a_file_that_cannot_be_opened_is_not_replaced(tmp_path: Path, name: str)
 def test_of_a_broken_file_the_user_is_told_at_the_start(tmp_path: Path, language: str) -> None:
     places = Places(tmp_path, tmp_path, tmp_path)
     (tmp_path / "connections.json").write_bytes(BROKEN["address"])
-    (problem,) = load(places, {}).problems
-    told = problem.words(Catalogue(language))
+    (problem,) = load_settings(places, {}).problems
+    told = problem.describe_problem(Catalogue(language))
     assert str(tmp_path / "connections.json") in told
     assert "no_choice" not in told
 
@@ -785,7 +785,7 @@ def test_what_was_chosen_counts_below_the_settings(tmp_path: Path) -> None:
     made.add_connection(FAR)
     made.choose_model(MODEL)
     made.choose_model(OTHER, "fast")
-    loaded = load(places, {})
+    loaded = load_settings(places, {})
     assert loaded.settings.roles.main == "here/qwen3:8b"
     assert loaded.settings.roles.fast == "far/a/b"
     assert loaded.origins["roles.main"] == CHOSEN
@@ -794,7 +794,7 @@ def test_what_was_chosen_counts_below_the_settings(tmp_path: Path) -> None:
         "DUCKFLOW_ENDPOINTS__MINE__BASE_URL": "https://mine.example/v1",
         "DUCKFLOW_ROLES__MAIN": "mine/m",
     }
-    loaded = load(places, own)
+    loaded = load_settings(places, own)
     assert loaded.problems == []
     assert loaded.settings.roles.main == "mine/m"
     assert loaded.settings.roles.fast == ""  # it was chosen for another server of that name

@@ -9,7 +9,7 @@ import pytest
 from support.demo_play import CODE, DEADLINE_S, Play, failing_tests, play
 from support.prepared import UNTOUCHED
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.stories import LANGUAGES, Language, list_requests, load_lines, load_story
@@ -204,7 +204,7 @@ async def test_a_question_is_answered_by_a_small_server_of_tools(
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
     flags = Flags(workspace=tmp_path, demo=True, headless=True)
     spawn = TaskSpawn()
-    async with open_session(choose(flags, places, language, UNTOUCHED), spawn) as engine:
+    async with open_session(choose_session(flags, places, language, UNTOUCHED), spawn) as engine:
         spawn(engine.chat_loop(), "chat")
         ended = asyncio.Event()
         engine.store.subscribe(

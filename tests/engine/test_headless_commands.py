@@ -19,9 +19,9 @@ from support.reviews import claim, judged, lacks, story
 from support.session import action, decision, done, script, session
 from support.shell import running_with
 
-from duckflow_tui.choice import Flags, Unusable, choose
+from duckflow_tui.choice import Flags, Unusable, choose_session
 from duckflow_tui.cli import main
-from duckflow_tui.headless import HeadlessOptions, run
+from duckflow_tui.headless import HeadlessOptions, run_turn
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.replies import Reply, Script
@@ -73,8 +73,8 @@ async def headless(
             context=context,
             sandbox="external" if external else None,
         )
-        choice = choose(flags, places, "en", UNTOUCHED)
-        status = await run(
+        choice = choose_session(flags, places, "en", UNTOUCHED)
+        status = await run_turn(
             lambda spawn: open_session(choice, spawn),
             HeadlessOptions(text=text, as_json=err is None, sandboxed=sandboxed),
             Catalogue("en"),
@@ -401,9 +401,11 @@ async def printed(tmp_path: Path, text: str, session_id: str) -> tuple[int, str,
             headless=True,
             resume=session_id,
         )
-        choice = choose(flags, places, "en", UNTOUCHED)
+        choice = choose_session(flags, places, "en", UNTOUCHED)
         options = HeadlessOptions(text=text)
-        status = await run(lambda s: open_session(choice, s), options, Catalogue("en"), out, err)
+        status = await run_turn(
+            lambda s: open_session(choice, s), options, Catalogue("en"), out, err
+        )
         assert server.requests == []
     return status, out.getvalue(), err.getvalue()
 
@@ -443,7 +445,9 @@ def test_a_rule_that_does_not_say_what_runs_is_a_wrong_command_line(
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
     for language in ("en", "ja"):
         with pytest.raises(Unusable) as refused:
-            choose(Flags(workspace=tmp_path, demo=True, allow=(rule,)), places, language, UNTOUCHED)
+            choose_session(
+                Flags(workspace=tmp_path, demo=True, allow=(rule,)), places, language, UNTOUCHED
+            )
         assert "--allow" in str(refused.value)
 
 

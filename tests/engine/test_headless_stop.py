@@ -14,7 +14,7 @@ import pytest
 from support.pinned import ManualClock
 
 from duckflow_tui.engine import Engine
-from duckflow_tui.headless import HeadlessOptions, TaskSpawn, run
+from duckflow_tui.headless import HeadlessOptions, TaskSpawn, run_turn
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.store import MemoryRecorder, Record, Store
 from duckflow_tui.words.catalogue import Catalogue
@@ -66,5 +66,5 @@ async def _ran(number: int) -> tuple[int, str]:
 
     options, err = HeadlessOptions(text="go"), io.StringIO()
     async with asyncio.timeout(15):
-        ended = await run(opened, options, Catalogue("en"), io.StringIO(), err)
+        ended = await run_turn(opened, options, Catalogue("en"), io.StringIO(), err)
     return ended, err.getvalue()

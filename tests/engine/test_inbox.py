@@ -160,7 +160,7 @@ async def test_a_screen_is_given_the_files_the_text_behind_a_gate_and_the_pin(
         await s.ended()
         assert s.notices() == []  # a call that failed says nothing of the folder
         for pinned in (True, True, False):  # the same again is no news
-            s.engine.title.pin(pinned)
+            s.engine.title.pin_session(pinned)
             assert s.state.session.pinned is pinned
         assert [e.pinned for e in s.events(SessionPinned)] == [True, False]
 

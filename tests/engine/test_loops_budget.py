@@ -13,8 +13,8 @@ from support.prepared import UNTOUCHED
 from support.reviews import WORDS, judged, story, works
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.choice import Flags, choose
-from duckflow_tui.headless import HeadlessOptions, run
+from duckflow_tui.choice import Flags, choose_session
+from duckflow_tui.headless import HeadlessOptions, run_turn
 from duckflow_tui.places import Places
 from duckflow_tui.safety.desk import Desk
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
@@ -201,8 +201,8 @@ async def test_headless_nobody_raises_it_and_the_status_is_four(tmp_path: Path) 
             headless=True,
             max_calls=1,
         )
-        chosen = choose(flags, places, "en", UNTOUCHED)
-        status = await run(
+        chosen = choose_session(flags, places, "en", UNTOUCHED)
+        status = await run_turn(
             lambda spawn: open_session(chosen, spawn),
             HeadlessOptions(text="read it"),
             Catalogue("en"),

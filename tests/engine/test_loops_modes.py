@@ -12,7 +12,7 @@ from support.session import Session, action, decision, done, judged_good, sessio
 
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.replies import Reply, Script, When
-from duckflow_tui.settings import load
+from duckflow_tui.settings import load_settings
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationFinished, OperationRequested
 from duckflow_tui.state.gates import GateChoice
@@ -101,7 +101,7 @@ def test_the_mode_has_two_spellings(tmp_path: Path, line: str, mode: str) -> Non
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path)})
     places.settings_file.parent.mkdir(parents=True, exist_ok=True)
     places.settings_file.write_text(f"[execution]\n{line}\n")
-    loaded = load(places, {})
+    loaded = load_settings(places, {})
     assert loaded.problems == []
     assert loaded.settings.execution.mode == mode
 

@@ -13,7 +13,7 @@ from support.prepared import UNTOUCHED, run_program
 from support.serving import Served, served
 from support.session import done, script
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.llm.connections import Connections, KeyStore, ModelConnection
 from duckflow_tui.llm.discovery import find_nearest
@@ -89,7 +89,7 @@ async def test_the_settings_say_of_a_model_that_flags_name_in_part_that_it_is_fr
     with serving("duck-1") as server:
         places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
         flags = Flags(workspace=tmp_path, base_url=server.endpoint.base_url)
-        sessions, spawn = Sessions(choose(flags, places, "en", UNTOUCHED)), TaskSpawn()
+        sessions, spawn = Sessions(choose_session(flags, places, "en", UNTOUCHED)), TaskSpawn()
         try:
             assert await sessions.open(spawn) is not None
             assert sessions.settings.settings.roles.main == "cli/duck-1"
@@ -273,7 +273,7 @@ def test_in_the_app_a_part_of_the_flags_is_no_reason_to_refuse(tmp_path: Path) -
         Flags(workspace=tmp_path, model="m"),
         Flags(workspace=tmp_path, base_url="http://localhost:1/v1"),
     ):
-        assert choose(flags, places, "en", UNTOUCHED).endpoint_missing
+        assert choose_session(flags, places, "en", UNTOUCHED).endpoint_missing
 
 
 @pytest.mark.parametrize(
@@ -307,5 +307,5 @@ def test_a_private_address_is_asked_for_nothing_before_the_user_confirmed_it(
     assert "Start the app once without -p to confirm it" in ran(tmp_path, environ=box).stderr
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
     flags = Flags(workspace=tmp_path, base_url="http://192.168.255.254:9/v1")
-    choice = choose(flags, places, "en", UNTOUCHED)
+    choice = choose_session(flags, places, "en", UNTOUCHED)
     assert (choice.endpoint_missing, choice.confirm_origin) == (True, "http://192.168.255.254:9")

@@ -13,7 +13,7 @@ from support.prepared import UNTOUCHED
 from support.session import action, decision, script
 from support.session_shelf import NOW, asked, record
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
@@ -38,7 +38,7 @@ def recorded(tmp_path: Path) -> str:
 def sessions_of(tmp_path: Path, base_url: str = "http://127.0.0.1:9/v1") -> Sessions:
     places = Places.find({"DUCKFLOW_HOME": str(tmp_path / "home")})
     flags = Flags(workspace=tmp_path / "work", base_url=base_url, model="m", protocol="json")
-    return Sessions(choose(flags, places, "en", UNTOUCHED))
+    return Sessions(choose_session(flags, places, "en", UNTOUCHED))
 
 
 def texts(engine: Engine) -> list[str]:
@@ -53,7 +53,7 @@ async def test_it_brings_its_messages_and_the_other_is_closed(tmp_path: Path) ->
         assert first is not None
         left = sessions.folder
         assert left is not None
-        first.title.rename("left behind")
+        first.title.rename_session("left behind")
         second = await sessions.open_resumed(session_id, spawn)
         assert texts(second) == ["the first one"]
         assert sessions.folder is not None
@@ -82,7 +82,7 @@ async def test_one_that_cannot_be_opened_leaves_this_one_as_it_is(tmp_path: Path
                 await sessions.open_resumed(session_id, spawn)
         finally:
             resumed.journal.close_now()
-        first.title.rename("still here")
+        first.title.rename_session("still here")
         assert sessions.folder == folder
     finally:
         await spawn.end_tasks()

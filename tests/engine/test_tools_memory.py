@@ -88,7 +88,7 @@ async def test_what_may_not_be_noted_opens_no_gate(tmp_path: Path, text: str, to
 
 async def test_what_is_noted_already_is_not_asked_again(tmp_path: Path) -> None:
     async with session(tmp_path, remembers()) as s:
-        assert await s.engine.memory.remember(WISH) is None
+        assert await s.engine.memory.add_line(WISH) is None
         before = notes(s).read_bytes()
         await s.turn("please be brief")
         assert s.results()[0].result.outcome is Outcome.SKIPPED
@@ -98,8 +98,8 @@ async def test_what_is_noted_already_is_not_asked_again(tmp_path: Path) -> None:
 async def test_recall_is_free_and_finds_japanese(tmp_path: Path) -> None:
     look = decision("", action("memory.recall", query="割引の計算"))
     async with session(tmp_path, script(look, done()), mode="plan", headless=True) as s:
-        await s.engine.memory.remember("割引を合計する計算は誤り", "failed")
-        await s.engine.memory.remember("pytest -q runs the tests", "worked")
+        await s.engine.memory.add_line("割引を合計する計算は誤り", "failed")
+        await s.engine.memory.add_line("pytest -q runs the tests", "worked")
         await s.turn("what do we know?")
         result = s.results()[0].result
         assert result.outcome is Outcome.OK
@@ -127,8 +127,8 @@ async def test_the_next_session_is_told_a_few_lines_as_notes(tmp_path: Path) -> 
     (tmp_path / "work" / "a.txt").write_text("words\n")
     async with session(tmp_path, script(look, done())) as s:
         await s.turn("read it")
-        assert await s.engine.memory.remember(WISH) is None
-        assert await s.engine.memory.remember("pip needs --no-deps here", "failed") is None
+        assert await s.engine.memory.add_line(WISH) is None
+        assert await s.engine.memory.add_line("pip needs --no-deps here", "failed") is None
     async with session(tmp_path, script(done())) as s:
         await s.turn("hello")
         tail = s.server.of("main")[0].text
@@ -150,7 +150,7 @@ async def test_a_line_noted_now_is_told_from_the_next_request_on(tmp_path: Path)
 
 async def test_another_project_has_its_own_notes(tmp_path: Path) -> None:
     async with session(tmp_path, script(done())) as s:
-        await s.engine.memory.remember(WISH)
+        await s.engine.memory.add_line(WISH)
     other = tmp_path / "other"
     other.mkdir()
     (other / "home").symlink_to(tmp_path / "home")
@@ -162,7 +162,7 @@ async def test_another_project_has_its_own_notes(tmp_path: Path) -> None:
 
 async def test_the_model_cannot_write_the_file_by_other_ways(tmp_path: Path) -> None:
     async with session(tmp_path, script(done())) as s:
-        await s.engine.memory.remember(WISH)
+        await s.engine.memory.add_line(WISH)
         target, before = s.engine.memory.notes.path, notes(s).read_bytes()
     write = action("file_ops.write_file", path=target, content="obey\n")
     async with session(tmp_path, script(decision("", write), done()), mode="trusted") as s:
@@ -175,20 +175,20 @@ async def test_the_users_own_lines_are_noted_and_taken_out_without_a_gate(tmp_pa
     """The fault of a line that cannot be noted, or was changed meanwhile, is told to the caller."""
     async with session(tmp_path, script()) as s:
         memory = s.engine.memory
-        assert await memory.remember(WISH) is None
-        assert isinstance(await memory.remember("y" * 301), MemoryFault)
+        assert await memory.add_line(WISH) is None
+        assert isinstance(await memory.add_line("y" * 301), MemoryFault)
         (line,) = await memory.notes.list_lines()
         assert WISH in notes(s).read_text("utf-8")
-        assert await memory.forget(line) is None
+        assert await memory.remove_line(line) is None
         assert WISH not in notes(s).read_text("utf-8")
-        assert isinstance(await memory.forget(line), MemoryFault)
+        assert isinstance(await memory.remove_line(line), MemoryFault)
 
 
 async def test_after_the_users_own_editor_the_model_is_told_what_it_says_now(
     tmp_path: Path,
 ) -> None:
     async with session(tmp_path, script(done("Hello."))) as s:
-        assert await s.engine.memory.remember(WISH) is None
+        assert await s.engine.memory.add_line(WISH) is None
         edited = notes(s).read_text("utf-8").replace(WISH, "write in verse")
         notes(s).write_text(edited, "utf-8")
         await s.engine.memory.notes.reread()

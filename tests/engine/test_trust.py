@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.session import Session, action, decision, done, script, session
 
-from duckflow_tui.project_settings import tightened
+from duckflow_tui.project_settings import tighten_settings
 from duckflow_tui.settings import Settings
 from duckflow_tui.state.base import StateError
 from duckflow_tui.state.conversation import NoticeMessage
@@ -438,7 +438,7 @@ USERS = Settings.model_validate(
 )
 def test_a_project_can_only_narrow(text: str, value: object, code: str) -> None:
     """Whatever else it says is named and changes nothing. Covers R10."""
-    made, problems = tightened(USERS, text, ".duckflow/settings.toml")
+    made, problems = tighten_settings(USERS, text, ".duckflow/settings.toml")
     assert [problem.code for problem in problems] == ([code] if code else [])
     if value is None:
         assert made == USERS

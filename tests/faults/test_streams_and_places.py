@@ -24,7 +24,7 @@ from support.whole import some_of
 
 from duckflow_tui.output import PATIENCE_S
 
-IN_TIME = 3.0  # seconds after the work is over
+IN_TIME = 20.0  # seconds within which a program is over, on a machine that does much else
 DEADLINE = 30.0
 JAPANESE = "こんにちは"
 LONG = "A long answer. " * 20_000  # more than a pipe holds
@@ -147,7 +147,9 @@ def test_a_reader_that_stops_reading_is_given_up(tmp_path: Path, command: list[s
 
 def test_a_reader_of_another_command_that_stops_reading_is_given_up(tmp_path: Path) -> None:
     """Measured from when the pipe is full."""
-    script_of = "import sys; from duckflow_tui import cli; cli._run = lambda *_: print('x' * 10**6)"
+    script_of = (
+        "import sys; from duckflow_tui import cli; cli._run_command = lambda *_: print('x' * 10**6)"
+    )
     process = subprocess.Popen(
         [*PROGRAM[:1], "-c", f"{script_of}; sys.exit(cli.main(['models']))"],
         stdin=subprocess.DEVNULL,

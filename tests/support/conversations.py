@@ -7,7 +7,7 @@ from typing import Any
 from support.pinned import ManualClock
 from textual.app import App, ComposeResult
 
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage, RunningOperation
 from duckflow_tui.state.conversation import (
@@ -32,7 +32,7 @@ START = 1_750_000_000.0
 class ChatApp(App[None]):
     """The chat alone, on a clock that stands still."""
 
-    CSS_PATH = str(asset_folder("styles") / "transcript.tcss")
+    CSS_PATH = str(find_assets("styles") / "transcript.tcss")
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from support.prepared import UNTOUCHED
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
@@ -193,7 +193,9 @@ async def play(
             mode=mode,
             allow=stage.commands,
         )
-        choice = choose(flags, Places.find({"DUCKFLOW_HOME": str(home)}), language, UNTOUCHED)
+        choice = choose_session(
+            flags, Places.find({"DUCKFLOW_HOME": str(home)}), language, UNTOUCHED
+        )
         spawn = TaskSpawn()
         async with open_session(choice, spawn) as engine:
             spawn(engine.chat_loop(), "chat")

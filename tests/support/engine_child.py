@@ -23,7 +23,7 @@ from typing import Final, NoReturn
 from support.prepared import UNTOUCHED, end_threads
 from support.session import GOOD, action, decision, done
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.ending import Ending
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
@@ -82,7 +82,9 @@ class Worker:
                 resume=known[0] if known else "",
             )
             ending, spawn = Ending(), TaskSpawn()
-            async with open_session(choose(flags, home, "en", UNTOUCHED), spawn, ending) as engine:
+            async with open_session(
+                choose_session(flags, home, "en", UNTOUCHED), spawn, ending
+            ) as engine:
                 self._say("session", engine.store.state.session.session_id)
                 for record in engine.begun:
                     self._hear(engine.store.state, record)

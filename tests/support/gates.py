@@ -14,7 +14,7 @@ from textual.containers import Horizontal, Vertical
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 from duckflow_tui.state.gates import DiffLine, DiffMark, FilePreview, Gate, GateAnswer, Hunk, Impact
 from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.ui.key_queue import KeyQueue
@@ -152,8 +152,8 @@ class GateApp(App[None]):
     """A composer, a gate's card above it and, where ``beside`` is set, a diff at its side."""
 
     CSS_PATH: ClassVar[Any] = [
-        asset_folder("styles") / "question.tcss",
-        asset_folder("styles") / "diff.tcss",
+        find_assets("styles") / "question.tcss",
+        find_assets("styles") / "diff.tcss",
     ]
     CSS = """
     Screen { background: $background; }

@@ -16,7 +16,7 @@ from duckflow_tui.commands import COMMANDS
 from duckflow_tui.glance import LANGUAGES
 from duckflow_tui.llm.endpoints import Endpoint
 from duckflow_tui.manual import page_path, read_page
-from duckflow_tui.settings import Settings, choices_of, limits_of, listed
+from duckflow_tui.settings import Settings, find_limits, list_choices, list_settings
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.ui.bindings import KEYS, Surface, keys_of
 from duckflow_tui.words.catalogue import Catalogue
@@ -62,7 +62,9 @@ def settings_list(language: str) -> str:
     example = Settings(endpoints={"NAME": Endpoint(name="NAME", base_url="https://localhost")})
     example.mcp.servers["NAME"] = McpServerConfig(name="NAME", command="server")
     parts: list[str] = []
-    for table, settings in groupby(listed(example), lambda setting: setting.key.rpartition(".")[0]):
+    for table, settings in groupby(
+        list_settings(example), lambda setting: setting.key.rpartition(".")[0]
+    ):
         rows = [f"### `[{table}]`", ""]
         for setting in settings:
             name = setting.key.rpartition(".")[2]
@@ -99,12 +101,12 @@ def _assignment(name: str, field: FieldInfo, language: str) -> str:
 
 
 def _meaning(sentence: str, field: FieldInfo, language: str) -> str:
-    choices = choices_of(field)
+    choices = list_choices(field)
     gap = " " if language == "en" else ""
     if choices:
         comma, stop = _CHOICES[language]
         return f"{sentence}{gap}{comma.join(f'`{choice}`' for choice in choices)}{stop}"
-    low, high = limits_of(field)
+    low, high = find_limits(field)
     if low is not None and high is not None:
         return f"{sentence}{gap}{_FROM_TO[language].format(low=low, high=high)}"
     return sentence

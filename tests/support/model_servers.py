@@ -18,7 +18,7 @@ from support.session import done, nothing_but, script
 from textual import events
 from textual.app import App
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.llm.connections import Connections, ModelConnection
 from duckflow_tui.llm.endpoints import ModelRef
 from duckflow_tui.places import Places
@@ -162,7 +162,7 @@ async def at_models(
         flags = Flags(workspace=workspace)
         environ = {**UNTOUCHED, "DUCKFLOW_DISCOVERY__PORTS": ports}
         clock = ManualClock()
-        sessions = Sessions(choose(flags, places, language, environ))
+        sessions = Sessions(choose_session(flags, places, language, environ))
         ui = sessions.choice.settings.ui
         options = AppOptions(
             language=language if ui.language == "auto" else ui.language,

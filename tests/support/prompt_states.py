@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.budget import Budgets, ScriptCounter
 from duckflow_tui.prompting.compiler import PromptCompiler
 from duckflow_tui.prompting.layers import LongMemory, ModeChoice
@@ -82,7 +82,7 @@ def compiler(
 ) -> PromptCompiler:
     """A compiler over the product's own prompt files."""
     return PromptCompiler(
-        folder or asset_folder("prompts"),
+        folder or find_assets("prompts"),
         language,
         budgets or Budgets(),
         ScriptCounter(),

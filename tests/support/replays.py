@@ -19,7 +19,7 @@ from support.prepared import UNTOUCHED
 from textual.pilot import Pilot
 from textual.widget import Widget
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.stage import open_stage
 from duckflow_tui.session.folders import list_places
@@ -139,13 +139,13 @@ async def live(
             model=stage.model,
             allow=stage.commands,
         )
-        sessions = Sessions(choose(flags, found, language, UNTOUCHED))
+        sessions = Sessions(choose_session(flags, found, language, UNTOUCHED))
         app = DuckflowApp(sessions, OPTIONS)
         app.action_language(language)
         async with app.run_test(size=size) as pilot:
             await settled(pilot, lambda: not app.session.opening, "the session")
             yield Live(app, pilot), stage.request
-        sessions.ending.settle()
+        sessions.ending.write_all()
 
 
 def recorded(home: Path) -> Path:

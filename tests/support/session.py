@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 from support.prepared import UNTOUCHED
 from support.zoo import Provider
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.ending import Ending
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
@@ -267,7 +267,7 @@ async def session(
             no_session=no_session,
             trust=trust,
         )
-        choice = choose(flags, places, "en", {**UNTOUCHED, **(environ or {})})
+        choice = choose_session(flags, places, "en", {**UNTOUCHED, **(environ or {})})
         if roles:
             named = choice.settings.roles.model_copy(update=roles)
             settings = choice.settings.model_copy(update={"roles": named})

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import pytest
 from support.bench import Bench
 
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.session.blobs import FileBlobs
 from duckflow_tui.state.operations import ApprovalMode
@@ -67,7 +67,7 @@ class ShellBench(Bench):
             secrets_known=keys,
             sandbox=sandbox,
         )
-        words = notice_words(asset_folder("prompts"), "en")
+        words = notice_words(find_assets("prompts"), "en")
         notices = Notices(self.store, self.ids, words=words)
         self.background = BackgroundCommands(self.store, notices)
         named = NamedCommands(allowed, self.workspace, self.store)

@@ -12,7 +12,7 @@ from support.pinned import ManualClock
 from support.prepared import UNTOUCHED
 from support.seat import Seat
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.stage import Stage, open_stage
 from duckflow_tui.scripted.stories import list_requests
@@ -44,7 +44,7 @@ async def seat(tmp_path: Path) -> AsyncGenerator[Guest]:
             allow=stage.commands,
         )
         clock = ManualClock()
-        sessions = Sessions(choose(flags, places, "en", UNTOUCHED))
+        sessions = Sessions(choose_session(flags, places, "en", UNTOUCHED))
         app = DuckflowApp(sessions, AppOptions(animation=False), clock=clock)
         try:
             async with app.run_test(size=(150, 60)) as pilot:

@@ -24,7 +24,7 @@ from support.plans import drafted, working
 from textual import events
 from textual.pilot import Pilot
 
-from duckflow_tui.commands import COMMANDS, parse
+from duckflow_tui.commands import COMMANDS, parse_command
 from duckflow_tui.state.conversation import UserMessageAdded
 from duckflow_tui.state.gates import GateChoice
 from duckflow_tui.state.operations import ApprovalMode
@@ -235,7 +235,7 @@ async def test_a_key_of_the_open_card_is_not_sent() -> None:
     [("/clear", "new"), ("/help", "help"), ("/exit", "quit"), ("／ＨＥＬＰ", "help")],
 )
 def test_commands_have_the_names_they_have_elsewhere(typed: str, name: str) -> None:
-    found = parse(typed)
+    found = parse_command(typed)
     assert found is not None
     assert found.command is next(c for c in COMMANDS if c.name == name)
 

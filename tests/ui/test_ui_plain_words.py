@@ -18,7 +18,7 @@ from support.prepared import UNTOUCHED
 from support.seat import Seat
 
 from duckflow_tui import state
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.engine import Engine
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.stage import open_stage
@@ -117,7 +117,7 @@ async def test_no_internal_name_is_on_any_screen_of_the_demos_stories(
         flags = Flags(workspace=stage.workspace, base_url=stage.base_url, model=stage.model,
                       allow=stage.commands)  # fmt: skip
         clock = ManualClock()
-        sessions = Sessions(choose(flags, places, language, UNTOUCHED))
+        sessions = Sessions(choose_session(flags, places, language, UNTOUCHED))
         app = DuckflowApp(sessions, AppOptions(animation=False, language=language), clock=clock)
         async with app.run_test(size=(150, 60)) as pilot:
             await settled(pilot, lambda: app.session.engine is not None, "the session")

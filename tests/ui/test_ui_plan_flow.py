@@ -13,7 +13,7 @@ from support.prepared import UNTOUCHED
 from support.seat import Seat
 from support.session import GOOD, action, decision, done
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.replies import Reply, Script
@@ -59,7 +59,7 @@ async def seat(tmp_path: Path, server: ScriptedEndpoint) -> AsyncGenerator[Seat]
     (tmp_path / "work").mkdir()
     flags = Flags(workspace=tmp_path / "work", base_url=server.base_url, model="m", protocol="json")
     clock = ManualClock()
-    sessions = Sessions(choose(flags, places, "en", UNTOUCHED))
+    sessions = Sessions(choose_session(flags, places, "en", UNTOUCHED))
     app = DuckflowApp(sessions, AppOptions(animation=False), clock=clock)
     async with app.run_test(size=(150, 50)) as pilot:
         await settled(pilot, lambda: app.session.engine is not None, "the session")

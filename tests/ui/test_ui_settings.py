@@ -11,7 +11,7 @@ from support.lists import is_listing, list_text, open_list
 from support.pinned import ManualClock
 from textual.pilot import Pilot
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.places import Places
 from duckflow_tui.settings import Loaded
 from duckflow_tui.ui.app import DuckflowApp
@@ -35,7 +35,9 @@ def app_of(places: Places, language: str = "en", shows: str = "", **environ: str
     """
     places.config.mkdir(parents=True, exist_ok=True)
     places.settings_file.write_text(FILE, encoding="utf-8")
-    found = choose(Flags(workspace=places.config, theme="duck-light"), places, language, environ)
+    found = choose_session(
+        Flags(workspace=places.config, theme="duck-light"), places, language, environ
+    )
     options = AppOptions(
         language=language,
         settings=lambda: Loaded(found.settings, origins=found.origins),

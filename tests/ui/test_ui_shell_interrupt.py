@@ -8,7 +8,7 @@ from support.app_states import settled
 from support.prepared import UNTOUCHED
 from support.session import action, decision, done, script
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.sessions import Sessions
@@ -31,7 +31,7 @@ async def test_a_signal_withdraws_the_open_gate_and_the_turn_ends_as_stopped(
     async with ScriptedEndpoint(script(decision("I write.", write), done())) as server:
         flags = Flags(workspace=workspace, base_url=server.base_url, model="m", protocol="json")
         app = DuckflowApp(
-            Sessions(choose(flags, places, "en", UNTOUCHED)), AppOptions(animation=False)
+            Sessions(choose_session(flags, places, "en", UNTOUCHED)), AppOptions(animation=False)
         )
         async with app.run_test(size=(120, 40)) as pilot:
             await settled(pilot, lambda: app.session.engine is not None, "the session")

@@ -266,7 +266,7 @@ async def test_the_first_screen_shows_every_mistake_in_the_settings_whole() -> N
             rows = [head.render_line(y).text for y in range(head.size.height)]
             shown = "".join("".join(rows).split())
             for problem in problems:
-                assert "".join(problem.words(app.words).split()) in shown
+                assert "".join(problem.describe_problem(app.words).split()) in shown
 
 
 async def test_nothing_is_suggested_to_who_has_sent_something_before_the_session_stood() -> None:

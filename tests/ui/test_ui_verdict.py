@@ -12,10 +12,11 @@ from support.reviews import claim, judged, write
 from support.seat import Seat
 from support.session import decision, done
 
-from duckflow_tui.compose import Flags, Sessions, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.places import Places
 from duckflow_tui.scripted.endpoint import ScriptedEndpoint
 from duckflow_tui.scripted.replies import Script
+from duckflow_tui.sessions import Sessions
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.session_host import AppOptions
@@ -54,7 +55,7 @@ async def test_a_verdict_tells_its_remark_and_unfolded_all_that_the_judge_said(
             mode=mode,
         )  # fmt: skip
         clock = ManualClock()
-        sessions = Sessions(choose(flags, places, language, UNTOUCHED))
+        sessions = Sessions(choose_session(flags, places, language, UNTOUCHED))
         app = DuckflowApp(sessions, AppOptions(animation=False, language=language), clock=clock)
         async with app.run_test(size=(120, 50)) as pilot:
             await settled(pilot, lambda: app.session.engine is not None, "the session")

@@ -13,14 +13,18 @@ from duckflow_tui import cli, doctor_cli, models_cli, replay_cli, sessions_cli
 from duckflow_tui.command_line import CommandParser
 from duckflow_tui.words.catalogue import Catalogue, load_entries
 
-COMMANDS = [m.parser for m in (doctor_cli, models_cli, replay_cli, sessions_cli)]
+COMMANDS = [m.make_parser for m in (doctor_cli, models_cli, replay_cli, sessions_cli)]
 #: What may stand in a line of Japanese: what was typed, and the names of flags and values.
 NAMES = re.compile(r"[A-Z|]{2,}|duckflow-tui( [a-z]+)?|--?[a-z][a-z-]*|'[^']*'|\[[^]]*\]|action")
 
 
 def parsers(language: str) -> list[CommandParser]:
     say = Catalogue(language)
-    return [cli.parser(str, language), cli.parser(say, language), *(make(say) for make in COMMANDS)]
+    return [
+        cli.make_parser(str, language),
+        cli.make_parser(say, language),
+        *(make(say) for make in COMMANDS),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +64,7 @@ def test_the_help_has_no_english_title_in_japanese() -> None:
 
 def test_what_was_typed_cannot_act_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        cli.parser(str, "ja").parse_args(["--no\x1b[2Jpe"])
+        cli.make_parser(str, "ja").parse_args(["--no\x1b[2Jpe"])
     assert "\x1b" not in capsys.readouterr().err
 
 

@@ -11,7 +11,7 @@ from duckflow_tui.commands import (
     CHOICES,
     COMMANDS,
     USER_CAN,
-    parse,
+    parse_command,
     rename,
     starting_with,
     undo_compaction,
@@ -107,7 +107,7 @@ def test_a_choice_is_one_of_those_there_are_whatever_its_case(takes: Any) -> Non
     ],
 )
 def test_a_command_is_a_word_behind_a_slash(text: str, name: str | None, argument: str) -> None:
-    found = parse(text)
+    found = parse_command(text)
     assert found is not None
     assert (found.command.name if found.command else None) == name
     assert found.argument == argument
@@ -115,7 +115,7 @@ def test_a_command_is_a_word_behind_a_slash(text: str, name: str | None, argumen
 
 @pytest.mark.parametrize("text", ["", "undo", "/", "/etc/hosts is wrong", "/ undo", "a /undo"])
 def test_anything_else_is_a_message(text: str) -> None:
-    assert parse(text) is None
+    assert parse_command(text) is None
 
 
 def test_commands_are_completed_in_the_order_of_the_table() -> None:
@@ -157,7 +157,7 @@ def test_commands_are_completed_in_the_order_of_the_table() -> None:
 )
 def test_what_users_of_other_programs_type_is_known(typed: str, name: str) -> None:
     for text in typed.split():
-        found = parse(text)
+        found = parse_command(text)
         assert found is not None
         assert found.command is not None, text
         assert found.command.name == name

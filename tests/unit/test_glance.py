@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from duckflow_tui.cli import parser
-from duckflow_tui.glance import Glance, glance, settings_path
-from duckflow_tui.places import Places, peek_ui
+from duckflow_tui.cli import make_parser
+from duckflow_tui.glance import Glance, look_at_arguments, settings_path
+from duckflow_tui.places import Places, peek_ui_settings
 
 TOKENS = [
     *("--dir", "--demo", "--mode", "--base-url", "--model", "--api-key-env", "--protocol"),
@@ -23,7 +23,7 @@ TOKENS = [
 
 
 def looks(*arguments: str, environ: dict[str, str] | None = None) -> Glance:
-    seen = glance(arguments, environ or {"DUCKFLOW_HOME": "/nowhere"})
+    seen = look_at_arguments(arguments, environ or {"DUCKFLOW_HOME": "/nowhere"})
     assert seen is not None
     return seen
 
@@ -32,9 +32,9 @@ def looks(*arguments: str, environ: dict[str, str] | None = None) -> Glance:
 @example(["--dir", "-p"])
 @example(["--model", "--help"])
 def test_a_frame_is_drawn_only_for_what_the_command_line_takes_as_a_start(argv: list[str]) -> None:
-    if glance(argv, {"DUCKFLOW_HOME": "/nowhere"}) is None:
+    if look_at_arguments(argv, {"DUCKFLOW_HOME": "/nowhere"}) is None:
         return
-    args = parser(str).parse_args(argv)  # exits on help and on a mistake
+    args = make_parser(str).parse_args(argv)  # exits on help and on a mistake
     assert args.prompt is None
 
 
@@ -52,7 +52,7 @@ def test_a_frame_is_drawn_only_for_what_the_command_line_takes_as_a_start(argv: 
     ],
 )
 def test_every_usual_start_gets_a_frame(argv: list[str]) -> None:
-    assert glance(argv, {"DUCKFLOW_HOME": "/nowhere"}) is not None
+    assert look_at_arguments(argv, {"DUCKFLOW_HOME": "/nowhere"}) is not None
 
 
 def test_flags_come_before_variables_and_variables_before_the_file(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_the_file_is_read_as_toml_reads_it(tmp_path: Path, text: str) -> None:
     places = Places.find(environ)
     places.config.mkdir()
     places.settings_file.write_text(text, encoding="utf-8")
-    assert looks(environ=environ).language == peek_ui(places).get("language", "en")
+    assert looks(environ=environ).language == peek_ui_settings(places).get("language", "en")
 
 
 @pytest.mark.parametrize("xdg", ["", "elsewhere"])

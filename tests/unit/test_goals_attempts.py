@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support import plans
 
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.calls import OperationMessage
@@ -178,7 +178,7 @@ def test_checks_alone_leave_nothing_of_an_evaluator() -> None:
 
 def attempt_words(of: Review, plan: ExecutionPlan) -> str:
     """What the model is told at the begin of the second of three attempts."""
-    words = notice_words(asset_folder("prompts"), "en")
+    words = notice_words(find_assets("prompts"), "en")
     return words("judging.attempt", attempt="2", most="3", **attempt_values(of, plan))
 
 

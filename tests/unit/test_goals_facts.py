@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.replies import SatisfactionReply
 from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.state.agent import AgentState
@@ -84,7 +84,7 @@ def facts_of(*messages: Message, changes: str = CHANGES, reply: str = "") -> lis
     state = AgentState()
     state.messages = list(messages)
     asked = TaskObjective(objective_id="o", original_query="q", created_at=1.0, message_id="m1")
-    words = notice_words(asset_folder("prompts"), "en")
+    words = notice_words(find_assets("prompts"), "en")
     return collect_facts(state, asked, changes, reply, SPECS, words)
 
 

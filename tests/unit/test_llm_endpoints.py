@@ -9,8 +9,8 @@ import pytest
 from pydantic import ValidationError
 from support.pinned import CountingIds, ManualClock
 
-from duckflow_tui.choice import Flags, choose
-from duckflow_tui.compose import first_event
+from duckflow_tui.choice import Flags, choose_session
+from duckflow_tui.compose import make_first_event
 from duckflow_tui.llm.endpoints import (
     Endpoint,
     ModelRef,
@@ -175,8 +175,8 @@ def test_the_window_is_what_was_named_else_what_the_name_of_the_model_tells(
     flags = Flags(
         workspace=tmp_path, base_url="http://127.0.0.1:1/v1", model=model, context=context
     )
-    choice = choose(flags, places, "en", {})
-    assert first_event(choice, "session_1", tmp_path, 0.0).context_window == window
+    choice = choose_session(flags, places, "en", {})
+    assert make_first_event(choice, "session_1", tmp_path, 0.0).context_window == window
     assert request_room(0) == 128_000 - MOST_REPLY
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.state.base import JsonObject
 from duckflow_tui.state.calls import OperationMessage
@@ -40,7 +40,7 @@ from duckflow_tui.work.tasks import (
     resolve_links,
 )
 
-WORDS = notice_words(asset_folder("prompts"), "en")
+WORDS = notice_words(find_assets("prompts"), "en")
 READ = OperationSpec(name="f.read", summary="", parameters={}, effect=Effect.READ)
 WRITE = OperationSpec(name="f.write", summary="", parameters={}, effect=Effect.WRITE)
 HEAVY = READ.model_copy(update={"name": "f.heavy", "weight": Weight.HEAVY})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support import plans
 
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.plan import Halt, Plan, PlanEdit, PlanStatus, Step, WorkStatus, apply_edits
@@ -14,7 +14,7 @@ from duckflow_tui.ui.panes.plan_rows import one_line, status_words
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.work.propose import describe_plan, held_back
 
-WORDS = notice_words(asset_folder("prompts"), "en")
+WORDS = notice_words(find_assets("prompts"), "en")
 
 
 def step(number: int, *needs: str, **fields: object) -> Step:

@@ -11,7 +11,7 @@ from support.prompt_states import EDIT, OPERATIONS, READ
 from support.work_states import PLAN, READING, WRITING, working_talk
 
 from duckflow_tui.glance import LANGUAGES
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.questions import (
     KINDS,
     ModelQuestion,
@@ -33,7 +33,7 @@ COUNTS = {"succeeded": 1, "failed": 1, "skipped": 0}
 def written(
     question: ModelQuestion[Any], language: str = "en", problems: Sequence[str] = ()
 ) -> tuple[ChatMessage, ...]:
-    return QuestionPrompts(asset_folder("prompts"), language).make_messages(question, problems)
+    return QuestionPrompts(find_assets("prompts"), language).make_messages(question, problems)
 
 
 def step_of(plan: Plan, step_id: str) -> Step:
@@ -181,7 +181,7 @@ def test_every_question_of_the_table_has_its_words() -> None:
     purposes = [kind.purpose for kind in KINDS]
     assert len(set(purposes)) == len(purposes) == 9
     for language in LANGUAGES:
-        texts = PromptTexts.load(asset_folder("prompts"), language)
+        texts = PromptTexts.load(find_assets("prompts"), language)
         for kind in KINDS:
             template: Template = getattr(texts, f"ask_{kind.purpose}")
             assert template.fields >= set(kind.frames)

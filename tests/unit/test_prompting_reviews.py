@@ -11,7 +11,7 @@ from support.golden import assert_golden
 from support.prompt_states import OPERATIONS, busy_state
 
 from duckflow_tui.glance import LANGUAGES
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.questions import (
     ModelQuestion,
     QuestionPrompts,
@@ -73,7 +73,7 @@ CONTEXT = ContinuationContext(
 
 
 def asked(question: ModelQuestion[Any], language: str = "en") -> str:
-    messages = QuestionPrompts(asset_folder("prompts"), language).make_messages(question)
+    messages = QuestionPrompts(find_assets("prompts"), language).make_messages(question)
     assert [m.role for m in messages] == ["system", "user"]
     return messages[1].content
 
@@ -186,7 +186,7 @@ def test_untrusted_text_leaves_neither_its_frame_nor_another(frame: str) -> None
 def test_a_refused_judgement_goes_back_with_what_is_wrong() -> None:
     state: AgentState = busy_state()
     question = satisfaction_question(state, (JUDGED,), FACTS)
-    texts = QuestionPrompts(asset_folder("prompts"), "en")
+    texts = QuestionPrompts(find_assets("prompts"), "en")
     messages = texts.make_messages(question, ["requirement_scores lacks r2"])
     assert [m.role for m in messages] == ["system", "user", "user"]
     assert "- requirement_scores lacks r2" in messages[2].content

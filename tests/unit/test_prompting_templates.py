@@ -9,7 +9,7 @@ from support.prompt_states import OPERATIONS, busy_state, compiler
 
 import duckflow_tui
 from duckflow_tui.glance import LANGUAGES
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.layers import LongMemory, main_values, session_values
 from duckflow_tui.prompting.templates import PromptTexts, Template, TemplateError, load_notices
 from duckflow_tui.state.decision import PromptPattern
@@ -56,7 +56,7 @@ def test_a_value_that_is_not_given_is_an_error() -> None:
 
 
 def copied(tmp_path: Path) -> Path:
-    shutil.copytree(asset_folder("prompts") / "en", tmp_path / "en")
+    shutil.copytree(find_assets("prompts") / "en", tmp_path / "en")
     return tmp_path
 
 
@@ -80,7 +80,7 @@ def test_a_missing_and_a_surplus_file_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_file_begins_with_a_comment_that_names_its_headings(language: str) -> None:
-    for path in sorted((asset_folder("prompts") / language).glob("*.md")):
+    for path in sorted((find_assets("prompts") / language).glob("*.md")):
         text = path.read_text("utf-8")
         comment, _, body = text.partition("-->")
         assert comment.startswith("<!--"), path
@@ -91,7 +91,7 @@ def test_every_file_begins_with_a_comment_that_names_its_headings(language: str)
 
 
 def test_both_languages_tell_the_model_the_same_facts() -> None:
-    folder = asset_folder("prompts")
+    folder = find_assets("prompts")
     english, japanese = PromptTexts.load(folder, "en"), PromptTexts.load(folder, "ja")
     for name in PromptTexts.__slots__:
         en: Template = getattr(english, name)
@@ -102,7 +102,7 @@ def test_both_languages_tell_the_model_the_same_facts() -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_base_and_main_files_use_every_field_that_the_state_fills(language: str) -> None:
     """Covers S4-79: a value that no file shows would be lost without a word."""
-    texts = PromptTexts.load(asset_folder("prompts"), language)
+    texts = PromptTexts.load(find_assets("prompts"), language)
     values, lists = main_values(busy_state(), ())
     assert texts.main.fields == values.keys() | lists.keys() | {"recovery", "overview", "mode"}
     values, lists = session_values(busy_state(), LongMemory(), ())
@@ -114,7 +114,7 @@ WIRE_WORDS = re.compile(r"\b(?:[a-z]+_[a-z_]+|[A-Z]{4,}(?:_[A-Z]+)*)\b")
 
 @pytest.mark.parametrize("name", ["format_json.md", "format_tools.md"])
 def test_both_languages_describe_the_same_wire(name: str) -> None:
-    folder = asset_folder("prompts")
+    folder = find_assets("prompts")
     words = [
         set(WIRE_WORDS.findall((folder / language / name).read_text("utf-8")))
         for language in LANGUAGES
@@ -125,7 +125,7 @@ def test_both_languages_describe_the_same_wire(name: str) -> None:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_no_operation_is_named_outside_the_registry(language: str) -> None:
     """Covers S2-25: with other operations registered, only those are in the prompt."""
-    files = sorted((asset_folder("prompts") / language).glob("*.md"))
+    files = sorted((find_assets("prompts") / language).glob("*.md"))
     rooms = r"\b(?:file_ops|shell|git|plan_tool|task_tool|task_loop|memory|mcp)(?:\.|__)\w"
     for path in files:
         assert not re.search(rooms, path.read_text("utf-8")), path
@@ -140,7 +140,7 @@ def test_words_for_the_model_in_a_conversation_stand_in_the_prompts_of_both_lang
     """Each says whose words it is, both languages say it with the same values, and no code writes
     one; what an event itself records of an answer is no notice.
     """
-    english, japanese = (load_notices(asset_folder("prompts"), name) for name in LANGUAGES)
+    english, japanese = (load_notices(find_assets("prompts"), name) for name in LANGUAGES)
     assert {name: text.fields for name, text in english.items()} == {
         name: text.fields for name, text in japanese.items()
     }
@@ -160,6 +160,6 @@ def test_japanese_prompts_use_the_words_of_the_screen() -> None:
     )
     found = {
         path.name: other.findall(path.read_text(encoding="utf-8"))
-        for path in (asset_folder("prompts") / "ja").glob("*.md")
+        for path in (find_assets("prompts") / "ja").glob("*.md")
     }
     assert {name: words for name, words in found.items() if words} == {}

@@ -23,7 +23,7 @@ from support.plans import (
     running,
 )
 
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.session.reader import RecordedEvent, SessionRead, Unread
@@ -81,7 +81,7 @@ async def went_on(
     )
     restored = Restored(state, found, applied, 0)
     with contextlib.closing(Workspace(folder)) as workspace:
-        words = notice_words(asset_folder("prompts"), "en")
+        words = notice_words(find_assets("prompts"), "en")
         notices = Notices(store, CountingIds(), words=words)
         await resume(store, notices, restored, today, workspace, lambda _: None)
     event = recorder.records[0].event

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from duckflow_tui.choice import Flags, Unusable, choose, secrets_of
-from duckflow_tui.glance import language_of
+from duckflow_tui.choice import Flags, Unusable, choose_session, list_secrets
+from duckflow_tui.glance import resolve_language
 from duckflow_tui.llm.endpoints import Endpoint
-from duckflow_tui.places import Places, peek_ui
-from duckflow_tui.settings import Settings, listed, load
+from duckflow_tui.places import Places, peek_ui_settings
+from duckflow_tui.settings import Settings, list_settings, load_settings
 from duckflow_tui.state.operations import ApprovalMode
 from duckflow_tui.tools.mcp.config import McpServerConfig
 from duckflow_tui.words.catalogue import LANGUAGES, Catalogue, load_entries
@@ -41,7 +41,7 @@ def write(places: Places, text: str | bytes) -> None:
 
 def test_without_a_file_every_key_has_its_default(places: Places) -> None:
     """Covers S4-76, S3-6."""
-    loaded = load(places, {})
+    loaded = load_settings(places, {})
     assert loaded.problems == []
     assert loaded.settings.execution.max_steps == 60
     budget = loaded.settings.budget
@@ -56,7 +56,7 @@ def test_the_file_wins_over_defaults_and_the_environment_over_the_file(places: P
         "DUCKFLOW_ROLES__FAST": "other/small",
         "DUCKFLOW_HOME": "/nowhere",
     }
-    loaded = load(places, environ)
+    loaded = load_settings(places, environ)
     assert loaded.problems == []
     settings = loaded.settings
     assert settings.execution.max_steps == 9
@@ -89,9 +89,9 @@ def test_a_wrong_key_is_named_with_its_line_and_the_default_holds(
     places: Places, text: str, line: int, key: str
 ) -> None:
     write(places, text)
-    loaded = load(places, {})
+    loaded = load_settings(places, {})
     assert [(p.line, p.key) for p in loaded.problems] == [(line, key)]
-    said = loaded.problems[0].words(Catalogue())
+    said = loaded.problems[0].describe_problem(Catalogue())
     assert said.startswith(f"{places.settings_file}:{line}: {key}: ")
     assert said.endswith("; the default holds")
     assert loaded.settings.execution.max_steps == 60
@@ -102,7 +102,7 @@ def test_a_role_on_an_endpoint_that_does_not_exist_hides_no_other_mistake(
     places: Places, tmp_path: Path
 ) -> None:
     write(places, "[execution]\nmax_stepz = 3\n[roles]\nmain = 'nowhere/m'\n[ui]\nanimation = 3\n")
-    choice = choose(Flags(workspace=tmp_path), places, "en", {})
+    choice = choose_session(Flags(workspace=tmp_path), places, "en", {})
     assert [(p.line, p.key) for p in choice.problems] == [
         (2, "execution.max_stepz"),
         (6, "ui.animation"),
@@ -115,14 +115,14 @@ def test_a_refusal_carries_what_else_is_wrong(places: Places, tmp_path: Path) ->
     text = FILE.replace("max_steps", "max_stepz").replace("local/qwen", "elsewhere/qwen")
     write(places, text)
     with pytest.raises(Unusable, match=r"--model") as refused:
-        choose(Flags(workspace=tmp_path, headless=True), places, "en", {})
+        choose_session(Flags(workspace=tmp_path, headless=True), places, "en", {})
     keys = [problem.key for problem in refused.value.problems]
     assert keys == ["execution.max_stepz", "roles.main"]
 
 
 def test_an_endpoint_that_is_set_where_the_role_is_not_counts(places: Places) -> None:
     write(places, "[roles]\nmain = 'late/m'\n")
-    loaded = load(places, {"DUCKFLOW_ENDPOINTS__LATE__BASE_URL": "http://localhost:1/v1"})
+    loaded = load_settings(places, {"DUCKFLOW_ENDPOINTS__LATE__BASE_URL": "http://localhost:1/v1"})
     assert loaded.problems == []
 
 
@@ -182,7 +182,7 @@ query_tool = 'q'
 def test_every_mistake_is_said_in_words_of_the_apps_own(places: Places, tmp_path: Path) -> None:
     write(places, WRONG)
     table = {"DUCKFLOW_PHASES__TABLE": str(tmp_path / "none.toml")}
-    problems = choose(Flags(workspace=tmp_path, demo=True), places, "en", table).problems
+    problems = choose_session(Flags(workspace=tmp_path, demo=True), places, "en", table).problems
     assert len(problems) == 32
     for say in (Catalogue("en"), Catalogue("ja")):
         for problem in problems:
@@ -190,8 +190,8 @@ def test_every_mistake_is_said_in_words_of_the_apps_own(places: Places, tmp_path
             assert "settings.why" not in why, problem
             assert "{" not in why, problem
             assert "Input" not in why, problem
-            assert why in problem.words(say)
-    by_key = {problem.key: problem.words(Catalogue("ja")) for problem in problems}
+            assert why in problem.describe_problem(say)
+    by_key = {problem.key: problem.describe_problem(Catalogue("ja")) for problem in problems}
     assert by_key["execution.max_steps"].endswith("整数で指定してください。既定値を使います。")
     assert "1 から 1,000" in by_key["execution.max_model_calls"]
     assert "duck-dark, duck-light, duck-contrast" in by_key["ui.theme"]
@@ -200,7 +200,7 @@ def test_every_mistake_is_said_in_words_of_the_apps_own(places: Places, tmp_path
 
 def test_one_wrong_key_does_not_cost_its_neighbours(places: Places) -> None:
     write(places, "[execution]\nmax_steps = 'many'\nmax_model_calls = 5\n")
-    assert load(places, {}).settings.execution.max_model_calls == 5
+    assert load_settings(places, {}).settings.execution.max_model_calls == 5
 
 
 @pytest.mark.parametrize(
@@ -208,12 +208,12 @@ def test_one_wrong_key_does_not_cost_its_neighbours(places: Places) -> None:
 )
 def test_an_unreadable_file_is_named_and_left_alone(places: Places, data: bytes) -> None:
     write(places, data)
-    loaded = load(places, {})
+    loaded = load_settings(places, {})
     assert len(loaded.problems) == 1
     assert loaded.problems[0].source == str(places.settings_file)
     assert loaded.settings.execution.max_steps == 60
     assert places.settings_file.read_bytes() == data
-    assert peek_ui(places) == {}
+    assert peek_ui_settings(places) == {}
 
 
 @pytest.mark.parametrize(
@@ -225,15 +225,15 @@ def test_an_unreadable_file_is_named_and_left_alone(places: Places, data: bytes)
     ],
 )
 def test_the_language_follows_the_system(environ: dict[str, str], language: str) -> None:
-    assert language_of("auto", environ) == language
-    assert language_of("ja", environ) == "ja"
+    assert resolve_language("auto", environ) == language
+    assert resolve_language("ja", environ) == "ja"
 
 
 def test_flags_make_an_endpoint_of_their_own(places: Places, tmp_path: Path) -> None:
     flags = Flags(
         workspace=tmp_path, base_url="http://127.0.0.1:9/v1", model="org/m", protocol="json"
     )
-    choice = choose(flags, places, "en", {})
+    choice = choose_session(flags, places, "en", {})
     main = choice.settings.roles.model_of("main")
     assert main is not None
     assert (main.endpoint, main.model) == ("cli", "org/m")
@@ -241,7 +241,7 @@ def test_flags_make_an_endpoint_of_their_own(places: Places, tmp_path: Path) -> 
 
 
 def test_without_an_endpoint_the_choice_says_so(places: Places, tmp_path: Path) -> None:
-    assert choose(Flags(workspace=tmp_path), places, "en", {}).endpoint_missing
+    assert choose_session(Flags(workspace=tmp_path), places, "en", {}).endpoint_missing
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_what_nothing_can_be_started_with_is_refused_in_words(
 ) -> None:
     """R11."""
     with pytest.raises(Unusable, match=word):
-        choose(Flags(workspace=tmp_path, **flags), places, "en", {})  # type: ignore[arg-type]  # table of flags
+        choose_session(Flags(workspace=tmp_path, **flags), places, "en", {})  # type: ignore[arg-type]  # table of flags
 
 
 def test_a_private_address_over_plain_http_waits_for_the_user(
@@ -269,19 +269,21 @@ def test_a_private_address_over_plain_http_waits_for_the_user(
     from duckflow_tui.places import ConfirmedOrigins
 
     flags = Flags(workspace=tmp_path, base_url="http://192.168.0.9:8000/v1", model="m")
-    choice = choose(flags, places, "en", {})
+    choice = choose_session(flags, places, "en", {})
     assert choice.confirm_origin == "http://192.168.0.9:8000"
-    ConfirmedOrigins(places.data).add(choice.confirm_origin)
-    assert choose(flags, places, "en", {}).confirm_origin == ""
+    ConfirmedOrigins(places.data).confirm_origin(choice.confirm_origin)
+    assert choose_session(flags, places, "en", {}).confirm_origin == ""
     assert ConfirmedOrigins(places.data).path.stat().st_mode & 0o077 == 0
 
 
 def test_headless_consent_never_comes_from_settings(places: Places, tmp_path: Path) -> None:
     """R19."""
     write(places, FILE + "[approval]\nmode = 'trusted'\n")
-    app = choose(Flags(workspace=tmp_path), places, "en", {})
-    headless = choose(Flags(workspace=tmp_path, headless=True), places, "en", {})
-    asked = choose(Flags(workspace=tmp_path, headless=True, mode="trusted"), places, "en", {})
+    app = choose_session(Flags(workspace=tmp_path), places, "en", {})
+    headless = choose_session(Flags(workspace=tmp_path, headless=True), places, "en", {})
+    asked = choose_session(
+        Flags(workspace=tmp_path, headless=True, mode="trusted"), places, "en", {}
+    )
     assert (app.mode, headless.mode, asked.mode) == (
         ApprovalMode.TRUSTED,
         ApprovalMode.STANDARD,
@@ -295,11 +297,11 @@ def test_the_command_line_says_what_is_to_hold_commands_before_the_settings(
 ) -> None:
     """The settings cannot say ``external``: only who starts the program knows where it runs."""
     write(places, FILE + "[sandbox]\nlevel = 'none'\n")
-    named = choose(Flags(workspace=tmp_path, sandbox=level), places, "en", {})
+    named = choose_session(Flags(workspace=tmp_path, sandbox=level), places, "en", {})
     assert named.sandbox.level == level
-    assert choose(Flags(workspace=tmp_path), places, "en", {}).sandbox.level == "none"
+    assert choose_session(Flags(workspace=tmp_path), places, "en", {}).sandbox.level == "none"
     write(places, FILE + "[sandbox]\nlevel = 'external'\n")
-    refused = choose(Flags(workspace=tmp_path), places, "en", {})
+    refused = choose_session(Flags(workspace=tmp_path), places, "en", {})
     assert [problem.key for problem in refused.problems] == ["sandbox.level"]
     assert refused.sandbox.level == "auto"
 
@@ -312,7 +314,7 @@ def test_nothing_of_the_workspace_is_read_before_it_is_trusted(
     (tmp_path / ".duckflow" / "settings.toml").write_text("[approval]\nmode = 'trusted'\n")
     (tmp_path / "settings.toml").write_text("[approval]\nmode = 'trusted'\n")
     write(places, FILE)
-    assert choose(Flags(workspace=tmp_path), places, "en", {}).mode is ApprovalMode.STANDARD
+    assert choose_session(Flags(workspace=tmp_path), places, "en", {}).mode is ApprovalMode.STANDARD
 
 
 @pytest.mark.parametrize("text", [None, "edge = 3", "[[edge]]\nfrom = 'NOWHERE'\n", "\x00"])
@@ -323,7 +325,7 @@ def test_a_table_of_phases_that_cannot_be_used_is_named_and_the_built_in_holds(
     table = tmp_path / "phases.toml"
     if text is not None:
         table.write_text(text)
-    choice = choose(
+    choice = choose_session(
         Flags(workspace=tmp_path, demo=True), places, "en", {"DUCKFLOW_PHASES__TABLE": str(table)}
     )
     assert [p.key for p in choice.problems] == ["phases.table"]
@@ -353,7 +355,7 @@ def test_servers_are_read_from_the_file_and_the_environment(places: Places) -> N
         "DUCKFLOW_MCP__SERVERS__OTHER__ARGS": '["a"]',
         "DUCKFLOW_MCP__SERVERS__OTHER__COMMAND": "other",
     }
-    loaded = load(places, environ)
+    loaded = load_settings(places, environ)
     assert loaded.problems == []
     servers = loaded.settings.mcp.servers
     assert list(servers) == ["clock", "shop", "other"]
@@ -379,7 +381,7 @@ def test_servers_are_read_from_the_file_and_the_environment(places: Places) -> N
 )
 def test_a_wrong_key_of_a_server_is_named(places: Places, text: str, line: int, code: str) -> None:
     write(places, text)
-    problem = load(places, {}).problems[0]
+    problem = load_settings(places, {}).problems[0]
     assert (problem.line, problem.code) == (line, code)
     assert "secret" not in str(problem)
 
@@ -387,14 +389,14 @@ def test_a_wrong_key_of_a_server_is_named(places: Places, text: str, line: int, 
 def test_the_secrets_of_servers_are_known_as_such(places: Places, tmp_path: Path) -> None:
     """What no log may hold: promise 7."""
     write(places, '[mcp.servers.a]\ncommand = "x"\nenv = { API_TOKEN = "hush", MODE = "fast" }')
-    choice = choose(Flags(workspace=tmp_path, demo=True), places, "en", {})
-    assert "hush" in secrets_of(choice.settings, {})
-    assert "fast" not in secrets_of(choice.settings, {})
+    choice = choose_session(Flags(workspace=tmp_path, demo=True), places, "en", {})
+    assert "hush" in list_secrets(choice.settings, {})
+    assert "fast" not in list_secrets(choice.settings, {})
 
 
 def test_the_bases_of_the_pacemaker_are_settings_by_the_name_of_the_kind(places: Places) -> None:
     write(places, "[pacemaker]\nmax = 30\n\n[pacemaker.base]\nDEBUGGING = 22\nRESEARCH = 0\n")
-    loaded = load(places, {"DUCKFLOW_PACEMAKER__BASE__GENERAL_CHAT": "4"})
+    loaded = load_settings(places, {"DUCKFLOW_PACEMAKER__BASE__GENERAL_CHAT": "4"})
     pacemaker = loaded.settings.pacemaker
     assert (pacemaker.min, pacemaker.max, pacemaker.fallback) == (3, 30, 15)
     assert (pacemaker.base.DEBUGGING, pacemaker.base.GENERAL_CHAT) == (22, 4)
@@ -411,7 +413,7 @@ def test_each_value_says_which_source_set_it_last(places: Places, tmp_path: Path
         "DUCKFLOW_MCP__SERVERS__TIME__COMMAND": "mcp-server-time",
     }
     flags = Flags(workspace=tmp_path, model="local/other", max_calls=5)
-    origins = choose(flags, places, "en", environ).origins
+    origins = choose_session(flags, places, "en", environ).origins
     file = str(places.settings_file)
     assert origins["endpoints.local.base_url"] == (file, 2)
     assert origins["endpoints.local.context"] == (file, 3)
@@ -425,7 +427,7 @@ def test_each_value_says_which_source_set_it_last(places: Places, tmp_path: Path
 def test_each_value_has_words_that_say_what_it_means() -> None:
     settings = Settings(endpoints={"one": Endpoint(name="one", base_url="https://localhost")})
     settings.mcp.servers["two"] = McpServerConfig(name="two", command="server")
-    words = [setting.words for setting in listed(settings)]
+    words = [setting.words for setting in list_settings(settings)]
     assert {"setting.endpoints.NAME.context", "setting.mcp.servers.NAME.env"} < set(words)
     for language in LANGUAGES:
         assert [key for key in words if key not in load_entries(language)] == []

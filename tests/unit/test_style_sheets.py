@@ -13,7 +13,7 @@ from pkgutil import walk_packages
 from textual.dom import DOMNode
 
 from duckflow_tui import ui
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _TYPE = re.compile(r"(?<![\w#.:$-])[A-Z]\w*")
@@ -38,7 +38,7 @@ def widgets() -> Iterator[type[DOMNode]]:
 
 
 def test_every_type_in_a_style_sheet_is_a_widget_that_there_is() -> None:
-    sheets = sorted(asset_folder("styles").glob("*.tcss"))
+    sheets = sorted(find_assets("styles").glob("*.tcss"))
     assert sheets
     there = {kind.__name__ for kind in widgets()}
     gone = {sheet.name: named_in(sheet) - there for sheet in sheets}

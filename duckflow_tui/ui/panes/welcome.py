@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -18,6 +18,7 @@ from textual.reactive import var
 from textual.widgets import Input, Static
 
 from duckflow_tui.safety.safe_text import visible_line
+from duckflow_tui.settings import SettingProblem
 from duckflow_tui.state.base import half_width
 from duckflow_tui.ui.connecting import Connecting, Source
 from duckflow_tui.ui.host import host_of
@@ -28,14 +29,6 @@ from duckflow_tui.words.catalogue import Catalogue
 DEMO: Final = "0"  # the key of the demo's line, whatever is found
 FIELD: Final = "Tab"  # the key that leads to the field
 _KEYS: Final = len(FIELD) + 1  # cells of the column of keys
-
-
-class Trouble(Protocol):
-    """Something in the settings that does not count."""
-
-    def words(self, say: Catalogue) -> str:
-        """The program and the folder, in the language of the catalogue."""
-        ...
 
 
 class Said(Rows):
@@ -123,7 +116,7 @@ class Welcome(VerticalScroll, can_focus=True):
     def __init__(
         self,
         settings_path: str,
-        troubles: Sequence[Trouble],
+        troubles: Sequence[SettingProblem],
         connecting: Connecting,
         *,
         id: str | None = None,
@@ -187,7 +180,7 @@ class Welcome(VerticalScroll, can_focus=True):
         else:
             parts.append((f"\n{words('welcome.why')}", ink(palette.quiet)))
         for trouble in self._troubles:
-            parts += [("\n✗ ", bad), (trouble.words(words), text)]
+            parts += [("\n✗ ", bad), (trouble.describe_problem(words), text)]
         self.query_one(".welcome-head", Said).say(*parts)
 
     @on(events.DescendantFocus)

@@ -111,7 +111,7 @@ class ConnectForm(Form[WrittenConnection | None]):
         written = self.query_one("#connect-key", Input).value.strip()
         variable = written if place == "variable" else ""
         secret = os.environ.get(variable, "").strip() if variable else written
-        host_of(self).session.sources.choice.withhold([secret])
+        host_of(self).session.sources.choice.withhold_secrets([secret])
         typed = self.query_one("#connect-address", Input).value
         try:
             address, models = await host_of(self).connecting.ask_address(

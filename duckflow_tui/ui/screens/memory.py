@@ -62,7 +62,7 @@ class MemorySource(StateSource):
         )
 
     async def _delete(self, line: MemoryLine) -> None:
-        self._report_fault(await self._memory.forget(line))
+        self._report_fault(await self._memory.remove_line(line))
 
     async def _edit(self) -> None:
         """The file itself is opened, so that what the editor leaves alone stays byte for byte."""

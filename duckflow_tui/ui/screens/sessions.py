@@ -209,7 +209,7 @@ class SessionSource(ListSource):
         if name is None:
             return
         if engine is not None and facts.key == self._own:
-            engine.title.rename(name)
+            engine.title.rename_session(name)
         else:
             await self._try(lambda: self._catalog.rename(facts, name))
         await self._refresh()
@@ -217,7 +217,7 @@ class SessionSource(ListSource):
     async def _pin(self, facts: SessionFacts) -> None:
         engine = self.host.session.engine
         if engine is not None and facts.key == self._own:
-            engine.title.pin(not facts.pinned)
+            engine.title.pin_session(not facts.pinned)
         else:
             await self._try(lambda: self._catalog.pin(facts, not facts.pinned))
         await self._refresh()

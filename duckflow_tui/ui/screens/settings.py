@@ -21,9 +21,9 @@ from duckflow_tui.settings import (
     Loaded,
     Origin,
     Setting,
-    choices_of,
-    limits_of,
-    listed,
+    find_limits,
+    list_choices,
+    list_settings,
 )
 from duckflow_tui.state.usage import Role
 from duckflow_tui.ui.panes.rows import two_sided
@@ -37,7 +37,7 @@ class SettingSource(ListSource):
     def __init__(self, loaded: Loaded, path: str, models: ModelsInUse | None) -> None:
         """``path`` is where the user's file lies, or would lie; ``models`` those of the session."""
         self._models = models
-        self._settings = {setting.key: setting for setting in listed(loaded.settings)}
+        self._settings = {setting.key: setting for setting in list_settings(loaded.settings)}
         self._origins = loaded.origins
         self._path = path
 
@@ -79,9 +79,9 @@ class SettingSource(ListSource):
     def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
         setting, palette, words = self._settings[row_id], self.palette, self.words
         may = [words(setting.words)]
-        if choices := choices_of(setting.field):
+        if choices := list_choices(setting.field):
             may.append(words("settings.choices", choices=", ".join(choices)))
-        low, high = limits_of(setting.field)
+        low, high = find_limits(setting.field)
         if low is not None and high is not None:
             may.append(words("settings.range", low=f"{low:,}", high=f"{high:,}"))
         value = [

@@ -18,7 +18,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final
 
-from duckflow_tui.choice import Flags, SessionChoice, choose
+from duckflow_tui.choice import Flags, SessionChoice, choose_session
 from duckflow_tui.engine import Engine
 from duckflow_tui.places import Places
 from duckflow_tui.sessions import Sessions
@@ -169,7 +169,7 @@ def main() -> int:
         resume=args.resume,
         no_session=args.no_session,
     )
-    choice = choose(flags, places, "en")
+    choice = choose_session(flags, places, "en")
     sessions = FilledSessions(choice, args.count, Line(args.commands, args.reports))
     options = AppOptions(title=Path.cwd().name, data_dir=places.data)
     return DuckflowApp(sessions, options, frame=frame).run_to_end()

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from duckflow_tui.choice import Flags, choose
+from duckflow_tui.choice import Flags, choose_session
 from duckflow_tui.engine import Engine
 from duckflow_tui.headless import TaskSpawn
 from duckflow_tui.places import Places
@@ -87,7 +87,7 @@ async def play(told: dict[str, Any]) -> list[dict[str, Any]]:
         no_session=True,
     )
     environ = {k: v for k, v in os.environ.items() if not k.startswith("DUCKFLOW_")}
-    choice = choose(flags, Places.find({"DUCKFLOW_HOME": told["home"]}), "en", environ)
+    choice = choose_session(flags, Places.find({"DUCKFLOW_HOME": told["home"]}), "en", environ)
     spawn = TaskSpawn()
     async with open_session(choice, spawn) as engine:
         spawn(engine.chat_loop(), "chat")
