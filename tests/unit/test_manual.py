@@ -41,7 +41,9 @@ def test_keys_and_settings_are_those_of_the_program(topic: str, language: str) -
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_page_names_only_what_exists(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    parsers = (m.make_parser(Catalogue()) for m in (cli, sessions_cli, replay_cli, models_cli, help_cli))
+    parsers = (
+        m.make_parser(Catalogue()) for m in (cli, sessions_cli, replay_cli, models_cli, help_cli)
+    )
     flags = {
         option
         for made in parsers
