@@ -12,7 +12,7 @@ import pytest
 from support.bench import Bench
 from support.shell import ShellBench
 
-from duckflow_tui.places import asset_folder
+from duckflow_tui.places import find_assets
 from duckflow_tui.prompting.templates import notice_words
 from duckflow_tui.state.base import hash_data
 from duckflow_tui.state.calls import OperationMessage
@@ -76,7 +76,7 @@ def changed(path: str, *, target: str = "", before: str = "") -> tuple[FileChang
     return (FileChange(path=path, kind="modify", target=target, before=before, after="x"),)
 
 
-WORDS = notice_words(asset_folder("prompts"), "en")
+WORDS = notice_words(find_assets("prompts"), "en")
 
 
 def notice(key: str) -> NoticeMessage:
