@@ -21,6 +21,7 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.state.usage import LlmCallStarted, ReasoningDelta, ReplyDelta
 from duckflow_tui.words.catalogue import Catalogue
 
+DEADLINE = 30.0
 HEIGHT = 400  # lines: nothing is scrolled away
 
 #: With a block of each kind, so that a pause falls into each of them.
@@ -116,6 +117,10 @@ class Chat:
     async def resize(self, width: int) -> None:
         assert self.pilot is not None
         await self.pilot.resize_terminal(width, HEIGHT)
+        async with asyncio.timeout(DEADLINE):
+            while self.app.chat.outer_size.width != width:  # while the machine is busy
+                await self.pilot.pause()
+        await self.pilot.pause()  # the chat draws at its new width
 
 
 @pytest.fixture(scope="module")

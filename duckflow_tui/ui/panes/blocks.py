@@ -110,7 +110,7 @@ class Block:
 
     @property
     def source_text(self) -> str:
-        """The raw text that copying the whole block gives; empty where the rows hold it."""
+        """The raw text that is copied when the whole block is selected; empty: the rows are."""
         return ""
 
     @property
@@ -119,11 +119,11 @@ class Block:
         return 0
 
     def set_open(self, *, opened: bool) -> None:
-        """Show what is behind it, or no more; what was drawn of it no longer holds."""
+        """Unfold or fold the block; its rows have to be drawn again."""
         self.opened = opened
 
     def forget_rows(self, look: Look) -> None:
-        """The look is another: nothing that was drawn holds."""
+        """Drop the drawn rows and estimate the height again."""
         self.rows = None
         self.measured = False
         self.height = max(1, self.estimate_height(look))
@@ -239,7 +239,7 @@ class ReplyBlock(Block):
             self.height, self.measured = len(self.rows), True
 
     def finish_rows(self, document: MarkdownDocument) -> list[Row]:
-        """The rows of a document that was fed what is shown, and what stands below them."""
+        """The rows of a document that holds ``shown_text``, and the notes below them."""
         document.draw_rest()
         done, look = document.rows, document.look
         if not self.complete:
@@ -350,7 +350,7 @@ def with_chip(rows: list[Row], word: str, look: Look) -> list[Row]:
 
 
 def frame_rows(rows: Sequence[Row], look: Look, mark: Piece | None = None) -> list[Row]:
-    """The rows behind the margin, the first one behind ``mark`` (one cell) if there is one."""
+    """Put rows behind the margin, the first one behind ``mark`` (one cell) if given."""
     blank = " " * look.indent
     done: list[Row] = []
     for number, row in enumerate(rows or [[]]):
@@ -402,7 +402,7 @@ def labelled_rows(
 
 
 def bar_rows(rows: Sequence[Row], look: Look) -> list[Row]:
-    """Rows of something that was folded, behind a faint line."""
+    """Put rows of unfolded details behind a faint vertical line."""
     return [[Segment("  │ ", ink(look.palette.faint)), *row] for row in rows]
 
 

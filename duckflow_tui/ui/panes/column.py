@@ -55,7 +55,7 @@ class Column:
 
     @property
     def total_height(self) -> int:
-        """Lines in all."""
+        """The lines of all blocks, with the blank ones between them."""
         self._measure_ends()
         return self._ends[-1] if self._ends else 0
 
@@ -76,7 +76,7 @@ class Column:
         self._sure = min(self._sure, len(self.finished))
 
     def remove_all(self) -> None:
-        """No blocks at all."""
+        """Remove all blocks."""
         self.finished.clear()
         self.live.clear()
         self._drawn.clear()
@@ -84,7 +84,7 @@ class Column:
         self._sure = 0
 
     def forget_rows(self, look: Look) -> None:
-        """The look is another: draw everything anew when it is needed."""
+        """Drop all drawn rows, as the look has changed; blocks are drawn again when needed."""
         for block in (*self.finished, *self.live):
             block.forget_rows(look)
         self._drawn.clear()
@@ -92,7 +92,7 @@ class Column:
         self._sure = 0
 
     def invalidate_blocks(self, index: int, look: Look, others: Iterable[Block] = ()) -> None:
-        """This block looks different now, and so do ``others``, which are all below it."""
+        """Drop the drawn rows of this block and of ``others``, which all lie below it."""
         for block in (self.block_at(index), *others):
             if block in self._drawn:
                 del self._drawn[block]
@@ -101,7 +101,7 @@ class Column:
         self._sure = min(self._sure, index)
 
     def draw_block(self, index: int, look: Look) -> int:
-        """Have the block's rows at hand; how many more rows it has than was thought."""
+        """Draw the block unless it has rows; returns by how many its height was underestimated."""
         block = self.block_at(index)
         more = 0
         if block.hidden:
@@ -174,11 +174,11 @@ class Column:
         return rows
 
     def invalidate_tops(self, index: int) -> None:
-        """From this block on, which of them are hidden is not what it was."""
+        """Compute positions from this block on again: some blocks were hidden or shown."""
         self._sure = min(self._sure, index)
 
     def _gap_above(self, index: int) -> int:
-        """Blank lines above a block: those that are hidden are not there."""
+        """Blank lines above a block, next to the nearest block that is not hidden."""
         block = self.block_at(index)
         above = index - 1
         while above >= 0 and self.block_at(above).hidden:
@@ -309,9 +309,7 @@ class ColumnView(ScrollView):
         self._show_bar()
 
     def measure(self, most: int) -> bool:
-        """Draw up to ``most`` items that never were, so that their heights are no guesses; False
-        when none are left.
-        """
+        """Draw up to ``most`` blocks whose height is an estimate; whether some are left."""
         blocks = self._column.finished
         unsure = [
             index
@@ -410,7 +408,7 @@ class ColumnView(ScrollView):
         return strip_of(dressed, offsets_of, look.width, ground).apply_style(ground)
 
     def _lay_over(self, row: Row, place: LinePosition, line: int) -> Row:
-        """The row with what is laid over it; what that depends on calls for ``_repaint_all``."""
+        """The row with highlights added. When these change, ``_repaint_all`` must be called."""
         return row
 
     def _refresh_lines_in_sight(self, first: int, stop: int | None) -> None:
@@ -424,7 +422,7 @@ class ColumnView(ScrollView):
             self.refresh(Region(0, rows - 1, self._look.width, 1))
 
     def _repaint_all(self) -> None:
-        """The marks laid over rows have changed."""
+        """Draw all lines again, because their highlights changed."""
         self._strips.clear()
         self.refresh()
 
@@ -501,5 +499,5 @@ def thumb_of(height: float, rows: float, position: float) -> tuple[float, int, i
 
 
 def _count_characters(row: Row) -> int:
-    """Characters that stay on the page whatever its width."""
+    """The characters of a row without spaces, a count that no wrapping changes."""
     return len("".join(row_text(row).split()))

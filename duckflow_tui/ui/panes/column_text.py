@@ -74,7 +74,7 @@ class Search:
 
     @property
     def current_match(self) -> TextMatch | None:
-        """The match that was gone to last."""
+        """The match that the view went to last."""
         return None if self.at is None else self.found[self.at]
 
     def step_to_match(self, by: int) -> TextMatch | None:
@@ -108,7 +108,7 @@ class Search:
 
 
 def copied_text(column: Column, look: Look, selection: Selection) -> str:
-    """The selected text: the source of blocks selected whole, else what the rows say."""
+    """The selected text: the source of blocks selected whole, else the text of the rows."""
     first = 0 if selection.start is None else selection.start.y
     last = column.total_height - 1 if selection.end is None else selection.end.y
     parts: list[str] = []
@@ -133,7 +133,7 @@ def copied_text(column: Column, look: Look, selection: Selection) -> str:
 
 
 def whole_selection(block: Block, top: int, indent: int) -> Selection:
-    """The selection of all that a drawn block says; ``top`` is the line of its first row."""
+    """The selection that covers a drawn block; ``top`` is the line of its first row."""
     rows = block.rows or [[]]
     return Selection(Offset(indent, top), Offset(len(row_text(rows[-1])), top + len(rows) - 1))
 

@@ -279,7 +279,7 @@ class CompactionBlock(Block):
 
 
 def refresh_compactions(blocks: Sequence[Block], state: AgentState) -> list[int]:
-    """Places of the compactions whose standing is another than they show; they know it now."""
+    """Update which compactions are in force or undone; the indexes of those that changed."""
     if not (state.compactions or state.undone_compactions):
         return []
     newest = state.compaction

@@ -105,7 +105,7 @@ class DiffDocument:
 
     @property
     def told(self) -> tuple[int, ...]:
-        """Rows that say no more than the title of a gate: that its one file is new, or goes."""
+        """Rows that only repeat the title of a gate: its one file is created or deleted."""
         one = len(self.hunks) == len(self.previews) == 1
         if not one or self.previews[0].kind not in ("create", "delete"):
             return ()
@@ -113,7 +113,7 @@ class DiffDocument:
         return tuple(n for n, row in rows if not row.text)
 
     def _weight_of(self, row: DiffRow) -> int:
-        """Lines that the row stands for; that one whole file is new or goes, its title says."""
+        """Lines that the row stands for; 0 for heads and for a note that the title repeats."""
         alone = len(self.previews) == 1 and bool(self.previews[0].hunks)
         if row.kind is RowKind.HUNK or (alone and row.kind is RowKind.NOTE and not row.text):
             return 0
@@ -121,13 +121,13 @@ class DiffDocument:
 
     @property
     def unseen(self) -> int:
-        """Lines that have not been on screen as a whole, of what is taken."""
+        """Lines that have not been wholly on screen, without hunks that are left out."""
         out = (row for row in self._rows_out if self.seen.is_left(row))
         return self.seen.unseen_lines - self.seen.weight_of(out)
 
     @property
     def unseen_rows(self) -> list[int]:
-        """The rows with these lines."""
+        """The rows that ``unseen_lines`` counts."""
         out = set(self._rows_out)
         return [n for n in range(len(self.rows)) if n not in out and self.seen.is_left(n)]
 

@@ -83,7 +83,7 @@ def tail_rows(lines: list[str], width: int, style: Style) -> list[Row]:
 
 
 def silence_words(since: float, now: float, words: Catalogue) -> str:
-    """``no output for 2:05`` once it is long enough to be said."""
+    """``no output for 2:05``, empty before ``SILENT_AFTER`` seconds."""
     if now - since < SILENT_AFTER:
         return ""
     return words("output.silent", time=whole_seconds(now - since, words))
@@ -128,7 +128,7 @@ class LiveReplyBlock(Block):
         self.grew_at = 0.0  # seconds since the epoch
 
     def follow_reply(self, live: LiveReply, look: Look, now: float) -> None:
-        """Draw what arrived since the last time: of much at once a part, and the next time more."""
+        """Draw text that arrived since the last call, at most ``AT_ONCE`` characters of it."""
         # Here, because the parser costs what the first paint must not wait for.
         from duckflow_tui.ui.panes.markdown import MarkdownDocument
 
@@ -421,7 +421,7 @@ def _waits_on_card(running: RunningOperation, state: AgentState) -> bool:
 
 
 def _paused_block(state: AgentState, look: Look) -> Block:
-    """The line about a halt, now or soon, and how to go on."""
+    """The line that says that work is paused or about to pause, and how to go on."""
     words, palette = look.words, look.palette
     taken_hold = state.turn is not None and state.turn.pause == "paused"
     key = "transcript.paused" if taken_hold else "transcript.pausing"

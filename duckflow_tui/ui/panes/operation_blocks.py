@@ -134,7 +134,7 @@ class OperationBlock(Block):
         return frame_rows(rows, look, own_mark(look) if message.by_user else None)
 
     def outcome_sign(self, look: Look) -> Segment:
-        """The sign of how it ended."""
+        """The sign of the outcome, at the right end of the row."""
         outcome = self.message.result.outcome
         return Segment(_MARKS[outcome], ink(_mark_color(outcome, look.palette)))
 
@@ -151,7 +151,7 @@ class OperationBlock(Block):
         return self.message.result.text
 
     def left_out(self, look: Look) -> str:
-        """How much of the result is not here, empty for nothing."""
+        """How many characters of the result were cut off, in words; empty for none."""
         result = self.message.result
         key = "transcript.left_out" if result.blob else "output.lost"
         count = result.truncated_chars
@@ -159,7 +159,7 @@ class OperationBlock(Block):
 
     @property
     def has_more(self) -> bool:
-        """Whether more of the result is kept than is here."""
+        """Whether the whole result is stored, while this message holds a part."""
         return bool(self.message.result.blob and self.message.result.truncated_chars)
 
     def _figures_text(self, look: Look) -> str:
@@ -345,7 +345,7 @@ def is_unasked(message: OperationMessage) -> bool:
 
 
 def has_failed(message: OperationMessage) -> bool:
-    """Whether the row has to say why nothing came of it."""
+    """Whether the call failed, was invalid or was denied."""
     return message.result.outcome in (Outcome.ERROR, Outcome.INVALID, Outcome.DENIED)
 
 
@@ -358,7 +358,7 @@ def without_target(summary: str, args: JsonObject) -> str:
 
 
 def shorten_rows(rows: Sequence[Row], head: int, tail: int, look: Look) -> list[Row]:
-    """The rows, those in the middle replaced by their count when there are too many."""
+    """The first ``head`` and last ``tail`` rows, with the number of rows left out between."""
     hidden = len(rows) - head - tail
     if hidden <= 1:
         return list(rows)

@@ -57,6 +57,8 @@ class PlanView(LineView):
 
     ALLOW_SELECT = False
     animation: var[bool] = var(True)
+    problem: var[str] = var("")  # the obstacle to the last key
+    notice: var[str] = var("")  # the pending effect of the last key
 
     def __init__(self, clock: Clock, *, id: str | None = None) -> None:
         """Elapsed times are read from ``clock``."""
@@ -70,8 +72,6 @@ class PlanView(LineView):
         self._waits_since: float | None = None  # for the user
         self._cursor = ("", "")  # step id, task id
         self._at = 0  # index of the step at the cursor, where it was seen last
-        self._problem = ""
-        self._notice = ""
         self._ticker: Timer | None = None
         self._beat = 0.0  # seconds between two ticks
 
@@ -118,30 +118,6 @@ class PlanView(LineView):
         self._tick_as_needed()
 
     @property
-    def problem(self) -> str:
-        """The obstacle to the last key, empty for none."""
-        return self._problem
-
-    @problem.setter
-    def problem(self, text: str) -> None:
-        if text != self._problem:
-            self._problem = text
-            self.fit_lines()
-            self.refresh()
-
-    @property
-    def notice(self) -> str:
-        """The pending effect of the last key, empty for none."""
-        return self._notice
-
-    @notice.setter
-    def notice(self, text: str) -> None:
-        if text != self._notice:
-            self._notice = text
-            self.fit_lines()
-            self.refresh()
-
-    @property
     def is_moving(self) -> bool:
         """Whether a timer runs, because a step does."""
         return self._ticker is not None
@@ -175,8 +151,18 @@ class PlanView(LineView):
 
     # --- drawing ----------------------------------------------------------------------------
 
+    def watch_problem(self) -> None:
+        self._fit_foot()
+
+    def watch_notice(self) -> None:
+        self._fit_foot()
+
+    def _fit_foot(self) -> None:
+        self.fit_lines()
+        self.refresh()
+
     def watch_has_focus(self, has_focus: bool) -> None:
-        self._problem = self._notice = ""
+        self.problem = self.notice = ""
         self.invalidate(layout=True)
         spot = self._cursor_spot() if has_focus else None
         if spot is not None:
@@ -282,15 +268,15 @@ class PlanView(LineView):
     def _foot_rows(self, width: int, height: int) -> list[Row]:
         """The obstacle to a key or its pending effect, else the keys while they act here."""
         palette = palette_of(self)
-        if self._problem or self._notice:
-            sign, color = ("✗", palette.bad) if self._problem else ("◆", palette.accent)
-            text, color = f"{sign} {visible_line(self._problem or self._notice)}", ink(color)
+        if self.problem or self.notice:
+            sign, color = ("✗", palette.bad) if self.problem else ("◆", palette.accent)
+            text, color = f"{sign} {visible_line(self.problem or self.notice)}", ink(color)
         elif self.has_focus and self._tree.total_height and height >= _LEAST:
             text, color = self.words("plan.keys"), ink(palette.quiet)
         else:
             return []
         spans = wrap(text, max(8, width - 2))
-        if self._problem or self._notice:
+        if self.problem or self.notice:
             spans = spans[: max(1, height)]
         return [[Segment(f" {text[start:stop]}", color)] for start, stop in spans]
 

@@ -66,11 +66,11 @@ class PlanTree:
 
     @property
     def total_height(self) -> int:
-        """Lines in all."""
+        """The lines of all steps and unfolded tasks."""
         return self._ends[-1] if self._ends else 0
 
     def take_plan(self, plan: Plan | None) -> Change:
-        """Show this plan; what of the lines is not as it was."""
+        """Take over this plan; returns which lines changed."""
         old, self.plan = self._steps, plan
         new = self._steps = plan.steps if plan else ()
         changed = [at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a is not b]
@@ -101,7 +101,7 @@ class PlanTree:
         return None if self._working is None else self._steps[self._working]
 
     def _changed_lines(self, index: int, old: Step) -> Iterator[tuple[int, int]]:
-        """The lines of a step that say something else than before."""
+        """The lines of a step whose text changed, as ranges."""
         new, top = self._steps[index], self.top_of(index)
         if any(getattr(old, name) != getattr(new, name) for name in _ON_ITS_LINE):
             yield top, top + 1

@@ -56,7 +56,7 @@ class Seen:
         return sum(self._weights[row] for row in rows)
 
     def excuse_row(self, row: int) -> None:
-        """Never count this row, where it was not on screen as a whole."""
+        """Stop counting this row, unless it was wholly on screen."""
         if not self.is_whole(row):
             self._left -= self._weights[row]
             self._weights[row] = 0

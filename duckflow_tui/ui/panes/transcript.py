@@ -176,7 +176,7 @@ class Transcript(SearchableColumn, can_focus=True):
         self._tick_while(needed=False)
 
     def show_state(self, state: AgentState) -> None:
-        """Show what the state has more than before; what is in flight is drawn again."""
+        """Add the messages that are new in the state, and draw everything in flight again."""
         self._state = state
         if not self._goes_on(state):
             self._begin_anew()
@@ -241,7 +241,7 @@ class Transcript(SearchableColumn, can_focus=True):
             self._column.append_blocks(turn_blocks(turn))
 
     def _fold_ended(self) -> None:
-        """Fold the work that has ended; nothing is taken from under the eyes of who reads it."""
+        """Fold the work that has ended, unless the user reads elsewhere in the chat."""
         if not self.following or not self._to_fold:
             return
         for work in self._to_fold:
@@ -476,7 +476,7 @@ class Transcript(SearchableColumn, can_focus=True):
         self._after_fold(anchor)
 
     def toggle(self, index: int) -> None:
-        """Open or close the block at that index, where there is something behind it."""
+        """Unfold or fold the block at that index, if it can be folded."""
         block = self._column.block_at(index)
         if not block.foldable:
             return

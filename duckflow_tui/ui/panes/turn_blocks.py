@@ -151,7 +151,7 @@ class StepHeads:
         self._steps: dict[str, int] = {}  # step id → index of the first block that is about it
 
     def forget_all(self) -> None:
-        """Another conversation."""
+        """Start over with another conversation."""
         self.work.forget_all()
         self._step = self._above = ""
         self._asked.clear()

@@ -173,7 +173,7 @@ class WorkFolds:
         self._last: WorkBlock | None = None  # the next work goes on with it
 
     def forget_all(self) -> None:
-        """Another conversation, or another request in it."""
+        """Start over, for another conversation or request."""
         self._open.clear()
         self._last = None
 
