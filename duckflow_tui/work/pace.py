@@ -33,8 +33,9 @@ from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.turn import LoopStarted
 from duckflow_tui.work import situations, vitals
 from duckflow_tui.work.pacemaker import choose_profile, guess_profile, log_line, measure_request
-from duckflow_tui.work.progress import ProgressWatch, Repeat, same_action
+from duckflow_tui.work.progress import ProgressWatch, same_action
 from duckflow_tui.work.requirements import change_objective
+from duckflow_tui.work.situations import Signals
 from duckflow_tui.work.vitals import ConsultCause, ProgressKind, VitalCause, make_reason
 
 if TYPE_CHECKING:
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from duckflow_tui.work.steering import TurnControl
 
 IDLE_LOOPS: Final = 2  # decisions in a row that neither act nor end, until the user is asked
-_MOVING: Final = 3  # loops of which one has to bring progress for work to count as moving
 _SAID: Final = 300  # characters of the model's own words on what it does
 
 
@@ -80,20 +80,9 @@ class PaceKeeper:
         self._rules: TaskProfile | None = None  # by the words of the request
         self._said_profile: TaskProfile | None = None  # by the model
         self._first = True  # the next decision is the first of the turn
-        self._loop = 0
         self._spent = 0  # loops of the turn's earlier attempts
-        self._focus = [store.state.vitals.focus]
-        self._lowered: list[frozenset[VitalCause]] = [frozenset()]  # by what, as ``_focus``
-        self._lowering: set[VitalCause] = set()  # since the loop before
-        self._moving = deque[bool](maxlen=_MOVING)
-        self._judged: dict[str, float] = {}  # what the newest mood was made of
-        self._low_moods = 0
-        self._stuck: Reason | None = None  # what comes again and again
-        self._repeat: Repeat | None = None  # the newest, since the user's newest word
-        self._since_asked: int | None = None  # loops since the newest consultation
-        self._fruitless = False  # the newest loop brought nothing
-        self._failed = 0  # changes and commands, since the last progress
-        self._failed_reads = 0
+        self._signs = Signals(focus=[store.state.vitals.focus])
+        self._lowering: set[VitalCause] = set()  # what lowered the focus since the loop before
         self.said = ""  # what the model said it does, at its newest decision
         self._consulted: list[Pattern] = []  # what the user was asked about
 
@@ -132,7 +121,7 @@ class PaceKeeper:
             self._take_failures()
         if self._store.state.vitals.focus < NEUTRAL_FOCUS:
             self._move_vital("focus", VitalCause.NEW_OBJECTIVE, {})
-            self._focus = [NEUTRAL_FOCUS]
+            self._signs.focus = [NEUTRAL_FOCUS]
         if not fresh and (objective := self._store.state.objective) is not None:
             self._said_profile = objective.profile
         self._set_limit(fresh=fresh)
@@ -145,7 +134,7 @@ class PaceKeeper:
         objective = self._store.state.objective
         if self._rules is None and objective is not None:
             self._said_profile = objective.profile
-        self._loop, self._first = loop, loop == 0
+        self._signs.loop, self._first = loop, loop == 0
         if not loop or self._store.state.step_pace is None:
             self._set_limit()
 
@@ -165,18 +154,18 @@ class PaceKeeper:
         objective = self._store.state.objective
         self._said_profile = objective.profile if objective is not None else None
         self._first = loop == 0
-        self._loop = loop
+        self._signs.loop = loop
 
     def next_loop(self) -> int:
         """One more decision; returns its number in the attempt."""
-        self._loop += 1
-        if self._since_asked is not None:
-            self._since_asked += 1
+        self._signs.loop += 1
+        if self._signs.since_asked is not None:
+            self._signs.since_asked += 1
         if self._step_id:
             self._set_step_limit(self.limit)
         else:
-            self._store.dispatch(LoopStarted(loop=self._loop, limit=self.limit.max_loops))
-        return self._loop
+            self._store.dispatch(LoopStarted(loop=self._signs.loop, limit=self.limit.max_loops))
+        return self._signs.loop
 
     def take_decision(self, decision: TurnDecision, repaired: int = 0) -> None:
         """A decision came, after so many replies that could not be used."""
@@ -190,15 +179,17 @@ class PaceKeeper:
             if isinstance(m, AssistantMessage) and not m.aside and m.step_id == self._step_id:
                 refs = (m.message_id,)
                 break
-        self._judged = vitals.mood_inputs(
+        judged = vitals.mood_inputs(
             state.vitals.mood,
             decision.confidence,
             tuple(self.outcomes),
-            fruitless=self._fruitless,
+            fruitless=self._signs.fruitless,
         )
-        self._move_vital("mood", VitalCause.DECISION, self._judged, refs=refs)
+        self._move_vital("mood", VitalCause.DECISION, judged, refs=refs)
+        self._signs.confidence = judged.get("confidence")
+        self._signs.share = judged["share"]
         low = state.vitals.mood < situations.LOW_MOOD
-        self._low_moods = self._low_moods + 1 if low else 0
+        self._signs.low_moods = self._signs.low_moods + 1 if low else 0
         for check, judgement in (
             ("goal_consistency", decision.goal_consistency),
             ("constraint_check", decision.constraint_check),
@@ -224,18 +215,18 @@ class PaceKeeper:
         )
         signs = self._watch.judge_loop(ran, steps_done=done)
         self.outcomes.extend(signs.outcomes)
-        self._stuck = signs.stuck
-        self._fruitless = signs.fruitless
+        self._signs.stuck = signs.stuck
+        self._signs.fruitless = signs.fruitless
         if signs.progress:
-            self._failed = self._failed_reads = 0
+            self._signs.failed = self._signs.failed_reads = 0
         for message in ran:
             if message.result.outcome is Outcome.ERROR:
                 reads = self._is_read(message.operation)
-                self._failed_reads += reads
-                self._failed += not reads
+                self._signs.failed_reads += reads
+                self._signs.failed += not reads
         if stuck is not None:
             message, times = stuck
-            self._stuck = same_action(message.operation, describe_target(message.args), times)
+            self._signs.stuck = same_action(message.operation, describe_target(message.args), times)
         moved: dict[ProgressKind, tuple[str, list[str]]] = {}
         for progress in signs.progress:
             moved.setdefault(progress.kind, (progress.what, []))[1].extend(progress.refs)
@@ -244,16 +235,16 @@ class PaceKeeper:
         if (again := signs.repeat) is not None:
             params = {"operation": again.operation, "what": again.what, "times": str(again.times)}
             self._move_focus(VitalCause.REPEAT, params, again.refs)
-            self._repeat = again
+            self._signs.repeat = again
         elif signs.fruitless:
             last = ran[-1]
             params = {"operation": last.operation, "what": describe_target(last.args)}
             self._move_focus(VitalCause.FRUITLESS, params, signs.refs)
         self._update_stamina(VitalCause.LOOP, refs=signs.refs)
-        self._focus.append(self._store.state.vitals.focus)
-        self._lowered.append(frozenset(self._lowering))
+        self._signs.focus.append(self._store.state.vitals.focus)
+        self._signs.lowered.append(frozenset(self._lowering))
         self._lowering.clear()
-        self._moving.append(bool(signs.progress))
+        self._signs.moves.append(bool(signs.progress))
 
     def count_idle(self, times: int, no: str | None) -> None:
         """A decision neither acted nor ended, the ``times``-th in a row; ``no`` is what its own
@@ -261,14 +252,14 @@ class PaceKeeper:
         """
         if no is None:
             self._move_focus(VitalCause.NO_ACTION, {}, ())
-            self._focus[-1] = self._store.state.vitals.focus
-            self._lowered[-1] |= self._lowering
+            self._signs.focus[-1] = self._store.state.vitals.focus
+            self._signs.lowered[-1] |= self._lowering
             self._lowering.clear()
         if times >= IDLE_LOOPS:
             cause, params = ConsultCause.NO_ACTION, dict[str, str]()
             if no is not None:
                 cause, params = ConsultCause.CHECKS_NO, {"reason": one_line(no, _SAID)}
-            self._stuck = make_reason(cause, **params)
+            self._signs.stuck = make_reason(cause, **params)
 
     def take_review(self, review: Review, before: TaskObjective) -> None:
         """Take over a judged attempt: a requirement that is met or partly met and was less before
@@ -283,7 +274,7 @@ class PaceKeeper:
             elif item.satisfaction_level > old.satisfaction_level:
                 self.outcomes.append(True)
                 self._watch.forgive_repeats()
-                self._fruitless, self._failed, self._failed_reads = False, 0, 0
+                self._signs.fruitless, self._signs.failed, self._signs.failed_reads = False, 0, 0
                 params = {"kind": ProgressKind.REQUIREMENT.value, "what": item.requirement}
                 self._move_focus(VitalCause.PROGRESS, params, (review.review_id,))
 
@@ -292,10 +283,10 @@ class PaceKeeper:
         limit is no higher than that of the attempt that failed.
         """
         failed = self.limit
-        self._spent += self._loop
-        self._loop = 0
+        self._spent += self._signs.loop
+        self._signs.loop = 0
         self.other = None
-        self._fruitless, self._failed, self._failed_reads = False, 0, 0
+        self._signs.fruitless, self._signs.failed, self._signs.failed_reads = False, 0, 0
         self.forgive_repeats()
         self._set_limit(highest=failed.max_loops - failed.extended)
         self._update_stamina(VitalCause.LOOP)
@@ -321,7 +312,7 @@ class PaceKeeper:
         """
         now, headless = self.limit, self._store.state.session.headless
         old = now.max_loops
-        if self._loop < old:
+        if self._signs.loop < old:
             return None
         if now.profile is TaskProfile.SIMPLE_QUESTION and not headless:
             return None
@@ -342,17 +333,17 @@ class PaceKeeper:
     def forgive_repeats(self) -> None:
         """Count repeats anew: there is a new word of the user, or another way."""
         self._watch.forgive_repeats()
-        self._stuck = self._repeat = None
-        self._low_moods = 0
-        self._focus = [self._store.state.vitals.focus]
-        self._lowered = [frozenset()]
+        self._signs.stuck = self._signs.repeat = None
+        self._signs.low_moods = 0
+        self._signs.focus = [self._store.state.vitals.focus]
+        self._signs.lowered = [frozenset()]
         self._lowering.clear()
 
     def log_end(self, result: str, why: Reason | None = None) -> None:
         """The work is over, with this outcome; ``why`` it ended before it was done."""
         patterns = ", ".join(self._consulted)
-        in_all = f", {self._spent + self._loop} in all attempts" if self._spent else ""
-        log_line(f"used {self._loop}/{self.limit.max_loops}{in_all}")
+        in_all = f", {self._spent + self._signs.loop} in all attempts" if self._spent else ""
+        log_line(f"used {self._signs.loop}/{self.limit.max_loops}{in_all}")
         log_line(f"interventions: {len(self._consulted)}{f' ({patterns})' if patterns else ''}")
         by = "ended by the user's instruction" if why and why.code == "user" else why and why.code
         log_line(f"result: {result}{f' ({by})' if by else ''}")
@@ -364,7 +355,7 @@ class PaceKeeper:
     ) -> Situation:
         """The user is asked now; returns what they are shown."""
         pattern, cause = due
-        log_line(f"loop {self._loop}: detected {cause.code}")
+        log_line(f"loop {self._signs.loop}: detected {cause.code}")
         log_line(f"intervention: {pattern.value} -> consult")
         said = one_line(self.said, _SAID)
         signals, state = self.collect_signals(), self._store.state
@@ -375,31 +366,15 @@ class PaceKeeper:
     def start_cool_down(self, situation: Situation) -> None:
         """The user is shown this; the cool-down begins."""
         self._consulted.append(situation.pattern)
-        self._since_asked = 0
+        self._signs.since_asked = 0
         self._watch.clear_fruitless()
 
-    def collect_signals(self) -> situations.Signals:
-        """Collect the signals for the rules that say whether to ask."""
-        state = self._store.state
-        return situations.Signals(
-            loop=self._loop,
-            limit=self.limit.max_loops,
-            mood=state.vitals.mood,
-            stamina=state.vitals.stamina,
-            focus=tuple(self._focus),
-            stuck=self._stuck,
-            repeat=self._repeat,
-            low_moods=self._low_moods,
-            fruitless=self._fruitless,
-            moved=bool(self._moving) and self._moving[-1],
-            since_asked=self._since_asked,
-            failed=self._failed + self._failed_reads,
-            moving=any(self._moving),
-            lowered=tuple(self._lowered),
-            confidence=self._judged.get("confidence"),
-            share=self._judged.get("share"),
-            attempt=state.turn.attempt if state.turn else 1,
-        )
+    def collect_signals(self) -> Signals:
+        """Bring the signals for the rules that say whether to ask up to date."""
+        state, signs = self._store.state, self._signs
+        signs.limit, signs.attempt = self.limit.max_loops, state.turn.attempt if state.turn else 1
+        signs.mood, signs.stamina = state.vitals.mood, state.vitals.stamina
+        return signs
 
     # --- the limit ---------------------------------------------------------------------------
 
@@ -440,7 +415,7 @@ class PaceKeeper:
             self._set_step_limit(limit)
 
     def _set_step_limit(self, limit: LoopLimit) -> None:
-        self._store.dispatch(StepPaced(pace=Pace(limit=limit, used=self._loop)))
+        self._store.dispatch(StepPaced(pace=Pace(limit=limit, used=self._signs.loop)))
 
     # --- the vitals --------------------------------------------------------------------------
 
@@ -456,8 +431,8 @@ class PaceKeeper:
         """Work that goes on has the failures that its stamina was last made of."""
         for change in reversed(self._store.state.vitals.history):
             if change.vital == "stamina":
-                self._failed = int(change.inputs.get("failed", 0))
-                self._failed_reads = int(change.inputs.get("failed_reads", 0))
+                self._signs.failed = int(change.inputs.get("failed", 0))
+                self._signs.failed_reads = int(change.inputs.get("failed_reads", 0))
                 return
 
     def _update_stamina(
@@ -469,10 +444,10 @@ class PaceKeeper:
         """Compute the stamina anew."""
         state = self._store.state
         inputs: dict[str, float] = {
-            "loops": self._loop,
+            "loops": self._signs.loop,
             "limit": self.limit.max_loops,
-            "failed": self._failed,
-            "failed_reads": self._failed_reads,
+            "failed": self._signs.failed,
+            "failed_reads": self._signs.failed_reads,
             "attempt": state.turn.attempt if state.turn else 1,
         }
         self._move_vital("stamina", cause, inputs, params, refs)

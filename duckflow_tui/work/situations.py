@@ -4,8 +4,8 @@ limit grows by itself instead, since the work moves (C1); and what the user is t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.state.base import canonical_json, one_line
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from duckflow_tui.state.calls import OperationMessage
 
 COOL_DOWN: Final = 3  # loops after a consultation without another one
+_MOVING: Final = 3  # loops of which one has to bring progress for work to count as moving
 LOW_FOCUS: Final = 0.3
 FOCUS_FALL: Final = 0.3  # within FALL_LOOPS
 FALL_LOOPS: Final = 3
@@ -33,6 +34,17 @@ MOST_TIMES: Final = 3  # its first limit that a whole turn may take by itself (C
 UNSURE: Final = 0.6  # a confidence under it keeps the mood low, or a share of outcomes does
 MOST_TRIED: Final = 6
 MOST_ACHIEVED: Final = 8
+
+#: What a cause suggests by itself, and the values of the cause that the words for it need.
+_BEHIND: Final[Mapping[ConsultCause, tuple[Hypothesis, *tuple[str, ...]]]] = {
+    ConsultCause.SAME_ACTION: (Hypothesis.REPEATS_CALL, "operation", "what"),
+    ConsultCause.SAME_RESULT: (Hypothesis.NO_NEW_INFORMATION, "operation"),
+    ConsultCause.NOTHING_NEW: (Hypothesis.NOT_THERE,),
+    ConsultCause.CHECKS_NO: (Hypothesis.SELF_CONTRADICTION,),
+    ConsultCause.NO_ACTION: (Hypothesis.SEVERAL_WAYS,),
+    ConsultCause.BACK_AND_FORTH: (Hypothesis.UNDOING_ITSELF, "path"),
+    ConsultCause.MOOD_LOW: (Hypothesis.UNSURE,),
+}
 
 #: What each sign of a low focus suggests, the one that tells most first.
 _BEHIND_FOCUS: Final = {
@@ -47,27 +59,34 @@ _LINE: Final = 120  # characters
 _ARGUMENT: Final = 40  # characters of one that tells two calls apart
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Signals:
-    """The signals after a loop. Vitals are 0.0 to 1.0, loops are counts."""
+    """The signals of one thread of work, after its newest loop. Vitals are 0.0 to 1.0, loops are
+    counts; lists hold the loops of the attempt, oldest first.
+    """
 
-    loop: int
-    limit: int
-    mood: float
-    stamina: float
-    focus: Sequence[float]  # at the beginning and after each loop of the attempt, oldest first
-    stuck: Reason | None = None
+    focus: list[float]  # at the beginning and after each loop
+    lowered: list[frozenset[VitalCause]] = field(default_factory=lambda: [frozenset()])  # by what
+    moves: list[bool] = field(default_factory=list[bool])  # whether each loop made progress
+    loop: int = 0
+    limit: int = 0
+    mood: float = 0.0
+    stamina: float = 0.0
+    attempt: int = 1
+    stuck: Reason | None = None  # what comes again and again
+    repeat: Repeat | None = None  # the newest, since the user's newest word
     low_moods: int = 0  # decisions in a row that left the mood low
     fruitless: bool = False  # the newest loop brought nothing
-    moved: bool = False  # the newest loop made progress
     since_asked: int | None = None  # loops since the last consultation
-    failed: int = 0  # operations that failed, since the last progress
-    moving: bool = False  # one of the last loops made progress
-    repeat: Repeat | None = None  # the newest, since the user's newest word
-    lowered: Sequence[frozenset[VitalCause]] = ()  # the focus, loop by loop as in ``focus``
+    failed: int = 0  # changes and commands that failed, since the last progress
+    failed_reads: int = 0
     confidence: float | None = None  # of the newest decision
     share: float | None = None  # of the newest outcomes that went well
-    attempt: int = 1
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether one of the last loops made progress."""
+        return any(self.moves[-_MOVING:])
 
 
 # --- whether to ask ------------------------------------------------------------------------------
@@ -87,7 +106,7 @@ def compute_growth(signals: Signals, first: int, spent: int) -> int:
     else is amiss. ``first``: the limit before anything was added; ``spent``: loops of the turn's
     earlier attempts. All of a turn takes at most three times ``first`` this way; 0 there.
     """
-    if signals.loop < signals.limit or not signals.moving or find_trouble(signals) is not None:
+    if signals.loop < signals.limit or not signals.is_moving or find_trouble(signals) is not None:
         return 0
     return min(max(MOST_TIMES * first - spent - signals.limit, 0), GROWS_BY)
 
@@ -97,7 +116,9 @@ def find_trouble(signals: Signals) -> tuple[Pattern, Reason] | None:
     if signals.stuck is not None:
         confused = signals.stuck.code in (ConsultCause.CHECKS_NO, ConsultCause.NO_ACTION)
         return Pattern.CONFUSION if confused else Pattern.STAGNATION, signals.stuck
-    tired = [Sign.FAILED] * bool(signals.failed) + [Sign.ATTEMPTS] * (signals.attempt > 1)
+    tired = [Sign.FAILED] * bool(signals.failed + signals.failed_reads) + [Sign.ATTEMPTS] * (
+        signals.attempt > 1
+    )
     stamina = {"value": f"{signals.stamina:.2f}", "signs": " ".join(tired or [Sign.LOOPS])}
     if signals.stamina < NO_STAMINA and signals.fruitless:
         return Pattern.TOO_MANY_TRIES, make_reason(ConsultCause.STAMINA_OUT, **stamina)
@@ -106,7 +127,7 @@ def find_trouble(signals: Signals) -> tuple[Pattern, Reason] | None:
     if signals.stamina < LOW_STAMINA and signals.fruitless:
         return Pattern.TOO_MANY_TRIES, make_reason(ConsultCause.STAMINA_LOW, **stamina)
     said = signals.confidence is not None and signals.confidence < UNSURE
-    if signals.low_moods < LOW_MOODS or (signals.moved and not said):
+    if signals.low_moods < LOW_MOODS or (signals.moves[-1:] == [True] and not said):
         return None
     few = signals.share is not None and signals.share < UNSURE
     unsure = [Sign.UNSURE] * said + [Sign.OUTCOMES] * few
@@ -136,34 +157,18 @@ def _find_confusion(signals: Signals) -> Reason | None:
 
 def guess_cause(cause: Reason, signals: Signals) -> Reason:
     """Guess the likely reason from the signals behind a cause."""
-    params = cause.params
-    match ConsultCause(cause.code):
-        case ConsultCause.SAME_ACTION:
-            kept = {name: params[name] for name in ("operation", "what")}
-            return make_reason(Hypothesis.REPEATS_CALL, **kept)
-        case ConsultCause.SAME_RESULT:
-            return make_reason(Hypothesis.NO_NEW_INFORMATION, operation=params["operation"])
-        case ConsultCause.NOTHING_NEW:
-            return make_reason(Hypothesis.NOT_THERE)
-        case ConsultCause.CHECKS_NO:
-            return make_reason(Hypothesis.SELF_CONTRADICTION)
-        case ConsultCause.NO_ACTION:
-            return make_reason(Hypothesis.SEVERAL_WAYS)
-        case ConsultCause.BACK_AND_FORTH:
-            return make_reason(Hypothesis.UNDOING_ITSELF, path=params["path"])
-        case ConsultCause.FOCUS_LOW | ConsultCause.FOCUS_FELL:
-            signs = params.get("signs", "").split()
-            for sign, guess in _BEHIND_FOCUS.items():
-                if sign in signs:
-                    return make_reason(guess)
-            return make_reason(Hypothesis.BAD_REPLIES)
-        case ConsultCause.MOOD_LOW:
-            return make_reason(Hypothesis.UNSURE)
-        case ConsultCause.STAMINA_LOW | ConsultCause.STAMINA_OUT if signals.failed:
-            return make_reason(Hypothesis.OPERATIONS_FAIL, count=str(signals.failed))
-        case ConsultCause.STAMINA_LOW | ConsultCause.STAMINA_OUT | ConsultCause.LIMIT:
-            moving = Hypothesis.LONG_BUT_MOVING if signals.moving else Hypothesis.LONG_AND_SLOW
-            return make_reason(moving)
+    code, failed = ConsultCause(cause.code), signals.failed + signals.failed_reads
+    if code in (ConsultCause.FOCUS_LOW, ConsultCause.FOCUS_FELL):
+        signs = cause.params.get("signs", "").split()
+        found = (guess for sign, guess in _BEHIND_FOCUS.items() if sign in signs)
+        return make_reason(next(found, Hypothesis.BAD_REPLIES))
+    if code in (ConsultCause.STAMINA_LOW, ConsultCause.STAMINA_OUT) and failed:
+        return make_reason(Hypothesis.OPERATIONS_FAIL, count=str(failed))
+    if code not in _BEHIND:
+        moves = signals.is_moving
+        return make_reason(Hypothesis.LONG_BUT_MOVING if moves else Hypothesis.LONG_AND_SLOW)
+    guess, *names = _BEHIND[code]
+    return make_reason(guess, **{name: cause.params[name] for name in names})
 
 
 # --- what the user is shown ----------------------------------------------------------------------

@@ -17,7 +17,7 @@ from duckflow_tui.work.situations import (
 )
 from duckflow_tui.work.vitals import VitalCause
 
-CALM = Signals(loop=4, limit=14, mood=0.7, stamina=0.8, focus=(0.75, 0.85, 0.95, 1.0, 1.0))
+CALM = Signals(loop=4, limit=14, mood=0.7, stamina=0.8, focus=[0.75, 0.85, 0.95, 1.0, 1.0])
 STUCK = same_action("file_ops.read_file", "a.py", 4)
 
 
@@ -47,10 +47,10 @@ def test_a_low_mood_on_two_decisions_in_a_row(moods: int, expected: Pattern | No
 
 
 def test_a_mood_that_is_low_by_outcomes_alone_waits_while_the_work_moves() -> None:
-    low = replace(CALM, mood=0.4, low_moods=2, share=0.2, moved=True)
+    low = replace(CALM, mood=0.4, low_moods=2, share=0.2, moves=[True])
     assert find_consultation(low) is None
     assert pattern(replace(low, confidence=0.2)) is Pattern.LOW_CONFIDENCE
-    assert pattern(replace(low, moved=False)) is Pattern.LOW_CONFIDENCE
+    assert pattern(replace(low, moves=[False])) is Pattern.LOW_CONFIDENCE
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_the_hypothesis_comes_from_the_signals() -> None:
     assert guess_cause(out[1], CALM).code == "long_and_slow"
     limit = find_consultation(replace(CALM, loop=14))
     assert limit is not None
-    assert guess_cause(limit[1], replace(CALM, moving=True)).code == "long_but_moving"
+    assert guess_cause(limit[1], replace(CALM, moves=[True])).code == "long_but_moving"
 
 
 @pytest.mark.parametrize(
@@ -223,10 +223,10 @@ def test_what_used_the_stamina_up_and_what_keeps_the_mood_low_is_named() -> None
 
 def test_the_limit_of_work_that_moves_grows_up_to_three_times_itself() -> None:
     """C1."""
-    moving = replace(CALM, loop=14, moving=True)
+    moving = replace(CALM, loop=14, moves=[True])
     assert compute_growth(moving, 14, 0) == 5
     assert compute_growth(replace(moving, loop=13), 14, 0) == 0
-    assert compute_growth(replace(moving, moving=False), 14, 0) == 0
+    assert compute_growth(replace(moving, moves=[False]), 14, 0) == 0
     assert compute_growth(replace(moving, stuck=STUCK, since_asked=1), 14, 0) == 0
     assert compute_growth(replace(moving, loop=39, limit=39), 14, 0) == 3
     assert compute_growth(replace(moving, loop=42, limit=42), 14, 0) == 0

@@ -398,7 +398,7 @@ def test_the_situation_counts_what_was_read_and_what_it_does_not_list() -> None:
     def counts(work: Work) -> tuple[int, ...]:
         shown = describe_situation(
             (Pattern.LIMIT, Reason(code="limit")),
-            Signals(loop=9, limit=9, mood=0.7, stamina=0.7, focus=()),
+            Signals(loop=9, limit=9, mood=0.7, stamina=0.7, focus=[]),
             work.log,
             AgentState(),
             lambda operation: operation in READS,
@@ -526,7 +526,7 @@ def test_what_the_user_did_is_neither_tried_nor_read() -> None:
     work.loop(call("file_ops.list_dir", "no", Outcome.ERROR, path="d"), run("make", 2))
     shown = describe_situation(
         (Pattern.STAGNATION, Reason(code="nothing_new")),
-        Signals(loop=3, limit=9, mood=0.7, stamina=0.7, focus=()),
+        Signals(loop=3, limit=9, mood=0.7, stamina=0.7, focus=[]),
         work.log,
         AgentState(),
         lambda operation: operation in READS,
