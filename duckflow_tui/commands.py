@@ -109,7 +109,7 @@ async def _retry_request(session: Engine, _argument: str, say: Say) -> None:
 def _grant_loops(session: Engine, _argument: str, say: Say) -> None:
     """Let the attempt that runs go on for some loops more."""
     state = session.store.state
-    session.pace.extend()
+    session.pace.extend_limit()
     pace = running_pace(state)
     say("pace.extended", count=MORE_LOOPS, limit=pace.limit.max_loops if pace is not None else 0)
 

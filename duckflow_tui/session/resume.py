@@ -54,7 +54,7 @@ from duckflow_tui.tools.changes import describe_change
 from duckflow_tui.tools.notices import Notices
 from duckflow_tui.tools.operation import ToolFault
 from duckflow_tui.tools.results import describe_figures, find_hashes_after
-from duckflow_tui.work.rest import rest_of
+from duckflow_tui.work.rest import find_rest
 
 UNKNOWN: Final = (
     "The app ended while this ran. What it did is not known: look before you rely on it."
@@ -317,7 +317,7 @@ def _is_question_pending(state: AgentState, again: set[str]) -> bool:
     return any(
         card.kind in ASKED_AGAIN
         and (works or not card.step_id)
-        and rest_of(state, card.step_id) is None  # else that would be run first
+        and find_rest(state, card.step_id) is None  # else that would be run first
         for card in state.cards
     )
 
@@ -327,7 +327,7 @@ def _find_repeatable(state: AgentState, effect: EffectOf) -> set[str]:
     nothing that matters, or they wait for others that are asked again themselves.
     """
     steps = {"", state.work.step_id if state.work is not None else ""}
-    wanted = {a.call_id for step in steps if (rest := rest_of(state, step)) for a in rest.actions}
+    wanted = {a.call_id for step in steps if (rest := find_rest(state, step)) for a in rest.actions}
     wanted |= {
         task.call_id
         for plan in state.plans

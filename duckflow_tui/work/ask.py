@@ -221,7 +221,7 @@ class Asker:
         if self._compactor is not None:
             await self._compactor.make_room()
         while True:
-            await models.budget.permit(
+            await models.budget.permit_call(
                 self._purpose,
                 step_id=self._step_id,
                 aside=self._aside,
@@ -403,7 +403,7 @@ class ModelAccess:
             window = self.service.window_of(role)
             rules = self.prompts.project_rules()
             asked = self.questions.make_messages(question, problems, window, refused, rules)
-            await self.budget.permit(purpose, step_id=step_id, size=partial(_tokens, asked))
+            await self.budget.permit_call(purpose, step_id=step_id, size=partial(_tokens, asked))
             llm_id = self.ids("llm")
             started = LlmCallStarted(
                 llm_id=llm_id, purpose=purpose, at=self.store.clock.now(), step_id=step_id

@@ -99,7 +99,7 @@ class Attempts:
                 known.append(normalize_text(words))
         return AttemptResult(
             attempt_number=objective.iteration_count + 1,
-            strategy=self.plan.strategy or what_was_done(log, self._parts.notices.words),
+            strategy=self.plan.strategy or describe_changes(log, self._parts.notices.words),
             execution_plan=self.plan,
             results=done.results,
             satisfaction_score=score,
@@ -135,10 +135,12 @@ class Attempts:
         else ask the user. ``changes``: the difference of the files by now.
         """
         _, objective = current_work(self._store.state)
-        context = continuation_context(objective, review, missing, log)
+        context = make_continuation_context(objective, review, missing, log)
         if review.follows:
             return await self._begin_attempt(review, context, changes)
-        return await self._ask_user(review, context, log, situation_report(objective, review, log))
+        return await self._ask_user(
+            review, context, log, make_situation_report(objective, review, log)
+        )
 
     async def ask_again(
         self, review: Review, report: SituationReport, log: Sequence[OperationMessage]
@@ -147,7 +149,7 @@ class Attempts:
         _, objective = current_work(self._store.state)
         learned = objective.attempts[-1].lessons_learned if objective.attempts else ()
         missing = MissingInfoAnalysis(missing=review.missing, constraints=learned)
-        context = continuation_context(objective, review, missing, log)
+        context = make_continuation_context(objective, review, missing, log)
         return await self._ask_user(review, context, log, report)
 
     async def _begin_attempt(
@@ -187,7 +189,7 @@ class Attempts:
                         "judging.attempt",
                         attempt=str(attempt),
                         most=str(most),
-                        **attempt_values(review, plan, lessons, changes),
+                        **format_attempt(review, plan, lessons, changes),
                     ),
                     at=self._store.clock.now(),
                 )
@@ -278,7 +280,7 @@ class Attempts:
                     change_objective(self._store, closed=True)  # what comes next is another request
                     return found.next
                 case "asks_again":
-                    analysis = await failure_analysis(
+                    analysis = await ask_failure_analysis(
                         self._parts, log, report.missing, "judging.no_analysis"
                     )
                     report = report.model_copy(update={"analysis": analysis or report.analysis})
@@ -323,7 +325,7 @@ def followed_plan(state: AgentState) -> Plan | None:
 # --- questions to a model ------------------------------------------------------------------------
 
 
-async def failure_analysis(
+async def ask_failure_analysis(
     parts: TurnParts,
     log: Sequence[OperationMessage],
     missing: Sequence[str],
@@ -351,7 +353,7 @@ async def failure_analysis(
         return None
 
 
-async def digest_of(parts: TurnParts, text: str, wish: str = "") -> str:
+async def ask_digest(parts: TurnParts, text: str, wish: str = "") -> str:
     """A long text in a few lines, by the fast role; ``wish`` is what the user wants kept. Raises
     LlmError and Unreadable.
     """
@@ -367,7 +369,7 @@ async def digest_of(parts: TurnParts, text: str, wish: str = "") -> str:
 # --- what an attempt was -------------------------------------------------------------------------
 
 
-def first_plan(state: AgentState) -> ExecutionPlan:
+def read_first_plan(state: AgentState) -> ExecutionPlan:
     """Return the plan of the first attempt as far as it was stated: the plan in hand, else the
     next steps of the working memory. Its strategy is known only afterwards.
     """
@@ -378,7 +380,7 @@ def first_plan(state: AgentState) -> ExecutionPlan:
     return ExecutionPlan(steps=memory.plan_brief, constraints=memory.constraints)
 
 
-def what_was_done(log: Sequence[OperationMessage], words: Callable[..., str]) -> str:
+def describe_changes(log: Sequence[OperationMessage], words: Callable[..., str]) -> str:
     """The changes that these calls made, on a line: reading and checks are no strategy, they are
     what every attempt may do.
     """
@@ -413,7 +415,7 @@ def summarize_calls(log: Sequence[OperationMessage]) -> ExecutionResult:
     )
 
 
-def continuation_context(
+def make_continuation_context(
     objective: TaskObjective,
     review: Review,
     missing: MissingInfoAnalysis,
@@ -457,7 +459,7 @@ def continuation_context(
     )
 
 
-def attempt_values(
+def format_attempt(
     review: Review, plan: ExecutionPlan, lessons: Sequence[str] = (), changes: str = ""
 ) -> dict[str, str]:
     """The values of the words that tell the model of a further attempt: what is missing, the
@@ -481,7 +483,7 @@ def attempt_values(
     }
 
 
-def situation_report(
+def make_situation_report(
     objective: TaskObjective, review: Review, log: Sequence[OperationMessage]
 ) -> SituationReport:
     """The report to the user once the attempts are used up (S1-32)."""

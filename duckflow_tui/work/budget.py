@@ -57,7 +57,7 @@ class _Over:
     coming: int = 0
 
     @property
-    def raised(self) -> float:
+    def raised_limit(self) -> float:
         """The raised limit; enough for a call where it was passed by far."""
         over = max(self.used + self.coming - self.limit, 0)
         return self.limit + self.step * (int(over / self.step) + 1)
@@ -83,9 +83,9 @@ class CallBudget:
         self._asking = asyncio.Lock()  # calls that come at once open one card
         self._said_no_price = False
         self._before: dict[str, Card] = {}  # that were open when an earlier process ended
-        store.subscribe(self._hear)
+        store.subscribe(self._on_record)
 
-    async def permit(
+    async def permit_call(
         self,
         purpose: Purpose,
         *,
@@ -101,19 +101,19 @@ class CallBudget:
         while True:
             if self._end is not None:
                 raise BudgetEnd(*self._end)
-            if self._over(step_id, size) is None:
+            if self._find_exceeded(step_id, size) is None:
                 self._made[step_id] = self._made.get(step_id, 0) + 1
                 return
             async with self._asking:
-                over = self._over(step_id, size)
+                over = self._find_exceeded(step_id, size)
                 if self._end is None and over is not None:
-                    await self._ask(over, purpose, step_id, aside)
+                    await self._ask_user(over, purpose, step_id, aside)
 
     # --- what is used up ---------------------------------------------------------------------
 
-    def _over(self, step_id: str, size: Callable[[], int] | None) -> _Over | None:
+    def _find_exceeded(self, step_id: str, size: Callable[[], int] | None) -> _Over | None:
         if (before := self._before.get(step_id)) is not None:
-            return self._as_asked(before)
+            return self._restore_exceeded(before)
         limits, usage = self.limits, self._store.state.usage
         made, most = self._made.get(step_id, 0), limits.max_calls + self._more.get(step_id, 0)
         if limits.max_calls and made >= most:
@@ -128,7 +128,7 @@ class CallBudget:
             return _Over("cost", cost, dollars, limits.max_cost)
         return None
 
-    def _as_asked(self, card: Card) -> _Over:
+    def _restore_exceeded(self, card: Card) -> _Over:
         """The exceeded limit as an earlier process asked about it, read from its card."""
         facts, limits = card.facts, self.limits
         used, limit, raised = (float(facts[name]) for name in ("used", "limit", "raise_to"))
@@ -138,7 +138,7 @@ class CallBudget:
             self._more[card.step_id] = int(limit) - limits.max_calls
         return _Over(what, used, limit, raised - limit, int(facts.get("next", 0)))
 
-    def _hear(self, state: AgentState, record: Record) -> None:
+    def _on_record(self, state: AgentState, record: Record) -> None:
         match record.event:
             case SessionResumed() if state.interrupted is not None:
                 asked = state.interrupted.asked
@@ -149,9 +149,9 @@ class CallBudget:
                 self._before = {}
             case TurnStarted():
                 self._end = None
-                self._forget(_TURN)
+                self._forget_step(_TURN)
             case StepChanged(step_id=step_id, status=WorkStatus.IN_PROGRESS):
-                self._forget(step_id)
+                self._forget_step(step_id)
             case LlmCallFinished(call=call):
                 free = call.cost is None and (call.tokens_in or call.tokens_out)
                 if self.limits.max_cost and free and not self._said_no_price:
@@ -160,23 +160,23 @@ class CallBudget:
             case _:
                 pass
 
-    def _forget(self, step_id: str) -> None:
+    def _forget_step(self, step_id: str) -> None:
         self._made.pop(step_id, None)
         self._more.pop(step_id, None)
 
     # --- asking ------------------------------------------------------------------------------
 
-    async def _ask(self, over: _Over, purpose: Purpose, step_id: str, aside: bool) -> None:
-        coming = {"next": _figure(over.coming)} if over.coming else {}
+    async def _ask_user(self, over: _Over, purpose: Purpose, step_id: str, aside: bool) -> None:
+        coming = {"next": _format_figure(over.coming)} if over.coming else {}
         card = self._cards.make_card(
             CardKind.BUDGET,
             BUDGET_OPTIONS,
             step_id=step_id,
             facts={
                 "what": over.what,
-                "used": _figure(over.used),
-                "limit": _figure(over.limit),
-                "raise_to": _figure(over.raised),
+                "used": _format_figure(over.used),
+                "limit": _format_figure(over.limit),
+                "raise_to": _format_figure(over.raised_limit),
                 "purpose": purpose,
                 **coming,
             },
@@ -187,10 +187,10 @@ class CallBudget:
             nobody = none.reason == "nobody"
             if nobody:
                 self._notices.warn(
-                    f"budget.nobody.{over.what}", step_id=step_id, limit=_figure(over.limit)
+                    f"budget.nobody.{over.what}", step_id=step_id, limit=_format_figure(over.limit)
                 )
             outcome: TurnOutcome = "limit" if nobody else "partial"
-            self._end = outcome, Status.REQUIRES_USER_INPUT, _reached(over)
+            self._end = outcome, Status.REQUIRES_USER_INPUT, _make_end_reason(over)
         else:
             await self._take_answer(card, answer, over, aside)
 
@@ -198,16 +198,16 @@ class CallBudget:
         step_id = card.step_id
         match find_consequence(card, answer.action).next:
             case "goes_on":
-                by = over.raised - over.limit
+                by = over.raised_limit - over.limit
                 if over.what == "calls":
                     self._more[step_id] = self._more.get(step_id, 0) + int(by)
                 else:
                     await self._store.commit(BudgetRaised(what=over.what, by=by))
             case "accepted":
                 change_objective(self._store, closed=True)
-                self._end = "partial", Status.SUCCESS, _reached(over)
+                self._end = "partial", Status.SUCCESS, _make_end_reason(over)
             case "stopped":
-                self._end = "stopped", Status.SUCCESS, _reached(over)
+                self._end = "stopped", Status.SUCCESS, _make_end_reason(over)
             case _ if answer.text.strip():  # words are no consent to spend: the card asks again
                 message = UserMessage(
                     message_id=self._ids("msg"),
@@ -221,12 +221,12 @@ class CallBudget:
                 pass
 
 
-def _reached(over: _Over) -> Reason:
+def _make_end_reason(over: _Over) -> Reason:
     """Why a turn ends here: ``budget``, with what is used up and its limit."""
-    return Reason(code="budget", params={"what": over.what, "limit": _figure(over.limit)})
+    return Reason(code="budget", params={"what": over.what, "limit": _format_figure(over.limit)})
 
 
-def _figure(value: float) -> str:
+def _format_figure(value: float) -> str:
     """A count as it is, dollars to a hundredth of a cent."""
     return str(int(value)) if value == int(value) else f"{value:.4f}".rstrip("0")
 

@@ -26,7 +26,7 @@ from duckflow_tui.state.memory import (
 from duckflow_tui.state.operations import Outcome, Zone
 from duckflow_tui.tools.diffs import NotText, decode_file
 from duckflow_tui.tools.operation import ToolFault
-from duckflow_tui.work.attempts import digest_of
+from duckflow_tui.work.attempts import ask_digest
 from duckflow_tui.work.budget import BudgetEnd
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Compactor:
         failure = ""
         for text in texts:
             try:
-                found.append(await digest_of(self._parts, text, hint))
+                found.append(await ask_digest(self._parts, text, hint))
             except LlmError as error:
                 failure = error.code
             except Unreadable:

@@ -18,11 +18,11 @@ from duckflow_tui.state.goal import RequirementEdited, RequirementItem
 from duckflow_tui.state.pace import Pattern, Reason, Situation
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.work.attempts import (
+    ask_digest,
+    ask_failure_analysis,
     current_work,
-    digest_of,
-    failure_analysis,
+    describe_changes,
     summarize_calls,
-    what_was_done,
 )
 from duckflow_tui.work.requirements import (
     change_objective,
@@ -68,7 +68,7 @@ class ConsultationEnd:
     cause: Reason | None = None  # what was amiss and nobody was asked about
 
     @property
-    def outcome(self) -> tuple[TurnOutcome, Status, Reason | None]:
+    def turn_outcome(self) -> tuple[TurnOutcome, Status, Reason | None]:
         """How a turn ends that does not go on, and why."""
         match self.end:
             case "accepted":
@@ -103,7 +103,7 @@ class Consultation:
         self._plan_id = plan_id
         self._step_id = step_id
 
-    async def if_due(self) -> ConsultationEnd | None:
+    async def ask_if_due(self) -> ConsultationEnd | None:
         """Ask when something is due; None when nothing is. Everything else goes on meanwhile.
 
         What the user was being asked when an earlier process ended is asked again first.
@@ -221,7 +221,7 @@ class Consultation:
             for item in objective.extracted_requirements
             if item.is_counted and item.satisfaction_level < 1.0
         ]
-        found = await failure_analysis(
+        found = await ask_failure_analysis(
             self._parts, self._log(), missing, "consulting.no_analysis", self._step_id
         )
         if found is None:
@@ -234,7 +234,9 @@ class Consultation:
         """Note the way so far as a strategy that failed, and tell the model to leave it."""
         _, objective = current_work(self._store.state)
         brief = "; ".join(self._store.state.memory.plan_brief)  # what the model said it would do
-        strategy = one_line(brief or what_was_done(self._log(), self._parts.notices.words), _LINE)
+        strategy = one_line(
+            brief or describe_changes(self._log(), self._parts.notices.words), _LINE
+        )
         if strategy:
             ways = tuple(dict.fromkeys((*objective.attempted_strategies, strategy)))
             change_objective(self._store, attempted_strategies=ways)
@@ -281,7 +283,7 @@ class Consultation:
         text = "\n".join(dict.fromkeys(lines))
         if text:
             try:
-                text = await digest_of(self._parts, text)
+                text = await ask_digest(self._parts, text)
             except (LlmError, Unreadable) as error:
                 notices = self._parts.notices
                 notices.warn("consulting.no_digest", step_id=self._step_id, **reason_params(error))

@@ -149,7 +149,7 @@ def collect_facts(
     return _limit_total(named)
 
 
-def facts_text(facts: Sequence[Fact]) -> str:
+def format_facts(facts: Sequence[Fact]) -> str:
     """The facts as text for the judge: id and title on one line, the text indented below."""
     shown: list[str] = []
     for fact in facts:

@@ -17,7 +17,7 @@ from duckflow_tui.state.gates import TELL, CardAnswer, CardKind, parse_typed_num
 from duckflow_tui.state.session import SessionResumed
 from duckflow_tui.state.turn import TurnFinished, TurnResumed
 from duckflow_tui.work.aside import Aside
-from duckflow_tui.work.rest import turn_message, unanswered_message
+from duckflow_tui.work.rest import find_turn_message, find_unanswered_message
 from duckflow_tui.work.turn import Turn
 
 if TYPE_CHECKING:
@@ -224,9 +224,9 @@ class Inbox:
         """Go on with the work of an earlier process."""
         state = self._store.state
         if state.turn is not None:
-            message = turn_message(state, state.turn)
+            message = find_turn_message(state, state.turn)
             self._begin(Turn(self._parts, self._desk, message, resumed=state.turn))
-        elif (message := unanswered_message(state)) is not None:
+        elif (message := find_unanswered_message(state)) is not None:
             self._begin(Turn(self._parts, self._desk, message, paused=True))
 
     async def _next(self) -> None:

@@ -33,7 +33,7 @@ from duckflow_tui.state.plan import WorkStatus
 from duckflow_tui.state.turn import LoopStarted
 from duckflow_tui.work import situations, vitals
 from duckflow_tui.work.pacemaker import choose_profile, guess_profile, log_line, measure_request
-from duckflow_tui.work.progress import ProgressWatch, same_action
+from duckflow_tui.work.progress import ProgressWatch, make_same_action
 from duckflow_tui.work.requirements import change_objective
 from duckflow_tui.work.situations import Signals
 from duckflow_tui.work.vitals import ConsultCause, ProgressKind, VitalCause, make_reason
@@ -226,7 +226,9 @@ class PaceKeeper:
                 self._signs.failed += not reads
         if stuck is not None:
             message, times = stuck
-            self._signs.stuck = same_action(message.operation, describe_target(message.args), times)
+            self._signs.stuck = make_same_action(
+                message.operation, describe_target(message.args), times
+            )
         moved: dict[ProgressKind, tuple[str, list[str]]] = {}
         for progress in signs.progress:
             moved.setdefault(progress.kind, (progress.what, []))[1].extend(progress.refs)
@@ -503,7 +505,7 @@ class PaceActions:
             if keeper is not None:
                 keeper.reset_limit()
 
-    def extend(self) -> None:
+    def extend_limit(self) -> None:
         """Allow what runs ``MORE_LOOPS`` more; a card that asks about its limit is done with."""
         control = self._control()
         keeper = control.pace if control is not None else None

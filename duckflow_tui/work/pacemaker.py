@@ -123,7 +123,7 @@ class Pacemaker:
         log_line(f"vitals: {now}")
         if limit.complexity is not None:
             value = limit.complexity.value
-            log_line(f"complexity: {value:.2f} ({complexity_word(value)})")
+            log_line(f"complexity: {value:.2f} ({name_complexity(value)})")
         return limit
 
     def compute_limit(
@@ -193,7 +193,7 @@ class Pacemaker:
         )
 
 
-def complexity_word(value: float) -> Literal["low", "medium", "high"]:
+def name_complexity(value: float) -> Literal["low", "medium", "high"]:
     """Low below 0.3, high above 0.7, else medium (S0-33)."""
     if value < LOW_COMPLEXITY:
         return "low"
@@ -273,7 +273,7 @@ def list_reasons(limit: LoopLimit, computed: int) -> tuple[Reason, ...]:
     if len(found) == 1:
         add("vitals_standard")
     if (context := limit.complexity) is not None:
-        word = complexity_word(context.value)
+        word = name_complexity(context.value)
         add(f"complexity_{word}")
         factors = {
             "many_files": context.files,

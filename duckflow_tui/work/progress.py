@@ -108,7 +108,7 @@ class ProgressWatch:
         loop, refs = _Loop(), list[str]()
         for message in messages:
             if message.result.outcome in RAN:
-                key = call_key(message)
+                key = make_call_key(message)
                 loop.ran.append((message, key))
                 refs.append(message.call_id)
                 self._judge_call(message, key, loop)
@@ -169,7 +169,7 @@ class ProgressWatch:
 
     def _judge_change(self, message: OperationMessage, key: str, loop: _Loop) -> None:
         new: list[str] = []
-        blank = only_blanks(message)
+        blank = changes_only_blanks(message)
         for path, before, after in _iter_contents(message):
             known = self._contents[path]
             known.add(before)
@@ -236,7 +236,7 @@ class ProgressWatch:
             calls[key] += 1
             is_read = self._effect_of(message.operation) is Effect.READ
             if not message.result.went_well or is_read:
-                results[result_key(message)] += 1
+                results[make_result_key(message)] += 1
         if loop.progress:
             self._calls = Counter(dict.fromkeys(calls, 1))
             self._results = Counter(dict.fromkeys(results, 1))
@@ -260,9 +260,9 @@ class ProgressWatch:
             return None
         for message, key in loop.ran:
             if (times := self._calls[key]) >= STUCK_AT:
-                return same_action(message.operation, describe_target(message.args), times)
+                return make_same_action(message.operation, describe_target(message.args), times)
         for message, _ in loop.ran:
-            if (times := self._results[result_key(message)]) >= STUCK_AT:
+            if (times := self._results[make_result_key(message)]) >= STUCK_AT:
                 operation = message.operation
                 return make_reason(ConsultCause.SAME_RESULT, operation=operation, times=str(times))
         if loop.ran and len(self._fruitless) > 1 and sum(self._fruitless) >= FRUITLESS:
@@ -270,7 +270,7 @@ class ProgressWatch:
         return None
 
 
-def same_action(operation: str, what: str, times: int) -> Reason:
+def make_same_action(operation: str, what: str, times: int) -> Reason:
     """The same call came again without getting further."""
     return make_reason(ConsultCause.SAME_ACTION, operation=operation, what=what, times=str(times))
 
@@ -285,7 +285,7 @@ def _iter_contents(message: OperationMessage) -> Iterator[tuple[str, str, str]]:
             yield change.path, change.before, change.after
 
 
-def call_key(message: OperationMessage) -> str:
+def make_call_key(message: OperationMessage) -> str:
     """The same for calls that ask for the same."""
     args = _normalize_argument("", message.args)
     if path := read_place(message):
@@ -293,7 +293,7 @@ def call_key(message: OperationMessage) -> str:
     return hash_data(canonical_json([message.operation, args]))
 
 
-def result_key(message: OperationMessage) -> str:
+def make_result_key(message: OperationMessage) -> str:
     """The same for calls of one operation that answered the same."""
     return hash_data(canonical_json([message.operation, message.result.text]))
 
@@ -313,7 +313,7 @@ def read_place(message: OperationMessage) -> str:
     return _normalize_path(found) if same else asked
 
 
-def only_blanks(message: OperationMessage) -> bool:
+def changes_only_blanks(message: OperationMessage) -> bool:
     """Whether the changes are in blanks at the end of lines and in empty lines alone."""
     previews = message.gate.previews if message.gate is not None else message.previews
     hunks = 0

@@ -242,7 +242,7 @@ def collect_wishes(
     a change of the plan that names its own requirements, are not among it.
     """
     since = state.messages[objective.heard :]
-    settled = {m.answers for m in since if isinstance(m, AssistantMessage) and _settles(m)}
+    settled = {m.answers for m in since if isinstance(m, AssistantMessage) and _is_settled_by(m)}
     said: list[str] = []
     for message in since:
         if message.at < objective.created_at:
@@ -270,7 +270,7 @@ def collect_wishes(
     return said
 
 
-def _settles(message: AssistantMessage) -> bool:
+def _is_settled_by(message: AssistantMessage) -> bool:
     """Whether an answer beside the work says what its message does to the ledger: it changes the
     plan, which names its own requirements, it brings requirements, or it calls the message talk.
     """
@@ -515,14 +515,16 @@ class LedgerActions:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def add(self, text: str, priority: int = 1, check: Check | None = None) -> LocalizedText | None:
+    def add_requirement(
+        self, text: str, priority: int = 1, check: Check | None = None
+    ) -> LocalizedText | None:
         """A requirement of the user's own; it counts from now on."""
         objective = self._store.state.objective
         if objective is None:
             return _make_problem("no_request")
         return self._write_item(new_requirement(objective, text), text, priority, check)
 
-    def edit(
+    def edit_requirement(
         self,
         requirement_id: str,
         text: str | None = None,
@@ -537,7 +539,7 @@ class LedgerActions:
             else self._write_item(item, text, priority, check)
         )
 
-    def waive(self, requirement_id: str, because: str = "") -> LocalizedText | None:
+    def waive_requirement(self, requirement_id: str, because: str = "") -> LocalizedText | None:
         """Drop it: it stays on the list and counts no more."""
         item = self._find_item(requirement_id)
         if isinstance(item, LocalizedText):
@@ -546,7 +548,7 @@ class LedgerActions:
         self._store.dispatch(RequirementWaived(requirement_id=requirement_id, because=because))
         return None
 
-    def restore(self, requirement_id: str) -> LocalizedText | None:
+    def restore_requirement(self, requirement_id: str) -> LocalizedText | None:
         """Take a dropped one back; it is open again."""
         item = self._find_item(requirement_id)
         if isinstance(item, LocalizedText):

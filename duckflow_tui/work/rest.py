@@ -34,13 +34,13 @@ class Rest:
     skip: Outcome | None = None
 
 
-def rest_of(state: AgentState, step_id: str = "") -> Rest | None:
+def find_rest(state: AgentState, step_id: str = "") -> Rest | None:
     """The calls that the newest decision of the running turn, or of its steps, still waits for: the
     decision of a step may also have asked for those of the next.
     """
     if state.turn is None:
         return None
-    since = turn_start(state, state.turn)
+    since = find_turn_start(state, state.turn)
     results: dict[str, OperationMessage] = {}
     for message in reversed(state.messages[since:]):
         if isinstance(message, OperationMessage):
@@ -56,11 +56,11 @@ def rest_of(state: AgentState, step_id: str = "") -> Rest | None:
         )
         if asked is not None and message.decision is not None:
             return Rest(message.decision, ())  # its question is asked again
-        return _unanswered(message.decision, results)
+        return _list_unanswered(message.decision, results)
     return None
 
 
-def _unanswered(
+def _list_unanswered(
     decision: TurnDecision | None, results: Mapping[str, OperationMessage]
 ) -> Rest | None:
     if decision is None or decision.refused_by_itself:
@@ -69,23 +69,23 @@ def _unanswered(
     if not rest:
         return None
     known = [results[a.call_id] for a in decision.actions if a.call_id in results]
-    found = [m.result.outcome for m in known if not leaves_out(m)]
+    found = [m.result.outcome for m in known if not is_left_out(m)]
     return Rest(decision, rest, next((o for o in found if o in SKIPS), None))
 
 
-def leaves_out(message: OperationMessage) -> bool:
+def is_left_out(message: OperationMessage) -> bool:
     """Whether the user left this call out of several that they allowed: the others go on."""
     rejected = message.result.outcome is Outcome.REJECTED
     return rejected and message.answer is not None and message.answer.is_approval
 
 
-def decisions_of(state: AgentState) -> list[TurnDecision]:
+def list_decisions(state: AgentState) -> list[TurnDecision]:
     """The decisions of the running turn, steps of plans left out."""
     if state.turn is None:
         return []
     return [
         message.decision
-        for message in state.messages[turn_start(state, state.turn) :]
+        for message in state.messages[find_turn_start(state, state.turn) :]
         if isinstance(message, AssistantMessage)
         and message.decision is not None
         and not message.step_id
@@ -93,7 +93,7 @@ def decisions_of(state: AgentState) -> list[TurnDecision]:
     ]
 
 
-def turn_start(state: AgentState, turn: TurnInfo) -> int:
+def find_turn_start(state: AgentState, turn: TurnInfo) -> int:
     """Where the turn's messages begin: behind the one it works on, and behind the last turn."""
     last = state.last_turn.messages if state.last_turn is not None else 0
     for index in range(len(state.messages) - 1, last - 1, -1):
@@ -103,7 +103,7 @@ def turn_start(state: AgentState, turn: TurnInfo) -> int:
     return last
 
 
-def unanswered_message(state: AgentState) -> UserMessage | None:
+def find_unanswered_message(state: AgentState) -> UserMessage | None:
     """A message of the user that no turn was begun for."""
     if state.turn is not None:
         return None
@@ -114,7 +114,7 @@ def unanswered_message(state: AgentState) -> UserMessage | None:
     return None
 
 
-def turn_message(state: AgentState, turn: TurnInfo) -> UserMessage:
+def find_turn_message(state: AgentState, turn: TurnInfo) -> UserMessage:
     """The message that a turn works on; an empty one where its record was lost."""
     for message in reversed(state.messages):
         if isinstance(message, UserMessage) and message.message_id == turn.message_id:
@@ -122,14 +122,14 @@ def turn_message(state: AgentState, turn: TurnInfo) -> UserMessage:
     return UserMessage(message_id=turn.message_id, text="", at=turn.started_at)
 
 
-def interrupted_at(state: AgentState, step_id: str) -> Interrupted | None:
+def find_interruption(state: AgentState, step_id: str) -> Interrupted | None:
     """The interruption, where it was in the work on this step."""
     found = state.interrupted
     at = found is not None and found.work is not None and found.work.step_id == step_id
     return found if at else None
 
 
-def escalated_before(state: AgentState) -> tuple[Review, SituationReport] | None:
+def find_escalation(state: AgentState) -> tuple[Review, SituationReport] | None:
     """The newest review and the report on it, where the user's answer to it was waited for."""
     before = state.interrupted
     card = before.get_waiting_card(CardKind.ESCALATION) if before is not None else None
@@ -140,7 +140,7 @@ def escalated_before(state: AgentState) -> tuple[Review, SituationReport] | None
     return review, card.escalation
 
 
-def step_log(state: AgentState, step_id: str) -> list[OperationMessage]:
+def collect_step_log(state: AgentState, step_id: str) -> list[OperationMessage]:
     """The calls of the run of a step that is taken up."""
     found: list[OperationMessage] = []
     for message in reversed(state.messages):
@@ -151,7 +151,7 @@ def step_log(state: AgentState, step_id: str) -> list[OperationMessage]:
     return found[::-1]
 
 
-def task_results(step: Step, log: Sequence[OperationMessage]) -> dict[str, str]:
+def collect_task_results(step: Step, log: Sequence[OperationMessage]) -> dict[str, str]:
     """The results of the finished tasks of a list, by task id."""
     texts = {message.call_id: message.result.text for message in log}
     return {
@@ -161,7 +161,7 @@ def task_results(step: Step, log: Sequence[OperationMessage]) -> dict[str, str]:
     }
 
 
-def cut_task(step: Step) -> Task | None:
+def find_cut_task(step: Step) -> Task | None:
     """The newest task of a list that ran when an earlier process ended."""
     cut = [t for t in step.task_list if t.status is WorkStatus.CANCELLED and t.result == CUT]
     return cut[-1] if cut else None

@@ -29,9 +29,9 @@ from duckflow_tui.state.operations import ApprovalMode, Outcome
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.turn import TurnOutcome
 from duckflow_tui.tools.results import files_before, net_change
-from duckflow_tui.work.attempts import Attempts, current_work, first_plan, followed_plan
+from duckflow_tui.work.attempts import Attempts, current_work, followed_plan, read_first_plan
 from duckflow_tui.work.checks import Finding, RequirementChecks
-from duckflow_tui.work.facts import Fact, collect_facts, facts_text
+from duckflow_tui.work.facts import Fact, collect_facts, format_facts
 from duckflow_tui.work.judging import (
     Judgement,
     find_open_points,
@@ -113,11 +113,6 @@ class Reviewer:
         self._understood = False  # the requirements of the first decision were recorded
         self.newest: Review | None = None  # of this turn
 
-    @property
-    def satisfaction(self) -> float | None:
-        """The score of the newest review of this turn."""
-        return self.newest.score if self.newest is not None else None
-
     def resume_turn(self, decisions: Sequence[TurnDecision]) -> None:
         """Continue a turn whose first ``decisions`` were handled by an earlier process."""
         objective = self._store.state.objective
@@ -129,9 +124,11 @@ class Reviewer:
         first, self._understood = not self._understood, True
         await take_requirements(self._parts, decision, first=first)
         if first:
-            self._attempts.plan = first_plan(self._store.state)
+            self._attempts.plan = read_first_plan(self._store.state)
 
-    async def review(self, log: Sequence[OperationMessage], reply: str, *, last: bool) -> ReviewEnd:
+    async def review_work(
+        self, log: Sequence[OperationMessage], reply: str, *, last: bool
+    ) -> ReviewEnd:
         """Judge work that the model calls done (S1-27…31). ``log``: the model's calls in this turn,
         without those of checks; ``reply``: its last reply to the user; ``last``: no further attempt
         may follow, because something was denied or the user stopped the plan.
@@ -293,7 +290,7 @@ class Reviewer:
             return found
 
         question = satisfaction_question(
-            self._store.state, items, facts_text(case.facts), followed_plan(self._store.state)
+            self._store.state, items, format_facts(case.facts), followed_plan(self._store.state)
         )
         try:
             return await self._parts.models.ask(question, read)
@@ -321,7 +318,7 @@ class Reviewer:
                 alternative_strategies=_clean_sentences(reply.alternative_strategies),
             )
 
-        facts = facts_text(case.facts)
+        facts = format_facts(case.facts)
         question = missing_question(self._store.state, found.items, case.evaluation, facts)
         try:
             return await self._parts.models.ask(question, read)

@@ -37,7 +37,7 @@ from duckflow_tui.state.plan_events import (
 )
 from duckflow_tui.work.propose import end_plan, held_back, let_go, set_step
 from duckflow_tui.work.report import Cause, make_report, name_failed_task, result_line
-from duckflow_tui.work.rest import Rest, interrupted_at
+from duckflow_tui.work.rest import Rest, find_interruption
 from duckflow_tui.work.tasks import LinkFault, make_call
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class PlanRun:
         setting. ``auto`` means a task list where the user goes step by step, and so sees it
         beforehand (C9).
         """
-        if interrupted_at(self._store.state, step.step_id) and step.mode is not None:
+        if find_interruption(self._store.state, step.step_id) and step.mode is not None:
             return step.mode
         if any(task.status.is_open for task in step.task_list):
             return "tasklist"

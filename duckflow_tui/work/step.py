@@ -40,7 +40,14 @@ from duckflow_tui.work.report import (
     name_failed_task,
     result_line,
 )
-from duckflow_tui.work.rest import Rest, cut_task, interrupted_at, rest_of, step_log, task_results
+from duckflow_tui.work.rest import (
+    Rest,
+    collect_step_log,
+    collect_task_results,
+    find_cut_task,
+    find_interruption,
+    find_rest,
+)
 from duckflow_tui.work.tasks import LinkFault, list_tasks, make_call
 from duckflow_tui.work.thread import Thread
 
@@ -129,9 +136,9 @@ class StepRun(Thread):
 
     async def run(self) -> StepReport:
         """Run the step and record its report. Raises CancelledError after marking it as stopped."""
-        self._interrupted = interrupted_at(self.store.state, self.step_id)
+        self._interrupted = find_interruption(self.store.state, self.step_id)
         if self._interrupted is not None:
-            self.log.extend(step_log(self.store.state, self.step_id))
+            self.log.extend(collect_step_log(self.store.state, self.step_id))
         self._record_status(WorkStatus.IN_PROGRESS)
         self.store.dispatch(PlanStatusChanged(plan_id=self._plan_id, status=PlanStatus.IN_PROGRESS))
         try:
@@ -198,7 +205,7 @@ class StepRun(Thread):
         text = f"{step.name}\n{step.description}"
         if self._interrupted is not None and (work := self._interrupted.work) is not None:
             self._step_pace.begin_step(text, work.loop)
-            rest = rest_of(self.store.state, self.step_id)
+            rest = find_rest(self.store.state, self.step_id)
         else:
             self._step_pace.begin_step(text)
         self.steering.step_pace = self._step_pace
@@ -209,7 +216,7 @@ class StepRun(Thread):
 
     async def before(self) -> bool:
         await super().before()
-        consulted = await self._consultation.if_due()
+        consulted = await self._consultation.ask_if_due()
         if consulted is not None:
             self.idle = 0
             if self._ends_with(consulted):
@@ -298,7 +305,7 @@ class StepRun(Thread):
             return True
         self.stopped, self.wish = True, consulted.wish
         if not self.wish:
-            self.steering.turn_end = consulted.outcome
+            self.steering.turn_end = consulted.turn_outcome
         raise StepFailed(make_cause(self.parts, consulted.end))
 
     def _name_question(self, decision: TurnDecision) -> Cause:
@@ -310,7 +317,7 @@ class StepRun(Thread):
 
     async def _run_by_list(self) -> None:
         failure = ""
-        if self._interrupted is not None and (cut := cut_task(self._step)) is not None:
+        if self._interrupted is not None and (cut := find_cut_task(self._step)) is not None:
             told = {"operation": cut.operation, "cut": cut.result or ""}
             failure = self.parts.notices.words("tasks.cut", **told)
         while True:
@@ -346,7 +353,7 @@ class StepRun(Thread):
 
     async def _run_tasks(self, tasks: tuple[Task, ...]) -> str:
         """Run tasks in order; returns the failure, or empty. A failure cancels the rest."""
-        results = task_results(self._step, self.log) if self._interrupted else {}
+        results = collect_task_results(self._step, self.log) if self._interrupted else {}
         total = len(self._step.task_list)
         for number, task in enumerate(tasks, start=1):
             await self.steering.safe_point()

@@ -14,7 +14,7 @@ from duckflow_tui.state.gates import CardKind, make_question_options
 from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Phase
 from duckflow_tui.work.checks import RequirementChecks
-from duckflow_tui.work.rest import leaves_out
+from duckflow_tui.work.rest import is_left_out
 from duckflow_tui.work.steering import ReplyStopped
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ class Thread(ABC):
                 self._failures[failure] += 1
                 if self._failures[failure] >= REPEATS:
                     self._stuck = message, self._failures[failure]
-            elif outcome in (Outcome.DECLINED, Outcome.REJECTED) and not leaves_out(message):
+            elif outcome in (Outcome.DECLINED, Outcome.REJECTED) and not is_left_out(message):
                 skip = words(f"skip.{outcome}")
             self.course_changed = bool(skip)
 

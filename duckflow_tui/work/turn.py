@@ -30,7 +30,7 @@ from duckflow_tui.work.desk import PlanDesk
 from duckflow_tui.work.pace import PaceKeeper
 from duckflow_tui.work.propose import end_plan, end_steps
 from duckflow_tui.work.requirements import RequestInHand, relate_message
-from duckflow_tui.work.rest import decisions_of, escalated_before, rest_of, turn_start
+from duckflow_tui.work.rest import find_escalation, find_rest, find_turn_start, list_decisions
 from duckflow_tui.work.review import ENDS_WORK, OUTCOMES, ReviewEnd, Reviewer
 from duckflow_tui.work.steering import TurnControl
 from duckflow_tui.work.thread import Thread
@@ -105,7 +105,7 @@ class Turn(Thread):
 
     def _broke_off(self) -> str:
         """Words for the model where the work had begun; else empty."""
-        begun = decisions_of(self.store.state)
+        begun = list_decisions(self.store.state)
         return self.parts.notices.words("turn.broke_off") if begun else ""
 
     def leave(self) -> None:
@@ -129,14 +129,14 @@ class Turn(Thread):
                 await self._desk.run_rest(asks=True)
             return None
         state = self.store.state
-        if (rest := rest_of(state)) is not None:
+        if (rest := find_rest(state)) is not None:
             self.pattern = rest.decision.prompt_pattern
             return rest
         await self.steering.safe_point()  # a paused turn waits for the user's key
         worked = state.interrupted is not None and state.interrupted.work is not None
         if worked or self._desk.is_due:
             await self._desk.run_rest(asks=True)
-        if (escalated := escalated_before(state)) is not None:
+        if (escalated := find_escalation(state)) is not None:
             await self._take_verdict(await self._reviewer.ask_again(*escalated))
         return None
 
@@ -147,9 +147,9 @@ class Turn(Thread):
         self._tell_outside_changes()
         if self.steering.turn_end is not None:
             raise TurnEnd(*self.steering.turn_end)
-        consulted = await self._consultation.if_due()
+        consulted = await self._consultation.ask_if_due()
         if consulted is not None and consulted.end != "goes_on":
-            raise TurnEnd(*consulted.outcome, laid_down=True)
+            raise TurnEnd(*consulted.turn_outcome, laid_down=True)
         if consulted is not None:
             self.idle = 0
             self.pattern = consulted.next_prompt or self.pattern
@@ -234,7 +234,7 @@ class Turn(Thread):
                 # Done is what the review says, not what the model says (S1-1).
                 outcome = self._ending.outcome("done")
                 log, reply = self._ending.log(), self._last_reply()
-                end = await self._reviewer.review(log, reply, last=outcome != "done")
+                end = await self._reviewer.review_work(log, reply, last=outcome != "done")
                 if outcome != "done":
                     raise TurnEnd(outcome)
                 await self._take_verdict(end)
@@ -258,7 +258,9 @@ class Turn(Thread):
         """The newest words of this turn to the user, also those of a step."""
         turn = self.store.state.turn
         assert turn is not None
-        for message in reversed(self.store.state.messages[turn_start(self.store.state, turn) :]):
+        for message in reversed(
+            self.store.state.messages[find_turn_start(self.store.state, turn) :]
+        ):
             if isinstance(message, AssistantMessage) and not message.aside and message.text.strip():
                 return message.text
         return self.asker.last_reply
@@ -305,7 +307,7 @@ class Turn(Thread):
         state = self.store.state
         now, fresh = state.objective, turn.request in _FRESH
         opened = now is not None and (not fresh or now.message_id == turn.message_id)
-        return not (decisions_of(state) or (opened and state.pace is not None))
+        return not (list_decisions(state) or (opened and state.pace is not None))
 
     def _begin(self) -> None:
         state = self.store.state
@@ -356,7 +358,7 @@ class Turn(Thread):
 
     def _take_up(self, turn: TurnInfo) -> None:
         self.parts.machine.set_status(Status.IN_PROGRESS)
-        decisions = decisions_of(self.store.state)
+        decisions = list_decisions(self.store.state)
         self._paced.resume_turn(self._message.text, turn.loop, len(decisions))
         for first in decisions[:1]:
             self._request.take_first_decision(first)
@@ -418,7 +420,7 @@ class TurnEnding:
             usage = state.usage
             self.before = Spent(usage.calls, usage.tokens_in + usage.tokens_out, usage.cost)
         else:
-            self._messages_before = turn_start(state, resumed)
+            self._messages_before = find_turn_start(state, resumed)
             self.before = Spent(resumed.calls_before, resumed.tokens_before, resumed.cost_before)
             self._started -= max(clock.now() - resumed.started_at - resumed.away_s, 0.0)
 

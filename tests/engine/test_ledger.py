@@ -94,7 +94,7 @@ async def test_a_later_check_of_the_model_takes_the_place_of_its_own_earlier_one
         await s.server.reached("a")
         s.server.release("a")
         await s.until(lambda _: len(ledger(s)) == 2)
-        assert s.engine.ledger.edit("r2", text="There are notes") is None
+        assert s.engine.ledger.edit_requirement("r2", text="There are notes") is None
         assert (await s.ended()).outcome == "done"
         first, second = objective(s).extracted_requirements
         assert (first.check.value, first.state) == ("notes.txt: x=2", MET)
@@ -803,6 +803,6 @@ async def test_what_the_user_drops_by_key_is_gone_without_a_judge(tmp_path: Path
     async with session(tmp_path, script, mode="trusted") as s:
         await s.turn("write the notes")
         for key in ("r1", "r2"):
-            assert s.engine.ledger.waive(key) is None
+            assert s.engine.ledger.waive_requirement(key) is None
         end = await s.turn("thank you, that is all")
         assert (end.outcome, end.satisfaction, list(ledger(s))) == ("done", None, ["r1", "r2"])

@@ -146,7 +146,7 @@ async def test_an_answer_does_to_a_turn_what_its_line_says(
         await s.engine.send("go")
         await card(s)
         for words in ("it is fast", "it is small"):
-            assert s.engine.ledger.add(words, 1) is None
+            assert s.engine.ledger.add_requirement(words, 1) is None
         named, seen = await effects_of(s, way)
         assert seen == named
 
@@ -180,7 +180,7 @@ async def test_an_answer_does_to_a_step_what_its_line_says(
         await s.engine.send("two notes please")
         await answer(s, "run_all")
         await s.until(lambda state: any(c.situation is not None for c in state.cards))
-        assert s.engine.ledger.add("it is small", 1) is None
+        assert s.engine.ledger.add_requirement("it is small", 1) is None
         named, seen = await effects_of(s, way)
         assert seen == named
 

@@ -92,7 +92,7 @@ async def test_a_message_that_the_model_takes_for_the_same_request_goes_on_with_
         first = await stopped(s)
         await s.engine.send("name the script as the reason")
         await s.server.reached("b")
-        assert s.engine.ledger.add("in one line") is None
+        assert s.engine.ledger.add_requirement("in one line") is None
         s.server.release("b")
         assert (await s.ended(2)).satisfaction == 0.9
         assert objective(s).objective_id == first.objective_id

@@ -290,12 +290,12 @@ class Two:
             self._open.set()
 
     async def both(self, choice: str) -> list[BaseException | None]:
-        await self.budget.permit("main")
-        await self.budget.permit("main")
+        await self.budget.permit_call("main")
+        await self.budget.permit_call("main")
         loop = asyncio.get_running_loop()
         calls = [
-            loop.create_task(self.budget.permit("main")),
-            loop.create_task(self.budget.permit("main", aside=True)),
+            loop.create_task(self.budget.permit_call("main")),
+            loop.create_task(self.budget.permit_call("main", aside=True)),
         ]
         async with asyncio.timeout(30):
             await self._open.wait()

@@ -301,11 +301,11 @@ async def test_the_top_requirement_comes_first_and_the_others_second(tmp_path: P
     replies, environ = stuck(Pattern.CONFUSION)
     async with session(tmp_path, script(*replies, done("Then so.")), environ=environ) as s:
         await stuck_session(s, Pattern.CONFUSION)
-        assert s.engine.ledger.add("it is fast", 1) is None
-        assert s.engine.ledger.add("it is small", 2) is None
-        assert s.engine.ledger.add("it is pretty", 3) is None
-        assert s.engine.ledger.add("it is old", 1) is None
-        assert s.engine.ledger.waive("r4") is None
+        assert s.engine.ledger.add_requirement("it is fast", 1) is None
+        assert s.engine.ledger.add_requirement("it is small", 2) is None
+        assert s.engine.ledger.add_requirement("it is pretty", 3) is None
+        assert s.engine.ledger.add_requirement("it is old", 1) is None
+        assert s.engine.ledger.waive_requirement("r4") is None
         await answer(s, "top_requirement", "it is small")
         await s.until(lambda state: not state.cards and state.turn is None)
         assert s.state.objective is not None

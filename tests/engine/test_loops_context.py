@@ -50,7 +50,9 @@ async def hold(s: Session, turns: int, first: int = 0) -> None:
     for number in range(first, first + turns):
         assert (await s.turn(f"question {number} of many")).outcome == "partial"
         if number == 0:
-            assert s.engine.ledger.add(WISH, 1, Check(kind="judgement", value="")) is None
+            assert (
+                s.engine.ledger.add_requirement(WISH, 1, Check(kind="judgement", value="")) is None
+            )
 
 
 def read(number: int) -> Reply:

@@ -289,7 +289,7 @@ async def test_a_key_that_extends_the_limit_takes_its_card_away(tmp_path: Path) 
         await s.engine.send("go")
         await consulted(s)
         before = s.state.vitals.stamina
-        s.engine.pace.extend()
+        s.engine.pace.extend_limit()
         assert s.state.cards == ()
         assert s.state.pace is not None
         assert s.state.pace.limit.max_loops == 8
@@ -300,7 +300,7 @@ async def test_a_key_that_extends_the_limit_takes_its_card_away(tmp_path: Path) 
 
 async def test_a_key_that_extends_nothing_that_runs_does_nothing(tmp_path: Path) -> None:
     async with session(tmp_path, script()) as s:
-        s.engine.pace.extend()
+        s.engine.pace.extend_limit()
         assert s.state.pace is None
 
 

@@ -184,7 +184,7 @@ async def test_a_check_that_the_user_wrote_outweighs_a_low_word_on_the_whole(
     async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
         await s.engine.send("write the notes")
         await s.server.reached("wait")
-        assert s.engine.ledger.edit("r1", text="the notes say that it is done") is None
+        assert s.engine.ledger.edit_requirement("r1", text="the notes say that it is done") is None
         s.server.release("wait")
         end = await s.ended()
         assert (end.outcome, end.satisfaction) == ("done", 0.95)
@@ -217,7 +217,7 @@ async def test_where_the_user_wrote_every_check_no_judge_is_asked(tmp_path: Path
     async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
         await s.engine.send("write the notes")
         await s.server.reached("wait")
-        assert s.engine.ledger.edit("r1", text="the notes say that it is done") is None
+        assert s.engine.ledger.edit_requirement("r1", text="the notes say that it is done") is None
         s.server.release("wait")
         end = await s.ended()
         assert (end.outcome, end.satisfaction, end.llm_calls) == ("done", 1.0, 2)
@@ -544,7 +544,7 @@ async def test_what_the_user_rewrites_while_it_is_judged_is_open(tmp_path: Path)
         await s.engine.send("write the notes")
         await s.server.reached("judge")
         assert s.state.phase is Phase.REVIEW
-        assert s.engine.ledger.edit("r2", text="very clear") is None
+        assert s.engine.ledger.edit_requirement("r2", text="very clear") is None
         s.server.release("judge")
         await s.until(lambda state: state.last_review is not None)
         assert [i.state for i in reviews(s)[0].items] == [
@@ -705,8 +705,8 @@ async def test_a_dropped_requirement_does_not_count_and_only_the_user_drops_one(
     async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
         await s.engine.send("write the notes")
         await s.server.reached("wait")
-        assert s.engine.ledger.waive("r9") == problem("not_there", id="r9")
-        assert s.engine.ledger.waive("r1", "not needed") is None
+        assert s.engine.ledger.waive_requirement("r9") == problem("not_there", id="r9")
+        assert s.engine.ledger.waive_requirement("r1", "not needed") is None
         s.server.release("wait")
         end = await s.ended()
         assert (end.outcome, end.satisfaction) == ("done", 0.9)
@@ -729,15 +729,19 @@ async def test_a_requirement_that_the_user_adds_has_to_be_met(tmp_path: Path) ->
     )
     async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
         ledger = s.engine.ledger
-        assert ledger.add("too early") == ledger.waive("r1") == problem("no_request")
+        assert (
+            ledger.add_requirement("too early")
+            == ledger.waive_requirement("r1")
+            == problem("no_request")
+        )
         await s.engine.send("write the notes")
         await s.server.reached("wait")
         log = Check(kind="file_exists", value="log.txt")
-        assert ledger.add("  ") == problem("no_words")
-        assert ledger.add("a log", 4) == problem("priority")
-        assert ledger.add("a log", check=Check(kind="command")) == problem("no_value")
-        assert ledger.add("a log", check=log) is None
-        assert ledger.edit("r2", priority=2) is None
+        assert ledger.add_requirement("  ") == problem("no_words")
+        assert ledger.add_requirement("a log", 4) == problem("priority")
+        assert ledger.add_requirement("a log", check=Check(kind="command")) == problem("no_value")
+        assert ledger.add_requirement("a log", check=log) is None
+        assert ledger.edit_requirement("r2", priority=2) is None
         assert (item(s, "r2").by_user, item(s, "r2").priority) == (True, 2)
         s.server.release("wait")
         end = await s.ended()
@@ -751,10 +755,10 @@ async def test_a_waived_requirement_can_be_taken_back(tmp_path: Path) -> None:
     async with session(tmp_path, script, mode="trusted", allow=ALLOWED) as s:
         await s.turn("write the notes")
         ledger = s.engine.ledger
-        assert ledger.restore("r1") == problem("not_waived", id="r1")
-        assert ledger.restore("r9") == problem("not_there", id="r9")
-        assert ledger.waive("r1") is None
-        assert ledger.restore("r1") is None
+        assert ledger.restore_requirement("r1") == problem("not_waived", id="r1")
+        assert ledger.restore_requirement("r9") == problem("not_there", id="r9")
+        assert ledger.waive_requirement("r1") is None
+        assert ledger.restore_requirement("r1") is None
         assert item(s).state is RequirementState.OPEN
 
 
@@ -1141,7 +1145,9 @@ async def test_a_check_that_nobody_allows_leaves_the_users_own_word_unproven(
         await s.engine.send("write the notes")
         await s.server.reached("wait")
         if by_user:
-            assert s.engine.ledger.edit("r1", text="the notes say that it is done") is None
+            assert (
+                s.engine.ledger.edit_requirement("r1", text="the notes say that it is done") is None
+            )
         s.server.release("wait")
         await s.answer(GateChoice.REJECT)
         end = await s.ended()

@@ -295,7 +295,7 @@ async def test_more_loops_are_the_steps_while_it_runs(tmp_path: Path) -> None:
         await s.server.reached("rest")
         assert s.state.active_plan is not None
         assert s.state.active_plan.status is PlanStatus.IN_PROGRESS
-        s.engine.pace.extend()
+        s.engine.pace.extend_limit()
         s.server.release("rest")
         assert (await s.ended()).outcome == "done"
         assert statuses(s.state) == [WorkStatus.COMPLETED]
@@ -331,7 +331,7 @@ async def test_more_loops_are_the_turns_once_the_step_has_ended(tmp_path: Path) 
         await s.engine.send("notes please")
         await answer(s, "run_all")
         await s.server.reached("rest")
-        s.engine.pace.extend()
+        s.engine.pace.extend_limit()
         assert [e.by for e in s.events(LimitExtended)] == [5]
         s.server.release("rest")
         await s.ended()

@@ -195,7 +195,7 @@ async def test_a_step_that_was_given_more_loops_has_them_when_the_session_goes_o
         await s.engine.send("two notes please")
         await answer(s, "run_all")
         await s.server.reached(names[0])
-        s.engine.pace.extend()
+        s.engine.pace.extend_limit()
         s.server.release(names[0])
         await s.server.reached(names[2])
         s.cut()

@@ -29,10 +29,10 @@ from duckflow_tui.state.memory import WorkingMemory
 from duckflow_tui.state.operations import OperationResult, Outcome
 from duckflow_tui.state.plan import PlanStatus
 from duckflow_tui.work.attempts import (
-    attempt_values,
-    continuation_context,
-    first_plan,
-    situation_report,
+    format_attempt,
+    make_continuation_context,
+    make_situation_report,
+    read_first_plan,
     summarize_calls,
 )
 
@@ -116,7 +116,7 @@ def test_a_first_attempt_means_to_do_the_plan_that_may_run(status: PlanStatus) -
     state = AgentState()
     state.memory = WorkingMemory(plan_brief=("look", "mend"), constraints=("no new library",))
     said = ExecutionPlan(steps=("look", "mend"), constraints=("no new library",))
-    assert first_plan(state) == said
+    assert read_first_plan(state) == said
     plan = plans.draft().model_copy(update={"status": status})
     state.plans, state.active_plan_id = (plan,), plan.plan_id
     planned = ExecutionPlan(
@@ -124,7 +124,7 @@ def test_a_first_attempt_means_to_do_the_plan_that_may_run(status: PlanStatus) -
         steps=tuple(step.name for step in plan.steps),
         constraints=("no new library",),
     )
-    assert first_plan(state) == (planned if status.may_run else said)
+    assert read_first_plan(state) == (planned if status.may_run else said)
 
 
 # --- what a further attempt starts from ----------------------------------------------------------
@@ -143,7 +143,7 @@ def test_a_further_attempt_knows_what_the_ones_before_it_came_to() -> None:
         overall_score=0.5, missing_aspects=("the tax", "the tax"), suggestions=("do b", "do c")
     )
     log = [ran(way.value, way) for way in Outcome] + [ran("denied", Outcome.DENIED)]
-    found = continuation_context(
+    found = make_continuation_context(
         objective(
             attempts=attempts, attempted_strategies=("this",), learned_constraints=("read-only",)
         ),
@@ -172,14 +172,14 @@ def test_a_further_attempt_knows_what_the_ones_before_it_came_to() -> None:
 
 
 def test_checks_alone_leave_nothing_of_an_evaluator() -> None:
-    found = continuation_context(objective(), review(items=()), MissingInfoAnalysis(), [])
+    found = make_continuation_context(objective(), review(items=()), MissingInfoAnalysis(), [])
     assert (found.identified_problems, found.suggested_improvements) == ((), ())
 
 
 def attempt_words(of: Review, plan: ExecutionPlan) -> str:
     """What the model is told at the begin of the second of three attempts."""
     words = notice_words(find_assets("prompts"), "en")
-    return words("judging.attempt", attempt="2", most="3", **attempt_values(of, plan))
+    return words("judging.attempt", attempt="2", most="3", **format_attempt(of, plan))
 
 
 def test_the_model_is_told_what_was_missing_why_and_how_it_goes_on() -> None:
@@ -218,7 +218,7 @@ def test_nothing_is_said_under_a_heading_that_has_nothing() -> None:
 def test_the_user_is_told_what_was_collected_in_its_newest_form() -> None:
     log = [ran(f"{n:03}") for n in range(14)]
     log += [ran("013 again"), ran("bad", Outcome.ERROR), ran(""), ran("y" * 101)]
-    found = situation_report(objective(iteration_count=2, max_iterations=2), review(), log)
+    found = make_situation_report(objective(iteration_count=2, max_iterations=2), review(), log)
     calls = [f"f.do {n:03}" for n in range(3, 14)]
     assert [call for call, _ in found.collected] == [*calls, "f.do yyy"]
     texts = dict(found.collected)
@@ -227,7 +227,7 @@ def test_the_user_is_told_what_was_collected_in_its_newest_form() -> None:
     assert (found.original_query, found.attempts, found.max_attempts) == ("mend\nit", 2, 2)
     assert (found.score, found.missing, found.quality) == (0.625, ("the tax", "a test"), "")
     evaluation = SatisfactionEvaluation(overall_score=0.5, quality_assessment="half")
-    later = situation_report(objective(iteration_count=3), review(evaluation=evaluation), [])
+    later = make_situation_report(objective(iteration_count=3), review(evaluation=evaluation), [])
     assert (later.attempts, later.max_attempts, later.quality) == (3, 3, "half")
     grown = objective(iteration_count=4, max_iterations=2)
-    assert situation_report(grown, review(), []).max_attempts == 4
+    assert make_situation_report(grown, review(), []).max_attempts == 4

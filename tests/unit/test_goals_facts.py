@@ -36,7 +36,7 @@ from duckflow_tui.state.operations import (
 )
 from duckflow_tui.state.plan import Plan
 from duckflow_tui.work.checks import Finding
-from duckflow_tui.work.facts import Fact, collect_facts, facts_text, resolve_reference
+from duckflow_tui.work.facts import Fact, collect_facts, format_facts, resolve_reference
 from duckflow_tui.work.judging import find_strongest_run, judge_requirements, read_evaluation
 
 CHANGES = """- changed src/a.py +1 −1
@@ -92,7 +92,7 @@ def test_facts_stand_in_the_order_in_which_they_matter_each_with_its_id() -> Non
     said = UserMessage(message_id="m2", text="and keep it short", at=20.0)
     facts = facts_of(read("src/a.py"), wrote("src/a.py"), ran("ls", 0), said, reply="One.\n\nTwo.")
     assert [f.id for f in facts] == ["C1", "C2", "C3", "R1", "S1", "P1", "P2", "U1"]
-    text = facts_text(facts)
+    text = format_facts(facts)
     assert "C2 src/a.py line 3 def total\n    -    return 1\n    +    return 2" in text
     assert "words" not in text  # files were changed: what was read is only named
     assert "U1 the user said:\n    and keep it short" in text
@@ -105,12 +105,12 @@ def test_an_answer_to_a_change_of_the_plan_is_a_fact(key: CardOption, said: str)
     answer = CardAnswer(card_id="c", subject="x", action=key.action, text="both")
     plan = Plan(plan_id="p", name="notes", goal="g", steps=(), created_at=at)
     message = CardMessage(message_id="m2", card=card, plan=plan, answer=answer, at=at)
-    told = facts_text(facts_of(message, changes=""))
+    told = format_facts(facts_of(message, changes=""))
     assert told == f"U1 the user {said} a change of the plan “notes”\n    both"
 
 
 def test_where_the_words_are_the_work_what_was_read_stands_there_as_an_excerpt() -> None:
-    assert "    words" in facts_text(facts_of(read("src/a.py"), changes="", reply="It adds."))
+    assert "    words" in format_facts(facts_of(read("src/a.py"), changes="", reply="It adds."))
 
 
 def test_of_a_command_only_the_newest_run_is_left_and_the_end_of_its_output() -> None:

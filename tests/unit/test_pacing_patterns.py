@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from duckflow_tui.state.pace import Pattern, Reason
-from duckflow_tui.work.progress import Repeat, same_action
+from duckflow_tui.work.progress import Repeat, make_same_action
 from duckflow_tui.work.situations import (
     UNSURE,
     Signals,
@@ -18,7 +18,7 @@ from duckflow_tui.work.situations import (
 from duckflow_tui.work.vitals import VitalCause
 
 CALM = Signals(loop=4, limit=14, mood=0.7, stamina=0.8, focus=[0.75, 0.85, 0.95, 1.0, 1.0])
-STUCK = same_action("file_ops.read_file", "a.py", 4)
+STUCK = make_same_action("file_ops.read_file", "a.py", 4)
 
 
 def cause(signals: Signals) -> str:

@@ -20,7 +20,7 @@ from duckflow_tui.state.pace import (
     Vitals,
 )
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.work.pacemaker import COMPLEXITY_WEIGHT, DIGITS, VITAL_WEIGHTS, complexity_word
+from duckflow_tui.work.pacemaker import COMPLEXITY_WEIGHT, DIGITS, VITAL_WEIGHTS, name_complexity
 from duckflow_tui.work.situations import LOW_STAMINA
 from duckflow_tui.work.vitals import (
     ATTEMPT_WEIGHT,
@@ -409,7 +409,7 @@ def _context_block(limit: LoopLimit, words: Catalogue) -> LimitBlock:
             lines.append(words("pace.figure.unmeasured", value=figure_text(complexity.value)))
         lines.append(
             words(
-                f"pace.figure.context_{complexity_word(complexity.value)}",
+                f"pace.figure.context_{name_complexity(complexity.value)}",
                 value=f"{complexity.value:.2f}",
             )
         )

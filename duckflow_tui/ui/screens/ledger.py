@@ -69,12 +69,12 @@ class RequirementSource(StateSource):
         if engine is None:
             return
         if not item.is_counted:
-            self._report_problem(engine.ledger.restore(item.requirement_id))
+            self._report_problem(engine.ledger.restore_requirement(item.requirement_id))
             return
 
         def waive(because: str | None) -> None:
             if because is not None:
-                self._report_problem(engine.ledger.waive(item.requirement_id, because))
+                self._report_problem(engine.ledger.waive_requirement(item.requirement_id, because))
 
         self.host.push_screen(LineForm(self.words, "ledger.waive", subject=item.requirement), waive)
 
@@ -86,7 +86,9 @@ class RequirementSource(StateSource):
 
         def take_draft(draft: RequirementDraft | None) -> None:
             if draft is not None and item is None:
-                problem = engine.ledger.add(draft.requirement, draft.priority, draft.check)
+                problem = engine.ledger.add_requirement(
+                    draft.requirement, draft.priority, draft.check
+                )
                 if self._items:  # the next key is meant for what was just added
                     self.page.choose(self._items[-1].requirement_id)
                 self._report_problem(problem)
@@ -101,7 +103,7 @@ class RequirementSource(StateSource):
         priority = draft.priority if draft.priority != item.priority else None
         check = draft.check if draft.check != item.check else None
         if (text, priority, check) != (None, None, None):
-            problem = engine.ledger.edit(
+            problem = engine.ledger.edit_requirement(
                 item.requirement_id, text=text, priority=priority, check=check
             )
             self._report_problem(problem)
