@@ -210,7 +210,7 @@ class Command:
         return None
 
 
-def _find_key(action: str, label: str, help: str, *keys: str) -> Command:
+def _make_key(action: str, label: str, help: str, *keys: str) -> Command:
     return Command("", action, when=always, reads=True, keys=keys, label=label, help=help)
 
 
@@ -226,7 +226,7 @@ def _open_pane(
         reads=True,
         keys=keys,
         label=label,
-        help=f"keys.pane_{name}",
+        help="keys.panes",
     )
 
 
@@ -251,7 +251,7 @@ USER_CAN: Final[tuple[Command, ...]] = (
         reads=True,
         also=("manual",),
     ),
-    _find_key("command_palette", "Ctrl+P", "keys.palette", "ctrl+p"),
+    _make_key("command_palette", "Ctrl+P", "keys.palette", "ctrl+p"),
     _open_pane("chat", "Alt+1 · F2", "alt+1", "f2"),
     _open_pane("plan", "Alt+2 · F3", "alt+2", "f3"),
     Command("plans", "acting_page('plans')"),
@@ -267,8 +267,8 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("rules", "page('rules')", reads=True, also=("permissions",)),
     Command("decisions", "page('decisions')", reads=True),
     Command("network", "page('network')", reads=True),
-    _find_key("cycle_mode", "Shift+Tab", "keys.cycle_mode", "shift+tab"),
-    _find_key("screen.fold", "Ctrl+O", "keys.fold", "ctrl+o"),
+    _make_key("cycle_mode", "Shift+Tab", "keys.cycle_mode", "shift+tab"),
+    _make_key("screen.fold", "Ctrl+O", "keys.fold", "ctrl+o"),
     Command("pause", act=lambda session, _argument, _say: session.pause()),
     Command("stop", act=lambda session, _argument, _say: session.stop()),
     Command("retry", act=_retry_request),
@@ -320,13 +320,22 @@ USER_CAN: Final[tuple[Command, ...]] = (
     Command("lang", "language", takes="language", when=always, early=True, reads=True),
     Command("theme", "theme", takes="theme", when=always, early=True, reads=True),
     Command("quit", "quit_now", when=always, early=True, reads=True, also=("exit", "q")),
-    _find_key("screen.scroll_page", "PgUp PgDn", "keys.scroll_page", "pageup", "pagedown"),
-    _find_key("screen.scroll_line", "Shift+↑ ↓", "keys.scroll_line", "shift+up", "shift+down"),
-    _find_key("screen.column", "F6 · Alt+0", "keys.column", "f6", "alt+0"),
-    _find_key("screen.move_border", "Alt+← →", "keys.move_border", "alt+left", "alt+right"),
-    _find_key("screen.search", "Ctrl+F", "keys.search", "ctrl+f"),
-    _find_key("screen.escape", "Esc", "keys.escape", "escape"),
-    _find_key("screen.interrupt", "Ctrl+C", "keys.interrupt", "ctrl+c"),
+    _make_key(
+        "screen.scroll_page(-1)|screen.scroll_page(1)|screen.scroll_line(-1)|screen.scroll_line(1)",
+        "PgUp PgDn · Shift+↑ ↓",
+        "keys.scroll_chat",
+        *("pageup", "pagedown", "shift+up", "shift+down"),
+    ),
+    _make_key("screen.column", "F6 · Alt+0", "keys.column", "f6", "alt+0"),
+    _make_key(
+        "screen.move_border(-1)|screen.move_border(1)",
+        "Alt+← →",
+        "keys.move_border",
+        *("alt+left", "alt+right"),
+    ),
+    _make_key("screen.search", "Ctrl+F", "keys.search", "ctrl+f"),
+    _make_key("screen.escape", "Esc", "keys.escape", "escape"),
+    _make_key("screen.interrupt", "Ctrl+C", "keys.interrupt", "ctrl+c"),
 )
 
 #: Those that can be typed, in the order of the palette.

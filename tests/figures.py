@@ -109,11 +109,10 @@ def count_file_lines(path: Path) -> int:
 
 
 def count_keys() -> int:
-    """Rows of the tables of keys: those of panes and pages, and those that work anywhere."""
-    from duckflow_tui.commands import USER_CAN
+    """Rows of the table of keys, which F1 and the manual show."""
     from duckflow_tui.ui.bindings import KEYS
 
-    return len(KEYS) + sum(1 for command in USER_CAN if command.keys)
+    return len(KEYS)
 
 
 def count_model_texts() -> int:

@@ -60,18 +60,13 @@ _TO_PAGES = frozenset({"connecting", "sessions", "sessions-act"})  # workers tha
 
 
 def _bindings() -> list[BindingType]:
-    """The keys of ``anywhere``; a pair of keys with one action goes back and forth."""
+    """The keys of ``anywhere``, and two of the composer."""
     found: list[BindingType] = [
         Binding("ctrl+r", "screen.search_history", show=False),
         Binding("ctrl+g", "screen.external_editor", show=False),
     ]
     for key in keys_of("anywhere"):
-        if key.action in ("screen.scroll_page", "screen.scroll_line", "screen.move_border"):
-            back, forth = key.keys
-            found.append(Binding(back, f"{key.action}(-1)", key.label, show=False))
-            found.append(Binding(forth, f"{key.action}(1)", key.label, show=False))
-        else:
-            found.append(Binding(",".join(key.keys), key.action, key.label, show=False))
+        found += [Binding(name, action, show=False) for name, action in key.list_actions()]
     return found
 
 

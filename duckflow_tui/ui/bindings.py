@@ -21,6 +21,7 @@ Surface = Literal[
     "plan",
     "vitals",
     "goal",
+    "pane",
     "list",
     "form",
     "replay",
@@ -28,7 +29,6 @@ Surface = Literal[
     "result",
     "welcome",
     "models",
-    "first_model",
     "help",
     "manual",
 ]
@@ -41,9 +41,19 @@ class Key:
     surface: Surface
     keys: tuple[str, ...]
     label: str
-    action: str  # name of the action method on the widget or app, without ``action_``
+    #: Name of the action method on the widget or app, without ``action_``; of two, parted by ``|``,
+    #: the first belongs to the first half of the keys.
+    action: str
     text: str  # key of the catalogue: "keys.<…>"
 
+    def list_actions(self) -> list[tuple[str, str]]:
+        """Each key with its action."""
+        actions = self.action.split("|")
+        share = len(self.keys) // len(actions)
+        return [(name, actions[at // share]) for at, name in enumerate(self.keys)]
+
+
+_PANES: Final = tuple(can for can in USER_CAN if can.action.startswith("screen.pane("))
 
 KEYS: Final[tuple[Key, ...]] = (
     Key("composer", ("enter",), "Enter", "send", "keys.send"),
@@ -70,18 +80,23 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("composer", ("ctrl+r",), "Ctrl+R", "search_history", "keys.search_history"),
     Key("composer", ("@",), "@", "pick_file", "keys.pick_file"),
     Key("composer", ("/",), "/", "commands", "keys.commands"),
-    Key("composer", ("!",), "!", "own_command", "keys.own_command"),
-    Key("composer", ("!!",), "!!", "own_in_terminal", "keys.own_in_terminal"),
+    Key("composer", ("!", "!!"), "! · !!", "own_command", "keys.own_command"),
     Key("composer", ("ctrl+g",), "Ctrl+G", "external_editor", "keys.external_editor"),
-    *(Key("anywhere", can.keys, can.label, can.action, can.help) for can in USER_CAN if can.keys),
+    Key(
+        "anywhere",
+        tuple(name for can in _PANES for name in can.keys),
+        "Alt+1 … Alt+4 · F2 … F5",
+        "|".join(can.action for can in _PANES),
+        "keys.panes",
+    ),
+    *(
+        Key("anywhere", can.keys, can.label, can.action, can.help)
+        for can in USER_CAN
+        if can.keys and can not in _PANES
+    ),
     Key("vitals", ("enter",), "Enter", "explain", "keys.explain"),
-    Key("vitals", ("up", "down"), "↑ ↓", "walk", "keys.vitals_walk"),
-    Key("vitals", ("z",), "z", "screen.zoom", "keys.zoom"),
-    Key("vitals", ("r",), "r", "app.page('requirements')", "keys.open_ledger"),
-    Key("vitals", ("m",), "m", "app.page('working')", "keys.open_working"),
+    Key("pane", ("z",), "z", "screen.zoom", "keys.zoom"),
     Key("goal", ("enter",), "Enter", "app.page('requirements')", "keys.open_ledger"),
-    Key("goal", ("z",), "z", "screen.zoom", "keys.zoom"),
-    Key("goal", ("m",), "m", "app.page('working')", "keys.open_working"),
     Key("gate", ("y",), "y", "once", "keys.gate_once"),
     Key("gate", ("s",), "s s", "session", "keys.gate_session"),
     Key("gate", ("t",), "t t", "step", "keys.gate_step"),
@@ -99,36 +114,34 @@ KEYS: Final[tuple[Key, ...]] = (
     ),
     Key("gate", ("i",), "i", "details", "keys.gate_details"),
     Key("gate", ("z",), "z", "whole_diff", "keys.gate_whole_diff"),
-    Key("diff", ("right_square_bracket",), "]", "next_hunk", "keys.next_hunk"),
-    Key("diff", ("left_square_bracket",), "[", "previous_hunk", "keys.previous_hunk"),
-    Key("diff", ("down", "j"), "↓ j", "line(1)", "keys.next_line"),
-    Key("diff", ("up", "k"), "↑ k", "line(-1)", "keys.previous_line"),
+    Key(
+        "diff",
+        ("right_square_bracket", "left_square_bracket"),
+        "] [",
+        "next_hunk|previous_hunk",
+        "keys.to_hunk",
+    ),
+    Key("diff", ("down", "j", "up", "k"), "↓ ↑ · j k", "line(1)|line(-1)", "keys.to_line"),
     Key("diff", ("c",), "c", "remark", "keys.remark"),
     Key("diff", ("space",), "space", "toggle_hunk", "keys.toggle_hunk"),
     Key("diff", ("o",), "o", "only_hunk", "keys.only_hunk"),
     Key("diff", ("v",), "v", "toggle_split", "keys.toggle_split"),
     Key("diff", ("w",), "w", "toggle_wrap", "keys.toggle_wrap"),
-    Key("diff", ("z",), "z", "screen.zoom", "keys.zoom"),
-    Key("card", ("y",), "y", "option('y')", "keys.card_yes"),
-    Key("card", ("o",), "o", "option('o')", "keys.card_steps"),
-    Key("card", ("r",), "r", "option('r')", "keys.card_retry"),
-    Key("card", ("d",), "d", "option('d')", "keys.card_take"),
-    Key("card", ("k",), "k", "option('k')", "keys.card_skip"),
-    Key("card", ("1",), "1", "option('1')", "keys.card_suggested"),
-    Key("card", ("m",), "m", "option('m')", "keys.card_tell"),
-    Key("card", ("e",), "e", "option('e')", "keys.card_edit"),
-    Key("card", ("l",), "l", "option('l')", "keys.card_look"),
-    Key("card", ("n",), "n", "option('n')", "keys.card_no"),
+    Key(
+        "card",
+        ("y", "o", "r", "d", "k", "1", "m", "e", "l", "n"),
+        "y o r d k 1 m e l n",
+        "option",
+        "keys.card_option",
+    ),
     Key("card", ("c",), "c", "remark", "keys.card_remark"),
     Key(
         "consultation",
-        ("1", "2", "3", "4", "5", "6", "7", "8", "9"),
-        "1 … 9",
+        ("1", "2", "3", "4", "5", "6", "7", "8", "9", "plus", "m"),
+        "1 … 9 · + · m",
         "option",
         "keys.consult_choose",
     ),
-    Key("consultation", ("plus",), "+", "option", "keys.consult_more"),
-    Key("consultation", ("m",), "m", "option", "keys.consult_tell"),
     Key("consultation", ("up", "down"), "↑ ↓", "walk", "keys.consult_walk"),
     Key("consultation", ("enter",), "Enter", "go_to", "keys.consult_go_to"),
     Key("consultation", ("escape",), "Esc", "escape", "keys.consult_leave"),
@@ -144,14 +157,17 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("plan", ("e",), "e", "edit_step", "keys.plan_edit"),
     Key("plan", ("a",), "a", "add_step", "keys.plan_add"),
     Key("plan", ("d",), "d d", "drop_step", "keys.plan_drop"),
-    Key("plan", ("J", "shift+j"), "J", "move_step(1)", "keys.plan_move_down"),
-    Key("plan", ("K", "shift+k"), "K", "move_step(-1)", "keys.plan_move_up"),
+    Key(
+        "plan",
+        ("J", "shift+j", "K", "shift+k"),
+        "J K",
+        "move_step(1)|move_step(-1)",
+        "keys.plan_move",
+    ),
     Key("plan", ("p",), "p", "break_before", "keys.plan_break"),
     Key("plan", ("r",), "r", "retry_step", "keys.plan_retry"),
     Key("plan", ("s",), "s", "skip_step", "keys.plan_skip"),
-    Key("plan", ("z",), "z", "screen.zoom", "keys.zoom"),
-    Key("list", ("up", "down"), "↑ ↓", "walk", "keys.walk"),
-    Key("list", ("pageup", "pagedown"), "PgUp PgDn", "scroll_rows", "keys.scroll_rows"),
+    Key("list", ("up", "down", "pageup", "pagedown"), "↑ ↓ PgUp PgDn", "walk", "keys.list_walk"),
     Key("list", ("enter",), "Enter", "run_main", "keys.list_main"),
     Key("list", ("full_stop",), ".", "open_menu", "keys.list_menu"),
     Key("list", ("slash",), "/", "open_filter", "keys.list_filter"),
@@ -161,13 +177,16 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("form", ("tab",), "Tab", "next_field", "keys.form_next"),
     Key("form", ("escape",), "Esc", "escape", "keys.form_cancel"),
     Key("replay", ("space",), "space", "play", "keys.replay_play"),
-    Key("replay", ("left", "right"), "← →", "step", "keys.replay_step"),
-    Key("replay", ("n",), "n", "jump(1)", "keys.replay_next"),
-    Key("replay", ("p",), "p", "jump(-1)", "keys.replay_previous"),
-    Key("replay", ("plus", "minus"), "+ −", "speed", "keys.replay_speed"),
-    Key("replay", ("home", "end"), "Home End", "to_edge", "keys.replay_edge"),
-    Key("replay", ("q",), "q · Esc Esc", "quit", "keys.replay_quit"),
-    Key("welcome", ("up", "down"), "↑ ↓", "walk", "keys.walk"),
+    Key(
+        "replay",
+        ("left", "right", "home", "end"),
+        "← → · Home End",
+        "step(-1)|step(1)|to_edge(-1)|to_edge(1)",
+        "keys.replay_step",
+    ),
+    Key("replay", ("p", "n"), "p n", "jump(-1)|jump(1)", "keys.replay_jump"),
+    Key("replay", ("plus", "minus"), "+ −", "speed(1)|speed(-1)", "keys.replay_speed"),
+    Key("replay", ("q",), "q · Esc Esc", "app.quit_now", "keys.replay_quit"),
     Key("welcome", ("enter",), "Enter · 1 … 9", "take", "keys.connect_take"),
     Key("welcome", ("tab",), "Tab", "address", "keys.connect_address"),
     Key("welcome", ("0",), "0", "pick('0')", "keys.connect_demo"),
@@ -176,11 +195,8 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("models", ("ctrl+l",), "Ctrl+L", "favour", "keys.models_favour"),
     Key("models", ("ctrl+t",), "Ctrl+T", "attempt", "keys.models_try"),
     Key("models", ("escape",), "Esc", "leave", "keys.close"),
-    Key("first_model", ("enter",), "Enter", "take", "keys.models_take"),
-    Key("first_model", ("escape",), "Esc", "leave", "keys.models_back"),
     Key("help", ("tab",), "Tab", "manual", "keys.manual_open"),
     Key("manual", ("left", "right"), "← →", "turn", "keys.manual_turn"),
-    Key("manual", ("escape",), "Esc", "leave", "keys.close"),
     Key("compaction", ("u",), "u", "undo_compaction", "keys.undo_compaction"),
     Key("result", ("o",), "o", "open_whole", "keys.open_whole"),
 )

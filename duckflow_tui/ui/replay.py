@@ -51,21 +51,11 @@ _AT_ONCE: Final = 10  # of them, before other things get their turn
 _WRITES: Final = frozenset({"enter", "backspace", "delete", "ctrl+j", "alt+enter", "shift+enter"})
 
 
-def _bindings() -> list[Binding]:
-    """The keys of a replay; of a pair the first goes back."""
-    found: list[Binding] = []
-    for key in keys_of("replay"):
-        if len(key.keys) == 2:
-            one, other = (1, -1) if key.action == "speed" else (-1, 1)
-            found.append(Binding(key.keys[0], f"{key.action}({one})", show=False))
-            found.append(Binding(key.keys[1], f"{key.action}({other})", show=False))
-        else:
-            action = "app.quit_now" if key.action == "quit" else key.action
-            found.append(Binding(key.keys[0], action, show=False))
-    return found
-
-
-_BINDINGS: Final = _bindings()
+_BINDINGS: Final = [
+    Binding(name, action, show=False)
+    for key in keys_of("replay")
+    for name, action in key.list_actions()
+]
 
 
 class ReplayBench(Workbench):

@@ -134,14 +134,13 @@ def test_what_is_not_settled_is_shown_first_in_the_order_of_all() -> None:
     assert pick_foremost(items, 9) == list(items)
 
 
-@pytest.mark.parametrize("key", ["enter", "click", "r"])
+@pytest.mark.parametrize("key", ["enter", "click"])
 async def test_it_opens_the_page(open_apps: OpenApps, key: str) -> None:
     async with open_apps.standing(asked()) as (app, pilot):
         if key == "click":
             await pilot.click(app.bench.goal.ledger)
         else:
-            widget = app.bench.goal.ledger if key == "enter" else app.bench.vitals
-            app.bench.set_focus(widget)
+            app.bench.set_focus(app.bench.goal.ledger)
             await pilot.press(key)
         await settled(pilot, lambda: is_listing(app, RequirementSource), "the page")
 

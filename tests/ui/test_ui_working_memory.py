@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from support.app_states import FakeEngine, app_with, commanded, settled, standing, store_with
 from support.app_states import turn_started as started
 from support.conversations import assistant, user
@@ -210,20 +209,6 @@ async def test_enter_leads_to_the_place_in_the_chat_or_says_that_there_is_none(
         await pilot.press("up")
         await settled(pilot, lambda: app.words("list.no_place") not in page(app))
         await pilot.press("enter")
-        await settled(pilot, lambda: app.screen is app.bench)
-
-
-@pytest.mark.parametrize("place", ["vitals", "ledger"])
-async def test_a_key_beside_the_goal_opens_it(open_apps: OpenApps, place: str) -> None:
-    """Covers S4-104."""
-    async with open_apps.standing(FakeEngine(carrying()), 120) as (app, pilot):
-        pane = app.bench.goal.vitals if place == "vitals" else app.bench.goal.ledger
-        app.bench.vitals_place = "auto" if place == "vitals" else "off"
-        await pilot.press("f5")
-        await settled(pilot, lambda: app.focused is pane)
-        await pilot.press("m")
-        await stands(pilot, app)
-        await pilot.press("escape")
         await settled(pilot, lambda: app.screen is app.bench)
 
 

@@ -68,7 +68,9 @@ class DiffView(LineView, can_focus=True):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(",".join(key.keys), key.action, key.label, show=False) for key in keys_of("diff")
+        Binding(name, action, show=False)
+        for key in keys_of("diff", "pane")
+        for name, action in key.list_actions()
     ]
 
     class Arranged(Message):

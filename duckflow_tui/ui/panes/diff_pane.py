@@ -423,7 +423,7 @@ class DiffPane(Vertical):
         if heading.can_leave and heading.files > 1:  # among many files that is what matters most
             hints.append(leave)
         if heading.hunks > 1:
-            pair = f"{labels['next_hunk']} {labels['previous_hunk']}"
+            pair = labels["next_hunk|previous_hunk"]
             hints.append(f"{pair} {self.words('diff.hint_hunks')}")
         if heading.can_leave and heading.hunks > 1:
             hints.append(f"{labels['only_hunk']} {self.words('diff.hint_only')}")

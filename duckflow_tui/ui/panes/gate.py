@@ -17,7 +17,7 @@ from textual.timer import Timer
 from duckflow_tui.state.base import Clock
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.gates import Gate, GateAnswer, GateChoice, Remark, before_hashes
-from duckflow_tui.ui.bindings import KEYS, keys_of
+from duckflow_tui.ui.bindings import keys_of
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.layout import ROOMY, TALK_AT_GATE
 from duckflow_tui.ui.panes.diff import DiffView
@@ -111,20 +111,20 @@ _ON_HUNK: Final = frozenset({"toggle_hunk", "only_hunk"})
 def gate_bindings() -> list[BindingType]:
     """The keys of a gate and of the diff in it, and those that scroll."""
     found: list[BindingType] = [Binding("escape", "escape", show=False)]
-    own = {key.keys for key in keys_of("gate")}  # these mean at a gate what they mean there
-    for key in KEYS:
-        action = key.action
-        if action == "alternative":
-            found += [Binding(k, f"alternative({k})", k, show=False) for k in key.keys]
-            continue
-        if action in _APPROVES:
-            action = f"approve('{action}')"
-        elif action in _ON_DIFF:
-            action = f"on_diff('{action}')"
-        elif action in _ON_HUNK:
-            action = f"on_hunk('{action}')"
-        if key.surface == "gate" or (key.surface == "diff" and key.keys not in own):
-            found.append(Binding(",".join(key.keys), action, key.label, show=False))
+    own = {name for key in keys_of("gate") for name in key.keys}
+    for key in keys_of("gate", "diff"):
+        for name, action in key.list_actions():
+            if key.surface == "diff" and name in own:
+                continue  # at a gate it means what it means there
+            if action == "alternative":
+                action = f"alternative({name})"
+            elif action in _APPROVES:
+                action = f"approve('{action}')"
+            elif action in _ON_DIFF:
+                action = f"on_diff('{action}')"
+            elif action in _ON_HUNK:
+                action = f"on_hunk('{action}')"
+            found.append(Binding(name, action, show=False))
     return found + scroll_bindings({k for key in keys_of("diff") for k in key.keys})
 
 

@@ -112,7 +112,7 @@ class LedgerPane(Rows, can_focus=True):
     """The requirements, one a line; what has no room is counted. Enter or a click opens all."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(",".join(key.keys), key.action, key.label, show=False) for key in keys_of("goal")
+        Binding(",".join(key.keys), key.action, show=False) for key in keys_of("goal", "pane")
     ]
 
     #: Rows it may take; 0: all that its place has.

@@ -366,7 +366,7 @@ _THROUGH: Final = (WorkStatus.COMPLETED, WorkStatus.SKIPPED)
 
 def _make_bindings() -> list[BindingType]:
     found: list[BindingType] = []
-    for key in keys_of("plan"):
+    for key in keys_of("plan", "pane"):
         if key.action == "walk":
             for name in key.keys:
                 found.append(Binding(name, f"walk('{name}')", key.label, show=False))
@@ -374,7 +374,7 @@ def _make_bindings() -> list[BindingType]:
             for name in key.keys:
                 found.append(Binding(name, f"fold_step('{name}')", key.label, show=False))
         else:
-            found.append(Binding(",".join(key.keys), key.action, key.label, show=False))
+            found += [Binding(name, action, show=False) for name, action in key.list_actions()]
     return found
 
 

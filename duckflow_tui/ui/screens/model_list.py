@@ -88,7 +88,9 @@ class ModelList(PickList):
         """As many on a line as it holds whole."""
         line = self.query_one(".model-keys", Static)
         rows = [""]
-        for key in keys_of("models" if self._at_hand is not None else "first_model"):
+        for key in keys_of("models"):
+            if self._at_hand is None and key.action not in ("take", "leave"):
+                continue
             hint = f"{key.label} {self._words(key.text)}"
             longer = f"{rows[-1]}   {hint}" if rows[-1] else hint
             if cell_len(longer) <= line.content_size.width:
