@@ -17,7 +17,7 @@ from duckflow_tui.session.folders import find_places, list_places
 from duckflow_tui.session.replay import Tape, load_tape
 from duckflow_tui.sessions_cli import LISTED, USAGE_ERROR, print_refusal
 from duckflow_tui.state.base import one_line
-from duckflow_tui.ui.session_words import named_rows
+from duckflow_tui.ui.session_words import list_choices
 from duckflow_tui.words.catalogue import Catalogue
 
 SLOWEST: Final = 0.25
@@ -71,7 +71,7 @@ def _find_path(given: str, state_dir: Path, say: Catalogue) -> Path | None:
         return named
     key = "replay.cli.several" if found else "replay.cli.unknown"
     print_refusal(say(key, given=visible_line(one_line(given, 80))))
-    for row in named_rows(found or list_places(state_dir), LISTED):
+    for row in list_choices(found or list_places(state_dir), LISTED):
         print(row, file=sys.stderr)
     return None
 

@@ -40,11 +40,11 @@ from duckflow_tui.session.records import Redact
 from duckflow_tui.session.resume import open_to_read
 from duckflow_tui.state.base import one_line
 from duckflow_tui.ui.session_words import (
-    described,
+    describe_session,
     fault_words,
     figure_rows,
-    full_time,
-    named_rows,
+    format_time,
+    list_choices,
     state_words,
 )
 from duckflow_tui.words.catalogue import Catalogue
@@ -168,9 +168,11 @@ class _Sessions:
         if self._args.json:
             print(json.dumps(self._as_json(facts), indent=1))
             return 0
-        names = {name: self._say(f"export.fact.{name}") for name, _ in described(facts, self._say)}
+        names = {
+            name: self._say(f"export.fact.{name}") for name, _ in describe_session(facts, self._say)
+        }
         wide = max(map(cell_len, names.values()))
-        for name, text in described(facts, self._say):
+        for name, text in describe_session(facts, self._say):
             print(f"{set_cell_size(names[name], wide)}  {text}")
         for piece in self._catalog.list_pieces(facts, _ENDING):
             print(f"\n{self._say(f'sessions.who.{piece.who}')}\n{make_visible(piece.text)}")
@@ -261,7 +263,7 @@ def _format_table(
         if facts.problem:  # then the title is no more than the id
             state, title = say("sessions.state.unreadable"), state
         pin = "* " if facts.pinned else ""
-        parts = (facts.session_id, full_time(facts.last_at), state, size_text(facts.size))
+        parts = (facts.session_id, format_time(facts.last_at), state, size_text(facts.size))
         place = (facts.folder or facts.workspace,) if workspaces else ()
         rows.append((*parts, *place, f"{pin}{title}"))
     if not rows:
@@ -321,7 +323,7 @@ def has_several(workspace: Path, state_dir: Path) -> bool:
 
 
 def _append_list(sentence: str, found: list[SessionPlace]) -> str:
-    return "\n".join([sentence, *named_rows(found, LISTED)])
+    return "\n".join([sentence, *list_choices(found, LISTED)])
 
 
 def _workspace_of(path: Path) -> str:

@@ -69,8 +69,8 @@ class ReplayBench(Workbench):
         self._was_at_end = False
         self.bar = ReplayBar(player, id="replay")
         self.status.over = True
-        player.on_leap = self.leap
-        player.on_change = self.follow
+        player.on_leap = self.show_store
+        player.on_change = self.show_position
         player.on_question = bridge.show_now
 
     def foot(self) -> ComposeResult:
@@ -80,7 +80,7 @@ class ReplayBench(Workbench):
     def on_mount(self) -> None:
         self._bridge.add(self)
         self.bar.words = self.words
-        self.follow()
+        self.show_position()
 
     def set_focus(
         self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False
@@ -93,22 +93,22 @@ class ReplayBench(Workbench):
         self.shown = "chat"
         self.set_focus(self.bar)
 
-    def follow(self) -> None:
+    def show_position(self) -> None:
         """Show where the player is."""
         arrived = self._player.at_end and not self._was_at_end
         self._was_at_end = self._player.at_end
-        self.bar.follow()
+        self.bar.show_position()
         if arrived:
             self._begin_measuring()
 
-    def leap(self, store: Store) -> None:
+    def show_store(self, store: Store) -> None:
         """Show another state: nothing of what was shown before has to be in it."""
         chat = self.talk.transcript
         if chat is not None:
             chat.bind_state(store, self.words)
             self._begin_measuring()
         self._bridge.attach(store)
-        self.follow()
+        self.show_position()
 
     def _begin_measuring(self) -> None:
         """Whoever lived through the session has seen every item, and its scroll bar knows them."""
@@ -165,21 +165,21 @@ class ReplayBench(Workbench):
         self.host.session.acting()
 
     def action_play(self) -> None:
-        self._player.toggle()
+        self._player.toggle_playing()
 
     def action_step(self, by: int) -> None:
-        self._player.step(1 if by > 0 else -1)
+        self._player.step_by(1 if by > 0 else -1)
 
     def action_jump(self, by: int) -> None:
-        if not self._player.jump(1 if by > 0 else -1):
+        if not self._player.jump_by(1 if by > 0 else -1):
             key = "replay.no_next" if by > 0 else "replay.no_previous"
             self.status.show_notice(key)
 
     def action_speed(self, by: int) -> None:
-        self._player.faster(1 if by > 0 else -1)
+        self._player.change_speed(1 if by > 0 else -1)
 
     def action_to_edge(self, by: int) -> None:
-        self._player.seek(0 if by < 0 else len(self._player.tape))
+        self._player.seek_to(0 if by < 0 else len(self._player.tape))
 
     # the diff
 

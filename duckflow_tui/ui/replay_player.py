@@ -47,7 +47,7 @@ class Player:
         self.playing = playing
         self.position = 0
         self.clock = ReplayClock(tape.time_at(0))
-        self.store = self._store()
+        self.store = self._make_store()
         #: Called when ``store`` is another: what was shown no longer holds.
         self.on_leap: Callable[[Store], None] = lambda store: None
         #: Called when position, speed or ``playing`` changed.
@@ -70,46 +70,42 @@ class Player:
 
     # keys
 
-    def toggle(self) -> None:
+    def toggle_playing(self) -> None:
         """Play, or pause; from the end again from the start."""
         self._keys += 1
         if self.at_end:
-            self._go(0)
+            self._go_to(0)
             self.playing = True
         else:
             self.playing = not self.playing
         self._moved_by_key()
 
-    def step(self, by: Back) -> None:
+    def step_by(self, by: Back) -> None:
         """To the next, or the last, event that changes what is seen; and stay there."""
         tape = self.tape
         at = tape.stop_after(self.position) if by > 0 else tape.stop_before(self.position)
-        self.seek(at)
+        self.seek_to(at)
 
-    def jump(self, by: Back) -> bool:
+    def jump_by(self, by: Back) -> bool:
         """To the next or the last turning point, and stay there; False when there is none."""
         tape = self.tape
         mark = tape.mark_after(self.position) if by > 0 else tape.mark_before(self.position)
         if mark is None:
             return False
-        self.seek(mark.position)
+        self.seek_to(mark.position)
         return True
 
-    def seek(self, position: int) -> None:
+    def seek_to(self, position: int) -> None:
         """To any position, and stay there."""
         self._keys += 1
         self.playing = False
-        self._go(max(0, min(position, len(self.tape))))
+        self._go_to(max(0, min(position, len(self.tape))))
         self._moved_by_key()
 
-    def faster(self, by: Back) -> None:
-        """The next speed up or down."""
-        higher = [speed for speed in SPEEDS if speed > self.speed]
-        lower = [speed for speed in SPEEDS if speed < self.speed]
-        if by > 0 and higher:
-            self.speed = higher[0]
-        elif by < 0 and lower:
-            self.speed = lower[-1]
+    def change_speed(self, by: Back) -> None:
+        """Go to the next speed up or down, where there is one."""
+        beyond = [speed for speed in SPEEDS if (speed - self.speed) * by > 0]
+        self.speed = min(beyond, key=lambda speed: abs(speed - self.speed), default=self.speed)
         self._moved_by_key()
 
     # playing
@@ -119,22 +115,22 @@ class Player:
         owed = 0.0  # seconds too short to wait for
         while True:
             if not self.playing:
-                await self._news()
+                await self._wait_for_key()
                 continue
             owed += self._pause_before() / self.speed
             if owed >= FRAME:
-                if not await self._pass():
+                if not await self._pass_time():
                     owed = 0.0
                     continue
                 owed = 0.0
-            self._next()
+            self._play_next()
             if self.position % NEAR == 0:
                 await asyncio.sleep(0)
             if self.at_end:
                 self.playing = False
             self.on_change()
 
-    async def _news(self) -> None:
+    async def _wait_for_key(self) -> None:
         self._moved.clear()
         await self._moved.wait()
 
@@ -146,7 +142,7 @@ class Player:
         """Seconds until the next event at speed 1."""
         return min(max(0.0, self.tape.beats[self.position].at - self.clock.now()), LONGEST)
 
-    async def _pass(self) -> bool:
+    async def _pass_time(self) -> bool:
         """Let the pause before the next event go by; False when a key came between."""
         beat = self.tape.beats[self.position]
         start, pause = self.clock.now(), self._pause_before()
@@ -195,7 +191,7 @@ class Player:
         said = "".join(self.store.state.live[call.llm_id].text)
         return call.llm_id, message.text[len(said) :]
 
-    def _next(self) -> None:
+    def _play_next(self) -> None:
         beat = self.tape.beats[self.position]
         self.clock.at = beat.at
         state = self.store.state
@@ -205,16 +201,16 @@ class Player:
         if (state.gates, state.cards) != before:
             self.on_question()
 
-    def _go(self, position: int) -> None:
+    def _go_to(self, position: int) -> None:
         if 0 <= position - self.position <= NEAR:
             while self.position < position:
-                self._next()
+                self._play_next()
             return
         self.position = position
         self.clock.at = self.tape.time_at(position)
-        self.store = self._store()
+        self.store = self._make_store()
         self.on_leap(self.store)
 
-    def _store(self) -> Store:
+    def _make_store(self) -> Store:
         state = self.tape.state_at(self.position)
         return Store(state, self.clock, _Nowhere(), last_seq=self.position)

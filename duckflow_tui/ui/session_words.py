@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _TITLE: Final = 60  # characters of a title in a list on the command line
 
 
-def described(facts: SessionFacts, say: Catalogue) -> Iterator[tuple[str, SafeText]]:
+def describe_session(facts: SessionFacts, say: Catalogue) -> Iterator[tuple[str, SafeText]]:
     """All that is known of a session: the code of each fact, and its words."""
     plan = f"{facts.plan_done}/{facts.plan_steps}  {facts.plan}" if facts.plan_steps else ""
     rows = [
@@ -35,8 +35,8 @@ def described(facts: SessionFacts, say: Catalogue) -> Iterator[tuple[str, SafeTe
         ("plan", plan),
         ("requirements", f"{facts.met}/{facts.requirements}" if facts.requirements else ""),
         ("spent", spent_words(facts, say)),
-        ("started", full_time(facts.started_at)),
-        ("ended", full_time(facts.last_at)),
+        ("started", format_time(facts.started_at)),
+        ("ended", format_time(facts.last_at)),
         ("size", size_text(facts.size)),
         ("missing", say("sessions.missing", count=facts.missing) if facts.missing else ""),
     ]
@@ -61,7 +61,7 @@ def state_words(facts: SessionFacts, say: Catalogue) -> SafeText:
     return say("sessions.open_and", state=state) if waits else say("sessions.in_use")
 
 
-def named_rows(found: Sequence[SessionPlace], most: int) -> list[str]:
+def list_choices(found: Sequence[SessionPlace], most: int) -> list[str]:
     """Sessions to choose from on the command line, the first ``most``: id, time, title."""
     from duckflow_tui.session.facts import make_facts
     from duckflow_tui.session.resume import open_to_read
@@ -72,7 +72,7 @@ def named_rows(found: Sequence[SessionPlace], most: int) -> list[str]:
             title = make_facts(place.session_id, open_to_read(place.path)).title
         except SessionFault:
             title = ""
-        at = full_time(place.changed_at)
+        at = format_time(place.changed_at)
         rows.append(visible_line(f"  {place.session_id}  {at}  {one_line(title, _TITLE)}".rstrip()))
     return rows
 
@@ -95,7 +95,7 @@ def spent_words(facts: SessionFacts, say: Catalogue) -> str:
     if not facts.calls:
         return ""
     said = say("export.calls", count=facts.calls, tokens=f"{facts.tokens:,}")
-    return said if facts.cost is None else f"{said} · {money(facts.cost)}"
+    return said if facts.cost is None else f"{said} · {format_dollars(facts.cost)}"
 
 
 def figure_words(of: Figures, say: Catalogue) -> dict[str, str]:
@@ -134,18 +134,18 @@ def figure_rows(months: Mapping[str, Figures], say: Catalogue) -> list[str]:
     return lines
 
 
-def money(cost: float) -> str:
+def format_dollars(cost: float) -> str:
     """US dollars."""
     return f"${cost:.2f}"
 
 
-def full_time(at: float) -> str:
+def format_time(at: float) -> str:
     """Date and time of day; nothing for 0 and for what no calendar has."""
     then = to_datetime(at)
     return then.strftime("%Y-%m-%d %H:%M") if then else ""
 
 
-def when(at: float, now: float) -> str:
+def format_day(at: float, now: float) -> str:
     """The time of today, else the day; nothing for 0 and for what no calendar has."""
     then, today = to_datetime(at), to_datetime(now)
     if then is None or today is None:

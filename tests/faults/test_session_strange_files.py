@@ -31,7 +31,7 @@ from duckflow_tui.state.gates import GateOpened
 from duckflow_tui.state.store import Store
 from duckflow_tui.state.turn import TurnFinished
 from duckflow_tui.state.usage import LlmCallFinished
-from duckflow_tui.ui.session_words import full_time, when
+from duckflow_tui.ui.session_words import format_day, format_time
 from duckflow_tui.words.catalogue import Catalogue
 
 HUGE = int("9" * 400)
@@ -114,8 +114,8 @@ def test_a_session_with_counts_out_of_all_measure_opens_and_adds_up(tmp_path: Pa
 
 @pytest.mark.parametrize("at", [1e300, -1e300, 1e17, -1e12])
 def test_a_time_that_no_calendar_has_is_not_shown(at: float) -> None:
-    assert (full_time(at), when(at, NOW)) == ("", "")
-    assert when(NOW, at) == ""
+    assert (format_time(at), format_day(at, NOW)) == ("", "")
+    assert format_day(NOW, at) == ""
 
 
 @pytest.mark.parametrize("at", [1e300, -1e300])

@@ -43,7 +43,7 @@ class ReplayBar(Rows, can_focus=True):
         self._tape = player.tape
         self._track_at = (0, 1)  # its first column, and how many
 
-    def follow(self) -> None:
+    def show_position(self) -> None:
         """Show where the player is."""
         self._refresh_frame()
         self.invalidate()
@@ -71,7 +71,7 @@ class ReplayBar(Rows, can_focus=True):
         start, cells = self._track_at
         if offset is not None and offset.y == 0 and start <= offset.x < start + cells:
             total = len(self._tape)
-            self._player.seek(round((offset.x - start) * total / max(1, cells - 1)))
+            self._player.seek_to(round((offset.x - start) * total / max(1, cells - 1)))
 
     # drawing
 

@@ -33,7 +33,7 @@ from duckflow_tui.ui.panes.strips import (
     rows_of,
 )
 from duckflow_tui.ui.screens.session_rows import mark_of
-from duckflow_tui.ui.session_words import state_words, when
+from duckflow_tui.ui.session_words import format_day, state_words
 from duckflow_tui.words.catalogue import Catalogue
 
 MOST: Final = 9  # things with a number
@@ -203,7 +203,7 @@ class Start(Rows, can_focus=True):
             right += [Segment(f"  {sign} {said}", ink(colour))]
         else:
             right += [Segment(f"  {sign}", ink(colour))]
-        day = pad(when(facts.last_at, host_of(self).clock.now()), 5)
+        day = pad(format_day(facts.last_at, host_of(self).clock.now()), 5)
         right.append(Segment(f"  {day} ", ink(palette.quiet)))
         left = [*self._number_row(at), Segment(visible_line(facts.title), ink(palette.text))]
         row = two_sided(left, right, width)

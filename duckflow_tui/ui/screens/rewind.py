@@ -18,7 +18,7 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.ui.panes.rows import two_sided
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
 from duckflow_tui.ui.screens.list_page import PageAction, StateSource
-from duckflow_tui.ui.session_words import when
+from duckflow_tui.ui.session_words import format_day
 
 if TYPE_CHECKING:
     from duckflow_tui.engine import Engine
@@ -156,7 +156,7 @@ class MessageSource(StateSource):
         palette, words = self.palette, self.words
         point = self._points.get(row_id)
         now = self.clock.now()
-        column = max(cell_len(when(p.at, now)) for p in self._points.values())
+        column = max(cell_len(format_day(p.at, now)) for p in self._points.values())
         if point is None:
             left = [
                 Segment(pad("", column + 2), ink(None)),
@@ -169,7 +169,7 @@ class MessageSource(StateSource):
         text = visible_line(one_line(point.text, _LONGEST))
         room = max(1, width - column - 2 - cell_len(right))
         left = [
-            Segment(f"{pad(when(point.at, now), column)}  ", ink(palette.faint)),
+            Segment(f"{pad(format_day(point.at, now), column)}  ", ink(palette.faint)),
             Segment(fit(text, room), ink(palette.quiet if point.aside else palette.text)),
         ]
         return two_sided(left, [Segment(right, ink(palette.accent))], width)

@@ -26,12 +26,12 @@ from duckflow_tui.ui.panes.strips import (
     rows_of,
 )
 from duckflow_tui.ui.session_words import (
-    full_time,
-    money,
+    format_day,
+    format_dollars,
+    format_time,
     problem_words,
     spent_words,
     state_words,
-    when,
 )
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import size_text
@@ -105,7 +105,7 @@ class Columns:
 
     def _cells(self, one: Listed) -> list[str]:
         facts, words = one.facts, self._words
-        day = when(facts.last_at, self._now)
+        day = format_day(facts.last_at, self._now)
         if self._width < _STATE:
             return [day]
         state = words("sessions.state.unreadable") if facts.problem else state_words(facts, words)
@@ -119,7 +119,7 @@ class Columns:
                 "sessions.fact.requirements", met=facts.met, count=facts.requirements
             )
         if facts.cost is not None:
-            cost = money(facts.cost)
+            cost = format_dollars(facts.cost)
         return [state, plan, requirements, cost, day]
 
 
@@ -151,7 +151,7 @@ def about_rows(
         parts.append(words(key, count=one.hits))
     wide = width >= _ALL_COLUMNS
     parts += [spent_words(facts, words) if wide else "", facts.branch, size_text(facts.size)]
-    parts.append(full_time(facts.last_at))
+    parts.append(format_time(facts.last_at))
     if facts.missing:
         parts.append(words("sessions.missing", count=facts.missing))
     if wide or not facts.request:
