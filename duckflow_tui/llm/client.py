@@ -11,7 +11,7 @@ import errno
 import logging
 import os
 import ssl
-from collections.abc import AsyncIterator, Generator, Mapping
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, cast
@@ -66,7 +66,7 @@ for _name in ("openai", "httpx2", "httpcore2"):
 
 
 class ChatClient:
-    """The client of one endpoint."""
+    """Sends requests to one endpoint and reads its answers."""
 
     def __init__(
         self,
@@ -105,8 +105,8 @@ class ChatClient:
         patience: Patience,
         report: Report | None = None,
     ) -> ChatClient:
-        """A client whose address was checked; raises LlmError. ``report`` hears what it sends and
-        receives for a session.
+        """Open a client once its address was checked; raises LlmError. ``report`` is called with
+        the amounts that it sends and receives for a session.
         """
         headers = _secret_headers(endpoint)
         secrets = (*((key,) if key else ()), *headers)
@@ -202,7 +202,7 @@ class ChatClient:
             raise teller.make_error(code, text, setting="base_url") from None
 
     async def fetch_model_names(self, seconds: float) -> tuple[str, ...]:
-        """The names of the models that the server lists, as ``fetch_entries``."""
+        """Fetch the names of the models that the server lists; raises LlmError."""
         names = (str(entry.get("id", "")) for entry in await self.fetch_entries(seconds))
         return tuple(name.removeprefix("models/") for name in names if name)  # Gemini's has it
 
@@ -237,7 +237,7 @@ def _raising_llm_error(teller: FailureTeller, clock: Clock, proxy: Proxy | None)
 def _llm_error_of(
     error: Exception, teller: FailureTeller, clock: Clock, proxy: Proxy | None
 ) -> LlmError:
-    """The LlmError of whatever the client library or the transport raised."""
+    """Translate an error of the client library or the transport into an LlmError."""
     cause: BaseException = error
     if isinstance(error, openai.APIError) and error.__cause__ is not None:
         cause = error.__cause__
@@ -259,7 +259,7 @@ def _llm_error_of(
             return made
         case httpx2.DecodingError():
             return teller.make_error("not_json", words)
-        case _ if _is_tls(cause):
+        case _ if any(isinstance(behind, ssl.SSLError) for behind in _causes(cause)):
             return teller.make_error("tls", words, setting="base_url")
         case httpx2.ProxyError() | httpx2.ConnectError() | httpx2.ConnectTimeout():
             if proxy is None:
@@ -278,19 +278,25 @@ def _llm_error_of(
             return teller.make_error("internal", describe_error(cause))
 
 
-def _describe_cause(error: BaseException) -> str:
-    """The message of the system error behind an error, else the error's own: the
-    libraries on the way only say that something failed.
-    """
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error, then the errors behind it, from the outermost to the first one raised."""
     behind: BaseException | None = error
     while behind is not None:
-        if isinstance(behind, OSError) and behind.errno:
-            of_system = behind.errno > 0 and not isinstance(behind, ssl.SSLError)
-            return os.strerror(behind.errno) if of_system else str(behind.strerror or behind)
+        yield behind
         if isinstance(behind, BaseExceptionGroup):  # one for each address that was tried
             behind = cast("BaseExceptionGroup[BaseException]", behind).exceptions[0]
         else:
             behind = behind.__cause__ or behind.__context__
+
+
+def _describe_cause(error: BaseException) -> str:
+    """The message of the system error behind an error, else the error's own: the
+    libraries on the way only say that something failed.
+    """
+    for behind in _causes(error):
+        if isinstance(behind, OSError) and behind.errno:
+            of_system = behind.errno > 0 and not isinstance(behind, ssl.SSLError)
+            return os.strerror(behind.errno) if of_system else str(behind.strerror or behind)
     return str(error) or type(error).__name__
 
 
@@ -387,12 +393,3 @@ def _secret_headers(endpoint: Endpoint) -> tuple[str, ...]:
         if name.lower() in CREDENTIAL_HEADERS:
             found += [value, value.removeprefix("Bearer ")]
     return tuple(found)
-
-
-def _is_tls(error: BaseException | None) -> bool:
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, ssl.SSLError):
-            return True
-        seen = seen.__cause__ or seen.__context__
-    return False

@@ -73,11 +73,11 @@ class Decoded:
 
 
 class Decoder(Protocol):
-    """Lives for one request: hears the stream, then reads the whole."""
+    """Decodes the answer to one request: takes its pieces as they come, then the whole."""
 
     @property
     def content(self) -> Show:
-        """Hears a piece of the content."""
+        """Takes a piece of the content."""
         ...
 
     @property
@@ -88,12 +88,12 @@ class Decoder(Protocol):
     def decode(
         self, completion: Completion, prompt: Prompt, ids: IdSource, decision_id: str
     ) -> Decoded:
-        """The decision, or the problems; acts only on what parses strictly (R16)."""
+        """Decode the decision, or the problems with it; only strict JSON becomes calls (R16)."""
         ...
 
 
 def reading_of(prompt: Prompt, ids: IdSource) -> Reading:
-    """The reader of a reply to this prompt; an operation is known by its wire name too."""
+    """Make the reader of a reply to this prompt, which knows operations by their wire names too."""
     found: dict[str, OperationSpec] = {}
     operations = (*prompt.known, *prompt.operations)
     for spec in operations:
@@ -145,7 +145,7 @@ def read_patch(name: str, args: JsonObject, prompt: Prompt) -> Sequence[tuple[st
 
 
 def mark_as_text(decision: TurnDecision) -> TurnDecision:
-    """The decision with each of its calls known as one that was written as text."""
+    """Mark each call of a decision as one that was written as text."""
     actions = tuple(action.replace(from_text=True) for action in decision.actions)
     return decision.replace(actions=actions)
 
@@ -166,23 +166,23 @@ def judged_before(history: Sequence[Message]) -> TurnDecision | None:
 
 
 def user_message(text: str) -> JsonObject:
-    """A message of the role user."""
+    """Make a message of the role user."""
     return {"role": "user", "content": wire_text(text)}
 
 
 def assistant_message(text: str) -> JsonObject:
-    """A message of the role assistant; never empty, because some servers refuse that."""
+    """Make a message of the role assistant; never empty, because some servers refuse that."""
     return {"role": "assistant", "content": wire_text(text) or NO_TEXT}
 
 
 def system_of(prompt: Prompt, codec: str) -> JsonObject:
-    """The system message: what is stable, then how to write the reply."""
+    """Make the system message: the stable part of the prompt, then the format of a reply."""
     parts = filter(None, (prompt.system, prompt.formats.get(codec)))
     return {"role": "system", "content": wire_text("\n\n".join(parts))}
 
 
 def unread_text(message: AssistantMessage) -> str:
-    """The text that stands in the history for a reply without a decision."""
+    """The text that the history shows of a reply without a decision."""
     if not message.complete:
         return (message.text or message.raw) + (STOPPED if message.stopped else CUT_OFF)
     return message.raw or message.text
@@ -228,7 +228,7 @@ def extras_of(action: Action) -> JsonObject:
 
 
 def result_text(message: OperationMessage) -> str:
-    """A result for the model: how it ended, then the text."""
+    """Format a result for the model: its outcome, then its text."""
     if message.by_user:
         return f"The user ran this themselves:\n{message.result.text}".rstrip()
     return f"{message.result.label} {message.result.text}".rstrip()
@@ -268,7 +268,7 @@ _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def wire_name(operation: str) -> str:
-    """The name on the wire, at most 64 characters of ``A-Z a-z 0-9 _ -``."""
+    """The name of an operation in requests, at most 64 characters of ``A-Z a-z 0-9 _ -``."""
     name = _NO_NAME.sub("_", operation.replace(".", "__"))
     if len(name) <= LONGEST:
         return name

@@ -53,7 +53,7 @@ _WRITTEN: Final = re.compile(
 
 
 def encode_request(prompt: Prompt, rung: JsonRung = "json_schema") -> WireRequest:
-    """The request; the messages before the tail are a prefix of the next request's."""
+    """Write the request; its messages before the tail are a prefix of the next request's."""
     messages = [system_of(prompt, "json"), *_encode_history(prompt.history)]
     if prompt.tail:
         messages.append(user_message(prompt.tail))
@@ -62,7 +62,7 @@ def encode_request(prompt: Prompt, rung: JsonRung = "json_schema") -> WireReques
 
 
 def response_format(rung: JsonRung, name: str, schema: JsonObject) -> JsonObject | None:
-    """How the server is told to write JSON; None for plain text."""
+    """The field that asks the server for JSON; None for plain text."""
     if rung == "text":
         return None
     if rung == "json_object":
@@ -128,7 +128,7 @@ class JsonDecoder:
         self._show(text)
 
     def content(self, text: str) -> None:
-        """A piece of the object."""
+        """Take a piece of the object."""
         self._preview.feed(text)
 
     @property
@@ -139,8 +139,8 @@ class JsonDecoder:
     def decode(
         self, completion: Completion, prompt: Prompt, ids: IdSource, decision_id: str
     ) -> Decoded:
-        """The decision of the object. Prose is the whole reply, unless it looks like a part of a
-        decision or a call, or a reply that does was just asked for again.
+        """Decode the decision of the object. Prose is the whole reply, unless it looks like a part
+        of a decision or a call, or a reply that does was just asked for again.
         """
         said = completion.text
         raw = wire_text(said)

@@ -51,9 +51,9 @@ NOT_EXECUTED = "not executed"
 
 
 def encode_request(prompt: Prompt, receiver: tuple[str, str] = ("", "")) -> WireRequest:
-    """The request; the messages before the tail are a prefix of the next request's. Each call has
-    its result right behind the reply. What a model wants back with its message goes with it where
-    the ``receiver``, origin and model, is the one that it came from.
+    """Write the request; its messages before the tail are a prefix of the next request's. Each call
+    has its result right behind the reply. What a model wants back with its message goes with it
+    where the ``receiver``, origin and model, is the one that it came from.
     """
     history = said_to_model(prompt.history)
     results = {item.call_id: item for item in history if isinstance(item, OperationMessage)}
@@ -118,7 +118,7 @@ def _encode_reply(
 
 
 def _as_native_judgement(judgement: JsonObject) -> JsonObject:
-    """The judgement in the form that ``decide`` takes: its checks are texts."""
+    """Rewrite a judgement as ``decide`` takes it, with checks as texts."""
     for name in CHECKS:
         if check := judgement.get(name):
             judgement[name] = f"{'yes' if check['ok'] else 'no'}: {check['reason']}".rstrip(": ")
@@ -169,7 +169,7 @@ def _with_calls(reply: str, calls: list[tuple[str, str, JsonObject, str]]) -> li
 
 
 def _describe_call(action: Action, decision: TurnDecision) -> JsonObject:
-    """The reply's own words about one of its calls; where that is its rationale, only there."""
+    """The reasoning, intent and alternatives of a call, without those that repeat the rationale."""
     said: JsonObject = {}
     if action.reasoning != decision.rationale:
         said["reasoning"] = action.reasoning
@@ -190,7 +190,9 @@ class ToolsDecoder:
     def decode(
         self, completion: Completion, prompt: Prompt, ids: IdSource, decision_id: str
     ) -> Decoded:
-        """The decision of the calls; no ``decide``: not stated, continue; content alone: done."""
+        """Decode the decision of the calls. Without ``decide`` the judgement is not stated and work
+        goes on; content without any call ends it.
+        """
         text = wire_text(completion.text).strip()
         raws = [completion.text.strip()]
         for call in completion.calls:

@@ -75,9 +75,7 @@ _FINISHES: Final = {
 
 
 class Completion:
-    """Grows with ``add_chunk``. The server brought it to an end where ``finish`` or ``ended`` says
-    so.
-    """
+    """A reply as far as it has arrived; ``finish`` or ``ended`` is set once the server ends it."""
 
     def __init__(self, content: Hear, reasoning: Hear, clock: Clock) -> None:
         """``content`` and ``reasoning`` hear the pieces as they come, on the loop."""
@@ -113,7 +111,7 @@ class Completion:
 
     @property
     def reasoning(self) -> str:
-        """The reasoning, from wherever it came."""
+        """The reasoning, of a field of its own or between tags."""
         return wire_text("".join(self._reasoning_parts))
 
     @property
@@ -165,7 +163,7 @@ class Completion:
                 self.close()
 
     def close(self) -> None:
-        """Nothing more comes: what was held back to look for a tag is given out."""
+        """End the reply: show the text that was held back while it might have been a tag."""
         held, self._held = self._held, ""
         if held and self._where == "inside":
             self._add_reasoning(held)

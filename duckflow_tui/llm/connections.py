@@ -54,7 +54,7 @@ class ModelLine(BaseModel, frozen=True, extra="ignore"):
 
     @property
     def with_date(self) -> ModelLine:
-        """The same with its date."""
+        """A copy dated today, unless it has a date."""
         today = time.strftime("%Y-%m-%d", time.gmtime())
         return self if self.date else self.model_copy(update={"date": today})
 
@@ -76,7 +76,9 @@ class ModelConnection(BaseModel, frozen=True, extra="ignore"):
 
     @property
     def endpoint(self) -> Endpoint:
-        """As the settings hold it; raises ValidationError for an address that is none."""
+        """The endpoint that the settings would hold; raises ValidationError for an address that is
+        none.
+        """
         return Endpoint(name=self.name, base_url=self.base_url, api_key_env=self.key_name)
 
 
@@ -84,7 +86,7 @@ _Model = Annotated[str, AfterValidator(lambda text: str(ModelRef.parse(text)))]
 
 
 class _Kept(BaseModel, extra="ignore"):
-    """The file."""
+    """The content of ``connections.json``."""
 
     connections: dict[str, ModelConnection] = {}
     roles: dict[Role, _Model] = {}
@@ -131,7 +133,7 @@ class Connections:
 
     @property
     def favourites(self) -> tuple[ModelRef, ...]:
-        """In the order in which they were marked."""
+        """The favourite models, in the order in which they were marked."""
         return tuple(ModelRef.parse(text) for text in self._kept.favourites)
 
     def find_connection(self, name: str) -> ModelConnection | None:
@@ -179,7 +181,7 @@ class Connections:
     def choose_model(
         self, ref: ModelRef, role: Role = "main", line: ModelLine | None = None
     ) -> None:
-        """From now on this model does this role."""
+        """Use this model for a role; ``line`` is the server's description of it."""
         text = str(ref)
         with self._change_kept() as kept:
             kept.roles[role] = text
@@ -330,7 +332,7 @@ def _user_of(connection: ModelConnection) -> str:
 
 @contextlib.contextmanager
 def lock_folder(folder: Path, seconds: float | None = None) -> Generator[None]:
-    """No other program of ours changes files of this folder meanwhile; it is made where it lacks.
+    """Keep other programs of ours from changing files of this folder, which is made if missing.
     Raises OSError, TimeoutError after so many seconds, by default ``LOCK_S``. On a disk without
     locks it goes without.
     """

@@ -1,4 +1,4 @@
-"""Who hears which hosts are sent requests."""
+"""Reports of which hosts are sent requests, and how much."""
 
 from __future__ import annotations
 

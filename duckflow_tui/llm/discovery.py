@@ -65,7 +65,7 @@ class KnownKey(NamedTuple):
 
     @property
     def connection(self) -> ModelConnection:
-        """The connection that uses it."""
+        """A connection that takes its key from the variable."""
         name = re.sub(r"[^a-z0-9]+", "-", self.provider.lower())
         return ModelConnection(
             name=name, base_url=self.base_url, key_place="variable", variable=self.variable
@@ -215,7 +215,7 @@ async def _server_at(port: int, timeout_s: float) -> FoundServer | None:
 
 
 def _kind_of(headers: Mapping[str, str], entries: Sequence[JsonObject]) -> Kind:
-    """Which program it is, where it says so itself."""
+    """The program that answers, where its headers or list name it."""
     owners = {str(entry.get("owned_by", "")) for entry in entries}
     names = {name.lower(): value.lower() for name, value in headers.items()}
     if "llama.cpp" in names.get("server", "") or "llamacpp" in owners:
@@ -283,7 +283,9 @@ _TALKS: Final = frozenset({"", "chat", "language", "code", "model", "base", "llm
 
 
 def _read_lines(entries: Sequence[JsonObject]) -> tuple[ModelLine, ...]:
-    """The models that talk: the newest first where the server dates them, else by name."""
+    """The models that can hold a conversation: the newest first where the server dates them, else
+    by name.
+    """
     made: dict[str, tuple[float, ModelLine]] = {}
     for entry in entries:
         name = entry.get("id")
@@ -349,7 +351,7 @@ def inner_of(entry: JsonObject, name: str) -> dict[str, Any]:
 
 
 def first_count(sizes: Sequence[object]) -> int:
-    """The first of them that is a number of tokens; 0 for none."""
+    """The first value that is a number of tokens; 0 for none."""
     for size in sizes:
         if isinstance(size, int) and not isinstance(size, bool) and 0 < size < 1_000_000_000:
             return size

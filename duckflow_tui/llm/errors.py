@@ -123,7 +123,7 @@ def mask_secret(text: str, secret: str) -> str:
 
 
 def _without_forms(text: str, secret: str) -> str:
-    """The text without what is the secret when only letters and digits count, and no capitals."""
+    """Mask a secret that differs only in case, punctuation, order or encoding."""
     if len(secret) > 2 * len(text):
         return text
     raw = secret.encode("utf-8", "replace")
@@ -171,7 +171,7 @@ _WORDS: Final = 2000  # characters of the server's message that are kept to lear
 
 @dataclass(frozen=True, slots=True)
 class FailureTeller:
-    """Knows the endpoint, the model and what must be masked."""
+    """Makes the errors of one endpoint and model; ``_secrets`` are masked in them."""
 
     _endpoint: Endpoint
     _model: str
@@ -192,7 +192,7 @@ class FailureTeller:
         setting: str = "",
         retryable: bool = False,
     ) -> LlmError:
-        """An error with this endpoint's names; ``setting`` is one of its own keys."""
+        """Make an error with this endpoint's names; ``setting`` is one of its own keys."""
         text = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else detail
         return LlmError(
             code,
@@ -208,14 +208,16 @@ class FailureTeller:
     def make_status_error(
         self, status: int, headers: Mapping[str, str], body: bytes, now: float
     ) -> LlmError:
-        """Of an answer with a status of 300 or more; ``now`` is in seconds since the epoch."""
+        """Make the error of an answer with a status of 300 or more; ``now`` is in seconds since the
+        epoch.
+        """
         if status < 400:
             return self._by_status(status, ServerWords(headers.get("location", "?")))
         wait_s = retry_after(headers, now) or asked_to_wait(body)
         return self._by_status(status, server_words(body), wait_s)
 
     def stream_error(self, error: object) -> LlmError:
-        """Of an error object in the middle of a stream."""
+        """Make the error of an error object in the middle of a stream."""
         words = words_of(error)
         stated = [words.code]
         if isinstance(error, dict):
@@ -241,7 +243,7 @@ class FailureTeller:
 
 
 class ServerWords(NamedTuple):
-    """Parse a server's error: message, code and the parameter it names."""
+    """A server's error: message, code and the parameter it names."""
 
     message: str
     code: str = ""

@@ -28,21 +28,21 @@ _MESSAGE_OVERHEAD: Final = 4  # tokens around each message: its role and separat
 
 
 class ReplyObserver:
-    """Hears a reply arrive, in plain calls on the loop. This one shows nothing of it."""
+    """Is called on the loop as a reply arrives. This one shows nothing of it."""
 
     def take_reply(self, text: str) -> None:
-        """A new piece of what the user reads."""
+        """Take a new piece of the reply as the user reads it."""
 
     def take_reasoning(self, text: str) -> None:
-        """A new piece of the model's reasoning."""
+        """Take a new piece of the model's reasoning."""
 
     def set_waiting(self, waiting: Waiting | None) -> None:
-        """The call does not move, or (None) moves again."""
+        """Take why the call waits; None once it goes on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """The figures of safety: times in seconds. Sleep and randomness can be handed in."""
+    """How often and how long a request is tried again; times in seconds."""
 
     retries: int = 5
     total_s: float = 60.0  # of one call's retries in all, and the longest Retry-After
@@ -97,7 +97,7 @@ class Exchange:
         return not self.shown and not self.in_calls
 
     def begin_completion(self) -> Completion:
-        """A fresh completion for the next HTTP request."""
+        """Start a new completion for the next HTTP request."""
 
         def limit(hear: Callable[[str], None]) -> Callable[[str], None]:
             def hear_limited(text: str) -> None:
@@ -164,7 +164,7 @@ class Exchange:
     def make_error(
         self, code: Literal["filtered", "empty", "server_error", "too_large"], detail: str = ""
     ) -> LlmError:
-        """Of an answer that says nothing, does not end, or broke off by its own word."""
+        """Make the error of an answer that is empty, too long or ended by the server as failed."""
         endpoint, model = self.target
         return LlmError(
             code, endpoint=endpoint.name, model=model, host=endpoint.host, detail=detail
@@ -232,8 +232,9 @@ class Exchange:
 
 
 def _mark_cache_points(messages: Sequence[JsonObject], *, with_tail: bool) -> list[JsonObject]:
-    """The messages with marks where a prefix ends that the next request begins with too: behind the
-    system message, and behind the last before the tail. Two of the four marks that there may be.
+    """Mark messages for the cache where a prefix ends that the next request begins with too: behind
+    the system message, and behind the last before the tail. Two of the four marks that there may
+    be.
     """
     made = [*messages]
     last = len(made) - 2 if with_tail else 0

@@ -80,7 +80,7 @@ def load_packaged() -> _Packaged:
 
 
 class KnownModels:
-    """The catalogue, and over it what endpoints said."""
+    """Facts of models: the catalogue, and over it what endpoints list."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class KnownModels:
 
     @classmethod
     def load(cls, kept: Connections) -> KnownModels:
-        """With what is kept of the models that the user chose. Waits for the disk."""
+        """Load it with the descriptions of the models that the user chose. Waits for the disk."""
         chosen: dict[tuple[str, str], ModelLine] = {}
         for ref, line in kept.lines.items():
             if (connection := kept.find_connection(ref.endpoint)) is not None:
@@ -123,8 +123,8 @@ class KnownModels:
         if (asked := self.refreshed.get(origin)) is not None and model in asked.models:
             said.append((asked.date, asked.models[model]))
         if (line := self._chosen.get((origin, model))) is not None:
-            said.insert(0 if said and line.date < said[0][0] else len(said), (line.date, line))
-        for date, line in said:
+            said.append((line.date, line))
+        for date, line in sorted(said, key=lambda dated: dated[0]):
             update: dict[str, object] = {"context": line.context or found.context, "date": date}
             if line.price_in is not None and line.price_out is not None:  # one list, not two
                 names = ("price_in", "price_cached", "price_out")
@@ -146,7 +146,7 @@ class KnownModels:
         return facts.model_copy(update=update)
 
     def with_chosen(self, origin: str, line: ModelLine | None) -> KnownModels:
-        """The same, and what its server said today of a model, where it said anything."""
+        """A copy that also holds what a server says today of a model."""
         if line is None:
             return self
         made = KnownModels(None, {**self._chosen, (origin, line.id): line.with_date})

@@ -209,7 +209,7 @@ class Quirks:
         return "max_completion_tokens" if "max_tokens" in self.dropped else "max_tokens"
 
     def rung(self, protocol: Protocol, *, calls: bool) -> Rung:
-        """Where the next request starts; ``calls`` is false for what is JSON anyway."""
+        """The form that the next request asks for; ``calls`` is false for a question in JSON."""
         is_refused = not self.flags.isdisjoint({"no_tools", "fails_at_tools"})
         if not calls or protocol == "json" or (protocol == "auto" and is_refused):
             return self.json
@@ -238,9 +238,8 @@ class Quirks:
         return ""
 
     def arrange_messages(self, messages: Sequence[JsonObject]) -> list[JsonObject]:
-        """The messages as this model takes them: neighbours of the user as one, nothing of the user
-        right behind results, the system message as the user's first words where there may be none;
-        ids and thoughts of calls as they are wanted.
+        """Rewrite messages as this model accepts them: roles in turn, the system message as the
+        user's first words, ids and thoughts of calls.
         """
         is_in_turn = not self.flags.isdisjoint({"in_turn", "no_system"})
         made: list[JsonObject] = []
@@ -260,7 +259,7 @@ class Quirks:
         return made
 
     def _with_calls(self, message: JsonObject) -> JsonObject:
-        """The message with the ids that are wanted, and what stands in for its thoughts."""
+        """Give a message the ids that the server accepts, and stand-ins for missing thoughts."""
         calls: list[JsonObject] = message.get("tool_calls") or []
         if "short_ids" in self.flags and "tool_call_id" in message:
             message = {**message, "tool_call_id": _short_id(message["tool_call_id"])}
@@ -367,7 +366,7 @@ class LearnedModels:
         return self.models[self.name_of(target)]
 
     def forget_model(self, target: Target | None = None) -> None:
-        """Nothing is known of this model, or of any; the file says so too."""
+        """Forget the quirks of a model, or of all, in the file too."""
         if target is None:
             self.models.clear()
             self._write_change(lambda kept: kept.clear(), 0.0)

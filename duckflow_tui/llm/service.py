@@ -483,7 +483,7 @@ class LLMService:
 
 
 def _closed(endpoint: Endpoint, code: ErrorCode, detail: str, key: str = "") -> LlmError:
-    """Of an endpoint that nothing can be sent to; ``key`` is its setting to look at."""
+    """Make the error of an endpoint that nothing can be sent to; ``key`` is the setting."""
     setting = setting_of(endpoint.name, key) if key else ""
     return LlmError(
         code, endpoint=endpoint.name, host=endpoint.host, detail=detail, setting=setting
@@ -495,8 +495,8 @@ def _has_path(endpoint: Endpoint) -> bool:
 
 
 def _fails_at_calls(error: LlmError, exchange: Exchange, quirks: Quirks) -> bool:
-    """A server that fails without a reason may do so because it was sent native calls, where it
-    has never taken any.
+    """Whether native calls may be the reason of a server error without one: the server has not
+    taken any yet.
     """
     if exchange.target.endpoint.protocol != "auto" or "takes_tools" in quirks.flags:
         return False
@@ -504,7 +504,7 @@ def _fails_at_calls(error: LlmError, exchange: Exchange, quirks: Quirks) -> bool
 
 
 def _cut_by(error: LlmError) -> str:
-    """The words to the model about a reply that broke off in its calls."""
+    """Tell the model why its reply broke off in the calls."""
     if error.code in ("cut", "stalled", "connect"):
         return CUT_BY_CONNECTION
     return CUT_BY_SERVER.format(what=error.detail or error.code)
