@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import contextlib
-import contextvars
 import os
 import re
-import select
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
 from duckflow_tui.state.calls import TAIL, apply_carriage_returns
 from duckflow_tui.state.lines import split_lines
+from duckflow_tui.tools.process_group import Program
 from duckflow_tui.tools.results import MAX_RESULT
 
 HALF: Final = (MAX_RESULT - 4_096) // 2  # bytes of head and of tail; room for a few lines between
@@ -219,107 +216,56 @@ class Capture:
 
 
 _EVERY: Final = 0.05  # seconds between two tellings
-_PIECE: Final = 64 * 1024  # bytes of one read
 _REST: Final = 16  # pieces that are taken out of a pipe nobody waits for any more
 
 
 class OutputPump:
-    """Empties a pipe into a capture until it is closed or the pump is told to stop.
+    """Reads the output of a program into a capture until it is closed, or soon after the program's
+    end.
 
-    ``tell`` is called in the loop's thread with the newest text; when there is more than a screen
-    shows, what is older is left out of it. ``drawn`` is set there once something is drawn.
+    ``tell`` is called with the newest text; when there is more than a screen shows, what is older
+    is left out of it. ``drawn`` is set once something is drawn on the screen of a terminal.
     """
 
-    def __init__(self, pipe: int, capture: Capture, tell: Callable[[str], None]) -> None:
-        self._pipe = pipe
+    def __init__(self, program: Program, capture: Capture, tell: Callable[[str], None]) -> None:
         self._capture = capture
         self._tell = tell
-        self._loop = asyncio.get_running_loop()
-        # What is told reaches a screen, whose timers need to know which one it is.
-        self._context = contextvars.copy_context()
-        self._wake, self._waker = os.pipe()
-        self._parts: list[str] = []
-        self._size = 0
-        self._last = 0.0
+        self._untold = ""
+        self._telling: asyncio.TimerHandle | None = None
+        self._left: int | None = None  # pieces that are still taken; None: all
         self.drawn = asyncio.Event()
-        self.done: asyncio.Future[None] = self._loop.create_future()
-        self._thread = threading.Thread(target=self._run, name="command output", daemon=True)
-        self._thread.start()
+        self.done = asyncio.create_task(self._read_all(program), name="command output")
 
     def stop(self) -> None:
-        """Take what is in the pipe now, then end; somebody else may hold it open for ever."""
-        if not self.done.done():
-            with contextlib.suppress(OSError):
-                os.write(self._waker, b"x")
+        """Take little more than is there now; somebody else may write into the pipe for ever."""
+        self._left = _REST if self._left is None else self._left
 
-    def _run(self) -> None:
+    async def _read_all(self, program: Program) -> None:
         try:
-            self._read_pipe()
+            while self._left != 0 and (data := await program.read(program.stdout)):
+                self._left = None if self._left is None else self._left - 1
+                # In a thread: the whole is written to a disk, which may be slow.
+                self._add_text(await asyncio.to_thread(self._capture.take_piece, data))
+                if self._capture.draws:
+                    self.drawn.set()
+        finally:
             self._add_text(self._capture.end_input())
             self._flush_text()
-        finally:
-            os.close(self._pipe)
-            self._in_loop(self._on_finished)
-
-    def _on_finished(self) -> None:
-        # Here and not in the thread, or stop() could write into somebody else's descriptor.
-        os.close(self._wake)
-        os.close(self._waker)
-        self.done.set_result(None)
-
-    def _read_pipe(self) -> None:
-        poll = select.poll()
-        poll.register(self._pipe, select.POLLIN)
-        poll.register(self._wake, select.POLLIN)
-        told = False
-        while True:
-            wait = max(self._last + _EVERY - time.monotonic(), 0) * 1_000 if self._parts else None
-            ready = {descriptor for descriptor, _ in poll.poll(wait)}
-            if self._wake in ready:
-                self._take_rest()
-                return
-            if self._pipe in ready:
-                data = os.read(self._pipe, _PIECE)
-                if not data:
-                    return
-                self._add_text(self._capture.take_piece(data))
-                if self._capture.draws and not told:
-                    told = True
-                    self._in_loop(self.drawn.set)
-            if self._parts and time.monotonic() >= self._last + _EVERY:
-                self._flush_text()
-
-    def _take_rest(self) -> None:
-        os.set_blocking(self._pipe, False)
-        for _ in range(_REST):
-            try:
-                data = os.read(self._pipe, _PIECE)
-            except BlockingIOError:
-                return
-            if not data:
-                return
-            self._add_text(self._capture.take_piece(data))
 
     def _add_text(self, text: str) -> None:
-        if not text:
-            return
-        self._parts.append(text)
-        self._size += len(text)
-        if self._size > 2 * TAIL:
-            newest = _drop_overprinted("".join(self._parts))
-            self._parts, self._size = [newest], len(newest)
+        self._untold += text
+        if len(self._untold) > 2 * TAIL:
+            self._untold = _drop_overprinted(self._untold)
+        if self._untold and self._telling is None:
+            self._telling = asyncio.get_running_loop().call_later(_EVERY, self._flush_text)
 
     def _flush_text(self) -> None:
-        if not self._parts:
-            return
-        text = _drop_overprinted("".join(self._parts))
-        self._parts, self._size = [], 0
-        self._last = time.monotonic()
-        self._in_loop(lambda: self._tell(text))
-
-    def _in_loop(self, call: Callable[[], None]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
-            self._loop.call_soon_threadsafe(call, context=self._context)
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+        text, self._untold = self._untold, ""
+        if text:
+            self._tell(_drop_overprinted(text))
 
 
 def _drop_overprinted(text: str) -> str:

@@ -416,7 +416,6 @@ class CommandRunner:
             proxy = HostProxy(hosts, self.report)
             passed = (proxy.channel_fd,)
             environ |= proxy_variables(hosts)
-        reading, writing = os.pipe()  # one for both outputs, in the order of their writing
         try:
             if not (own or outside or self._choice.level in ("none", "external")):
                 channel = proxy.channel_fd if proxy else 0
@@ -430,20 +429,16 @@ class CommandRunner:
                     environ,
                     self._watchdog,
                     pass_fds=passed,
-                    stdout=writing,
-                    stderr=writing,
+                    stderr=asyncio.subprocess.STDOUT,  # in the order of their writing
                 )
         except BaseException:  # a cancellation too: nobody else closes it
-            os.close(reading)
             if proxy is not None:
                 await proxy.close()
             raise
-        finally:
-            os.close(writing)
         if proxy is not None:
             proxy.begin_listening()
         capture = Capture(self._spool, self.limits.max_output)
-        pump = OutputPump(reading, capture, lambda text: tell(self._secrets.out_of(text)))
+        pump = OutputPump(group.program, capture, lambda text: tell(self._secrets.out_of(text)))
         running = RunningCommand(
             group,
             pump,
