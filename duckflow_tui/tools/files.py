@@ -13,7 +13,7 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.secrets import REDACTED
 from duckflow_tui.safety.workspace import MAX_READ, Workspace
 from duckflow_tui.state.base import clip_value, hash_data
-from duckflow_tui.state.operations import Effect, Foreign, Zone
+from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.tools.changes import ChangeKind, PlannedChange, plan_change
 from duckflow_tui.tools.diffs import (
     MAX_COMPARED,
@@ -24,7 +24,14 @@ from duckflow_tui.tools.diffs import (
     size_words,
 )
 from duckflow_tui.tools.edits import Edit, EditRefused, Near, apply_edits
-from duckflow_tui.tools.operation import Arguments, Edits, Operation, ToolContext, ToolFault
+from duckflow_tui.tools.operation import (
+    Arguments,
+    Edits,
+    Operation,
+    ToolContext,
+    ToolFault,
+    foreign_calls,
+)
 
 MAX_EDITS: Final = 50
 _MAX_LINES: Final = MAX_COMPARED // 2
@@ -302,15 +309,9 @@ _CONTENT: Final = frozenset({"content", "old", "new"})
 
 WRITE_FILE: Final = Operation(
     name="file_ops.write_file",
-    foreign=Foreign(
-        names=("write", "write_file", "create_file", "write_to_file"),
-        args={
-            "file_path": "path",
-            "contents": "content",
-            "file_text": "content",
-            "explanation": "",
-            "description": "",
-        },
+    foreign=foreign_calls(
+        "write write_file create_file write_to_file",
+        "file_path=path contents=content file_text=content",
     ),
     summary="Create a file, or replace one whole; missing directories are created.",
     effect=Effect.WRITE,
@@ -322,19 +323,10 @@ WRITE_FILE: Final = Operation(
 
 EDIT_FILE: Final = Operation(
     name="file_ops.edit_file",
-    foreign=Foreign(
-        names=("edit", "edit_file", "replace", "str_replace", "multiedit", "search_replace"),
-        args={
-            "file_path": "path",
-            "old_string": "old",
-            "new_string": "new",
-            "old_str": "old",
-            "new_str": "new",
-            "replace_all": "all",
-            "instruction": "",
-            "explanation": "",
-            "description": "",
-        },
+    foreign=foreign_calls(
+        "edit edit_file replace str_replace multiedit search_replace",
+        "file_path=path old_string=old new_string=new old_str=old "
+        "new_str=new replace_all=all instruction=",
     ),
     summary="Replace exact pieces of text in a file.",
     help="All edits, in order, or none.",
@@ -347,15 +339,9 @@ EDIT_FILE: Final = Operation(
 
 MOVE_FILE: Final = Operation(
     name="file_ops.move_file",
-    foreign=Foreign(
-        names=("move_file", "rename_file", "mv"),
-        args={
-            "from": "source",
-            "to": "target",
-            "old_path": "source",
-            "new_path": "target",
-            "destination": "target",
-        },
+    foreign=foreign_calls(
+        "move_file rename_file mv",
+        "from=source to=target old_path=source new_path=target destination=target",
     ),
     listed=True,
     summary="Move or rename a file.",
@@ -367,10 +353,7 @@ MOVE_FILE: Final = Operation(
 
 DELETE_FILE: Final = Operation(
     name="file_ops.delete_file",
-    foreign=Foreign(
-        names=("delete_file", "remove_file", "rm"),
-        args={"file_path": "path", "target_file": "path", "explanation": ""},
-    ),
+    foreign=foreign_calls("delete_file remove_file rm", "file_path=path target_file=path"),
     listed=True,
     summary="Delete a file, no directory.",
     effect=Effect.DELETE,

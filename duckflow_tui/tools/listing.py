@@ -23,11 +23,19 @@ from duckflow_tui.safety.paths import (
 from duckflow_tui.safety.risk import MAX_DEPTH
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.lines import split_bare_lines
-from duckflow_tui.state.operations import Effect, Foreign, Zone
+from duckflow_tui.state.operations import Effect, Zone
 from duckflow_tui.tools.commands import find_program, run_program
 from duckflow_tui.tools.diffs import size_words
 from duckflow_tui.tools.globs import MAX_PATTERN, FileGlob, Patterns
-from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
+from duckflow_tui.tools.operation import (
+    Arguments,
+    Operation,
+    Output,
+    ToolContext,
+    ToolFault,
+    Work,
+    foreign_calls,
+)
 
 MAX_LISTED: Final = 1_000
 MAX_FOUND: Final = 500
@@ -328,15 +336,8 @@ def _describe_entry(entry: DirectoryEntry, path: str) -> str:
 
 LIST_DIR: Final = Operation(
     name="file_ops.list_dir",
-    foreign=Foreign(
-        names=("ls", "list_dir", "list_directory", "list_files"),
-        args={
-            "directory": "path",
-            "dir": "path",
-            "dir_path": "path",
-            "explanation": "",
-            "description": "",
-        },
+    foreign=foreign_calls(
+        "ls list_dir list_directory list_files", "directory=path dir=path dir_path=path"
     ),
     summary="List a directory, ignored files left out.",
     effect=Effect.READ,
@@ -347,16 +348,8 @@ LIST_DIR: Final = Operation(
 
 FIND_FILES: Final = Operation(
     name="file_ops.find_files",
-    foreign=Foreign(
-        names=("glob", "find_files", "file_search"),
-        args={
-            "pattern": "glob",
-            "glob_pattern": "glob",
-            "directory": "path",
-            "dir_path": "path",
-            "explanation": "",
-            "description": "",
-        },
+    foreign=foreign_calls(
+        "glob find_files file_search", "pattern=glob glob_pattern=glob directory=path dir_path=path"
     ),
     listed=True,
     summary="Find files by their names.",

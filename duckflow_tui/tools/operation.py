@@ -199,6 +199,15 @@ class Operation(Generic[A]):
         )
 
 
+def foreign_calls(names: str, args: str, given: JsonObject | None = None) -> Foreign:
+    """The calls of other tools that mean an operation. ``names``: its names there, as words;
+    ``args``: words such as ``file_path=path``, or ``output_mode=`` for an argument to discard.
+    """
+    renamed = dict(pair.split("=") for pair in args.split())
+    discarded = dict.fromkeys(("explanation", "description"), "")
+    return Foreign(names=tuple(names.split()), args=renamed | discarded, given=given or {})
+
+
 #: An operation whose arguments are not known to the reader.
 AnyOperation = Operation[Any]
 

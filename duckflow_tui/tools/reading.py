@@ -15,10 +15,18 @@ from duckflow_tui.safety.paths import Place
 from duckflow_tui.safety.policy import CallFact
 from duckflow_tui.state.base import clip_value, hash_data
 from duckflow_tui.state.lines import split_lines, strip_ending
-from duckflow_tui.state.operations import Effect, Foreign, Outcome, Zone
+from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.tools.changes import compare_bytes, in_words
 from duckflow_tui.tools.diffs import NotText, decode_file, size_words
-from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
+from duckflow_tui.tools.operation import (
+    Arguments,
+    Operation,
+    Output,
+    ToolContext,
+    ToolFault,
+    Work,
+    foreign_calls,
+)
 from duckflow_tui.tools.results import HANDLE, MAX_LINE
 
 DEFAULT_LINES: Final = 2_000  # of a read without a range
@@ -309,17 +317,9 @@ _MAGIC: Final = (
 
 READ_FILE: Final = Operation(
     name="file_ops.read_file",
-    foreign=Foreign(
-        names=("read", "read_file", "view", "view_file", "cat", "open_file"),
-        args={
-            "file_path": "path",
-            "file": "path",
-            "filename": "path",
-            "target_file": "path",
-            "offset": "start_line",
-            "explanation": "",
-            "description": "",
-        },
+    foreign=foreign_calls(
+        "read read_file view view_file cat open_file",
+        "file_path=path file=path filename=path target_file=path offset=start_line",
     ),
     summary=f"Read {DEFAULT_LINES:,} lines of a text file, or others, counted from 1.",
     effect=Effect.READ,

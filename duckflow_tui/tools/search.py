@@ -19,7 +19,7 @@ from duckflow_tui.safety.names import SECRET_DIRS, SECRET_GLOBS
 from duckflow_tui.safety.paths import FileKind, Place, WorkspaceError
 from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import MAX_BRIEF
-from duckflow_tui.state.operations import Effect, Foreign, Outcome, Zone
+from duckflow_tui.state.operations import Effect, Outcome, Zone
 from duckflow_tui.tools.commands import find_program, run_program
 from duckflow_tui.tools.globs import MAX_PATTERN, FileGlob
 from duckflow_tui.tools.listing import (
@@ -30,7 +30,15 @@ from duckflow_tui.tools.listing import (
     require_directory,
     walk_directory,
 )
-from duckflow_tui.tools.operation import Arguments, Operation, Output, ToolContext, ToolFault, Work
+from duckflow_tui.tools.operation import (
+    Arguments,
+    Operation,
+    Output,
+    ToolContext,
+    ToolFault,
+    Work,
+    foreign_calls,
+)
 from duckflow_tui.tools.process_group import Program
 
 TIME_LIMIT: Final = 20.0  # seconds; R18
@@ -347,20 +355,10 @@ def _pattern_words(words: str, args: SearchText) -> str:
 
 SEARCH_TEXT: Final = Operation(
     name="file_ops.search_text",
-    foreign=Foreign(
-        names=("grep", "search_text", "grep_search", "search_file_content", "search_files"),
-        args={
-            "query": "pattern",
-            "include": "glob",
-            "include_pattern": "glob",
-            "-C": "context",
-            "file_pattern": "glob",
-            "output_mode": "",
-            "-n": "",
-            "head_limit": "",
-            "explanation": "",
-            "description": "",
-        },
+    foreign=foreign_calls(
+        "grep search_text grep_search search_file_content search_files",
+        "query=pattern include=glob include_pattern=glob -C=context "
+        "file_pattern=glob output_mode= -n= head_limit=",
         given={"regex": True},
     ),
     summary="Find lines of files.",

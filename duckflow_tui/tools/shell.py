@@ -33,7 +33,7 @@ from duckflow_tui.safety.workspace import Workspace
 from duckflow_tui.state.base import IdSource, Job, Spawn, one_line
 from duckflow_tui.state.calls import OperationMessage
 from duckflow_tui.state.decision import Action
-from duckflow_tui.state.operations import Effect, Foreign, Need, Outcome, Risk
+from duckflow_tui.state.operations import Effect, Need, Outcome, Risk
 from duckflow_tui.state.session import HOLDS, SandboxLevel, SandboxTested
 from duckflow_tui.state.store import Store
 from duckflow_tui.tools.background import BackgroundCommands
@@ -49,6 +49,7 @@ from duckflow_tui.tools.operation import (
     ToolFault,
     Touched,
     Work,
+    foreign_calls,
 )
 from duckflow_tui.tools.router import ToolRouter
 from duckflow_tui.tools.snapshot import FileCopies
@@ -246,30 +247,12 @@ class Shell:
         return (
             Operation(
                 name=RUN,
-                foreign=Foreign(
-                    names=(
-                        "bash",
-                        "shell",
-                        "run_command",
-                        "run_terminal_cmd",
-                        "run_shell_command",
-                        "execute_command",
-                        "exec_command",
-                        "local_shell",
-                        "terminal",
-                    ),
-                    args={
-                        "cmd": "command",
-                        "workdir": "cwd",
-                        "working_directory": "cwd",
-                        "directory": "cwd",
-                        "timeout": "timeout_s",
-                        "is_background": "background",
-                        "run_in_background": "background",
-                        "requires_approval": "",
-                        "explanation": "",
-                        "description": "",
-                    },
+                foreign=foreign_calls(
+                    "bash shell run_command run_terminal_cmd run_shell_command "
+                    "execute_command exec_command local_shell terminal",
+                    "cmd=command workdir=cwd working_directory=cwd directory=cwd "
+                    "timeout=timeout_s is_background=background "
+                    "run_in_background=background requires_approval=",
                 ),
                 summary="Run a command line in a fresh bash.",
                 help=f"timeout_s: {limits.timeout_s:g}, at most {limits.max_timeout_s:g}.",
