@@ -140,7 +140,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
             self.stylesheet.set_variables(self.get_css_variables())
 
     def on_load(self) -> None:
-        self.key_queue.hold()  # until the composer has the focus
+        self.key_queue.hold_keys()  # until the composer has the focus
         # Drawn before the keys are in, the composer would for a moment be empty again.
         self._undrawn = ExitStack()
         self._undrawn.enter_context(self.batch_update())
@@ -195,7 +195,7 @@ class DuckflowApp(HostedApp, inherit_bindings=False):
 
     async def on_workbench_stands(self) -> None:
         """Keys that came before the composer had the focus go to it now, in their order."""
-        await self.key_queue.release()
+        await self.key_queue.release_keys()
         self.bench.composer.call_later(self._draw)  # behind the keys in its queue
 
     def _draw(self) -> None:

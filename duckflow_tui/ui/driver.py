@@ -110,7 +110,7 @@ class DuckDriver(ResumableDriver):
             os.read(self._wake_read, 64)
         source = TerminalInput()
         early, self._early = self._early, b""
-        self._process(source.feed(early, time.monotonic()))
+        self._process_all(source.feed_bytes(early, time.monotonic()))
         with selectors.DefaultSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
             selector.register(self._wake_read, selectors.EVENT_READ)
@@ -118,15 +118,15 @@ class DuckDriver(ResumableDriver):
                 ready = selector.select(source.seconds_until_tick(time.monotonic()))
                 sources = {key.fd for key, _ in ready}
                 if self.fileno in sources:
-                    data = self._read()
+                    data = self._read_input()
                     if not data:
-                        self._lost()
+                        self._report_hang_up()
                         return
-                    self._process(source.feed(data, time.monotonic()))
+                    self._process_all(source.feed_bytes(data, time.monotonic()))
                 else:
-                    self._process(source.tick(time.monotonic()))
+                    self._process_all(source.check_silence(time.monotonic()))
 
-    def _process(self, messages: list[Message]) -> None:
+    def _process_all(self, messages: list[Message]) -> None:
         for message in messages:
             self.process_message(message)
 
@@ -134,13 +134,13 @@ class DuckDriver(ResumableDriver):
         if not self.exit_event.is_set():
             super().process_message(message)
 
-    def _read(self) -> bytes:
+    def _read_input(self) -> bytes:
         try:
             return os.read(self.fileno, 4096)
         except OSError:  # EIO: the terminal hung up
             return b""
 
-    def _lost(self) -> None:
+    def _report_hang_up(self) -> None:
         for callback in self.hung_up:
             self.call_on_loop(callback)
 

@@ -33,10 +33,10 @@ class EarlyKeys:
         self._came = bytearray()
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._wake_read, self._wake_write = os.pipe()
-        self._thread = threading.Thread(target=self._read, name="early keys", daemon=True)
+        self._thread = threading.Thread(target=self._read_keys, name="early keys", daemon=True)
         self._thread.start()
 
-    def take(self) -> bytes:
+    def take_keys(self) -> bytes:
         """Stop reading and showing; everything that came, once."""
         if self._wake_write >= 0:
             os.write(self._wake_write, b".")
@@ -48,7 +48,7 @@ class EarlyKeys:
         self._came.clear()
         return came
 
-    def _read(self) -> None:
+    def _read_keys(self) -> None:
         while True:
             ready, _, _ = select.select([self._fd, self._wake_read], [], [])
             if self._wake_read in ready:
@@ -60,9 +60,9 @@ class EarlyKeys:
                 return
             self._came += data
             if self._showing:
-                self._echo(self._decode(data))
+                self._echo_text(self._decode(data))
 
-    def _echo(self, typed: str) -> None:
+    def _echo_text(self, typed: str) -> None:
         for char in typed:
             if char in _ERASES:
                 self._text = self._text[:-1]

@@ -46,7 +46,7 @@ class FirstFrame:
 
     def take_keys(self) -> bytes:
         """The app reads the terminal from here on; what was typed so far, once."""
-        return b"" if self._keys is None else self._keys.take()
+        return b"" if self._keys is None else self._keys.take_keys()
 
     def answer_signals(self) -> None:
         """Until the app is up, a signal that ends the process gives the terminal back first."""

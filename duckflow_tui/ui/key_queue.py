@@ -12,7 +12,7 @@ from textual.timer import Timer
 from textual.widgets import Input, TextArea
 from textual.worker import Worker
 
-from duckflow_tui.ui.panes.key_guard import InlineField, Typed, writes
+from duckflow_tui.ui.panes.key_guard import InlineField, Typed, is_text
 from duckflow_tui.ui.screens.dialog import Dialog
 from duckflow_tui.ui.textual_private import pump_above
 
@@ -44,7 +44,7 @@ class KeyQueue:
         """Whether a key is at work, so that the next one has to wait."""
         return self._held is not None
 
-    def hold(self) -> None:
+    def hold_keys(self) -> None:
         """Hold everything until ``release``."""
         self._held = []
 
@@ -55,7 +55,7 @@ class KeyQueue:
         elif self._is_text(event):
             await hand_on(event)
         else:
-            await self._start(event, hand_on)
+            await self._start_key(event, hand_on)
 
     def call_when_free(self, callback: Callable[[], object]) -> None:
         """Call back once the app has handed on every key that came until then."""
@@ -74,9 +74,9 @@ class KeyQueue:
         if isinstance(page, Dialog) and not page.is_ready:
             return
         if page is not self._page or all(worker.is_finished for worker in self._workers):
-            await self.release()
+            await self.release_keys()
 
-    async def release(self) -> None:
+    async def release_keys(self) -> None:
         """Hand on everything that is held, in its order."""
         held, self._held, self._is_handled = self._held or [], None, False
         if self._timer is not None:
@@ -98,25 +98,25 @@ class KeyQueue:
         """Whether the event is written in a field that stays where it is."""
         focused = self._app.focused
         is_field = isinstance(focused, Input | TextArea) and not isinstance(focused, InlineField)
-        return is_field and writes(event)
+        return is_field and is_text(event)
 
-    async def _start(self, event: Typed, hand_on: HandOn) -> None:
+    async def _start_key(self, event: Typed, hand_on: HandOn) -> None:
         app, held = self._app, list[Typed]()
         self._held, self._page, self._is_handled = held, app.screen, False
         self._workers.clear()
-        self._timer = app.set_timer(_MAX_HOLD_S, self.release)
+        self._timer = app.set_timer(_MAX_HOLD_S, self.release_keys)
         focused = app.focused or app.screen
         await hand_on(event)
         # Twice, because a handler may send the key on once more, as a message.
         _call_when_handled(
             focused,
             app,
-            lambda: _call_when_handled(focused, app, lambda: app.call_later(self._end, held)),
+            lambda: _call_when_handled(focused, app, lambda: app.call_later(self._end_key, held)),
         )
 
-    async def _end(self, held: list[Typed], turns: int = _TURNS) -> None:
+    async def _end_key(self, held: list[Typed], turns: int = _TURNS) -> None:
         if self._held is held and turns:
-            self._app.call_later(self._end, held, turns - 1)
+            self._app.call_later(self._end_key, held, turns - 1)
         elif self._held is held:
             self._is_handled = True
             await self.release_if_ready()

@@ -79,7 +79,7 @@ class TerminalInput:
         self._sends_escape_sequence = False  # the terminal sends the Esc key as a sequence
         self._reader = SequenceReader()
 
-    def feed(self, data: bytes, now: float) -> list[Message]:
+    def feed_bytes(self, data: bytes, now: float) -> list[Message]:
         """Add input and return the events that it completes."""
         if not data:
             return []
@@ -101,12 +101,14 @@ class TerminalInput:
         return late and PASTE_START not in data and _PASTE_REMAINDER.search(data) is not None
 
     def seconds_until_tick(self, now: float) -> float | None:
-        """Seconds until ``tick`` should be called if no input comes; None where nothing waits."""
-        return max(self._last_input_at + self._timeout - now, 0.0) if self._has_pending else None
+        """Seconds without input until ``check_silence`` should be called; None for never."""
+        return (
+            max(self._last_input_at + self._silence_limit - now, 0.0) if self._has_pending else None
+        )
 
-    def tick(self, now: float) -> list[Message]:
+    def check_silence(self, now: float) -> list[Message]:
         """The events that the time without input decides, such as a lone Esc for the Esc key."""
-        if not self._has_pending or now < self._last_input_at + self._timeout:
+        if not self._has_pending or now < self._last_input_at + self._silence_limit:
             return []
         if self._in_paste:
             return self._finish_paste_early(now)
@@ -119,7 +121,7 @@ class TerminalInput:
         return self._in_paste or bool(self._pending)
 
     @property
-    def _timeout(self) -> float:
+    def _silence_limit(self) -> float:
         if self._in_paste:
             return PASTE_SILENCE
         return constants.ESCAPE_DELAY if self._may_be_escape_key else SEQUENCE_SILENCE

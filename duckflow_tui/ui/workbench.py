@@ -277,7 +277,7 @@ class Workbench(Screen[None], inherit_bindings=False):
             composer.remember_sent(event.text, own=event.own)
             if typed is None:
                 self.talk.to_end()
-                host.call_later(host.key_queue.release)  # it opens nothing
+                host.call_later(host.key_queue.release_keys)  # it opens nothing
                 await session.send(event.text, later=event.later, own=event.own)
             elif command is not None and self._must_wait(command):
                 session.unsent.append(Unsent(event.text, own=False, command=True))

@@ -45,7 +45,7 @@ class OpenApps:
         async with self._at((size, beside), lambda: GateApp(beside=beside), size) as pilot:
             app = pilot.app
             assert isinstance(app, GateApp)
-            if app.card.holding:
+            if app.card.is_holding:
                 await drawn(pilot)
             await app.ask_anew(*gates, language=language, **how)
             yield app, pilot

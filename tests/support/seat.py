@@ -83,4 +83,4 @@ class Seat:
     def _read(self) -> bool:
         """Whether no row of the question is still out of sight: until then keys turn its pages."""
         asks = self.app.bench.talk.open_question
-        return asks is not None and asks.unseen() == 0
+        return asks is not None and asks.count_unseen() == 0

@@ -113,7 +113,7 @@ async def test_a_gate_that_changes_while_a_key_is_held_is_not_answered_by_it(
     async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
         burst(app, "y")
-        await settled(pilot, lambda: app.card.holding, "the key")
+        await settled(pilot, lambda: app.card.is_holding, "the key")
         app.card.gates = (gate(gate_id="gate_00000002", call_id="call_00000002"),)
         await drawn(pilot)
         app.clock.advance(SETTLE_S)
@@ -206,10 +206,10 @@ async def test_a_change_that_takes_an_answered_gates_place_is_not_accepted_by_th
         await pilot.pause(2 * KEY_DELAY)
         assert fake.card_answers == []
         assert "y came too soon" in str(app.bench.card.border_subtitle)
-        for _ in range(app.bench.card.unseen() + 1):
+        for _ in range(app.bench.card.count_unseen() + 1):
             app.clock.advance(SETTLE_S)
             await pilot.press("y")
-            await settled(pilot, lambda: not app.bench.card.holding, "the key to act")
+            await settled(pilot, lambda: not app.bench.card.is_holding, "the key to act")
         await settled(pilot, lambda: bool(fake.card_answers), "the answer")
         assert fake.card_answers[0].action == "accept"
 

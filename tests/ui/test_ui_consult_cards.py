@@ -273,7 +273,7 @@ async def test_any_other_key_is_refused_with_a_hint(
             await settled(pilot, lambda hint=hint: hint in screen_text(app), hint)
             assert fake.card_answers == [], key
             assert app.bench.focused is app.bench.card, key
-            await settled(pilot, lambda: not app.bench.card.holding)
+            await settled(pilot, lambda: not app.bench.card.is_holding)
         await pilot.press("2")
         assert await answered(fake, pilot) == ("start_over", "")
 
@@ -322,7 +322,7 @@ async def test_no_option_is_chosen_by_a_burst(text: str, open_apps: OpenApps) ->
         await at_question(pilot)
         for character in text:
             app.post_message(events.Key({"+": "plus"}.get(character, character), character))
-        await settled(pilot, lambda: not app.bench.card.holding)
+        await settled(pilot, lambda: not app.bench.card.is_holding)
         for _ in range(3):
             await pilot.pause()
         assert fake.card_answers == []

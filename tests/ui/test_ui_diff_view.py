@@ -125,7 +125,7 @@ async def test_a_change_that_is_longer_than_the_view_is_shown_from_its_start(
             await press(pilot, *keys)
             assert "41 - line 40" in app.text()
             assert "line 39" not in app.text()
-        assert 30 < app.card.unseen() < 70  # no line that changes was passed over unasked
+        assert 30 < app.card.count_unseen() < 70  # no line that changes was passed over unasked
 
 
 async def test_split_shows_old_and_new_side_by_side(open_apps: OpenApps) -> None:
@@ -380,7 +380,7 @@ async def test_z_shows_the_diff_of_a_gate_on_the_whole_screen(open_apps: OpenApp
     ):
         await at_gate(pilot)
         assert " z  diff" in app.text()
-        left = app.card.unseen()
+        left = app.card.count_unseen()
         assert left
         await press(pilot, "z")
         assert "src" not in app.text()
@@ -423,7 +423,7 @@ async def test_the_whole_screen_keeps_the_hunk_at_hand_and_says_how_to_leave(
         app.clock.advance(SETTLE_S)
         await press(pilot, "space", "]", "end", "z")
         assert app.card._document.left_out == {(0, 1)}  # pyright: ignore[reportPrivateUsage]
-        view = app.card._view  # pyright: ignore[reportPrivateUsage]
+        view = app.card._diff_view  # pyright: ignore[reportPrivateUsage]
         assert view.heading.hunk == 3
         left = app.card._document.unseen  # pyright: ignore[reportPrivateUsage]
         total = app.card._document.to_see  # pyright: ignore[reportPrivateUsage]

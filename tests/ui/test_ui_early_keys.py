@@ -53,8 +53,8 @@ def test_keys_are_shown_as_they_come_and_kept(pipe: tuple[int, int]) -> None:
     shown.wait("fix 日")
     os.write(pipe[1], b"\x7fX")
     shown.wait("fix X")
-    assert keys.take() == data + b"\x7fX"
-    assert keys.take() == b""
+    assert keys.take_keys() == data + b"\x7fX"
+    assert keys.take_keys() == b""
     assert len(os.listdir("/dev/fd")) <= before
 
 
@@ -68,7 +68,7 @@ def test_from_a_key_that_does_something_on_keys_are_only_kept(
     shown.wait("one")
     os.write(pipe[1], b"three")
     _read_by(keys, pipe)
-    assert keys.take() == b"one" + key + b"twothree"
+    assert keys.take_keys() == b"one" + key + b"twothree"
     assert shown.texts == ["one"]
 
 
@@ -81,14 +81,14 @@ def test_what_has_no_room_is_kept_too(pipe: tuple[int, int]) -> None:
     _read_by(keys, pipe)
     os.write(pipe[1], b"\x7f" * 6)
     _read_by(keys, pipe)
-    assert keys.take() == b"one two" + b"\x7f" * 6
+    assert keys.take_keys() == b"one two" + b"\x7f" * 6
     assert shown.texts == ["one"]
 
 
 def test_what_is_typed_afterwards_is_left_for_the_app(pipe: tuple[int, int]) -> None:
     for _ in range(50):
         keys = EarlyKeys(pipe[0], Shown())
-        assert keys.take() == b""
+        assert keys.take_keys() == b""
         assert all(thread.name != "early keys" for thread in threading.enumerate())
     os.write(pipe[1], b"later")
     assert os.read(pipe[0], 100) == b"later"
@@ -145,5 +145,5 @@ def test_a_terminal_that_hangs_up_ends_the_reading() -> None:
         for reader in [t for t in threading.enumerate() if t.name == "early keys"]:
             reader.join(DEADLINE)
             assert not reader.is_alive(), hang_up
-        assert keys.take().startswith(b"a")
+        assert keys.take_keys().startswith(b"a")
         os.close(reading)

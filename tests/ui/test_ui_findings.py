@@ -114,12 +114,12 @@ async def test_a_card_scrolls_as_one_text() -> None:
             await pilot.pause()
             rows = app.bench.card.query_one("#card-rows")
             seen += [rows.render_line(y).text for y in range(rows.size.height)]
-            if not app.bench.card.unseen():
+            if not app.bench.card.count_unseen():
                 break
             assert fake.card_answers == []
             await pilot.press("pagedown")
             await pilot.pause()
-        assert not app.bench.card.unseen()
+        assert not app.bench.card.count_unseen()
         assert all(f"word{n}" in " ".join(seen) for n in range(60))
         assert not any("…+" in line for line in seen)
 
@@ -130,7 +130,7 @@ async def test_what_is_left_of_a_card_is_counted_among_its_keys(language: str) -
     app = app_with(FakeEngine(drafted(language)), language=language)
     async with standing(app, 60, 20) as pilot:
         await at_question(pilot)
-        unseen = app.bench.card.unseen()
+        unseen = app.bench.card.count_unseen()
         assert unseen
         hints = app.bench.card.query_one(KeyRow).hints
         shows = app.words("gate.key.next", count=unseen)

@@ -85,7 +85,7 @@ async def first_gate(*calls: str, draft: str = "") -> AsyncGenerator[Play]:
         await pilot.press("f4")
         await settled(pilot, lambda: play.at_gate)
         # The diff is drawn a frame later than the gate; until then y asks about what was not seen.
-        await settled(pilot, lambda: app.bench.gate.unseen() == 0, "the end of the gate")
+        await settled(pilot, lambda: app.bench.gate.count_unseen() == 0, "the end of the gate")
         play.settle()
         yield play
 

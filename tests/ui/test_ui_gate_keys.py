@@ -618,7 +618,7 @@ async def test_a_rule_that_was_not_shown_whole_is_asked_about(open_apps: OpenApp
         await at_gate(pilot)
         await press(pilot, "p")
         app.clock.advance(SETTLE_S)
-        unseen = app.card.unseen()
+        unseen = app.card.count_unseen()
         assert unseen > 40
         await press(pilot, "p")
         assert app.answers == []

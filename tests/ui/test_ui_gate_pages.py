@@ -23,7 +23,7 @@ from duckflow_tui.ui.panes.gate_words import (
     point_rows,
     scope_rows,
     sentence_rows,
-    subject,
+    subject_words,
 )
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
 from duckflow_tui.words.catalogue import Catalogue
@@ -69,7 +69,7 @@ async def test_y_asks_once_before_what_was_not_on_screen(
         asked = f"You have not seen {unseen} of 600 lines of the diff"
         assert asked in " ".join(app.text().replace("│", " ").split())
         assert "allow all the same" in app.text()
-        assert app.card.unseen() >= unseen
+        assert app.card.count_unseen() >= unseen
         await press(pilot, "y")  # nobody has read that yet
         assert app.answers == []
         app.clock.advance(SETTLE_S)
@@ -112,15 +112,15 @@ async def test_whatever_scrolls_counts_what_it_brings_on_screen(
         pilot,
     ):
         await at_gate(pilot)
-        view = app.card._view  # pyright: ignore[reportPrivateUsage]
-        left = app.card.unseen()
+        view = app.card._diff_view  # pyright: ignore[reportPrivateUsage]
+        left = app.card.count_unseen()
         for key in ("down", "pagedown", "end"):
             await press(pilot, key)
-            assert left - view.size.height <= app.card.unseen() < left
-            left = app.card.unseen()
+            assert left - view.size.height <= app.card.count_unseen() < left
+            left = app.card.count_unseen()
         assert "value_199 = 199" in app.text()
         await press(pilot, "home", *["pagedown"] * 30)
-        assert app.card.unseen() == 0
+        assert app.card.count_unseen() == 0
         assert "of 200" not in app.text()
         await press(pilot, "y")
         assert app.answers[0].choice is GateChoice.ONCE
@@ -133,22 +133,22 @@ async def test_the_wheel_and_a_jump_to_a_hunk_count_too(open_apps: OpenApps) -> 
         gate([preview("a.py", "\n".join(lines), "\n".join(changed))]), beside=False, size=(80, 24)
     ) as (app, pilot):
         await at_gate(pilot)
-        view = app.card._view  # pyright: ignore[reportPrivateUsage]
-        left = app.card.unseen()
+        view = app.card._diff_view  # pyright: ignore[reportPrivateUsage]
+        left = app.card.count_unseen()
         view.post_message(
             events.MouseScrollDown(view, 1, 1, 0, 1, 0, shift=False, meta=False, ctrl=False)
         )
         await settled_below(pilot, app, left)
-        left = app.card.unseen()
+        left = app.card.count_unseen()
         await press(pilot, "]", "]", "]", "]")
-        assert app.card.unseen() < left
+        assert app.card.count_unseen() < left
 
 
 async def settled_below(pilot: Pilot[None], app: GateApp, left: int) -> None:
     """Wait until less is unseen."""
     for _ in range(200):
         await drawn(pilot)
-        if app.card.unseen() < left:
+        if app.card.count_unseen() < left:
             return
     raise AssertionError("the wheel brought nothing on screen")
 
@@ -168,7 +168,7 @@ async def test_without_wrapping_the_end_of_a_long_line_counts_as_unseen(
         app.clock.advance(SETTLE_S)
         await press(pilot, "w")
         assert "rm -rf" in app.text()
-        assert app.card.unseen() == 0
+        assert app.card.count_unseen() == 0
         assert app.answers == []
 
 
@@ -225,7 +225,7 @@ async def test_a_small_gate_that_was_seen_is_still_seen_on_a_smaller_screen(lang
         await at_gate(pilot)
         await pilot.resize_terminal(60, 20)
         await drawn(pilot)
-        assert app.card.unseen() == 0
+        assert app.card.count_unseen() == 0
         await press(pilot, "y")
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
 
@@ -234,11 +234,11 @@ async def test_resizing_while_a_gate_is_open_never_raises_and_keeps_what_was_see
     app = GateApp(gate([many_lines(60)]))
     async with app.run_test(size=(120, 40)) as pilot:
         await at_gate(pilot)
-        unseen = app.card.unseen()
+        unseen = app.card.count_unseen()
         for width, height in (*SIZES, (1, 1), (120, 40)):
             await pilot.resize_terminal(width, height)
             await drawn(pilot)
-        assert app.card.unseen() <= unseen
+        assert app.card.count_unseen() <= unseen
         await press(pilot, "n")
         assert "Enter rejects" in app.text()
 
@@ -274,7 +274,7 @@ async def test_i_unfolds_every_point_with_its_name_and_source(
     ) as (app, pilot):
         await at_gate(pilot)
         await press(pilot, "end", "home")
-        cut = app.card.unseen()
+        cut = app.card.count_unseen()
         await press(pilot, "i")
         text = ""
         for _ in range(12):
@@ -284,7 +284,7 @@ async def test_i_unfolds_every_point_with_its_name_and_source(
             assert f"│ {words(f'gate.{point}')} " in text
         assert words("gate.says") in text
         assert words("gate.risk.LOW") in text
-        assert app.card.unseen() <= cut
+        assert app.card.count_unseen() <= cut
         await press(pilot, "i")
         assert words("gate.risk.LOW") not in app.text()
         await press(pilot, "i", "escape")
@@ -403,7 +403,7 @@ async def test_lines_that_the_view_begins_behind_are_neither_seen_nor_asked_abou
         await at_gate(pilot)
         assert "# prices" not in app.text()
         assert "↑ 3" in app.text()
-        left = app.card.unseen()
+        left = app.card.count_unseen()
         total = sum(app.card._document.weights) - 3  # pyright: ignore[reportPrivateUsage]
         assert left
         assert f"seen {total - left} of {total} " in app.text()
@@ -412,7 +412,7 @@ async def test_lines_that_the_view_begins_behind_are_neither_seen_nor_asked_abou
         assert f"You have not seen {left} of {total} lines" in unframed(app)
         await press(pilot, "home")
         assert "# prices" in app.text()
-        assert app.card.unseen() == left
+        assert app.card.count_unseen() == left
         app.clock.advance(SETTLE_S)
         await press(pilot, "end", "y")
         assert [answer.choice for answer in app.answers] == [GateChoice.ONCE]
@@ -580,7 +580,7 @@ def test_the_check_of_a_requirement_is_the_apps_own_question() -> None:
 def test_the_title_shows_the_command_as_it_is_and_no_line_break_of_ours() -> None:
     line = "sleep 30; echo ready"
     shown = command(args={"command": line}, facts={"runs": "sleep 30\n; echo ready"})
-    assert subject(shown, Catalogue()) == line
+    assert subject_words(shown, Catalogue()) == line
 
 
 def test_place_behind_a_link_is_named() -> None:

@@ -204,13 +204,13 @@ async def test_what_was_not_on_screen_is_asked_about_before_a_yes(
     async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         card = app.bench.card
-        before = card.unseen()
+        before = card.count_unseen()
         assert 20 < before < 60
         assert f" ↓  {before} more lines" in screen_text(app)
         await pilot.press(key)
         await settled(pilot, lambda: "You have not seen" in screen_text(app), "what is asked")
-        assert f"You have not seen {card.unseen()} lines of this." in screen_text(app)
-        assert card.unseen() >= before - 2  # no page was shown
+        assert f"You have not seen {card.count_unseen()} lines of this." in screen_text(app)
+        assert card.count_unseen() >= before - 2  # no page was shown
         await pilot.press(key)  # nobody has read that yet
         await pilot.pause(2 * KEY_DELAY)
         assert fake.card_answers == []
@@ -219,7 +219,7 @@ async def test_what_was_not_on_screen_is_asked_about_before_a_yes(
                 await pilot.press("pagedown")
                 await pilot.pause()
                 assert "Step number" in screen_text(app)
-            assert card.unseen() == 0
+            assert card.count_unseen() == 0
             assert "60 Step number 60" in screen_text(app)
         wait(app)
         await pilot.press(key)
@@ -286,7 +286,7 @@ async def test_a_plan_that_changed_meanwhile_is_not_approved(open_apps: OpenApps
     async with open_apps.standing(fake) as (app, pilot):
         await at_question(pilot)
         other = draft(goal="something else")
-        app.bench.card.ask(store.state.cards[0], other, 1)
+        app.bench.card.show_card(store.state.cards[0], other, 1)
         await pilot.press("y")
         await settled(pilot, lambda: "the plan has changed" in screen_text(app))
         assert fake.card_answers == []

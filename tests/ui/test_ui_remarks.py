@@ -127,7 +127,7 @@ async def test_remarks_are_written_from_the_diff_itself_and_on_the_whole_screen(
     """The pointer sets the line; what is written in one place stands in the others."""
     async with open_apps.asking(gate()) as (app, pilot):
         await at_gate(pilot)
-        view = app.card._view  # pyright: ignore[reportPrivateUsage]
+        view = app.card._diff_view  # pyright: ignore[reportPrivateUsage]
         lines = app.text().split("\n")
         line = next(n for n, text in enumerate(lines) if COMES in text)
         await pilot.click(view, offset=(10, line - view.region.y))

@@ -80,9 +80,9 @@ async def test_ways_to_the_open_gate(open_apps: OpenApps, key: str) -> None:
         await settled(pilot, lambda: app.bench.focused is app.bench.gate)
         await pilot.press("y")
         assert fake.answers == []  # too soon: it was meant for another place
-        await settled(pilot, lambda: not app.bench.gate.unseen(), "all of it on the screen")
+        await settled(pilot, lambda: not app.bench.gate.count_unseen(), "all of it on the screen")
         clock_of(fake).advance(SETTLE_S)
-        await settled(pilot, lambda: not app.bench.gate.holding)
+        await settled(pilot, lambda: not app.bench.gate.is_holding)
         await pilot.press("y")
         await settled(pilot, lambda: bool(fake.answers))
         assert fake.answers[0].choice is GateChoice.ONCE

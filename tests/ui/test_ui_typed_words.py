@@ -211,11 +211,11 @@ async def test_a_key_still_on_its_way_when_the_wait_ends_makes_both_a_text(typis
         typist.pilot = pilot
         await at(app, typist)
         await typist.press("y")
-        app.key_queue.hold()
+        app.key_queue.hold_keys()
         app.post_message(key("e"))
         await typist.waits(0.5)
         assert fake.answers == []
-        await app.key_queue.release()
+        await app.key_queue.release_keys()
         await settled(pilot, lambda: app.bench.composer.text == "ye", "the text")
         await typist.waits(1.0)
         assert fake.answers == []

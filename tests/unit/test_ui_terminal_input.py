@@ -39,7 +39,7 @@ class Played:
 
     def send(self, data: bytes, pause: float = 0.0) -> None:
         """Bytes, and then silence for so many seconds."""
-        self.events += self.input.feed(data, self.now)
+        self.events += self.input.feed_bytes(data, self.now)
         self.pass_time(pause)
 
     def pass_time(self, seconds: float) -> None:
@@ -48,7 +48,7 @@ class Played:
             left := self.input.seconds_until_tick(self.now)
         ) is not None and self.now + left <= end:
             self.now += left + 1e-6
-            self.events += self.input.tick(self.now)
+            self.events += self.input.check_silence(self.now)
         self.now = max(end, self.now)
 
     @property

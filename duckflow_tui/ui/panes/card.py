@@ -138,11 +138,11 @@ class CardPane(QuestionWidget):
         """The card that is shown."""
         return self._card
 
-    def unseen(self) -> int:
+    def count_unseen(self) -> int:
         """Rows that have not been on screen."""
-        return self._rows.unseen()
+        return self._rows.count_unseen()
 
-    def ask(self, card: Card | None, plan: Plan | None, waiting: int = 1) -> None:
+    def show_card(self, card: Card | None, plan: Plan | None, waiting: int = 1) -> None:
         """Show this card with the plan it is about; None hides it."""
         other = (card.card_id if card else "") != (self._card.card_id if self._card else "")
         same = not other and plan == self._plan and waiting == self._waiting
@@ -165,7 +165,7 @@ class CardPane(QuestionWidget):
         self.display = card is not None
         self._refresh_rows(fresh=other)
         if other and had_focus and card is None:
-            self._leave(self._guard.take_back())
+            self._leave_question(self._guard.take_back())
         elif other and had_focus:
             self.take_focus()
 
@@ -184,42 +184,42 @@ class CardPane(QuestionWidget):
         rows = card_rows(card, self._plan, self.words, whole=self._looks)
         if card.kind in REMARKED:
             rows = with_remarks(rows, self._remarks)
-        heading, subject = self._heading()
+        heading, subject = self._heading_and_subject()
         room = self.size.width - 2
-        if small or 0 < room < cell_len(f"{heading}  {subject}{self._number()}"):
+        if small or 0 < room < cell_len(f"{heading}  {subject}{self._waiting_number()}"):
             rows.insert(0, QuestionRow(heading, subject))
         self._rows.column = max((cell_len(row.label) for row in rows), default=0)
-        self._rows.show(rows, fresh=fresh)
+        self._rows.show_rows(rows, fresh=fresh)
         self._refresh_frame()
-        self._relayout()
+        self._lay_out_again()
 
-    def _heading(self) -> tuple[str, str]:
+    def _heading_and_subject(self) -> tuple[str, str]:
         assert self._card is not None
         heading = card_heading(self._card, self._plan, self.words)
         return heading, card_subject(self._card, self._plan, self.words)
 
-    def _number(self) -> str:
+    def _waiting_number(self) -> str:
         """``1 of 2`` where other questions wait behind this one."""
         if self._waiting < 2:
             return ""
         return "  " + self.words("gate.waiting", number=1, total=self._waiting)
 
-    def _describe(self, *, lit: bool) -> QuestionFrame | None:
+    def _describe_frame(self, *, lit: bool) -> QuestionFrame | None:
         card = self._card
         if card is None:
             return None
         palette = palette_of(self)
         room = max(0, self.size.width - 2)
-        heading, subject = self._heading()
-        rest = self._number()
+        heading, subject = self._heading_and_subject()
+        rest = self._waiting_number()
         title = Text(fit(heading, room), style=f"bold {palette.accent}", no_wrap=True)
         spare = room - title.cell_len - cell_len(rest) - 2
         if subject and spare > 3:
             title.append(f"  {fit(subject, spare)}")
         title.append(rest, style=f"not bold {palette.quiet}")
         prompt = consult_question(card, self.words)
-        if prompt and self._unread_for and self.unseen():
-            prompt = self.words("card.unread", count=self.unseen())
+        if prompt and self._unread_for and self.count_unseen():
+            prompt = self.words("card.unread", count=self.count_unseen())
         keys, effects = self._key_hints(card, prompt), option_effects(card, self.words)
         return QuestionFrame(title, self._hint_now(lit), keys, prompt, effects)
 
@@ -230,10 +230,10 @@ class CardPane(QuestionWidget):
             return self.words(f"card.hint_text.{self._asked.action}")
         if self._hint or not lit or self._card is None:
             return self._hint or self.words("gate.hint")
-        return self.words(hint_of(self._card, self._rows.chosen))
+        return self.words(hint_of(self._card, self._rows.chosen_ref))
 
     def _key_hints(self, card: Card, prompt: str) -> tuple[KeyHint, ...]:
-        unseen = self.unseen()
+        unseen = self.count_unseen()
         found = [
             KeyHint(
                 option.key,
@@ -268,13 +268,13 @@ class CardPane(QuestionWidget):
             most = container.height
         elif self.yields:
             most = min(most, max(container.height - TALK, min(container.height, 4)))
-        return min(self._foot(width, most) + self._rows.height_for(width), most)
+        return min(self._foot_height(width, most) + self._rows.height_for(width), most)
 
-    def _foot(self, width: int, height: int) -> int:
-        return 1 if self._line is not None else self._keys.height_for(width, height)
+    def _foot_height(self, width: int, height: int) -> int:
+        return 1 if self._active_field is not None else self._keys.height_for(width, height)
 
     def _room_of_rows(self, size: Size) -> int:
-        return max(0, size.height - self._foot(size.width, size.height))
+        return max(0, size.height - self._foot_height(size.width, size.height))
 
     # --- keys -------------------------------------------------------------------------------
 
@@ -290,14 +290,14 @@ class CardPane(QuestionWidget):
 
     def action_option(self, key: str) -> None:
         card = self._card
-        if card is None or not self._ready:
+        if card is None or not self._is_ready:
             return
         option = option_at(card, key)
-        doubt = self.unseen() > 0 or bool(self._remarks)  # which only a no sends
+        doubt = self.count_unseen() > 0 or bool(self._remarks)  # which only a no sends
         if option is None:
             return
         if option.action == EDIT_PLAN.action:
-            self._guard.end()  # what comes until the plan has the focus answers nothing
+            self._guard.stop_guarding()  # what comes until the plan has the focus answers nothing
             self.post_message(self.PlanWanted())
         elif option.action == LOOK.action:
             self._looks = not self._looks
@@ -307,20 +307,20 @@ class CardPane(QuestionWidget):
         ):
             self._show_hint("card.changed_meanwhile")
         elif option.action in LETS_BEGIN and self._asks_first(option.action, why=doubt):
-            self._rows.unfold()
-            self._relayout()
+            self._rows.unfold_rows()
+            self._lay_out_again()
         elif option.takes_text and not (option == REJECT and self._remarks):
             self._asked = option
             asks = card.kind is CardKind.QUESTION and option.action == TELL.action
             self._open_field(self.words(f"card.ask_text.{'answer' if asks else option.action}"))
         else:
-            self._answer(card, option, "")
+            self._send_answer(card, option, "")
 
     def action_walk(self, key: str) -> None:
         """Among the rows that lead into the chat or are steps; where there is no other, scroll."""
         down = key == "down"
-        if not self._rows.step(1 if down else -1):
-            self._rows.unfold()
+        if not self._rows.step_by(1 if down else -1):
+            self._rows.unfold_rows()
             self._rows.scroll_relative(y=1 if down else -1, animate=False)
         self._hint = ""
         self._refresh_frame()
@@ -328,19 +328,19 @@ class CardPane(QuestionWidget):
     def action_remark(self) -> None:
         """Write on the step at the cursor, or on the first."""
         card = self._card
-        if card is None or not self._ready:
+        if card is None or not self._is_ready:
             return
         plan = card.change.result if card.change is not None else self._plan
         if card.kind not in REMARKED or plan is None:
             return
-        if self._rows.chosen or self._rows.step(1):
-            self._remarked = self._rows.chosen
-            number = self._step(self._remarked)[0]
+        if self._rows.chosen_ref or self._rows.step_by(1):
+            self._remarked = self._rows.chosen_ref
+            number = self._find_step(self._remarked)[0]
             self._open_field(self.words("card.ask_remark", number=number))
             self._field.value = self._remarks.get(self._remarked, "")
             self._field.cursor_position = len(self._field.value)
 
-    def _step(self, step_id: str) -> tuple[int, str]:
+    def _find_step(self, step_id: str) -> tuple[int, str]:
         """Number and name of a step in what the card shows; of one that would go in the plan."""
         change = self._card.change if self._card is not None else None
         for plan in (change.result if change is not None else None, self._plan):
@@ -351,7 +351,7 @@ class CardPane(QuestionWidget):
 
     def _remarked_steps(self) -> tuple[Remark, ...]:
         """The remarks in the order of their steps."""
-        placed = sorted((self._step(step), said) for step, said in self._remarks.items())
+        placed = sorted((self._find_step(step), said) for step, said in self._remarks.items())
         return tuple(Remark(number=n, line=name, said=s) for (n, name), s in placed if n)
 
     def _tell_remarks(self, card: Card) -> None:
@@ -363,7 +363,7 @@ class CardPane(QuestionWidget):
         change = self._card.change if self._card is not None else None
         for plan in (self._plan, change.result if change is not None else None):
             for step in plan.steps if plan is not None and said else ():
-                text = said.get(self._step(step.step_id))
+                text = said.get(self._find_step(step.step_id))
                 if text is not None:
                     self._remarks[step.step_id] = text
 
@@ -372,9 +372,9 @@ class CardPane(QuestionWidget):
         if self._card is not None and self._card.kind in REMARKED:
             self.action_remark()
             return
-        if not self._rows.chosen or not self.has_focus or not self._guard.is_settled:
+        if not self._rows.chosen_ref or not self.has_focus or not self._guard.is_settled:
             return
-        if host_of(self).bench.go_to((self._rows.chosen,)):
+        if host_of(self).bench.go_to((self._rows.chosen_ref,)):
             self.yields = True  # the place needs some rows to be seen in
         else:
             self._show_hint("plan.not_in_chat")
@@ -391,10 +391,10 @@ class CardPane(QuestionWidget):
         return self.words("card.no_such_key", key=key, keys=keys)
 
     def _scrolled_view(self) -> CardView:
-        self._rows.unfold()
+        self._rows.unfold_rows()
         return self._rows
 
-    def _submit(self, text: str) -> None:
+    def _submit_text(self, text: str) -> None:
         card, option = self._card, self._asked
         text = text.strip()
         if self._remarked and not self._sent:
@@ -415,11 +415,11 @@ class CardPane(QuestionWidget):
             self._close_field()
             self.focus()
             return
-        self._answer(card, option, text)
+        self._send_answer(card, option, text)
 
-    def _answer(self, card: Card, option: CardOption, text: str) -> None:
+    def _send_answer(self, card: Card, option: CardOption, text: str) -> None:
         self._sent = True
-        self._guard.forget()
+        self._guard.forget_keys()
         self._close_field()
         remarks = self._remarked_steps() if option == REJECT else ()
         self._remarks = {}
@@ -431,7 +431,7 @@ class CardPane(QuestionWidget):
             remarks=remarks,
         )
         self.post_message(self.Answered(answer))
-        self._leave()
+        self._leave_question()
 
     def _close_field(self) -> None:
         self._asked, self._remarked = None, ""

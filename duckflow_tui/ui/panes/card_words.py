@@ -40,13 +40,13 @@ CONSULTS: Final = frozenset(
 def consult_rows(card: Card, words: Catalogue) -> list[QuestionRow]:
     """Everything that the user should know before answering; none for a card about a plan."""
     if card.situation is not None:
-        return list(_situation(card.situation, words))
+        return list(_situation_rows(card.situation, words))
     if card.escalation is not None:
-        return list(_escalation(card.escalation, words))
+        return list(_escalation_rows(card.escalation, words))
     if card.kind is CardKind.QUESTION:
         lines = card.question.strip().split("\n")
         return [QuestionRow("", shown_line(line), wide=True) for line in lines]
-    return list(_budget(card.facts, words)) if card.kind is CardKind.BUDGET else []
+    return list(_budget_rows(card.facts, words)) if card.kind is CardKind.BUDGET else []
 
 
 def consult_heading(card: Card, words: Catalogue) -> str:
@@ -114,7 +114,7 @@ def hint_of(card: Card, chosen: str) -> str:
 # --- the kinds ------------------------------------------------------------------------------------
 
 
-def _situation(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
+def _situation_rows(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
     cause = reason_words("consult.cause", situation.cause, words)
     means = words(f"consult.means.{situation.pattern}")
     joint = words("consult.joint")
@@ -125,9 +125,9 @@ def _situation(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
         yield QuestionRow(label, before, tone="quiet")
         label = ""
     for tried in situation.tried:
-        yield _tried(label, tried, words)
+        yield _tried_row(label, tried, words)
         label = ""
-    yield from _achieved(situation, words)
+    yield from _achieved_rows(situation, words)
     if situation.hypothesis is not None:
         guess = reason_words("consult.hypothesis", situation.hypothesis, words)
         yield QuestionRow(words("consult.label.likely"), guess)
@@ -136,7 +136,7 @@ def _situation(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
         yield QuestionRow(words("consult.label.its_view"), said, says=True)
 
 
-def _achieved(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
+def _achieved_rows(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
     rows = [QuestionRow("", shown_line(achieved.strip())) for achieved in situation.achieved]
     if situation.achieved_more:
         more = words("consult.more", count=situation.achieved_more)
@@ -148,7 +148,7 @@ def _achieved(situation: Situation, words: Catalogue) -> Iterator[QuestionRow]:
     yield from rows[1:]
 
 
-def _tried(label: str, tried: Tried, words: Catalogue) -> QuestionRow:
+def _tried_row(label: str, tried: Tried, words: Catalogue) -> QuestionRow:
     mark = DONE if tried.went_well else NOT_DONE
     text = words.name_operations(tried.text)
     if tried.back:
@@ -158,7 +158,7 @@ def _tried(label: str, tried: Tried, words: Catalogue) -> QuestionRow:
     return QuestionRow(label, f"{mark} {times}{shown_line(text)}", mark=tone, ref=tried.ref)
 
 
-def _escalation(report: SituationReport, words: Catalogue) -> Iterator[QuestionRow]:
+def _escalation_rows(report: SituationReport, words: Catalogue) -> Iterator[QuestionRow]:
     query = shown_line(report.original_query.strip())
     yield QuestionRow(words("escalate.label.request"), query, heading="notice")
     reached = words(
@@ -178,7 +178,7 @@ def _escalation(report: SituationReport, words: Catalogue) -> Iterator[QuestionR
     for number, (name, text) in enumerate(report.collected):
         label = words("escalate.label.collected") if number == 0 else ""
         called = shown_line(words.name_operations(name))
-        yield QuestionRow(label, f"{called}: {_first(text)}", heading="added")
+        yield QuestionRow(label, f"{called}: {_shorten_text(text)}", heading="added")
     if not report.collected:
         none = words("consult.nothing")
         yield QuestionRow(words("escalate.label.collected"), none, tone="quiet", heading="added")
@@ -186,10 +186,10 @@ def _escalation(report: SituationReport, words: Catalogue) -> Iterator[QuestionR
         said = shown_line(report.quality.strip())
         yield QuestionRow(words("escalate.label.quality"), said, says=True, heading="ai")
     if report.analysis is not None:
-        yield from _analysis(report.analysis, words)
+        yield from _analysis_rows(report.analysis, words)
 
 
-def _analysis(analysis: FailureAnalysis, words: Catalogue) -> Iterator[QuestionRow]:
+def _analysis_rows(analysis: FailureAnalysis, words: Catalogue) -> Iterator[QuestionRow]:
     cause, fix = shown_line(analysis.cause.strip()), shown_line(analysis.fix.strip())
     yield QuestionRow(words("escalate.label.cause"), cause, says=True, heading="ai")
     if fix:
@@ -198,21 +198,23 @@ def _analysis(analysis: FailureAnalysis, words: Catalogue) -> Iterator[QuestionR
     yield QuestionRow(words("escalate.label.again"), words(key), says=True, heading="ai")
 
 
-def _budget(facts: dict[str, str], words: Catalogue) -> Iterator[QuestionRow]:
+def _budget_rows(facts: dict[str, str], words: Catalogue) -> Iterator[QuestionRow]:
     what, limit, used = facts.get("what", ""), facts.get("limit", ""), facts.get("used", "")
-    yield QuestionRow(words("budget.label.limit"), _amount(what, limit, words))
-    yield QuestionRow(words("budget.label.used"), _amount(what, used, words))
-    coming = [_amount(what, facts["next"], words)] if facts.get("next") else []
+    yield QuestionRow(words("budget.label.limit"), _amount_words(what, limit, words))
+    yield QuestionRow(words("budget.label.used"), _amount_words(what, used, words))
+    coming = [_amount_words(what, facts["next"], words)] if facts.get("next") else []
     purpose = f"transcript.purpose.{facts.get('purpose', '')}"
     if words.has(purpose):
         coming.append(words(purpose))
     if coming:
         yield QuestionRow(words("budget.label.next"), " · ".join(coming))
     if facts.get("raise_to"):
-        yield QuestionRow(words("budget.label.raise_to"), _amount(what, facts["raise_to"], words))
+        yield QuestionRow(
+            words("budget.label.raise_to"), _amount_words(what, facts["raise_to"], words)
+        )
 
 
-def _amount(what: str, figure: str, words: Catalogue) -> str:
+def _amount_words(what: str, figure: str, words: Catalogue) -> str:
     """A figure of the app as money or as a count."""
     try:
         value = float(figure)
@@ -230,7 +232,7 @@ def _limit_words(facts: dict[str, str], words: Catalogue) -> str:
     return words(key) if words.has(key) else visible_line(facts.get("what", ""))
 
 
-def _first(text: str) -> str:
+def _shorten_text(text: str) -> str:
     """The first 100 characters, a cut marked."""
     text = text.strip()
     shown = shown_line(text[:COLLECTED])
@@ -254,17 +256,17 @@ def card_rows(
     """Everything that the user should know before answering; ``whole``: new files line by line."""
     match card.kind:
         case CardKind.TRUST:
-            return list(_files(card, words, whole=whole))
+            return list(_file_rows(card, words, whole=whole))
         case CardKind.PLAN:
-            return list(_plan(card, plan, words)) if plan else []
+            return list(_plan_rows(card, plan, words)) if plan else []
         case CardKind.PLAN_CHANGE:
-            return list(_change(card, plan, words))
+            return list(_change_rows(card, plan, words))
         case CardKind.PLAN_END:
             return [QuestionRow("", words(f"card.plan_end.does_{card.subject}"), wide=True)]
         case CardKind.REPORT:
-            return list(_report(card, words))
+            return list(_report_rows(card, words))
         case CardKind.BREAKPOINT:
-            return list(_breakpoint(card, plan, words))
+            return list(_breakpoint_rows(card, plan, words))
         case CardKind.CONSULTATION | CardKind.ESCALATION | CardKind.BUDGET | CardKind.QUESTION:
             return consult_rows(card, words)
 
@@ -354,7 +356,7 @@ def difference_words(lines: tuple[StepDifference, ...], words: Catalogue) -> str
 # --- the kinds ------------------------------------------------------------------------------------
 
 
-def _plan(card: Card, plan: Plan, words: Catalogue) -> Iterator[QuestionRow]:
+def _plan_rows(card: Card, plan: Plan, words: Catalogue) -> Iterator[QuestionRow]:
     yield QuestionRow(words("card.goal"), shown_line(plan.goal.strip()), says=True)
     if plan.risk:
         risk = words(f"plan.risk.{plan.risk}")
@@ -368,7 +370,7 @@ def _plan(card: Card, plan: Plan, words: Catalogue) -> Iterator[QuestionRow]:
         if said := difference_words(lines, words):
             said = words("card.since_shown", what=said)
             yield QuestionRow(words("card.changes"), said, tone="notice")
-        yield from _lines(lines, plan, card.before, words, every=True)
+        yield from _difference_rows(lines, plan, card.before, words, every=True)
         return
     for number, step in enumerate(plan.steps, 1):
         label = words("card.steps") if number == 1 else ""
@@ -377,7 +379,7 @@ def _plan(card: Card, plan: Plan, words: Catalogue) -> Iterator[QuestionRow]:
             yield QuestionRow("", shown_line(step.description.strip()), tone="quiet")
 
 
-def _change(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[QuestionRow]:
+def _change_rows(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[QuestionRow]:
     change = card.change
     if change is None or plan is None:
         return
@@ -387,7 +389,7 @@ def _change(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[Questio
     lines = compare_plans(plan, change.result)
     said = difference_words(lines, words) or words("card.no_difference")
     yield QuestionRow(words("card.changes"), said)
-    yield from _lines(lines, change.result, plan, words, every=False)
+    yield from _difference_rows(lines, change.result, plan, words, every=False)
     label = words("card.requirements")
     for kind, texts in (
         ("add", [claim.requirement for claim in change.requirements or ()]),
@@ -398,7 +400,7 @@ def _change(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[Questio
             label = ""
 
 
-def _report(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
+def _report_rows(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
     report = card.report
     if report is None:
         return
@@ -413,7 +415,7 @@ def _report(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
     elif report.cause.strip():
         yield QuestionRow(words("card.cause"), _first_line(report.cause), says=True)
     if report.next_action.strip():
-        text = shown_line(" ".join(_prose(report.next_action)) or report.next_action.strip())
+        text = shown_line(" ".join(_prose_lines(report.next_action)) or report.next_action.strip())
         offered = next((o for o in card.options if o.action == SUGGESTED.action), None)
         keys = ((0, 1),) if offered else ()
         text = f"{offered.key} {text}" if offered else text
@@ -422,13 +424,13 @@ def _report(card: Card, words: Catalogue) -> Iterator[QuestionRow]:
 
 def _first_line(text: str) -> SafeText:
     """The first line of prose in a model's Markdown; the text itself where it has none."""
-    lines = _prose(text)
+    lines = _prose_lines(text)
     if not lines:
         return shown_line(text.strip())
     return SafeText(f"{shown_line(lines[0])}{ELLIPSIS if len(lines) > 1 else ''}")
 
 
-def _prose(text: str) -> list[str]:
+def _prose_lines(text: str) -> list[str]:
     """The lines of Markdown without the signs of its source; tables, rules and fences left out."""
     found: list[str] = []
     for line in split_bare_lines(text):
@@ -438,7 +440,7 @@ def _prose(text: str) -> list[str]:
     return [line for line in found if line]
 
 
-def _files(card: Card, words: Catalogue, *, whole: bool) -> Iterator[QuestionRow]:
+def _file_rows(card: Card, words: Catalogue, *, whole: bool) -> Iterator[QuestionRow]:
     """The files the folder brings along; of a file that was trusted before what is different."""
     yield QuestionRow("", words("card.trust.means"), wide=True)
     for file in card.files:
@@ -456,7 +458,7 @@ def _files(card: Card, words: Catalogue, *, whole: bool) -> Iterator[QuestionRow
                 yield QuestionRow("", said, tone=tone, wide=True)
 
 
-def _breakpoint(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[QuestionRow]:
+def _breakpoint_rows(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[QuestionRow]:
     step = plan.get_step(card.step_id) if plan else None
     if plan is None or step is None:
         return
@@ -468,7 +470,7 @@ def _breakpoint(card: Card, plan: Plan | None, words: Catalogue) -> Iterator[Que
     yield QuestionRow("", words(why), tone="quiet")
 
 
-def _lines(
+def _difference_rows(
     lines: tuple[StepDifference, ...], new: Plan, old: Plan, words: Catalogue, *, every: bool
 ) -> Iterator[QuestionRow]:
     """The steps with what becomes of each; without ``every``, runs of unchanged ones counted."""
@@ -488,11 +490,11 @@ def _lines(
         plan = old if line.kind == "drop" else new
         text = f"{SIGNS[line.kind]} {_step_words(line.number, line.step, plan, words)}"
         yield QuestionRow(label, text, tone=_TONES[line.kind], ref=line.step.step_id)
-        yield from _below(line, old, words)
+        yield from _rows_below(line, old, words)
         at += 1
 
 
-def _below(line: StepDifference, old: Plan, words: Catalogue) -> Iterator[QuestionRow]:
+def _rows_below(line: StepDifference, old: Plan, words: Catalogue) -> Iterator[QuestionRow]:
     before, step = line.before, line.step
     if before is not None and (before.name, before.depends_on) != (step.name, step.depends_on):
         number = int(step_number(old, before.step_id))

@@ -28,7 +28,7 @@ from duckflow_tui.ui.panes.gate_words import (
     UnreadWay,
     argument_rows,
     figures_of,
-    headline,
+    headline_words,
     key_hints,
     letter_of,
     point_rows,
@@ -180,11 +180,11 @@ class GatePane(QuestionWidget):
         self._gate: Gate | None = None
         self._scope: GateChoice | None = None  # the answer whose scope is shown
         self._call_id = ""  # of the gate that is shown, or was last
-        self._points = RequestView(partial(self._allot, 0), id="gate-points")
-        self._arguments = RequestView(partial(self._allot, 1), id="gate-args")
-        self._inner = InnerDiff(partial(self._allot, 2))
-        self._rule = RequestView(partial(self._allot, 0), id="gate-rule")
-        self._details = RequestView(partial(self._allot, 0), id="gate-details")
+        self._points = RequestView(partial(self._allot_lines, 0), id="gate-points")
+        self._arguments = RequestView(partial(self._allot_lines, 1), id="gate-args")
+        self._inner = InnerDiff(partial(self._allot_lines, 2))
+        self._rule = RequestView(partial(self._allot_lines, 0), id="gate-rule")
+        self._details = RequestView(partial(self._allot_lines, 0), id="gate-details")
         self._details.folds = False
         for pane in (self._inner, beside):
             if pane is not None:
@@ -208,13 +208,13 @@ class GatePane(QuestionWidget):
             view.on_seen(self._refresh_frame)
         self.screen.screen_layout_refresh_signal.subscribe(self, self._laid_out)  # pyright: ignore[reportUnknownMemberType]  # Screen[Unknown]
         self._field.display = self._rule.display = self._details.display = self.display = False
-        self._take_gate()
+        self._show_next_gate()
 
     def watch_gates(self) -> None:
         if self.is_mounted:
-            self._take_gate()
+            self._show_next_gate()
 
-    def _take_gate(self) -> None:
+    def _show_next_gate(self) -> None:
         gate = self.gates[0] if self.gates else None
         if gate == self._gate:
             self._refresh_frame()
@@ -226,13 +226,13 @@ class GatePane(QuestionWidget):
             self._whole.dismiss()
             self._whole = None
         other = gate is None or self._gate is None or gate.gate_id != self._gate.gate_id
-        typing = self._line is not None and self._line.has_focus
+        typing = self._active_field is not None and self._active_field.has_focus
         had_focus = self.has_focus or typing
         self._sent = False
         self._close_field()
         self.show_gate(gate)
         if had_focus and gate is None:
-            self._leave(self._guard.take_back())
+            self._leave_question(self._guard.take_back())
         elif had_focus and other:
             self.take_focus()
         elif had_focus:  # the same, shown anew
@@ -246,16 +246,16 @@ class GatePane(QuestionWidget):
         return self._gate
 
     @property
-    def _line(self) -> InlineField | None:
-        field = self._pane.field
-        return field if field.display else super()._line
+    def _active_field(self) -> InlineField | None:
+        field = self._diff_pane.field
+        return field if field.display else super()._active_field
 
-    def unseen(self) -> int:
+    def count_unseen(self) -> int:
         """Lines of the request that have not been on screen: rows, arguments and diff."""
-        rule = self._rule.unseen() if self._rule.display else 0
-        request = self._points.unseen() + self._arguments.unseen()
+        rule = self._rule.count_unseen() if self._rule.display else 0
+        request = self._points.count_unseen() + self._arguments.count_unseen()
         if self._details.rows:  # they say the same, and more
-            request = min(request, self._details.unseen())
+            request = min(request, self._details.count_unseen())
         return request + self._document.unseen + rule
 
     # --- what it shows ---------------------------------------------------------------------
@@ -269,12 +269,12 @@ class GatePane(QuestionWidget):
         self._hint, self._unread_for = "", ""
         self._scope = None
         self._rule.display, self._details.display, self._points.display = False, False, True
-        self._details.show((), fresh=True)
-        self._pane.stop_writing()
+        self._details.show_rows((), fresh=True)
+        self._diff_pane.stop_writing()
         self._document.choosing = False
         self.display = gate is not None
         if gate is None:
-            self._show_again()
+            self._redraw_diff()
             return
         before = self._document
         self._document = DiffDocument(gate.previews, choosing=True, apart=bool(gate.also))
@@ -284,7 +284,7 @@ class GatePane(QuestionWidget):
         elif gate.previews and self.kept is not None:
             self._put_remarks(self.kept(gate.args_hash))
         self._call_id = gate.call_id
-        self._document.on_choice(self._chosen)
+        self._document.on_choice(self._on_choice)
         if self._beside is not None:
             self._beside.open(self._document, gate.call_id)
         self._place_diff()
@@ -298,7 +298,7 @@ class GatePane(QuestionWidget):
         self._rule.display, self._points.display = choice is not None, choice is None
         self._details.display = False
         if self._gate is not None and choice is not None:
-            self._rule.show(scope_rows(self._gate, choice, alike, self.words), fresh=True)
+            self._rule.show_rows(scope_rows(self._gate, choice, alike, self.words), fresh=True)
         self._hint, self._unread_for = "", ""
         self._place_diff()
         self._refresh_rows(fresh=False)
@@ -314,7 +314,7 @@ class GatePane(QuestionWidget):
         self._refresh_rows(fresh=False)
 
     @property
-    def _over(self) -> RequestView | None:
+    def _overlay_view(self) -> RequestView | None:
         """The text in place of the request: the rule, or all about it."""
         return next((view for view in (self._rule, self._details) if view.display), None)
 
@@ -338,14 +338,14 @@ class GatePane(QuestionWidget):
     def _tell_remarks(self, gate: Gate) -> None:
         self.post_message(self.Remarked(gate.args_hash, self._document.list_remarks()))
 
-    def _chosen(self) -> None:
+    def _on_choice(self) -> None:
         if self._gate is not None:
             self._tell_remarks(self._gate)
         self._hint, self._unread_for = "", ""
-        self._show_again()
+        self._redraw_diff()
         self._refresh_rows(fresh=False)
 
-    def _show_again(self) -> None:
+    def _redraw_diff(self) -> None:
         if self._inner.display:
             self._inner.view.invalidate()
         if self._beside is not None:
@@ -358,48 +358,48 @@ class GatePane(QuestionWidget):
         small = self.screen.size.height < ROOMY
         self.set_class(small, "-small")
         # Where the title cuts the path it stands in a row of its own.
-        with_path = self._title()[1] and not small
+        with_path = self._make_title()[1] and not small
         points = sentence_rows(gate, self.words, self._document, with_path=with_path)
         if small:  # no border, so no title
-            what = headline(gate, self.words, self._figures())
+            what = headline_words(gate, self.words, self._figure_words())
             points.insert(0, QuestionRow("", what, tone="notice", wide=True))
         arguments = argument_rows(gate, self.words, titled=True)
-        self._points.show(points, fresh=fresh)
-        self._arguments.show(arguments, fresh=fresh)
-        self._arguments.display = bool(arguments) and self._over is None
+        self._points.show_rows(points, fresh=fresh)
+        self._arguments.show_rows(arguments, fresh=fresh)
+        self._arguments.display = bool(arguments) and self._overlay_view is None
         if self._details.display:
             self._details.says = self.words("gate.says")
             rows = point_rows(gate, self.words, self._document)
-            self._details.show((*rows, *argument_rows(gate, self.words)), fresh=False)
+            self._details.show_rows((*rows, *argument_rows(gate, self.words)), fresh=False)
         self._refresh_frame()
-        self._relayout()
+        self._lay_out_again()
 
     def _refresh_frame(self) -> None:
         """Along with what is said at the diff: both count the same lines."""
-        self._view.announce_change()
+        self._diff_view.announce_change()
 
-    def _describe(self, *, lit: bool) -> QuestionFrame | None:
+    def _describe_frame(self, *, lit: bool) -> QuestionFrame | None:
         gate = self._gate
         if gate is None:
             return None
         hint = self._hint or self.words("gate.hint_focused" if lit else "gate.hint")
         if self._staying:
             hint = self.words("gate.answered")
-        if self._line is not None:
-            writes = "gate.hint_reason" if self._line is self._field else "gate.hint_remark"
+        if self._active_field is not None:
+            writes = "gate.hint_reason" if self._active_field is self._field else "gate.hint_remark"
             hint = self._hint or self.words(writes)
         elif self._scope is not None:
             hint = self._hint or self.words("gate.rule.hint", key=letter_of(self._scope))
-        return QuestionFrame(self._title()[0], hint, self._key_hints(gate))
+        return QuestionFrame(self._make_title()[0], hint, self._key_hints(gate))
 
     def _key_hints(self, gate: Gate) -> tuple[KeyHint, ...]:
         if self._staying:
             return (KeyHint("✓", self.words("gate.answered_hint")),)
-        unread = self._unread() if self._unread_for else ""
+        unread = self._unread_words() if self._unread_for else ""
         remarks = len(self._document.remarks)
         if (unread or remarks) and self._unread_for:
             choice = GateChoice(self._unread_for)
-            return unread_hints(gate, self.words, choice, remarks, unread, self._way())
+            return unread_hints(gate, self.words, choice, remarks, unread, self._unread_way())
         return key_hints(
             gate,
             self.words,
@@ -413,11 +413,11 @@ class GatePane(QuestionWidget):
     def _is_tight(self) -> bool:
         return self.screen.size.height < _TIGHT
 
-    def _figures(self) -> str:
+    def _figure_words(self) -> str:
         assert self._gate is not None
         return figures_of(self._gate, self.words, self._document)
 
-    def _title(self) -> tuple[Text, bool]:
+    def _make_title(self) -> tuple[Text, bool]:
         assert self._gate is not None
         palette = palette_of(self)
         room = max(0, self.size.width - 2)  # the border leaves a space at both ends of it
@@ -426,7 +426,7 @@ class GatePane(QuestionWidget):
             self.words,
             palette,
             room,
-            figures=self._figures(),
+            figures=self._figure_words(),
             step=self.step,
             waiting=len(self.gates),
         )
@@ -450,20 +450,20 @@ class GatePane(QuestionWidget):
         width = size.width
         keys = 1 if self._field.display else self._keys.height_for(width, size.height)
         return keys, (
-            (self._over or self._points).height_for(width),
+            (self._overlay_view or self._points).height_for(width),
             self._arguments.height_for(width) if self._arguments.display else 0,
             self._inner.height_for(width) if self._inner.display else 0,
         )
 
-    def _allot(self, part: int, size: Size) -> int:
+    def _allot_lines(self, part: int, size: Size) -> int:
         """The lines of one part of ``Lines``."""
         keys, wants = self._wanted_lines(size)
-        least = (self._over or self._points).least_for(size.width)
+        least = (self._overlay_view or self._points).least_for(size.width)
         return share_lines(max(0, size.height - keys), wants, least_points=least)[part]
 
     def _needs_inner(self) -> bool:
         """Whether the diff has to be in the card, because no pane beside it can be seen."""
-        if self._gate is None or not self._gate.previews or self._over is not None:
+        if self._gate is None or not self._gate.previews or self._overlay_view is not None:
             return False
         if self._beside is None or not self._beside.is_on_screen:
             return True
@@ -479,33 +479,33 @@ class GatePane(QuestionWidget):
         self._inner.display = self._needs_inner()
         if self._inner.display:
             self._inner.open(self._document)
-        self._relayout()
+        self._lay_out_again()
 
     @property
-    def _pane(self) -> DiffPane:
+    def _diff_pane(self) -> DiffPane:
         """The pane that shows the diff now."""
         return self._inner if self._beside is None or self._inner.display else self._beside
 
     @property
-    def _view(self) -> DiffView:
-        return self._pane.view
+    def _diff_view(self) -> DiffView:
+        return self._diff_pane.view
 
     def _scrolled_view(self) -> DiffView | RequestView:
-        if self._over is not None:
-            return self._over
+        if self._overlay_view is not None:
+            return self._overlay_view
         if self._document.rows:
-            return self._view
+            return self._diff_view
         return self._arguments if self._arguments.max_scroll_y else self._points
 
-    def _way(self) -> UnreadWay:
+    def _unread_way(self) -> UnreadWay:
         """Which keys show what of the request has not been on screen."""
-        above, below = self._view.unseen_lies() if self._document.unseen else (False, False)
+        above, below = self._diff_view.unseen_lies() if self._document.unseen else (False, False)
         return ("both" if below else "up") if above else "down"
 
-    def _unread(self) -> str:
+    def _unread_words(self) -> str:
         """The part of the request that has not been on screen, in words (R14); empty for none."""
         left, lines = self._document.unseen, self._document.to_see
-        rows = self.unseen() - left
+        rows = self.count_unseen() - left
         parts = [self.words("gate.unread.lines", count=left, total=lines)] if left else []
         parts += [count_words(self.words, "gate.unread.rows", rows)] if rows else []
         return self.words("gate.unread.and").join(parts)
@@ -513,20 +513,20 @@ class GatePane(QuestionWidget):
     # --- the focus between two gates ---------------------------------------------------------
 
     @property
-    def staying(self) -> bool:
+    def is_staying(self) -> bool:
         """Whether it has been answered and keeps the focus for the next gate of the reply."""
         return self._staying
 
     def release_focus(self) -> None:
         """Keep the focus no longer: the composer should have it."""
         if self._staying:
-            self._leave()
+            self._leave_question()
 
     def watch_may_ask_again(self) -> None:
         if self.is_mounted and self._staying and not self.may_ask_again and not self.gates:
-            self._take_gate()
+            self._show_next_gate()
 
-    def _stay(self) -> None:
+    def _begin_stay(self) -> None:
         self._staying = True
         self.focus()
         self._stay_timer = self.set_timer(STAY, self.release_focus)
@@ -537,9 +537,9 @@ class GatePane(QuestionWidget):
             self._stay_timer.stop()
             self._stay_timer = None
 
-    def _leave(self, typed: Sequence[Typed] = (), *, pending: bool = False) -> None:
+    def _leave_question(self, typed: Sequence[Typed] = (), *, pending: bool = False) -> None:
         self._end_stay()
-        super()._leave(typed, pending=pending)
+        super()._leave_question(typed, pending=pending)
 
     def on_blur(self) -> None:
         if self._staying and host_of(self).app_focus:
@@ -570,22 +570,22 @@ class GatePane(QuestionWidget):
 
     def _open_gate(self) -> Gate | None:
         """The gate, if a key may answer it now."""
-        return self._gate if self._ready else None
+        return self._gate if self._is_ready else None
 
     def action_approve(self, choice: str) -> None:
         answer = GateChoice(choice)
         if answer is GateChoice.ONCE:
-            self._approve(answer)
+            self._approve_call(answer)
         else:
-            self._widen(answer)
+            self._widen_rights(answer)
 
-    def _widen(self, choice: GateChoice) -> None:
+    def _widen_rights(self, choice: GateChoice) -> None:
         """Allow more than this call: the first time show exactly what, then do it."""
         gate = self._open_gate()
         if gate is None or not gate.can_grant(choice):
             return
         if self._scope is choice:
-            self._approve(choice)
+            self._approve_call(choice)
         elif self._document.takes_nothing:
             self._show_hint("gate.takes_nothing")
         else:
@@ -594,7 +594,7 @@ class GatePane(QuestionWidget):
             except ValueError:  # it can be allowed once only
                 self.show_scope(None)
                 self._show_hint("shell.answer_refused")
-            self._guard.begin()  # nobody has read it yet
+            self._guard.begin_settling()  # nobody has read it yet
 
     def action_escape(self) -> None:
         if self._scope is not None:
@@ -606,17 +606,17 @@ class GatePane(QuestionWidget):
 
     def action_details(self) -> None:
         """Everything about it, or no more than what decides."""
-        if self._ready:
+        if self._is_ready:
             self.show_details(shown=not self._details.display)
 
     def action_whole_diff(self) -> None:
         """The diff on the whole screen, with the keys of the gate."""
         gate = self._gate
-        if self._ready and gate is not None and gate.previews:
+        if self._is_ready and gate is not None and gate.previews:
             from duckflow_tui.ui.screens.whole_diff import WholeDiff
 
-            self._guard.end()  # what comes until the screen has the keys answers nothing
-            self._whole = WholeDiff(self.words, self._clock, self._document, self._view)
+            self._guard.stop_guarding()  # what comes until the screen has the keys answers nothing
+            self._whole = WholeDiff(self.words, self._clock, self._document, self._diff_view)
             host_of(self).push_screen(self._whole, lambda key: self._back_from(gate, key))
 
     async def _back_from(self, gate: Gate, key: str | None) -> None:
@@ -625,12 +625,12 @@ class GatePane(QuestionWidget):
         """
         whole, self._whole = self._whole, None
         if self.has_focus:
-            self._guard.begin()
+            self._guard.begin_settling()
         if whole is None or gate != self._gate:
             return
-        self._view.go_on_at(whole.at)
+        self._diff_view.go_on_at(whole.at)
         if key is not None:
-            await self._act(key)
+            await self._run_key(key)
 
     def action_reject(self) -> None:
         """With remarks at once: they are the reason. Else ask for one."""
@@ -638,7 +638,7 @@ class GatePane(QuestionWidget):
         if gate is None:
             return
         if self._document.remarks:
-            self._answer(gate, GateChoice.REJECT, remarks=self._document.list_remarks())
+            self._send_answer(gate, GateChoice.REJECT, remarks=self._document.list_remarks())
         else:
             asked = self.words("gate.ask_reason")
             if cell_len(asked) > self.size.width - 1:  # the cursor stands before it
@@ -649,7 +649,7 @@ class GatePane(QuestionWidget):
         gate = self._open_gate()
         if gate is None or not gate.can_edit or not gate.previews:
             return
-        from duckflow_tui.ui.screens.edit_proposal import EditProposal, can_edit, without
+        from duckflow_tui.ui.screens.edit_proposal import EditProposal, can_edit, leave_out_hunks
 
         text = self._proposed(gate.gate_id) if self._proposed else None
         preview, out = gate.previews[0], [hunk for _, hunk in self._document.left_out]
@@ -657,61 +657,61 @@ class GatePane(QuestionWidget):
             self._show_hint("gate.unsafe_edit")
             return
         if text is not None and out:  # what was left out stays so
-            rest = without(text, preview, out)
+            rest = leave_out_hunks(text, preview, out)
             text, preview = rest if rest is not None else (None, preview)
         if text is None:
             self._show_hint("gate.cannot_edit")
         else:
-            self._guard.end()  # what comes until the screen has the keys answers nothing
+            self._guard.stop_guarding()  # what comes until the screen has the keys answers nothing
             screen = EditProposal(self.words, preview, text)
-            host_of(self).push_screen(screen, lambda edited: self._edited(gate, text, edited))
+            host_of(self).push_screen(screen, lambda edited: self._apply_edit(gate, text, edited))
 
     def action_alternative(self, number: int) -> None:
         gate = self._open_gate()
         if gate is not None and number <= len(gate.alternatives):
             remarks = self._document.list_remarks()
-            self._answer(gate, GateChoice.ALTERNATIVE, alternative=number, remarks=remarks)
+            self._send_answer(gate, GateChoice.ALTERNATIVE, alternative=number, remarks=remarks)
 
     def action_line(self, by: int) -> None:
         """To another line of the diff; without one, scroll what there is."""
-        if self._document.rows and self._over is None:
-            self._view.action_line(by)
+        if self._document.rows and self._overlay_view is None:
+            self._diff_view.action_line(by)
         else:
             self._scrolled_view().scroll_relative(y=by, animate=False)
 
     def action_remark(self) -> None:
         """Write on the line at the cursor."""
         gate = self._gate
-        if not self._ready or gate is None:
+        if not self._is_ready or gate is None:
             return
-        if gate.previews and self._over is None:
-            self._pane.write(self)
+        if gate.previews and self._overlay_view is None:
+            self._diff_pane.write(self)
             self._refresh_frame()
         else:
             self._show_hint("diff.no_line")
 
     async def action_on_diff(self, action: str) -> None:
-        await self._view.run_action(action)
+        await self._diff_view.run_action(action)
 
     async def action_on_hunk(self, action: str) -> None:
         """Take or leave hunks; where the change is one whole, say why not."""
-        whole = self._view.whole
-        if not self._ready:
+        whole = self._diff_view.whole
+        if not self._is_ready:
             return
         if whole is None:
-            await self._view.run_action(action)
+            await self._diff_view.run_action(action)
         else:
             self._show_hint(f"diff.whole.{whole}")
 
-    def _submit(self, text: str) -> None:
+    def _submit_text(self, text: str) -> None:
         gate = self._gate
         if gate is None or self._sent:
             return
-        self._answer(gate, GateChoice.REJECT, reason=text.strip())
+        self._send_answer(gate, GateChoice.REJECT, reason=text.strip())
 
     # --- answers ---------------------------------------------------------------------------
 
-    def _approve(self, choice: GateChoice) -> None:
+    def _approve_call(self, choice: GateChoice) -> None:
         gate = self._open_gate()
         if gate is None:
             return
@@ -721,13 +721,13 @@ class GatePane(QuestionWidget):
             self._show_hint("gate.takes_nothing")
             return
         # R14a
-        why = bool(self.unseen() or self._document.remarks)  # these would be lost
+        why = bool(self.count_unseen() or self._document.remarks)  # these would be lost
         if self._asks_first(choice, why=why):
             return
         left_out = tuple(sorted(self._document.left_out))
-        self._answer(gate, choice, left_out=left_out)
+        self._send_answer(gate, choice, left_out=left_out)
 
-    def _answer(self, gate: Gate, choice: GateChoice, **fields: Any) -> None:
+    def _send_answer(self, gate: Gate, choice: GateChoice, **fields: Any) -> None:
         answer = GateAnswer(
             gate_id=gate.gate_id,
             call_id=gate.call_id,
@@ -737,19 +737,19 @@ class GatePane(QuestionWidget):
             **fields,
         )
         self._sent = True
-        self._guard.forget()
+        self._guard.forget_keys()
         self._close_field()
         self.post_message(self.Answered(answer))
         if len(self.gates) > 1:
             self.focus()  # the next one waits here
         elif self.may_ask_again and choice not in _ENDS:
-            self._stay()
+            self._begin_stay()
         else:
-            self._leave()
+            self._leave_question()
         self._refresh_frame()
 
-    def _edited(self, gate: Gate, before: str, edited: str | None) -> None:
-        self._guard.begin()
+    def _apply_edit(self, gate: Gate, before: str, edited: str | None) -> None:
+        self._guard.begin_settling()
         if edited is None:
             return
         if gate != self._gate:
@@ -757,4 +757,4 @@ class GatePane(QuestionWidget):
         elif edited == before:
             self._show_hint("gate.not_edited")
         else:
-            self._answer(gate, GateChoice.EDIT, edited=edited)
+            self._send_answer(gate, GateChoice.EDIT, edited=edited)

@@ -45,22 +45,24 @@ def sentence_rows(
     """
     rows: list[QuestionRow] = []
     if with_path:
-        paths = ", ".join(shown_path(preview) for preview in gate.previews) or subject(gate, words)
+        paths = ", ".join(shown_path(preview) for preview in gate.previews) or subject_words(
+            gate, words
+        )
         rows.append(QuestionRow("", paths, wide=True))
     apart = any(other.intent != gate.intent for other in gate.also)
     says = not gate.checks and not apart
-    text = f"{AI_MARK} {_sentence(gate, words)}" if says else _sentence(gate, words)
+    text = f"{AI_MARK} {_intent_sentence(gate, words)}" if says else _intent_sentence(gate, words)
     if apart:  # the reason of one file is not that of all
         text = words("gate.each_its_reason", count=len(gate.previews))
     mark: Tone | None = "ai" if says else None
     rows.append(QuestionRow("", SafeText(text), says=says, mark=mark, wide=True))
-    rows.extend(_deviations(gate, words, document))
+    rows.extend(_deviation_rows(gate, words, document))
     if gate.alternatives:
         rows.append(_alternatives_row(gate))
     return rows
 
 
-def _sentence(gate: Gate, words: Catalogue) -> SafeText:
+def _intent_sentence(gate: Gate, words: Catalogue) -> SafeText:
     """Intent and reason, each with its end; what is missing is said to be."""
     if gate.checks:
         wanted = shown_line(gate.checks.strip())
@@ -71,23 +73,23 @@ def _sentence(gate: Gate, words: Catalogue) -> SafeText:
         return words("gate.nothing_given")
     if not why or why == intent:
         said = words("gate.no_why") if not why else ""
-        return SafeText(f"{_ended(intent)} {said}".rstrip())
+        return SafeText(f"{_end_sentence(intent)} {said}".rstrip())
     if not intent:
-        return SafeText(_ended(why))
+        return SafeText(_end_sentence(why))
     joined = words("gate.sentence", intent=intent.rstrip(" .。:："), why=why)
-    return SafeText(_ended(joined))
+    return SafeText(_end_sentence(joined))
 
 
-def _ended(text: str) -> str:
+def _end_sentence(text: str) -> str:
     """The text with a full stop, unless it ends with a mark of its own."""
     if text.endswith((".", "!", "?", "。", "！", "？", "…", ")", "）")):
         return text
     return f"{text}." if text[-1:].isascii() else f"{text}。"
 
 
-def _deviations(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterator[QuestionRow]:
+def _deviation_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterator[QuestionRow]:
     """The rows about what is unusual; where nothing is, one quiet line that says so."""
-    impact, bad, notes = gate.impact, list[str](), [*_notices(gate, words)]
+    impact, bad, notes = gate.impact, list[str](), [*_notice_words(gate, words)]
     if impact.zone not in (Zone.INSIDE, Zone.NOWHERE):
         bad.append(words(f"gate.zone.{impact.zone}"))
     held = gate.facts.get("sandbox", "")
@@ -109,13 +111,13 @@ def _deviations(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterato
         notes.append(words("gate.left_out", count=count, total=total))
     for parts in (bad, notes):
         if parts:
-            text = SafeText(_first_up(" · ".join(parts)))
+            text = SafeText(_capitalize_first(" · ".join(parts)))
             yield QuestionRow("", text, tone="warning" if parts is bad else "notice", wide=True)
     for text in _real_places(gate, words):
         yield QuestionRow("", text, tone="warning", wide=True)
     usual: list[str] = []
     if held and held not in BARE:
-        usual.append(_held(held, words))
+        usual.append(_sandbox_words(held, words))
     elif impact.zone is Zone.INSIDE and not bad:
         usual.append(words("gate.zone.inside"))
     if impact.reversible and held not in BARE and (held or not bad):
@@ -123,15 +125,15 @@ def _deviations(gate: Gate, words: Catalogue, document: DiffDocument) -> Iterato
     if gate.also:
         usual.append(words("gate.leaves_files"))
     if usual:
-        text = _first_up((" · " if held else words("gate.list")).join(usual))
+        text = _capitalize_first((" · " if held else words("gate.list")).join(usual))
         yield QuestionRow("", SafeText(text), tone="quiet", wide=True)
 
 
-def _first_up(text: str) -> str:
+def _capitalize_first(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def _held(held: str, words: Catalogue) -> str:
+def _sandbox_words(held: str, words: Catalogue) -> str:
     """The rights of a command there; of an unknown level its name."""
     said = f"gate.held.{held}"
     return words(said) if words.has(said) else f"{words('gate.fact.sandbox')} {visible_line(held)}"
@@ -154,9 +156,9 @@ def _alternatives_row(gate: Gate) -> QuestionRow:
 
 def point_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[QuestionRow]:
     """Everything about a gate, each point with its name and where it is from (S4-61, S4-65)."""
-    rows = [QuestionRow("", text, tone="notice") for text in _notices(gate, words)]
+    rows = [QuestionRow("", text, tone="notice") for text in _notice_words(gate, words)]
     named = gate.previews[:1] if gate.also else gate.previews
-    paths = ", ".join(shown_path(preview) for preview in named) or subject(gate, words)
+    paths = ", ".join(shown_path(preview) for preview in named) or subject_words(gate, words)
     rows.append(QuestionRow(words("gate.file" if gate.previews else "gate.what"), paths))
     if gate.checks:
         wanted = shown_line(gate.checks.strip())
@@ -165,16 +167,16 @@ def point_rows(gate: Gate, words: Catalogue, document: DiffDocument) -> list[Que
         )
         rows.append(QuestionRow(words("gate.why"), words("gate.checks.why")))
     else:
-        rows.append(_said(words("gate.intent"), gate.intent, words))
-        rows.append(_said(words("gate.why"), gate.why, words))
+        rows.append(_model_row(words("gate.intent"), gate.intent, words))
+        rows.append(_model_row(words("gate.why"), gate.why, words))
         for preview, other in zip(gate.previews[1:], gate.also, strict=False):
             rows.append(QuestionRow(words("gate.file"), shown_path(preview)))
-            rows.append(_said(words("gate.intent"), other.intent, words))
+            rows.append(_model_row(words("gate.intent"), other.intent, words))
     rows.append(QuestionRow(words("gate.impact"), impact_words(gate, words, document)))
     rows.extend(QuestionRow("", text, tone="warning") for text in _real_places(gate, words))
     high = gate.impact.risk.rank >= Risk.HIGH.rank
     rows.append(QuestionRow("", risk_words(gate, words), tone="warning" if high else "text"))
-    rows.extend(_alternatives(gate, words))
+    rows.extend(_alternative_rows(gate, words))
     return rows
 
 
@@ -183,17 +185,20 @@ def argument_rows(gate: Gate, words: Catalogue, *, titled: bool = False) -> list
 
     ``titled``: without what the title shows whole, and without figures that change nothing.
     """
-    facts = list(_facts(gate, words, titled=titled))
+    facts = list(_fact_rows(gate, words, titled=titled))
     lines: list[tuple[str, bool]] = []
-    shown = subject(gate, words) if titled else None
+    shown = subject_words(gate, words) if titled else None
     called = visible_line(words.name_operations(gate.operation))
-    if not (gate.previews or gate.facts.get("runs")) and called not in (shown, verb(gate, words)):
+    if not (gate.previews or gate.facts.get("runs")) and called not in (
+        shown,
+        verb_words(gate, words),
+    ):
         lines.append((called, False))
     for name, value in gate.args.items():
         said = name in ("command", "path") and isinstance(value, str) and value == shown
         said = said or (titled and name == "hosts" and gate.effect is Effect.EXECUTE)
         if not said and not _on_the_diff(gate, name, value):
-            lines.extend(_argument(name, value, words))
+            lines.extend(_argument_lines(name, value, words))
     return facts + [
         QuestionRow(
             words("gate.args") if number == 0 else "", text, tone="quiet" if note else "text"
@@ -209,11 +214,11 @@ _DETAILS: Final = frozenset({"sandbox", "rule", "timeout", "hosts", "hosts_open"
 BARE: Final = frozenset({"none", "outside"})
 
 
-def _facts(gate: Gate, words: Catalogue, *, titled: bool) -> Iterator[QuestionRow]:
+def _fact_rows(gate: Gate, words: Catalogue, *, titled: bool) -> Iterator[QuestionRow]:
     """Figures that the app computed: what really runs, where, and what holds it."""
     for name, value in gate.facts.items():
         known = name in _DETAILS or (name == "cwd" and value == ".")
-        if titled and (known or (name == "runs" and value == subject(gate, words))):
+        if titled and (known or (name == "runs" and value == subject_words(gate, words))):
             continue
         key, said = f"gate.fact.{name}", f"gate.fact_value.{name}.{value}"
         label = words(key) if words.has(key) else visible_line(name)
@@ -307,12 +312,12 @@ def impact_words(gate: Gate, words: Catalogue, document: DiffDocument) -> SafeTe
 
 def risk_words(gate: Gate, words: Catalogue) -> SafeText:
     """The risk with its reasons: ``high risk: a hidden file, an executable extension``."""
-    reasons = [_reason(code, words) for code in gate.impact.reasons]
+    reasons = [_reason_words(code, words) for code in gate.impact.reasons]
     level = words(f"gate.risk.{gate.impact.risk}")
     return SafeText(f"{level}: {words('gate.list').join(reasons)}" if reasons else level)
 
 
-def verb(gate: Gate, words: Catalogue) -> SafeText:
+def verb_words(gate: Gate, words: Catalogue) -> SafeText:
     """The action in one word: from the preview where there is one."""
     kinds = {preview.kind for preview in gate.previews}
     if len(kinds) == 1:
@@ -320,7 +325,7 @@ def verb(gate: Gate, words: Catalogue) -> SafeText:
     return words("gate.kind.modify" if kinds else f"gate.verb.{gate.effect}")
 
 
-def subject(gate: Gate, words: Catalogue) -> SafeText:
+def subject_words(gate: Gate, words: Catalogue) -> SafeText:
     """The target of the action: the file, else the command or the path among the arguments, else
     the operation.
     """
@@ -335,21 +340,21 @@ def subject(gate: Gate, words: Catalogue) -> SafeText:
     return visible_line(words.name_operations(gate.operation))
 
 
-def _notices(gate: Gate, words: Catalogue) -> Iterator[SafeText]:
+def _notice_words(gate: Gate, words: Catalogue) -> Iterator[SafeText]:
     if gate.renewed:
         yield words("gate.renewed")
     if gate.edited_by_user:
         yield words("gate.edited")
 
 
-def _said(label: str, text: str, words: Catalogue) -> QuestionRow:
+def _model_row(label: str, text: str, words: Catalogue) -> QuestionRow:
     safe = shown_line(text.strip())
     if not safe:
         return QuestionRow(label, words("gate.not_given"), tone="quiet")
     return QuestionRow(label, safe, says=True)
 
 
-def _alternatives(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
+def _alternative_rows(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
     label = words("gate.alternatives")
     if not gate.alternatives:
         yield QuestionRow(label, words("gate.none_given"), tone="quiet")
@@ -359,7 +364,7 @@ def _alternatives(gate: Gate, words: Catalogue) -> Iterator[QuestionRow]:
         yield QuestionRow(label if number == 1 else "", item, says=True, keys=((0, 1),))
 
 
-def _reason(code: str, words: Catalogue) -> str:
+def _reason_words(code: str, words: Catalogue) -> str:
     key = f"gate.reason.{code}"
     return words(key) if words.has(key) else visible_line(code).replace("_", " ")
 
@@ -371,7 +376,7 @@ def _on_the_diff(gate: Gate, name: str, value: Any) -> bool:
     return any(value in (preview.path, preview.target) for preview in gate.previews if value)
 
 
-def _argument(name: str, value: Any, words: Catalogue) -> Iterator[tuple[str, bool]]:
+def _argument_lines(name: str, value: Any, words: Catalogue) -> Iterator[tuple[str, bool]]:
     """``name = value``; a text of several lines below its name, blank lines counted."""
     head = f"{visible_line(name)} ="
     if not isinstance(value, str) or "\n" not in value.rstrip("\n"):
@@ -419,13 +424,15 @@ def title_of(
     """``Edit src/shop/pricing.py  +3 −2  step 2  1 of 3`` in at most ``room`` cells, and whether
     its subject is cut.
     """
-    head = f"{_first_up(verb(gate, words))} "
+    head = f"{_capitalize_first(verb_words(gate, words))} "
     rest = f"  {figures}" if figures else ""
     rest += f"  {step}" if step else ""
     if waiting > 1:
         rest += f"  {words('gate.waiting', number=1, total=waiting)}"
     several = len(gate.previews) > 1
-    what = words("gate.several", count=len(gate.previews)) if several else subject(gate, words)
+    what = (
+        words("gate.several", count=len(gate.previews)) if several else subject_words(gate, words)
+    )
     shown = fit(what, max(room - cell_len(f"{head}{rest}"), 0), keep="end")
     text = Text(f"{head}{shown}", style=f"bold {palette.accent}", no_wrap=True)
     text.append(rest, style=f"not bold {palette.quiet}")
@@ -447,9 +454,9 @@ def figures_of(gate: Gate, words: Catalogue, document: DiffDocument) -> str:
     return figures_text(added, removed)
 
 
-def headline(gate: Gate, words: Catalogue, figures: str) -> SafeText:
+def headline_words(gate: Gate, words: Catalogue, figures: str) -> SafeText:
     """The title without a border to stand in."""
-    parts = (_first_up(verb(gate, words)), subject(gate, words), figures)
+    parts = (_capitalize_first(verb_words(gate, words)), subject_words(gate, words), figures)
     return SafeText(" ".join(part for part in parts if part))
 
 
@@ -475,17 +482,17 @@ def key_hints(
     if gate.previews:
         looks.append(KeyHint(_LETTERS["whole_diff"], words("gate.key.diff")))
         remark = KeyHint(_REMARK, words("gate.key.remark"))
-        if _cells((*hints, remark, *looks)) <= width:  # it may not cost the diff a line
+        if _count_cells((*hints, remark, *looks)) <= width:  # it may not cost the diff a line
             hints.append(remark)
     wide = (c for c in _SCOPES if gate.can_grant(c))
     scopes = [_scope_hint(gate, words, choice, first=True) for choice in wide]
-    if _cells((*hints, *scopes, *looks)) > width:
+    if _count_cells((*hints, *scopes, *looks)) > width:
         return *hints, *looks, *scopes  # what says the most comes last, on lines of its own
     return *hints, *scopes, *looks
 
 
-def _cells(hints: Sequence[KeyHint]) -> int:
-    return sum(hint.cells + 2 for hint in hints) - 2
+def _count_cells(hints: Sequence[KeyHint]) -> int:
+    return sum(hint.cell_count + 2 for hint in hints) - 2
 
 
 def _reject_hint(words: Catalogue, remarks: int) -> KeyHint:

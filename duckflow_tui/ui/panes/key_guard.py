@@ -60,9 +60,9 @@ Standing = Literal["", "waits", "too_soon", "repeated", "unknown", "taken_back"]
 class KeyGuard:
     """Decides whether a key answers the question of a widget or belongs to text being typed.
 
-    Nothing acts within ``SETTLE_S`` of ``begin``. A printable key acts after ``DELAY_S``, or with
-    Enter. Two printable keys within ``DELAY_S`` of each other are the beginning of a text and go to
-    ``hand_on`` together; so does a paste with the keys before it. ``show`` is called when
+    Nothing acts within ``SETTLE_S`` of ``begin_settling``. A printable key acts after ``DELAY_S``,
+    or with Enter. Two printable keys within ``DELAY_S`` of each other are the beginning of a text
+    and go to ``hand_on`` together; so does a paste with the keys before it. ``show`` is called when
     ``standing`` changes.
     """
 
@@ -88,18 +88,18 @@ class KeyGuard:
         self._seen_at = inf
         self.standing: Standing = ""
 
-    def begin(self) -> None:
+    def begin_settling(self) -> None:
         """Start guarding: the question has just come into view."""
         self._begun_at = self._clock.monotonic()
         self._pending_act = None
         self._set_standing("")
 
-    def end(self) -> None:
-        """Stop guarding until the next ``begin``."""
+    def stop_guarding(self) -> None:
+        """Stop guarding until the next ``begin_settling``."""
         self._begun_at = None
-        self.forget()
+        self.forget_keys()
 
-    def forget(self) -> None:
+    def forget_keys(self) -> None:
         """Clear the keys typed so far and cancel the action that waits."""
         self._typed.clear()
         self._pending_act = None
@@ -111,7 +111,7 @@ class KeyGuard:
     def take_back(self) -> Sequence[Typed]:
         """Clear and return the keys that still wait, since their question is gone."""
         typed = [*self._typed] if self.is_waiting else []
-        self.forget()
+        self.forget_keys()
         return typed
 
     @property
@@ -121,7 +121,7 @@ class KeyGuard:
 
     @property
     def is_settled(self) -> bool:
-        """Whether ``SETTLE_S`` has passed since ``begin``."""
+        """Whether ``SETTLE_S`` has passed since ``begin_settling``."""
         # Tolerance for rounding: 0.9 - 0.6 is less than 0.3.
         return (
             self._begun_at is not None
@@ -134,7 +134,7 @@ class KeyGuard:
         return self._timer is not None
 
     @property
-    def newest(self) -> str:
+    def newest_key(self) -> str:
         """The newest key of ``standing``, as it is printed; empty for none."""
         return visible_line(self._typed[-1].character or "") if self._typed else ""
 
@@ -145,7 +145,7 @@ class KeyGuard:
 
         ``is_repeatable``: the key only moves a cursor or the like, so it acts at once, each time.
         """
-        if not writes(event):
+        if not is_text(event):
             return await self._take_other(event)
         before = self._typed[-1] if self._typed else None
         again = before is not None and before.key == event.key
@@ -182,11 +182,11 @@ class KeyGuard:
             self._set_standing("unknown")
         return True
 
-    def words(self, words: Catalogue, what: str = "") -> str:
+    def standing_words(self, words: Catalogue, what: str = "") -> str:
         """The state of the newest key for the user, or empty; ``what`` names its action."""
         if self.standing in ("", "unknown"):
             return ""
-        return words(f"guard.{self.standing}", key=self.newest, what=what)
+        return words(f"guard.{self.standing}", key=self.newest_key, what=what)
 
     def take_paste(self, event: events.Paste) -> None:
         """Hand on a paste as text, together with the keys typed right before it."""
@@ -205,13 +205,13 @@ class KeyGuard:
             await act()
             return True
         taken_back = self._pending_act is not None
-        self.forget()
+        self.forget_keys()
         self._set_standing("taken_back" if taken_back else "")
         return False
 
     def _pass_on(self, event: Typed | None = None) -> None:
         typed: list[Typed] = [*self._typed, event] if event is not None else [*self._typed]
-        self.forget()
+        self.forget_keys()
         self._hand_on(typed)
 
     def _restart_timer(self) -> None:
@@ -256,14 +256,14 @@ def _is_space(event: events.Key) -> bool:
     return event.character is not None and event.character.isspace()
 
 
-def writes(event: events.Key | events.Paste) -> bool:
+def is_text(event: events.Key | events.Paste) -> bool:
     """Whether a key or paste inserts characters in a text field."""
     if isinstance(event, events.Paste):
         return True
     return event.is_printable and event.character is not None
 
 
-def composes(event: events.Key | events.Paste) -> bool:
+def is_enter_or_backspace(event: events.Key | events.Paste) -> bool:
     """Whether an event is a key of ``COMPOSED``."""
     return isinstance(event, events.Key) and event.key in COMPOSED
 

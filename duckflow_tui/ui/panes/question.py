@@ -25,9 +25,9 @@ from duckflow_tui.ui.panes.key_guard import (
     InlineField,
     KeyGuard,
     Typed,
-    composes,
     copy_event,
-    writes,
+    is_enter_or_backspace,
+    is_text,
 )
 from duckflow_tui.ui.panes.request import RequestView
 from duckflow_tui.ui.panes.rows import palette_of
@@ -49,12 +49,12 @@ class KeyHint:
     asks: bool = False
 
     @property
-    def cells(self) -> int:
+    def cell_count(self) -> int:
         """Room for `` y  once``."""
-        return self.head + cell_len(self.text)
+        return self.head_cells + cell_len(self.text)
 
     @property
-    def head(self) -> int:
+    def head_cells(self) -> int:
         """Room for the letter and the spaces around it."""
         return cell_len(self.letter) + 3 if self.letter else 0
 
@@ -115,7 +115,7 @@ class KeyRow(Widget, can_focus=False):
 
         Something of the request stays in sight however long the labels are.
         """
-        packed = len(self._packed(width)[1])
+        packed = len(self._pack_lines(width)[1])
         if self.prompt:
             others = self._others_height(width) if self._others_height is not None else 0
             listed = 1 + len(self.hints)
@@ -138,7 +138,7 @@ class KeyRow(Widget, can_focus=False):
 
     def render(self) -> Text:
         width, height = self.size
-        if not self.prompt or height <= len(self._packed(width)[1]):
+        if not self.prompt or height <= len(self._pack_lines(width)[1]):
             return self._render_packed(width)
         prompt = Text(fit(self.prompt, width), style=palette_of(self).text, no_wrap=True, end="")
         listed = 1 + len(self.hints)
@@ -150,7 +150,7 @@ class KeyRow(Widget, can_focus=False):
     def _render_packed(self, width: int) -> Text:
         palette = palette_of(self)
         text = Text(no_wrap=True, end="")
-        gap, lines = self._packed(width)
+        gap, lines = self._pack_lines(width)
         for number, line in enumerate(lines):
             if number:
                 text.append("\n")
@@ -158,7 +158,7 @@ class KeyRow(Widget, can_focus=False):
                 if index:
                     text.append(" " * gap)
                 if hint.letter:
-                    text.append(*self._letter(hint.letter)).append(" ")
+                    text.append(*self._letter_text(hint.letter)).append(" ")
                 tone = palette.text if self.lit else palette.quiet
                 text.append(hint.text, style=f"bold {palette.accent}" if hint.asks else tone)
         return text
@@ -173,7 +173,7 @@ class KeyRow(Widget, can_focus=False):
         for hint, effect in zip(self.hints, effects, strict=True):
             if text:
                 text.append("\n")
-            text.append(*self._letter(hint.letter)).append(" ")
+            text.append(*self._letter_text(hint.letter)).append(" ")
             name = fit(hint.text, width - _KEY)
             text.append(name, style=palette.text if self.lit else palette.quiet)
             if tells and effect:
@@ -181,7 +181,7 @@ class KeyRow(Widget, can_focus=False):
                 text.append(f"{' ' * gap}{effect}", style=palette.quiet)
         return text
 
-    def _letter(self, letter: str) -> tuple[str, Style]:
+    def _letter_text(self, letter: str) -> tuple[str, Style]:
         """A letter as it is drawn, with the key that a click on it stands for."""
         palette = palette_of(self)
         style = ink(palette.quiet)
@@ -189,28 +189,31 @@ class KeyRow(Widget, can_focus=False):
             style = ink(palette.on_accent, on=palette.accent, bold=True)
         return f" {letter} ", names_key(style, _key_of(letter))
 
-    def _packed(self, width: int) -> tuple[int, list[list[KeyHint]]]:
+    def _pack_lines(self, width: int) -> tuple[int, list[list[KeyHint]]]:
         """The gap and the lines: the wide gap unless the narrow one needs fewer lines."""
         return min(
-            ((gap, self._pack(width, gap)) for gap in _GAPS), key=lambda packed: len(packed[1])
+            ((gap, self._pack_with_gap(width, gap)) for gap in _GAPS),
+            key=lambda packed: len(packed[1]),
         )
 
-    def _pack(self, width: int, gap: int) -> list[list[KeyHint]]:
+    def _pack_with_gap(self, width: int, gap: int) -> list[list[KeyHint]]:
         """The hints in lines; one that is too long for a line goes on below itself."""
         lines: list[list[KeyHint]] = [[]]
         used = 0
         for hint in self.hints:
-            if used and used + gap + hint.cells > width:
+            if used and used + gap + hint.cell_count > width:
                 lines.append([])
                 used = 0
-            if hint.cells <= width:
+            if hint.cell_count <= width:
                 lines[-1].append(hint)
-                used += hint.cells + (gap if used else 0)
+                used += hint.cell_count + (gap if used else 0)
                 continue
-            for number, (start, stop) in enumerate(wrap(hint.text, max(1, width - hint.head))):
+            for number, (start, stop) in enumerate(
+                wrap(hint.text, max(1, width - hint.head_cells))
+            ):
                 part = hint.text[start:stop]
                 if number:
-                    lines.append([KeyHint("", " " * hint.head + part, asks=hint.asks)])
+                    lines.append([KeyHint("", " " * hint.head_cells + part, asks=hint.asks)])
                 else:
                     lines[-1].append(KeyHint(hint.letter, part, asks=hint.asks))
             used = width
@@ -267,7 +270,7 @@ class QuestionWidget(Vertical, can_focus=True):
 
     def __init__(self, clock: Clock, keys: KeyRow, *, field_id: str, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._guard = KeyGuard(self, clock, self._leave, self._show_standing)
+        self._guard = KeyGuard(self, clock, self._leave_question, self._show_standing)
         self._sent = False  # it has been answered and only waits to go
         self._staying = False  # it was, and keeps the focus for what the same reply asks next
         self._asked_at = float("-inf")  # when it got the focus; keys from before are no answer
@@ -279,7 +282,7 @@ class QuestionWidget(Vertical, can_focus=True):
 
     # --- what each kind of question says for itself --------------------------------------------
 
-    def _describe(self, *, lit: bool) -> QuestionFrame | None:
+    def _describe_frame(self, *, lit: bool) -> QuestionFrame | None:
         """Title, hint and keys for how things stand now; None while nothing is asked. ``lit``: keys
         act.
         """
@@ -289,7 +292,7 @@ class QuestionWidget(Vertical, can_focus=True):
         """The rows for the size and language at hand; ``fresh`` when the question is another."""
         raise NotImplementedError
 
-    def _submit(self, text: str) -> None:
+    def _submit_text(self, text: str) -> None:
         """The user wrote this in the line of the question."""
         raise NotImplementedError
 
@@ -319,7 +322,7 @@ class QuestionWidget(Vertical, can_focus=True):
         return ""
 
     @property
-    def _line(self) -> InlineField | None:
+    def _active_field(self) -> InlineField | None:
         """Where the user writes something now that belongs to the question."""
         return self._field if self._field.display else None
 
@@ -330,7 +333,7 @@ class QuestionWidget(Vertical, can_focus=True):
         if not why or self._unread_for == answer:
             return False
         self._unread_for, self._hint = answer, ""
-        self._guard.begin()  # nobody has read yet what is asked
+        self._guard.begin_settling()  # nobody has read yet what is asked
         self._refresh_frame()
         return True
 
@@ -345,7 +348,7 @@ class QuestionWidget(Vertical, can_focus=True):
 
     def _begin_guard(self) -> None:
         self._asked_at = Message().time  # on the clock that keys carry
-        self._guard.begin()
+        self._guard.begin_settling()
 
     def on_focus(self) -> None:
         self._begin_guard()
@@ -354,15 +357,15 @@ class QuestionWidget(Vertical, can_focus=True):
         self._refresh_frame()
 
     def on_blur(self) -> None:
-        self._guard.end()
+        self._guard.stop_guarding()
         self._hint, self._unread_for = "", ""
         self._refresh_frame()
 
-    def _leave(self, typed: Sequence[Typed] = (), *, pending: bool = False) -> None:
+    def _leave_question(self, typed: Sequence[Typed] = (), *, pending: bool = False) -> None:
         self.post_message(self.Left(self, [*map(copy_event, typed)], pending=pending))
 
     def action_escape(self) -> None:
-        self._leave(pending=not self._sent)
+        self._leave_question(pending=not self._sent)
 
     def _cancel_field(self) -> None:
         self._close_field()
@@ -370,47 +373,47 @@ class QuestionWidget(Vertical, can_focus=True):
 
     def on_input_submitted(self, event: InlineField.Submitted) -> None:
         event.stop()
-        self._submit(event.value)
+        self._submit_text(event.value)
 
     # --- keys ----------------------------------------------------------------------------------
 
     @property
-    def holding(self) -> bool:
+    def is_holding(self) -> bool:
         """Whether the newest key waits a moment, because the next could make it part of a text."""
         return self._guard.is_waiting
 
     @property
-    def _ready(self) -> bool:
+    def _is_ready(self) -> bool:
         """Whether a key may act now."""
         here = self.has_focus and self._guard.is_active
-        return here and not self._sent and self._line is None
+        return here and not self._sent and self._active_field is None
 
     async def on_paste(self, event: events.Paste) -> None:
-        _stop(event)
+        _stop_event(event)
         if self._is_over(event):
-            self._leave([event])
+            self._leave_question([event])
         else:
             self._guard.take_paste(event)
 
     async def on_key(self, event: events.Key) -> None:
         """Let the guard decide on a letter; other keys act by their bindings."""
-        if self._line is not None:
-            if writes(event):  # it came just before the field got the focus
-                self._line.insert_text_at_cursor(event.character or "")
-                _stop(event)
+        if self._active_field is not None:
+            if is_text(event):  # it came just before the field got the focus
+                self._active_field.insert_text_at_cursor(event.character or "")
+                _stop_event(event)
             return
-        if self._is_over(event) and (writes(event) or composes(event)):
-            self._leave([event])
-            _stop(event)
+        if self._is_over(event) and (is_text(event) or is_enter_or_backspace(event)):
+            self._leave_question([event])
+            _stop_event(event)
             return
         if not self.has_focus:
             return
         key = half_width_key(event).key
-        act = partial(self._act, key) if self._can_do(key) else None
+        act = partial(self._run_key, key) if self._can_do(key) else None
         if await self._guard.handle_key(event, act, is_repeatable=key in self.WALKS):
-            _stop(event)
+            _stop_event(event)
 
-    async def _act(self, key: str) -> None:
+    async def _run_key(self, key: str) -> None:
         for binding in bindings_of(self, key):
             await self.run_action(binding.action)
 
@@ -418,9 +421,9 @@ class QuestionWidget(Vertical, can_focus=True):
         """Say how the newest key stands."""
         guard = self._guard
         if guard.standing == "unknown":
-            self._hint = self._unknown_words(guard.newest)
+            self._hint = self._unknown_words(guard.newest_key)
         else:
-            self._hint = guard.words(self.words, self._waiting_words(guard.newest))
+            self._hint = guard.standing_words(self.words, self._waiting_words(guard.newest_key))
         self._refresh_frame()
 
     async def action_scroll(self, action: str) -> None:
@@ -431,7 +434,7 @@ class QuestionWidget(Vertical, can_focus=True):
     def _refresh_frame(self) -> None:
         """Show title, hint and keys anew."""
         lit = self.has_focus and not self._sent
-        frame = self._describe(lit=lit) if self.is_attached else None
+        frame = self._describe_frame(lit=lit) if self.is_attached else None
         if frame is None:
             return
         self.border_title = frame.title
@@ -443,11 +446,11 @@ class QuestionWidget(Vertical, can_focus=True):
         keys.lit, keys.prompt, keys.effects = lit, frame.prompt, frame.effects
         if frame.keys != keys.hints:
             keys.hints = frame.keys
-            self._relayout()
+            self._lay_out_again()
 
     def watch_yields(self) -> None:
         if self.is_mounted:
-            self._relayout()
+            self._lay_out_again()
 
     def on_resize(self) -> None:
         self._refresh_rows(fresh=False)
@@ -457,7 +460,7 @@ class QuestionWidget(Vertical, can_focus=True):
         if self.is_mounted:
             self.call_later(self._refresh_frame)
 
-    def _relayout(self) -> None:
+    def _lay_out_again(self) -> None:
         """Lay out anew: what one part gets depends on all the others."""
         for part in self.children:
             part.refresh(layout=True)
@@ -474,15 +477,15 @@ class QuestionWidget(Vertical, can_focus=True):
         self._field.display, self._keys.display = True, False
         self._field.focus()
         self._refresh_frame()
-        self._relayout()
+        self._lay_out_again()
 
     def _close_field(self) -> None:
         self._field.value = ""
         self._field.display, self._keys.display = False, True
         self._refresh_frame()
-        self._relayout()
+        self._lay_out_again()
 
 
-def _stop(event: events.Event) -> None:
+def _stop_event(event: events.Event) -> None:
     event.stop()
     event.prevent_default()

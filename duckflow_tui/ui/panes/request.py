@@ -85,12 +85,12 @@ class Line:
     pieces: tuple[Span, ...] = ()
 
     @property
-    def marker(self) -> str:
+    def cut_marker(self) -> str:
         """``…+2`` behind a row that is cut; empty behind one that is whole."""
         return f" …+{self.more}" if self.more else ""
 
 
-def folded(rows: Sequence[Foldable], height: int) -> list[Line]:
+def fold_rows(rows: Sequence[Foldable], height: int) -> list[Line]:
     """Exactly ``height`` lines or fewer, at least one for each row; ``height >= len(rows)``.
 
     Lines that are to spare go to the rows that need the fewest to be whole.
@@ -104,11 +104,11 @@ def folded(rows: Sequence[Foldable], height: int) -> list[Line]:
         spare -= more
     lines: list[Line] = []
     for index, row in enumerate(rows):
-        lines.extend(_cut(index, row, given[index]))
+        lines.extend(_cut_row(index, row, given[index]))
     return lines
 
 
-def _cut(index: int, row: Foldable, count: int) -> list[Line]:
+def _cut_row(index: int, row: Foldable, count: int) -> list[Line]:
     spans = whole_spans(row.text, wrap(row.text, row.room))
     shown = spans[:count]
     lines = [Line(index, a, b, number == 0) for number, (a, b) in enumerate(shown)]
@@ -117,7 +117,7 @@ def _cut(index: int, row: Foldable, count: int) -> list[Line]:
     marker = len(f" …+{len(spans) - count + 1}")
     room = max(1, row.room - marker)
     if count == 1 and len(row.items) > 1:
-        pieces = _shared(row, room)
+        pieces = _share_line(row, room)
         if pieces:
             lines[-1] = Line(index, 0, pieces[0][1], more=len(spans) - 1, pieces=pieces)
             return lines
@@ -128,7 +128,7 @@ def _cut(index: int, row: Foldable, count: int) -> list[Line]:
     return lines
 
 
-def _shared(row: Foldable, room: int) -> tuple[Span, ...]:
+def _share_line(row: Foldable, room: int) -> tuple[Span, ...]:
     """The beginning of each item, so that all of them stand on one line; none where they cannot.
 
     Short ones leave what they do not need to the others.
@@ -179,7 +179,7 @@ class RequestView(LineView, can_focus=False):
         self._lines: list[Line] = []
         self._when_seen: Callable[[], None] | None = None
 
-    def show(self, rows: Sequence[QuestionRow], *, fresh: bool) -> None:
+    def show_rows(self, rows: Sequence[QuestionRow], *, fresh: bool) -> None:
         """Show other rows; unless ``fresh``, one that says what was seen before stays seen."""
         old, seen = self.rows, self._seen
         self.rows = tuple(rows)
@@ -196,17 +196,17 @@ class RequestView(LineView, can_focus=False):
         """Call back whenever rows came on screen that were not seen before."""
         self._when_seen = callback
 
-    def unseen(self) -> int:
+    def count_unseen(self) -> int:
         """Rows that have not been on screen as a whole."""
         return self._seen.unseen_lines
 
     def height_for(self, width: int) -> int:
         """Lines that all rows take at this width."""
-        return sum(len(spans) for spans in self._cut(width))
+        return sum(len(spans) for spans in self._wrap_rows(width))
 
     def least_for(self, width: int) -> int:
         """Lines below which not every row has one, where rows can be folded; else one."""
-        return len(self.rows) if self._folds(width) else min(1, len(self.rows))
+        return len(self.rows) if self._can_fold(width) else min(1, len(self.rows))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         return self._allot(container)
@@ -235,14 +235,14 @@ class RequestView(LineView, can_focus=False):
         bar = self.scrollbar_size_vertical if self.show_vertical_scrollbar else 0
         if bar and self.height_for(width + bar) <= height:
             width += bar  # the bar goes: it alone takes the cells that make it needed
-        cuts = self._cut(width)
-        if len(cuts) <= height < sum(map(len, cuts)) and self._folds(width):
+        cuts = self._wrap_rows(width)
+        if len(cuts) <= height < sum(map(len, cuts)) and self._can_fold(width):
             heads = self._head_cells(width)
             rows = [
                 Foldable(row.text, width - head, row.keys, early=row.wide)
                 for row, head in zip(self.rows, heads, strict=True)
             ]
-            self._lines = folded(rows, height)
+            self._lines = fold_rows(rows, height)
         else:
             self._lines = [
                 Line(row, start, stop, number == 0)
@@ -252,25 +252,25 @@ class RequestView(LineView, can_focus=False):
         self._strips.clear()
         self.virtual_size = Size(width, len(self._lines))
 
-    def _folds(self, width: int) -> bool:
+    def _can_fold(self, width: int) -> bool:
         """Whether a row cut to one line says something at this width."""
-        if not self.folds or not self._columns(width):
+        if not self.folds or not self._label_column(width):
             return False
         return all(width - head >= LEAST_ROOM for head in self._head_cells(width))
 
-    def _gap(self, width: int) -> int:
+    def _column_gap(self, width: int) -> int:
         return 1 if width < _CLOSE else 2
 
-    def _columns(self, width: int) -> int:
+    def _label_column(self, width: int) -> int:
         """Cells of the label column; 0 where labels stand before the text."""
         if width < _NARROW:
             return 0
         labels = [self.column, *(cell_len(row.label) for row in self.rows)]
-        return max(labels) + self._gap(width)
+        return max(labels) + self._column_gap(width)
 
-    def _heads(self, width: int) -> list[tuple[str, str]]:
+    def _row_heads(self, width: int) -> list[tuple[str, str]]:
         """Label and the word ``says`` of each row as they are printed."""
-        column = self._columns(width)
+        column = self._label_column(width)
         said = f"{self.says} "
         same = " " * cell_len(said) if column else ""  # below a row that has said who speaks
         return [
@@ -284,12 +284,12 @@ class RequestView(LineView, can_focus=False):
         ]
 
     def _head_cells(self, width: int) -> list[int]:
-        return [cell_len(label) + cell_len(said) for label, said in self._heads(width)]
+        return [cell_len(label) + cell_len(said) for label, said in self._row_heads(width)]
 
-    def _cut(self, width: int) -> list[list[Span]]:
-        column = self._columns(width)
+    def _wrap_rows(self, width: int) -> list[list[Span]]:
+        column = self._label_column(width)
         cuts: list[list[Span]] = []
-        for row, (label, said) in zip(self.rows, self._heads(width), strict=True):
+        for row, (label, said) in zip(self.rows, self._row_heads(width), strict=True):
             if column:
                 head = 0 if row.wide else column + cell_len(said)
                 cuts.append(whole_spans(row.text, wrap(row.text, width - head)))
@@ -306,8 +306,8 @@ class RequestView(LineView, can_focus=False):
         palette = palette_of(self)
         at = self._lines[line]
         row = self.rows[at.row]
-        label, said = self._heads(width)[at.row]
-        column, lead = self._columns(width), not row.wide
+        label, said = self._row_heads(width)[at.row]
+        column, lead = self._label_column(width), not row.wide
         ground = self.ground_style
         tones = {
             "text": ground,
@@ -338,8 +338,8 @@ class RequestView(LineView, can_focus=False):
             body += [Segment(text, style) for text, style in pieces]
             if at.pieces and not self._ends_item(row, span[1]):
                 body.append(Segment(ELLIPSIS, ground + ink(palette.quiet)))
-        if at.marker:
-            body.append(Segment(at.marker, ground + ink(palette.accent)))
+        if at.cut_marker:
+            body.append(Segment(at.cut_marker, ground + ink(palette.accent)))
         return [*(s for s in head if s.text), *body]
 
     @staticmethod
@@ -364,29 +364,29 @@ class CardView(RequestView):
         self._cursor = ""  # the place that the chosen row is about
         self.one_scroll = False  # every row whole; else each cut to a line where room is short
 
-    def show(self, rows: Sequence[QuestionRow], *, fresh: bool) -> None:
-        super().show(rows, fresh=fresh)
+    def show_rows(self, rows: Sequence[QuestionRow], *, fresh: bool) -> None:
+        super().show_rows(rows, fresh=fresh)
         if fresh:
             self._cursor = ""
 
-    def unfold(self) -> None:
+    def unfold_rows(self) -> None:
         """Every row whole from now on, as the user scrolls to read it."""
         if not self.one_scroll:
             self.one_scroll = True
             self.invalidate(layout=True)
 
     def on_mouse_scroll_down(self) -> None:
-        self.unfold()
+        self.unfold_rows()
 
-    def _folds(self, width: int) -> bool:
-        return not self.one_scroll and super()._folds(width)
+    def _can_fold(self, width: int) -> bool:
+        return not self.one_scroll and super()._can_fold(width)
 
     @property
-    def chosen(self) -> str:
+    def chosen_ref(self) -> str:
         """The place that the row at the cursor is about; empty while none is chosen."""
         return self._cursor
 
-    def step(self, by: int) -> bool:
+    def step_by(self, by: int) -> bool:
         """To the next row that is about something; False where there is none."""
         places = [at for at, row in enumerate(self.rows) if row.ref]
         if not places:
@@ -395,10 +395,10 @@ class CardView(RequestView):
         nth = refs.index(self._cursor) + by if self._cursor in refs else 0 if by > 0 else -1
         if self._cursor in refs and not 0 <= nth < len(refs):
             return False
-        self.choose(places[nth])
+        self.choose_row(places[nth])
         return True
 
-    def choose(self, at: int) -> None:
+    def choose_row(self, at: int) -> None:
         """Put the cursor on this row and bring it into sight."""
         self._cursor = self.rows[at].ref
         lines = [n for n, line in enumerate(self._lines) if line.row == at]
@@ -414,7 +414,7 @@ class CardView(RequestView):
         at = self._lines[line].row
         if ref := self.rows[at].ref:
             again = ref == self._cursor
-            self.choose(at)
+            self.choose_row(at)
             self.post_message(self.Pointed(again=again))
 
     def row(self, line: int, width: int) -> Row:

@@ -225,7 +225,7 @@ class Talk(Vertical):
         plan = next((p for p in state.plans if card and p.plan_id == card.plan_id), None)
         self.asks = card.kind if card is not None else None
         self._waiting = len(state.gates) + len(state.cards)
-        self.card.ask(card, plan, self._waiting)
+        self.card.show_card(card, plan, self._waiting)
         self._carry_focus(before)
         gate = self.gate.gate
         asked = card.card_id if card else gate.gate_id if gate else ""
@@ -242,7 +242,7 @@ class Talk(Vertical):
 
     def _show_gates(self, gates: tuple[Gate, ...], state: AgentState) -> None:
         again = may_ask_again(state)
-        self.gates_open = bool(gates) or (self.gate.staying and again)
+        self.gates_open = bool(gates) or (self.gate.is_staying and again)
         self.gate.step = step_words(gates[0], state, self.words) if gates else ""
         self.gate.gates = gates
         self.gate.may_ask_again = again

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from duckflow_tui.state.base import Clock
-from duckflow_tui.ui.panes.key_guard import KeyGuard, composes, writes
+from duckflow_tui.ui.panes.key_guard import KeyGuard, is_enter_or_backspace, is_text
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.screens.dialog import Dialog, Prose
 from duckflow_tui.ui.textual_private import half_width_key
@@ -37,18 +37,18 @@ class Confirm(Dialog[Answer | None]):
         self._about = about
         self._params = params
         self._guard = KeyGuard(self, clock, self.hand_on, self._show_standing)
-        self._guard.begin()
+        self._guard.begin_settling()
 
     def compose(self) -> ComposeResult:
         palette = palette_of(self)
         with Vertical(classes="card card-small"):
-            yield Static(self._text("title"), markup=False, classes="card-title")
-            yield Prose(self._text("means"), classes="card-text")
+            yield Static(self._entry_text("title"), markup=False, classes="card-title")
+            yield Prose(self._entry_text("means"), classes="card-text")
             yield Static(
                 Content.assemble(
                     (" y ", f"bold {palette.on_accent} on {palette.accent}"),
-                    (f" {self._text('yes')}   ", palette.text),
-                    (f"Esc {self._text('no')}", palette.quiet),
+                    (f" {self._entry_text('yes')}   ", palette.text),
+                    (f"Esc {self._entry_text('no')}", palette.quiet),
                 ),
                 markup=False,
             )
@@ -59,27 +59,29 @@ class Confirm(Dialog[Answer | None]):
         event.stop()
         key = half_width_key(event).key
         if not self.is_current:  # an earlier key of the same burst closed it
-            self.hand_on([event] if writes(event) or composes(event) else [])
-        elif not await self._guard.handle_key(event, self._yes if key == "y" else self._no):
+            self.hand_on([event] if is_text(event) or is_enter_or_backspace(event) else [])
+        elif not await self._guard.handle_key(
+            event, self._answer_yes if key == "y" else self._answer_no
+        ):
             self.dismiss("no")
 
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
         self._guard.take_paste(event)
 
-    async def _yes(self) -> None:
+    async def _answer_yes(self) -> None:
         self.dismiss("yes")
 
-    async def _no(self) -> None:
+    async def _answer_no(self) -> None:
         self.dismiss("no")
 
     def _show_standing(self) -> None:
         if self.is_mounted:
-            said = self._guard.words(self._words, self._text("yes"))
+            said = self._guard.standing_words(self._words, self._entry_text("yes"))
             self.query_one(".card").border_subtitle = said
 
     def action_past(self) -> None:
         self.dismiss("past")
 
-    def _text(self, entry: str) -> str:
+    def _entry_text(self, entry: str) -> str:
         return self._words(f"{self._about}.{entry}", **self._params)

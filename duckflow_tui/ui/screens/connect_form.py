@@ -57,11 +57,11 @@ class ConnectForm(Form[WrittenConnection | None]):
         self._path = path
         self._asking = False
 
-    def fields(self) -> ComposeResult:
+    def compose_fields(self) -> ComposeResult:
         words = self.words
         # Above the fields, since a small screen has no room below them.
         yield Prose(self._first_problem, id="connect-said")
-        yield self.label("address")
+        yield self.make_label("address")
         placeholder = words("connect.form.address_hint")
         yield Input(
             self._address,
@@ -70,9 +70,9 @@ class ConnectForm(Form[WrittenConnection | None]):
             id="connect-address",
             classes="card-field",
         )
-        yield self.label("key")
+        yield self.make_label("key")
         yield Input("", compact=True, password=True, id="connect-key", classes="card-field")
-        yield self.label("place")
+        yield self.make_label("place")
         names = [words(f"connect.form.{place}") for place in self._places]
         yield OneOf(names, 0, id="connect-place")
         yield Prose(id="connect-means")

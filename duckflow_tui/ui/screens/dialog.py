@@ -55,11 +55,11 @@ class Prose(Static):
         super().__init__(text, markup=False, id=id, classes=classes)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return len(self._rows(width))
+        return len(self._wrapped_rows(width))
 
     def render(self) -> str:
-        return "\n".join(self._rows(self.content_size.width))
+        return "\n".join(self._wrapped_rows(self.content_size.width))
 
-    def _rows(self, width: int) -> list[str]:
+    def _wrapped_rows(self, width: int) -> list[str]:
         lines = str(self.content).split("\n")
         return [line[start:stop] for line in lines for start, stop in wrap(line, width)]

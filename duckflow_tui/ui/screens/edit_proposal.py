@@ -41,7 +41,9 @@ def _changed_lines(preview: FilePreview) -> frozenset[int]:
     return frozenset(added)
 
 
-def without(text: str, preview: FilePreview, out: Iterable[int]) -> tuple[str, FilePreview] | None:
+def leave_out_hunks(
+    text: str, preview: FilePreview, out: Iterable[int]
+) -> tuple[str, FilePreview] | None:
     """The proposed text with the hunks ``out`` as they were before, and the preview of the rest;
     None where the text is not the one that the preview shows.
     """
@@ -75,7 +77,7 @@ def can_edit(text: str) -> bool:
     return shown and Document(text).text == text
 
 
-def _followed(changed: frozenset[int], before: list[str], now: list[str]) -> frozenset[int]:
+def _move_marks(changed: frozenset[int], before: list[str], now: list[str]) -> frozenset[int]:
     """The marks after the user wrote: what they touched is marked, the rest moves along."""
     if before == now:
         return changed
@@ -111,7 +113,7 @@ class ProposalEditor(TextArea):
         self._marks: frozenset[int] = self.changed
 
     def on_text_area_changed(self) -> None:
-        self._marks = _followed(self.changed, self._proposed, self.text.split("\n"))
+        self._marks = _move_marks(self.changed, self._proposed, self.text.split("\n"))
         self.refresh()
 
     def render_line(self, y: int) -> Strip:

@@ -30,7 +30,7 @@ class Form(Dialog[T], Generic[T]):
         self._title = title
         self._first = first
 
-    def fields(self) -> ComposeResult:
+    def compose_fields(self) -> ComposeResult:
         """The fields, each below its label."""
         raise NotImplementedError
 
@@ -38,11 +38,11 @@ class Form(Dialog[T], Generic[T]):
         """Give back what was written, or say what is in the way."""
         raise NotImplementedError
 
-    def label(self, name: str) -> Static:
+    def make_label(self, name: str) -> Static:
         """The label above a field."""
         return Static(self.words(f"{self.LABELS}.{name}"), markup=False, classes="form-label")
 
-    def refuse(self, problem: str, **params: str) -> None:
+    def show_problem(self, problem: str, **params: str) -> None:
         """Say what is in the way."""
         line = self.query_one(".form-problem", Static)
         line.update(self.words(f"{self.LABELS}.{problem}", **params))
@@ -51,7 +51,7 @@ class Form(Dialog[T], Generic[T]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="card"):
             yield Static(self._title, markup=False, classes="card-title")
-            yield from self.fields()
+            yield from self.compose_fields()
             yield Prose(classes="form-problem")
             keys = (self.APPLY, ("Tab", "keys.form_next"), ("Esc", "keys.form_cancel"))
             hints = [f"{label} {self.words(text)}" for label, text in keys]
@@ -122,7 +122,7 @@ class LineForm(Dialog[str | None]):
         self.dismiss(event.value.strip())
 
 
-def writable(text: str, *, one_line: bool = False) -> str:
+def make_writable(text: str, *, one_line: bool = False) -> str:
     """The text as a field can show it: hidden characters become visible ones."""
     if one_line:
         return text if is_safe(text) and "\n" not in text else visible_line(text)

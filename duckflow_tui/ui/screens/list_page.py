@@ -24,7 +24,7 @@ from duckflow_tui.state.base import Clock, half_width
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.key_guard import KeyGuard, composes, writes
+from duckflow_tui.ui.panes.key_guard import KeyGuard, is_enter_or_backspace, is_text
 from duckflow_tui.ui.panes.rows import Rows, palette_of
 from duckflow_tui.ui.panes.strips import (
     Row,
@@ -207,7 +207,7 @@ class ListPage(Dialog[T], Generic[T]):
         self.scrolled = 0  # rows that the details are scrolled by
         self._tab = at
         self._guard = KeyGuard(self, clock, self.hand_on, lambda: None)
-        self._guard.begin()
+        self._guard.begin_settling()
         self._asked: PageAction | None = None  # waits for Enter, or for any other key that drops it
         self._said = ""  # outcome of the last action
         self._is_wrong = False
@@ -236,7 +236,7 @@ class ListPage(Dialog[T], Generic[T]):
     def ask_first(self, said: str, then: Callable[[], object]) -> None:
         """Do something on a further Enter only; every other key leaves things as they are."""
         self._asked = PageAction(said, then)
-        self._guard.begin()  # nobody has read yet what is asked
+        self._guard.begin_settling()  # nobody has read yet what is asked
         self.report("")
 
     @property
@@ -359,7 +359,7 @@ class ListPage(Dialog[T], Generic[T]):
         self._card.border_subtitle = ""
         if not self.is_current:  # an earlier key of the same burst closed it
             event.stop()
-            self.hand_on([event] if writes(event) or composes(event) else [])
+            self.hand_on([event] if is_text(event) or is_enter_or_backspace(event) else [])
             return
         if self._field.has_focus:
             self._handle_field_key(event)
@@ -372,7 +372,7 @@ class ListPage(Dialog[T], Generic[T]):
                 return
         opens = key == "slash" or (key == "full_stop" and self.is_settled)
         if opens and not self._guard.is_waiting:
-            self._guard.forget()
+            self._guard.forget_keys()
         elif await self._guard.handle_key(event, None):
             event.stop()
         elif key == "enter" and not self.is_settled:

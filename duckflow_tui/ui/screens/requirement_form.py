@@ -19,7 +19,7 @@ from duckflow_tui.state.goal import RequirementItem
 from duckflow_tui.ui.panes.goal import priority_label
 from duckflow_tui.ui.panes.rows import Rows
 from duckflow_tui.ui.panes.strips import Row, ink
-from duckflow_tui.ui.screens.form import Form, writable
+from duckflow_tui.ui.screens.form import Form, make_writable
 from duckflow_tui.words.catalogue import Catalogue
 
 _GAP: Final = 3  # cells between two options
@@ -92,19 +92,19 @@ class RequirementForm(Form[RequirementDraft]):
         title = words("ledger.form.change" if item else "ledger.form.new")
         super().__init__(words, title, "#form-words")
         self._item = item
-        self._text = writable(item.requirement) if item else ""
-        self._value = writable(item.check.value, one_line=True) if item else ""
+        self._text = make_writable(item.requirement) if item else ""
+        self._value = make_writable(item.check.value, one_line=True) if item else ""
 
-    def fields(self) -> ComposeResult:
+    def compose_fields(self) -> ComposeResult:
         words, item = self.words, self._item
         priorities = [f"{priority_label(n)} {words(f'ledger.priority.{n}')}" for n in (1, 2, 3)]
         kinds = [words(f"ledger.check.{kind}") for kind in KINDS]
         check = item.check if item else Check()
-        yield self.label("requirement")
+        yield self.make_label("requirement")
         yield TextArea(self._text, id="form-words", classes="form-text")
-        yield self.label("priority")
+        yield self.make_label("priority")
         yield OneOf(priorities, (item.priority if item else 1) - 1, id="form-priority")
-        yield self.label("check")
+        yield self.make_label("check")
         yield OneOf(kinds, KINDS.index(check.kind), id="form-kind")
         yield Static("", markup=False, id="form-means", classes="form-label form-means")
         yield Input(self._value, compact=True, id="form-value", classes="card-field")
@@ -124,11 +124,11 @@ class RequirementForm(Form[RequirementDraft]):
         text = " ".join(self.query_one(TextArea).text.split())
         value = self.query_one(Input).value.strip()
         if not text:
-            self.refuse("no_words")
+            self.show_problem("no_words")
         elif self._kind != "judgement" and not value:
-            self.refuse("no_value")
+            self.show_problem("no_value")
         elif self._kind == "file_contains" and not all(map(str.strip, _parted(value))):
-            self.refuse("no_text")
+            self.show_problem("no_text")
         else:
             priority = self.query_one("#form-priority", OneOf).at + 1
             self.dismiss(RequirementDraft(text, priority, self._check(value)))

@@ -10,7 +10,7 @@ from textual.widgets import Input, TextArea
 
 from duckflow_tui.safety.safe_text import visible_line
 from duckflow_tui.state.plan import Plan, PlanEdit, Step, find_step
-from duckflow_tui.ui.screens.form import Form, writable
+from duckflow_tui.ui.screens.form import Form, make_writable
 from duckflow_tui.words.catalogue import Catalogue
 
 
@@ -27,16 +27,16 @@ class StepForm(Form[PlanEdit]):
         self._plan = plan
         self._step = step
         self._new = new
-        self._step_name = "" if new else writable(step.name, one_line=True)
-        self._description = "" if new else writable(step.description)
+        self._step_name = "" if new else make_writable(step.name, one_line=True)
+        self._description = "" if new else make_writable(step.description)
         self._needs = "" if new else ", ".join(_numbers(plan, step.depends_on))
 
-    def fields(self) -> ComposeResult:
-        yield self.label("name")
+    def compose_fields(self) -> ComposeResult:
+        yield self.make_label("name")
         yield Input(self._step_name, compact=True, id="form-name", classes="card-field")
-        yield self.label("description")
+        yield self.make_label("description")
         yield TextArea(self._description, id="form-description", classes="form-text")
-        yield self.label("needs")
+        yield self.make_label("needs")
         yield Input(self._needs, compact=True, id="form-needs", classes="card-field")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -50,7 +50,7 @@ class StepForm(Form[PlanEdit]):
         description = self.query_one(TextArea).text.strip("\n")
         needs = self.query_one("#form-needs", Input).value
         if not name:
-            self.refuse("no_name")
+            self.show_problem("no_name")
             return
         ids: list[str] = []
         for part in needs.replace("、", ",").replace(";", ",").split(","):
@@ -58,7 +58,7 @@ class StepForm(Form[PlanEdit]):
                 continue
             found = find_step(self._plan, part)
             if found is None:
-                self.refuse("no_step", given=part.strip())
+                self.show_problem("no_step", given=part.strip())
                 return
             ids.append(found.step_id)
         self.dismiss(self._edit(name, description, tuple(dict.fromkeys(ids))))

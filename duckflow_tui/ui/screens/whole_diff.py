@@ -62,7 +62,7 @@ class WholeDiff(Dialog[str]):
     def on_mount(self) -> None:
         self._pane.open(self._document, at=self._at)
         self._pane.view.focus()
-        self._guard.begin()
+        self._guard.begin_settling()
 
     @property
     def at(self) -> int:
@@ -70,7 +70,7 @@ class WholeDiff(Dialog[str]):
         return self._pane.view.at
 
     def _refresh_title(self) -> None:
-        said = self._guard.words(self._words, self._does)
+        said = self._guard.standing_words(self._words, self._does)
         self._title.update(said or self._pane.title(self._title.size.width))
 
     async def on_key(self, event: events.Key) -> None:

@@ -28,7 +28,7 @@ from duckflow_tui.state.memory import (
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.operation_blocks import call_words
 from duckflow_tui.ui.panes.strips import Row, fit, ink, pad, rows_of
-from duckflow_tui.ui.screens.form import Form, writable
+from duckflow_tui.ui.screens.form import Form, make_writable
 from duckflow_tui.ui.screens.list_page import PageAction, StateSource, render_facts
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.work.notes import guess_items
@@ -53,9 +53,9 @@ class WorkingForm(Form[tuple[str, ...]]):
     def __init__(self, words: Catalogue, name: OwnField, items: Sequence[str]) -> None:
         super().__init__(words, words(f"working.fact.{name}"), "#form-items")
         self._field: OwnField = name
-        self._text = "\n".join(writable(item, one_line=True) for item in items)
+        self._text = "\n".join(make_writable(item, one_line=True) for item in items)
 
-    def fields(self) -> ComposeResult:
+    def compose_fields(self) -> ComposeResult:
         most, several = MOST.get(self._field, 1), self._field in MOST
         label = self.words(
             "working.form.items" if several else "working.form.line",
@@ -74,7 +74,7 @@ class WorkingForm(Form[tuple[str, ...]]):
         lines = split_lines(text) if self._field in MOST else [text]
         items = tuple(line for given in lines if (line := " ".join(given.split())))
         if problem := find_edit_problem(self._field, items):
-            self.refuse(problem.key.rpartition(".")[2], **problem.params)
+            self.show_problem(problem.key.rpartition(".")[2], **problem.params)
         else:
             self.dismiss(items)
 
