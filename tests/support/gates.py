@@ -261,7 +261,10 @@ class GateApp(App[None]):
     def on_question_widget_left(self, event: QuestionWidget.Left) -> None:
         self.composer.focus()
         for typed in event.typed:
-            self.composer.post_message(typed)
+            if isinstance(typed, events.Paste):
+                self.composer.post_message(events.Paste(typed.text))
+            else:
+                self.composer.post_message(events.Key(typed.key, typed.character))
 
     def text(self) -> str:
         """All that is on the screen, as lines."""

@@ -37,36 +37,6 @@ CONSULTS: Final = frozenset(
 )
 
 
-def consult_rows(card: Card, words: Catalogue) -> list[QuestionRow]:
-    """Everything that the user should know before answering; none for a card about a plan."""
-    if card.situation is not None:
-        return list(_situation_rows(card.situation, words))
-    if card.escalation is not None:
-        return list(_escalation_rows(card.escalation, words))
-    if card.kind is CardKind.QUESTION:
-        lines = card.question.strip().split("\n")
-        return [QuestionRow("", shown_line(line), wide=True) for line in lines]
-    return list(_budget_rows(card.facts, words)) if card.kind is CardKind.BUDGET else []
-
-
-def consult_heading(card: Card, words: Catalogue) -> str:
-    """``Going in circles``, ``Attempts used up``, ``Limit reached``."""
-    if card.situation is not None:
-        return words(f"consult.heading.{card.situation.pattern}")
-    if card.escalation is not None:
-        return words(f"escalate.heading.{card.escalation.ended_by}")
-    return words(f"card.title.{card.kind}")
-
-
-def consult_subject(card: Card, words: Catalogue) -> str:
-    """``loop 6``: where the work stands, the only figure of a consultation (S0-38)."""
-    if card.situation is not None:
-        return words("consult.loop", loop=card.situation.loop)
-    if card.kind is CardKind.BUDGET:
-        return _limit_words(card.facts, words)
-    return ""
-
-
 def consult_question(card: Card, words: Catalogue) -> str:
     """The question; empty for a card about a plan."""
     if card.situation is not None:
@@ -267,8 +237,15 @@ def card_rows(
             return list(_report_rows(card, words))
         case CardKind.BREAKPOINT:
             return list(_breakpoint_rows(card, plan, words))
-        case CardKind.CONSULTATION | CardKind.ESCALATION | CardKind.BUDGET | CardKind.QUESTION:
-            return consult_rows(card, words)
+        case CardKind.CONSULTATION:
+            return list(_situation_rows(card.situation, words)) if card.situation else []
+        case CardKind.ESCALATION:
+            return list(_escalation_rows(card.escalation, words)) if card.escalation else []
+        case CardKind.BUDGET:
+            return list(_budget_rows(card.facts, words))
+        case CardKind.QUESTION:
+            lines = card.question.strip().split("\n")
+            return [QuestionRow("", shown_line(line), wide=True) for line in lines]
 
 
 def with_remarks(rows: Sequence[QuestionRow], remarks: Mapping[str, str]) -> list[QuestionRow]:
@@ -288,9 +265,13 @@ def _remark_row(said: str) -> QuestionRow:
 
 
 def card_subject(card: Card, plan: Plan | None, words: Catalogue) -> str:
-    """The subject of the card: the plan's name, the step's, or where the work stands."""
+    """The subject of the card: the plan's name, the step's, or where the work stands: ``loop 6``
+    is the only figure of a consultation (S0-38).
+    """
+    if card.situation is not None:
+        return words("consult.loop", loop=card.situation.loop)
     if card.kind in CONSULTS:
-        return consult_subject(card, words)
+        return _limit_words(card.facts, words) if card.kind is CardKind.BUDGET else ""
     if card.report is not None:
         return visible_line(card.report.step_name)
     if plan is None:
@@ -300,9 +281,11 @@ def card_subject(card: Card, plan: Plan | None, words: Catalogue) -> str:
 
 
 def card_heading(card: Card, plan: Plan | None, words: Catalogue) -> str:
-    """``Plan``, ``Change of plan``, ``Step 2 done``, ``Before step 3``."""
-    if card.kind in CONSULTS:
-        return consult_heading(card, words)
+    """``Plan``, ``Step 2 done``, ``Before step 3``, ``Going in circles``, ``Limit reached``."""
+    if card.situation is not None:
+        return words(f"consult.heading.{card.situation.pattern}")
+    if card.escalation is not None:
+        return words(f"escalate.heading.{card.escalation.ended_by}")
     number = step_number(plan, card.step_id)
     if card.report is not None:
         return words(f"card.title.report.{card.report.status}", number=number)

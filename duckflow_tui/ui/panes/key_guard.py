@@ -263,13 +263,6 @@ def is_text(event: events.Key | events.Paste) -> bool:
     return event.is_printable and event.character is not None
 
 
-def is_enter_or_backspace(event: events.Key | events.Paste) -> bool:
-    """Whether an event is a key of ``COMPOSED``."""
-    return isinstance(event, events.Key) and event.key in COMPOSED
-
-
-def copy_event(event: events.Key | events.Paste) -> events.Key | events.Paste:
-    """A fresh copy of an event, to be sent to another widget."""
-    if isinstance(event, events.Paste):
-        return events.Paste(event.text)
-    return events.Key(event.key, event.character)
+def is_for_composer(event: Typed) -> bool:
+    """Whether an event writes, or is Enter or Backspace: keys of a message that is being typed."""
+    return is_text(event) or (isinstance(event, events.Key) and event.key in COMPOSED)

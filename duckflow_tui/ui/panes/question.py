@@ -25,8 +25,7 @@ from duckflow_tui.ui.panes.key_guard import (
     InlineField,
     KeyGuard,
     Typed,
-    copy_event,
-    is_enter_or_backspace,
+    is_for_composer,
     is_text,
 )
 from duckflow_tui.ui.panes.request import RequestView
@@ -362,7 +361,7 @@ class QuestionWidget(Vertical, can_focus=True):
         self._refresh_frame()
 
     def _leave_question(self, typed: Sequence[Typed] = (), *, pending: bool = False) -> None:
-        self.post_message(self.Left(self, [*map(copy_event, typed)], pending=pending))
+        self.post_message(self.Left(self, typed, pending=pending))
 
     def action_escape(self) -> None:
         self._leave_question(pending=not self._sent)
@@ -402,7 +401,7 @@ class QuestionWidget(Vertical, can_focus=True):
                 self._active_field.insert_text_at_cursor(event.character or "")
                 _stop_event(event)
             return
-        if self._is_over(event) and (is_text(event) or is_enter_or_backspace(event)):
+        if self._is_over(event) and is_for_composer(event):
             self._leave_question([event])
             _stop_event(event)
             return

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from duckflow_tui.state.base import Clock
-from duckflow_tui.ui.panes.key_guard import KeyGuard, is_enter_or_backspace, is_text
+from duckflow_tui.ui.panes.key_guard import KeyGuard, is_for_composer
 from duckflow_tui.ui.panes.rows import palette_of
 from duckflow_tui.ui.screens.dialog import Dialog, Prose
 from duckflow_tui.ui.textual_private import half_width_key
@@ -59,7 +59,7 @@ class Confirm(Dialog[Answer | None]):
         event.stop()
         key = half_width_key(event).key
         if not self.is_current:  # an earlier key of the same burst closed it
-            self.hand_on([event] if is_text(event) or is_enter_or_backspace(event) else [])
+            self.hand_on([event] if is_for_composer(event) else [])
         elif not await self._guard.handle_key(
             event, self._answer_yes if key == "y" else self._answer_no
         ):

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from duckflow_tui.ui.host import host_of
-from duckflow_tui.ui.panes.key_guard import Typed, copy_event
+from duckflow_tui.ui.panes.key_guard import Typed
 from duckflow_tui.ui.panes.strips import wrap
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Dialog(ModalScreen[T], Generic[T]):
         """Close the page: this was typed here, and is a text for the composer."""
         bench = host_of(self).bench
         if bench.composer.is_attached:
-            bench.to_composer(*map(copy_event, typed))
+            bench.to_composer(*typed)
         self.dismiss(None)
 
 

@@ -24,7 +24,7 @@ from duckflow_tui.state.base import Clock, half_width
 from duckflow_tui.state.store import Store
 from duckflow_tui.ui.host import host_of
 from duckflow_tui.ui.palette import Palette
-from duckflow_tui.ui.panes.key_guard import KeyGuard, is_enter_or_backspace, is_text
+from duckflow_tui.ui.panes.key_guard import KeyGuard, is_for_composer
 from duckflow_tui.ui.panes.rows import Rows, palette_of
 from duckflow_tui.ui.panes.strips import (
     Row,
@@ -359,7 +359,7 @@ class ListPage(Dialog[T], Generic[T]):
         self._card.border_subtitle = ""
         if not self.is_current:  # an earlier key of the same burst closed it
             event.stop()
-            self.hand_on([event] if is_text(event) or is_enter_or_backspace(event) else [])
+            self.hand_on([event] if is_for_composer(event) else [])
             return
         if self._field.has_focus:
             self._handle_field_key(event)
