@@ -15,12 +15,14 @@ from rich.cells import cell_len
 from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import ELLIPSIS
 from duckflow_tui.state.conversation import (
     Level,
     NoticeMessage,
 )
 from duckflow_tui.state.decision import Question
+from duckflow_tui.state.gates import CardKind
 from duckflow_tui.ui.layout import TEXT
 from duckflow_tui.ui.palette import Palette
 from duckflow_tui.ui.panes.strips import (
@@ -121,6 +123,10 @@ class Block:
     def set_open(self, *, opened: bool) -> None:
         """Unfold or fold the block; its rows have to be drawn again."""
         self.opened = opened
+
+    def follow_state(self, state: AgentState) -> bool:
+        """Take over what the state says of a finished block now; whether it looks different."""
+        return False
 
     def forget_rows(self, look: Look) -> None:
         """Drop the drawn rows and estimate the height again."""
@@ -319,6 +325,12 @@ class QuestionBlock(Block):
         super().__init__()
         self.question = question
         self.asked_already = asked_already  # the reply above holds its words
+
+    def follow_state(self, state: AgentState) -> bool:
+        before = self.hidden
+        asked = {card.question for card in state.cards if card.kind is CardKind.QUESTION}
+        self.hidden = self.question.text in asked  # the open card says it
+        return self.hidden is not before
 
     def draw_rows(self, look: Look) -> list[Row]:
         palette = look.palette

@@ -8,6 +8,7 @@ from rich.cells import cell_len
 from rich.segment import Segment
 
 from duckflow_tui.safety.safe_text import make_visible, visible_line
+from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.gates import TELL, CardAnswer, CardKind, CardMessage
 from duckflow_tui.state.goal import (
     AttemptMessage,
@@ -15,6 +16,7 @@ from duckflow_tui.state.goal import (
     RequirementItem,
     ReviewMessage,
     SatisfactionEvaluation,
+    is_outdated,
 )
 from duckflow_tui.state.plan import StepReport
 from duckflow_tui.ui.panes.blocks import (
@@ -153,6 +155,11 @@ class ReportBlock(Block):
         self.repeats = repeats
         self.asked = False  # the open card says all but the heading
 
+    def follow_state(self, state: AgentState) -> bool:
+        before = self.asked
+        self.asked = any(card.subject == self.report.report_id for card in state.cards)
+        return self.asked is not before
+
     def draw_rows(self, look: Look) -> list[Row]:
         report, palette, words = self.report, look.palette, look.words
         colours = {"completed": palette.good, "partial": palette.accent, "failed": palette.bad}
@@ -212,6 +219,11 @@ class ReviewBlock(Block):
         super().__init__()
         self.review = message.review
         self.outdated = False  # files changed since
+
+    def follow_state(self, state: AgentState) -> bool:
+        before = self.outdated
+        self.outdated = is_outdated(state, self.review)
+        return self.outdated is not before
 
     def draw_rows(self, look: Look) -> list[Row]:
         palette, sign = look.palette, fold_sign(self, look)

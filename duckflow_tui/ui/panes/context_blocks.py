@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -172,6 +171,13 @@ class CompactionBlock(Block):
         self.in_force = False  # it is the newest, and the user has not taken it back
         self.undone = False
 
+    def follow_state(self, state: AgentState) -> bool:
+        before, name = (self.in_force, self.undone), self.compaction.compaction_id
+        newest = state.compaction
+        self.in_force = newest is not None and newest.compaction_id == name
+        self.undone = name in state.undone_compactions
+        return (self.in_force, self.undone) != before
+
     def draw_rows(self, look: Look) -> list[Row]:
         found, palette, words = self.compaction, look.palette, look.words
         sign = fold_sign(self, look)
@@ -276,21 +282,3 @@ class CompactionBlock(Block):
             rows += [[], *rows_of([(head, ink(palette.ai, italic=True))], width)]
             rows += rows_of([(make_visible(found.digest), ink(palette.quiet))], width)
         return rows
-
-
-def refresh_compactions(blocks: Sequence[Block], state: AgentState) -> list[int]:
-    """Update which compactions are in force or undone; the indexes of those that changed."""
-    if not (state.compactions or state.undone_compactions):
-        return []
-    newest = state.compaction
-    changed: list[int] = []
-    for index, block in enumerate(blocks):
-        if not isinstance(block, CompactionBlock):
-            continue
-        name = block.compaction.compaction_id
-        in_force = newest is not None and newest.compaction_id == name
-        undone = name in state.undone_compactions
-        if (block.in_force, block.undone) != (in_force, undone):
-            block.in_force, block.undone = in_force, undone
-            changed.append(index)
-    return changed

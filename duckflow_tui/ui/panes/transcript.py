@@ -18,8 +18,6 @@ from duckflow_tui.state.agent import AgentState
 from duckflow_tui.state.base import Clock, SystemClock
 from duckflow_tui.state.calls import OperationOutput
 from duckflow_tui.state.conversation import AssistantMessage
-from duckflow_tui.state.gates import CardKind
-from duckflow_tui.state.goal import is_outdated
 from duckflow_tui.state.plan import ReportMessage
 from duckflow_tui.state.processes import ProcessOutput
 from duckflow_tui.state.store import Record, Store, Unsubscribe
@@ -29,7 +27,7 @@ from duckflow_tui.ui.panes.blocks import Block, FoldBlock, Look, QuestionBlock, 
 from duckflow_tui.ui.panes.card_blocks import ReportBlock, ReviewBlock
 from duckflow_tui.ui.panes.column import Anchor, LinePosition
 from duckflow_tui.ui.panes.column_text import SearchableColumn, word_at
-from duckflow_tui.ui.panes.context_blocks import CompactionBlock, refresh_compactions
+from duckflow_tui.ui.panes.context_blocks import CompactionBlock
 from duckflow_tui.ui.panes.live_blocks import (
     SPINNER,
     STILL,
@@ -51,6 +49,9 @@ SOONEST: Final = 1 / 20  # seconds between two drawings in any case
 SPIN: Final = 1 / 10  # seconds between two signs of the spinner
 LONGEST_REST: Final = 0.5  # seconds
 BUSY_SHARE: Final = 4  # a drawing that takes long is followed by so many times as long without
+
+
+_FOLLOWING: Final = (ReportBlock, ReviewBlock, QuestionBlock, CompactionBlock)
 
 
 class Transcript(SearchableColumn, can_focus=True):
@@ -104,9 +105,9 @@ class Transcript(SearchableColumn, can_focus=True):
         self._last: object = None  # of them
         self._ended = 0  # turns that have theirs
         self._to_fold: list[WorkBlock] = []  # has ended, while the user was reading elsewhere
-        self._report: tuple[int, ReportBlock] | None = None  # the newest, and its place
-        self._question: tuple[int, QuestionBlock] | None = None  # the newest, and its place
-        self._verdict: tuple[int, ReviewBlock] | None = None  # the newest, and its place
+        # Finished blocks that may still change, with their indexes: the newest report, verdict and
+        # question by class, and every compaction.
+        self._followers: dict[Block | type[Block], tuple[int, Block]] = {}
         self._threads = StepHeads()
         self._replies: dict[str, LiveReplyBlock] = {}
         self._live_rows: list[Row] = []
@@ -157,7 +158,7 @@ class Transcript(SearchableColumn, can_focus=True):
         self._replies.clear()
         self._forget_search()
         self._cursor = self._anchor = self._last = None
-        self._report = self._question = self._verdict = None
+        self._followers.clear()
         self._count = self._ended = 0
         self.following = True
 
@@ -187,12 +188,9 @@ class Transcript(SearchableColumn, can_focus=True):
             self._count += 1
             blocks = self._threads.make_blocks(message, state, len(self._column.finished))
             for place, block in enumerate(blocks, len(self._column.finished)):
-                if isinstance(block, ReportBlock):
-                    self._report = place, block
-                if isinstance(block, ReviewBlock):
-                    self._verdict = place, block
-                if isinstance(block, QuestionBlock):
-                    self._question = place, block
+                if isinstance(block, _FOLLOWING):
+                    key = block if isinstance(block, CompactionBlock) else type(block)
+                    self._followers[key] = place, block
                 if self.details_open and block.foldable and not isinstance(block, ReplyBlock):
                     block.set_open(opened=True)
                 block.height = max(1, block.estimate_height(self._look))
@@ -203,27 +201,9 @@ class Transcript(SearchableColumn, can_focus=True):
                 self._to_fold += self._threads.work.end_work(message.report.step_id)
         self._end_turns(state)
         self._fold_ended()
-        for index in refresh_compactions(self._column.finished, state):
-            self._invalidate_blocks(index)
-        if self._report is not None:
-            place, report = self._report
-            asked = any(card.subject == report.report.report_id for card in state.cards)
-            if report.asked is not asked:
-                report.asked = asked
+        for place, block in self._followers.values():
+            if block.follow_state(state):
                 self._invalidate_blocks(place)
-        if self._verdict is not None:
-            place, verdict = self._verdict
-            outdated = is_outdated(state, verdict.review)
-            if verdict.outdated is not outdated:
-                verdict.outdated = outdated
-                self._invalidate_blocks(place)
-        if self._question is not None:  # the open card asks it
-            place, block = self._question
-            cards = [card for card in state.cards if card.kind is CardKind.QUESTION]
-            told = any(card.question == block.question.text for card in cards)
-            if block.hidden is not told:
-                block.hidden = told
-                self._column.invalidate_tops(place)
                 self.refresh()
         self._search_on()
         for llm_id in [known for known in self._replies if known not in state.live]:
