@@ -111,7 +111,7 @@ class FakePace:
     def choose_profile(self, profile: TaskProfile | None) -> None:
         self._store.dispatch(ProfileChosen(profile=profile))
 
-    def extend(self, by: int = 5) -> None:
+    def extend_limit(self, by: int = 5) -> None:
         self._store.dispatch(LimitExtended(by=by))
 
 
@@ -123,14 +123,14 @@ class FakeLedger:
         self._ids = ids
         self.problem: LocalizedText | None = None
 
-    def add(self, text: str, priority: int, check: Check) -> LocalizedText | None:
+    def add_requirement(self, text: str, priority: int, check: Check) -> LocalizedText | None:
         return self._edited(
             RequirementItem(
                 requirement_id=self._ids("req"), requirement=text, priority=priority, check=check
             )
         )
 
-    def edit(
+    def edit_requirement(
         self,
         requirement_id: str,
         text: str | None = None,
@@ -144,10 +144,10 @@ class FakeLedger:
         update = {name: value for name, value in new.items() if value is not None}
         return self._edited(item.model_copy(update=update))
 
-    def waive(self, requirement_id: str, because: str) -> LocalizedText | None:
+    def waive_requirement(self, requirement_id: str, because: str) -> LocalizedText | None:
         return self._waived(requirement_id, because, waived=True)
 
-    def restore(self, requirement_id: str) -> LocalizedText | None:
+    def restore_requirement(self, requirement_id: str) -> LocalizedText | None:
         return self._waived(requirement_id, "", waived=False)
 
     def _edited(self, item: RequirementItem) -> LocalizedText | None:
