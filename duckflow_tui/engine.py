@@ -346,9 +346,9 @@ class Engine:
     def _report_undo(self, reports: list[UndoReport]) -> None:
         for report in reports:
             level = Level.INFO if report.undone else Level.WARNING
-            self.notices.say(
-                report.key, level, for_model=report.for_model, aside=False, **report.params
-            )
+            words = self.notices.words
+            told = "\n".join(words(name, **values) for name, values in report.for_model)
+            self.notices.say(report.key, level, for_model=told, aside=False, **report.params)
 
     def workspace_files(self) -> AsyncGenerator[list[str], None]:
         """Paths for the file picker in batches, as they are found, ignored ones left out."""

@@ -33,7 +33,8 @@ class UndoReport:
 
     key: str  # of the catalogue: what the screen says
     params: dict[str, str] = field(default_factory=dict[str, str])
-    for_model: str = ""  # what the model is told, empty when nothing was done
+    #: What the model is told: names of texts, each with its values; none when nothing was done.
+    for_model: tuple[tuple[str, dict[str, str]], ...] = ()
     undone: tuple[FileChange, ...] = ()  # or made again
     complete: bool = False  # every change of the call
 
@@ -206,16 +207,13 @@ class Undoing:
         complete = len(made) == len(changes)
         paths = _list_paths(undone)
         key = "operations.undo.done" if complete else "operations.undo.partly"
-        told = (
-            f"The user undid your change of {paths} (call {message.call_id}); the content is what "
-            "it was before. Read it again before you build on it."
-        )
+        told = [("undo.undone", {"paths": paths, "call": message.call_id})]
         added, removed = sum(c.added for c in undone), sum(c.removed for c in undone)
         params = {"path": paths, "added": str(added), "removed": str(removed)}
         if command:
-            told += f" What commands changed since then was not undone; the newest was: {command}"
+            told.append(("undo.commands_since", {"command": command}))
             key, params = f"{key}_command", {**params, "command": command}
-        return UndoReport(key, params, told, undone, complete)
+        return UndoReport(key, params, tuple(told), undone, complete)
 
     async def _redo_call(
         self, call_id: str, *, anyway: bool = False, reopens: bool = True
@@ -235,10 +233,7 @@ class Undoing:
             ChangesRedone(call_id=call_id, changes=again, complete=complete, reopens=reopens)
         )
         paths = _list_paths(made)
-        told = (
-            f"The user had your change of {paths} (call {call_id}) made again after it was undone. "
-            "Read it again before you build on it."
-        )
+        told = (("undo.redone", {"paths": paths, "call": call_id}),)
         key = "operations.redo.done" if complete else "operations.redo.partly"
         return UndoReport(key, {"path": paths}, told, again, complete)
 
@@ -402,7 +397,7 @@ def _as_one(word: str, reports: list[UndoReport]) -> list[UndoReport]:
     command = done[-1].params.get("command", "")  # of the oldest call
     params = {"path": name_files(sorted(paths)), "count": str(len(paths))}
     params |= {"command": command} if command else {}
-    told = "\n".join(report.for_model for report in done)
+    told = tuple(text for report in done for text in report.for_model)
     key = f"operations.{word}.together{'_command' if command else ''}"
     return [
         UndoReport(key, params, told, changes, complete=True),

@@ -284,7 +284,7 @@ async def test_what_is_made_again_is_told_to_the_model_and_has_to_be_read(
     await bench.router.undoing.undo_last()
     report = await bench.router.undoing.redo_last()
     assert Catalogue("en")(report.key, **report.params) == "Redone: a.txt"
-    assert "a.txt" in report.for_model
+    assert report.for_model[0][1]["paths"] == "a.txt"
     assert bench.kinds[-1] == "changes_redone"
     assert "a.txt" not in bench.store.state.files_read
     assert bench.store.state.undone_calls == ()
@@ -309,7 +309,7 @@ async def test_the_user_sees_the_path_and_the_model_is_told(bench: Bench, root: 
     assert Catalogue("en")(report.key, **report.params) == (
         "Undone: a.txt (+2 −1). /undo takes back the change before it, /redo makes this one again."
     )
-    assert "a.txt" in report.for_model
+    assert report.for_model[0][1]["paths"] == "a.txt"
     assert bench.kinds[-1] == "changes_undone"
     assert "a.txt" not in bench.store.state.files_read
 
@@ -322,7 +322,7 @@ async def test_a_file_that_changed_since_is_left_alone(bench: Bench, root: Path)
     assert report.key == "operations.undo.changed"
     assert report.params["path"] == "a.txt"
     assert report.undone == ()
-    assert report.for_model == ""
+    assert report.for_model == ()
     assert (root / "a.txt").read_bytes() == b"two and mine\n"
     (root / "a.txt").write_bytes(b"two\n")
     assert (await bench.router.undoing.undo_last()).key == "operations.undo.done"
