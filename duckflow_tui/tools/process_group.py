@@ -15,7 +15,7 @@ from duckflow_tui.tools.process_table import GRACE, LOOK, MARK, Offspring, kill_
 from duckflow_tui.tools.watchdog import Watchdog
 
 DRAIN: Final = 0.25  # seconds in which a pipe may still empty once its program has ended
-_PIECE: Final = 64 * 1024  # bytes of one read
+_PIECE: Final = 512 * 1024  # bytes of one read
 _REAPED: Final = 1.0  # seconds until the end of a program that was killed is known
 
 
