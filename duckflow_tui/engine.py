@@ -205,7 +205,7 @@ class Engine:
         service, before, roles = self._models.service, self._models.service.roles, models.roles
         service.change_models(models)
         self._chosen = None
-        endpoint, model = service.endpoint_of("main")
+        endpoint, model = service.target_of("main")
         self.store.dispatch(
             ModelsChosen(
                 endpoint=endpoint.name,
@@ -217,7 +217,7 @@ class Engine:
         )
         for role in get_args(Role):
             if getattr(roles, role) != getattr(before, role):
-                endpoint, model = service.endpoint_of(role)
+                endpoint, model = service.target_of(role)
                 self.notices.say(f"llm.answers.{role}", model=model, host=endpoint.host)
 
     @property

@@ -156,7 +156,7 @@ class LLMService:
         self._left += self._clients.values()
         self._clients = {}
 
-    def endpoint_of(self, role: Role) -> Target:
+    def target_of(self, role: Role) -> Target:
         """Endpoint and model of a role; raises LlmError ``no_model``."""
         ref = self.roles.model_of(role)
         if ref is None:
@@ -182,7 +182,7 @@ class LLMService:
     def window_of(self, role: Role) -> int:
         """Tokens of the window of a role's model; 0 when unknown."""
         try:
-            return self.known.facts_at(*self.endpoint_of(role)).context
+            return self.known.facts_at(*self.target_of(role)).context
         except LlmError:
             return 0
 
@@ -208,7 +208,7 @@ class LLMService:
                 )
             return codec_json.encode_request(prompt, rung)
 
-        target = self.endpoint_of(role)
+        target = self.target_of(role)
         sender = (target.endpoint.origin, target.model)
         quirks = self.learned.quirks_of(target)
         exchange = Exchange(llm_id, role, purpose, target, self._clock, observer, encode)
@@ -261,12 +261,12 @@ class LLMService:
         """Ask the role's model for JSON from now on, because its native calls stay unusable; False
         where it is asked for that already, or the settings fix the protocol.
         """
-        target = self.endpoint_of(role)
+        target = self.target_of(role)
         return self._ask_for_json(target, self.learned.quirks_of(target))
 
     def gave_up_calls(self, role: Role) -> bool:
         """Whether the role's model is asked for JSON only because its native calls failed."""
-        target = self.endpoint_of(role)
+        target = self.target_of(role)
         rung = self.learned.quirks_of(target).rung("auto", calls=True)
         return target.endpoint.protocol == "auto" and rung != "tools"
 
@@ -299,7 +299,7 @@ class LLMService:
             form = codec_json.response_format(rung, purpose, schema)
             return WireRequest(wire, response_format=form)
 
-        target, unseen = self.endpoint_of(role), ReplyObserver()
+        target, unseen = self.target_of(role), ReplyObserver()
         exchange = Exchange(llm_id, role, purpose, target, self._clock, unseen, encode, calls=False)
         exchange.facts = self.known.facts_at(*target)
         completion = await self._complete_exchange(exchange)
@@ -317,7 +317,7 @@ class LLMService:
 
     async def fetch_model_names(self, role: Role, seconds: float) -> tuple[str, ...]:
         """The models that the endpoint of a role lists, within so many seconds; raises LlmError."""
-        client = await self._open_client(self.endpoint_of(role).endpoint)
+        client = await self._open_client(self.target_of(role).endpoint)
         return await client.fetch_model_names(seconds)
 
     async def _complete_exchange(self, exchange: Exchange) -> Completion:

@@ -93,7 +93,7 @@ class RequestLog:
             base += size if message.role == "system" else 0
         size = 0  # of how the server is told to answer, as far as is known of it now
         with suppress(LlmError):  # the call will say it
-            endpoint, model = self._models.endpoint_of(role)
+            endpoint, model = self._models.target_of(role)
             learned = self._models.learned.models[f"{endpoint.origin} {model}"]
             rung = learned.rung(endpoint.protocol, calls=False)
             if rung == "json_schema" or rung == "json_object":
