@@ -50,7 +50,7 @@ from duckflow_tui.tools.undo import command_since
 from duckflow_tui.tools.watch import FileWatcher
 from duckflow_tui.work.actions import PlanActions
 from duckflow_tui.work.checks import RequirementChecks
-from duckflow_tui.work.compaction import ContextActions
+from duckflow_tui.work.compaction import Compactor
 from duckflow_tui.work.desk import PlanDesk
 from duckflow_tui.work.inbox import Inbox
 from duckflow_tui.work.notes import note_changes
@@ -125,7 +125,7 @@ class Engine:
         self.ledger = LedgerActions(parts.store)
         self.title = TitleActions(parts.store)
         self.working = WorkingActions(parts.store)
-        self.context = ContextActions(parts)
+        self.context = Compactor(parts)
         self.rewind = RewindActions(parts, past, lambda: self._inbox.works)
         self.memory = MemoryActions(parts.store, memory)
         self.pace = PaceActions(parts.store, parts.desk, self._current_control)

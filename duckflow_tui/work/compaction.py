@@ -63,8 +63,8 @@ Undo = Literal["", "none", "no_room", "busy"]
 
 
 class Compactor:
-    """Holds nothing. Requirements, goal, constraints and gates do not stand in the conversation
-    but in the working memory, which every request carries whole.
+    """Shortens the conversation, and shows what of it was sent. Requirements, goal, constraints and
+    gates do not stand there but in the working memory, which every request carries whole.
     """
 
     def __init__(self, parts: TurnParts) -> None:
@@ -84,8 +84,16 @@ class Compactor:
             await self._compact(cut, by, one_line(hint, _HINT))
             return True
 
+    async def compact(self, hint: str = "") -> str:
+        """Shorten the conversation because the user wants it; a code of what is in the way."""
+        if self._store.state.turn is not None:
+            return "busy"
+        return "" if await self.make_room("user", hint) else "nothing"
+
     async def undo(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
-        """Let the full messages travel again; what is in the way, and its figures."""
+        """Let the full messages travel again; a code of what is in the way, and its figures."""
+        if self._store.state.turn is not None:
+            return "busy", {}
         async with self._parts.compacting:
             newest = self._store.state.compaction
             if newest is None or compaction_id not in ("", newest.compaction_id):
@@ -96,6 +104,17 @@ class Compactor:
                 return "no_room", {"tokens": f"{tokens:,}", "room": f"{room:,}"}
             await self._store.commit(CompactionUndone(compaction_id=newest.compaction_id))
             return "", {}
+
+    def sent(self, llm_id: str) -> tuple[SentPart, ...] | None:
+        """The parts of a request; None where only its figures are left."""
+        return self._parts.models.requests.parts(llm_id)
+
+    async def whole(self, call_id: str) -> str | None:
+        """All of what a call gave; None where it is no longer kept."""
+        try:
+            return await self._parts.router.read_earlier_result(call_id)
+        except (ToolFault, OSError):
+            return None
 
     async def _compact(self, cut: Overflow, by: CompactedBy, hint: str) -> None:
         digest, failure = await self._digest(cut, hint)
@@ -259,32 +278,3 @@ def _call(message: OperationMessage, most: int) -> str:
     shown = result.summary if result.outcome is Outcome.OK else ""
     text = one_line(f"{shown} {result.text[: 2 * most]}", most)
     return f"{lines.format_call(message.operation, message.args)} -> {result.label} {text}".rstrip()
-
-
-class ContextActions:
-    def __init__(self, parts: TurnParts) -> None:
-        self._parts = parts
-        self._compactor = Compactor(parts)
-
-    def sent(self, llm_id: str) -> tuple[SentPart, ...] | None:
-        """The parts of a request; None where only its figures are left."""
-        return self._parts.models.requests.parts(llm_id)
-
-    async def whole(self, call_id: str) -> str | None:
-        """All of what a call gave; None where it is no longer kept."""
-        try:
-            return await self._parts.router.read_earlier_result(call_id)
-        except (ToolFault, OSError):
-            return None
-
-    async def compact(self, hint: str = "") -> str:
-        """Shorten the conversation; a code of what is in the way, or nothing."""
-        if self._parts.store.state.turn is not None:
-            return "busy"
-        return "" if await self._compactor.make_room("user", hint) else "nothing"
-
-    async def undo(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
-        """Take the newest compaction back; a code of what is in the way with its figures."""
-        if self._parts.store.state.turn is not None:
-            return "busy", {}
-        return await self._compactor.undo(compaction_id)

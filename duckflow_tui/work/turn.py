@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from duckflow_tui.llm.errors import LlmError
@@ -20,7 +19,7 @@ from duckflow_tui.state.pace import Reason
 from duckflow_tui.state.phase import Phase, Status, Trigger
 from duckflow_tui.state.phase_machine import RECOVERED
 from duckflow_tui.state.plan import Plan, PlanStatus, ReportMessage, derive_end_status
-from duckflow_tui.state.plan_events import PlanHalted, compute_wait_s
+from duckflow_tui.state.plan_events import PlanHalted
 from duckflow_tui.state.turn import TurnFinished, TurnInfo, TurnOutcome, TurnStarted
 from duckflow_tui.tools.results import changed_files
 from duckflow_tui.work.ask import Asker
@@ -73,7 +72,7 @@ class Turn(Thread):
         self._reviewer = Reviewer(parts, self._paced)
         self._answer_wanted = False  # a done without a word was sent back once
         self._asked_of_steps: set[str] = set()  # ids: whether a change belongs to them
-        self._ending = TurnEnding(parts, self.turn_id, resumed)
+        self._ending = TurnEnding(parts)
         self._consultation = Consultation(parts, self._paced, self._ending.log)
 
     async def run(self) -> None:
@@ -314,6 +313,7 @@ class Turn(Thread):
         settings = self.parts.settings
         request = relate_message(state, self._message)
         if self._resumed is None:
+            usage = state.usage
             self.store.dispatch(
                 TurnStarted(
                     turn=TurnInfo(
@@ -322,9 +322,9 @@ class Turn(Thread):
                         max_attempts=settings.max_attempts,
                         request=request,
                         started_at=self.store.clock.now(),
-                        calls_before=self._ending.before.calls,
-                        tokens_before=self._ending.before.tokens,
-                        cost_before=self._ending.before.cost,
+                        calls_before=usage.calls,
+                        tokens_before=usage.tokens_in + usage.tokens_out,
+                        cost_before=usage.cost,
                     )
                 )
             )
@@ -396,39 +396,23 @@ class Turn(Thread):
         await self._ending.finish(end, self.asker.last_reply, self._reviewer.newest)
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """The usage of a session when a turn began; ``tokens`` in and out."""
-
-    calls: int
-    tokens: int
-    cost: float | None
-
-
 class TurnEnding:
-    """Belongs to one turn, from its beginning on."""
+    """How the running turn ends, read from the state."""
 
-    def __init__(self, parts: TurnParts, turn_id: str, resumed: TurnInfo | None = None) -> None:
-        """``resumed``: the turn as an earlier process left it."""
+    def __init__(self, parts: TurnParts) -> None:
         self._parts = parts
         self._store = parts.store
-        self._turn_id = turn_id
-        state, clock = parts.store.state, parts.store.clock
-        self._started = clock.monotonic()
-        if resumed is None:
-            self._messages_before = len(state.messages)
-            usage = state.usage
-            self.before = Spent(usage.calls, usage.tokens_in + usage.tokens_out, usage.cost)
-        else:
-            self._messages_before = find_turn_start(state, resumed)
-            self.before = Spent(resumed.calls_before, resumed.tokens_before, resumed.cost_before)
-            self._started -= max(clock.now() - resumed.started_at - resumed.away_s, 0.0)
+
+    def _messages(self) -> Sequence[Message]:
+        """The messages of the turn."""
+        state = self._store.state
+        return state.messages[find_turn_start(state, state.turn) :] if state.turn is not None else ()
 
     def log(self) -> list[OperationMessage]:
         """The model's calls of this turn, those of steps included."""
         return [
             m
-            for m in self._store.state.messages[self._messages_before :]
+            for m in self._messages()
             if isinstance(m, OperationMessage) and not (m.by_user or m.for_requirement)
         ]
 
@@ -450,7 +434,7 @@ class TurnEnding:
         """Whether this turn did something of the plan; of a rejected one nothing is done."""
         if plan.status is PlanStatus.REJECTED:
             return False
-        for m in self._store.state.messages[self._messages_before :]:
+        for m in self._messages():
             match m:
                 case ReportMessage(report=report) if report.plan_id == plan.plan_id:
                     return True
@@ -484,30 +468,28 @@ class TurnEnding:
             machine.set_status(status, detail)
         else:
             machine.set_status(status)  # the model's own question waits, where the work is
-        usage, before, turn = self._store.state.usage, self.before, self._store.state.turn
-        waited = 0.0
-        if turn is not None:  # it may end out of a pause
-            since, now = self._store.state.waits_since, self._store.clock.now()
-            waited = turn.waited_s + compute_wait_s(since, turn.started_at, now)
-        cost, reason = None, end.reason
-        if usage.cost is not None:
-            cost = usage.cost - (before.cost or 0.0)
+        state, reason = self._store.state, end.reason
+        assert state.turn is not None
+        spent = state.turn.summarize_as_stopped(state, self._store.clock.now())
+        cost = None
+        if state.usage.cost is not None:
+            cost = state.usage.cost - (state.turn.cost_before or 0.0)
         if end.outcome == "denied" or (reason is None and end.outcome not in ENDED_WELL):
             reason = self._why(end.outcome)
         await self._store.commit(
             TurnFinished(
-                turn_id=self._turn_id,
+                turn_id=spent.turn_id,
                 outcome=end.outcome,
                 reply=reply,
                 satisfaction=review.score if review is not None else None,
                 proven=review.is_proven if review is not None else None,
                 remarks=review.remarks if review is not None else (),
-                llm_calls=usage.calls - before.calls,
-                tokens=usage.tokens_in + usage.tokens_out - before.tokens,
+                llm_calls=spent.llm_calls,
+                tokens=spent.tokens,
                 cost=cost,
                 files_changed=changed_files(self.log()),
-                duration_s=max(self._store.clock.monotonic() - self._started - waited, 0.0),
-                waited_s=waited,
+                duration_s=spent.duration_s,
+                waited_s=spent.waited_s,
                 reason=reason,
                 question=end.question,
             )
