@@ -130,7 +130,7 @@ async def _compact_conversation(session: Engine, argument: str, say: Say) -> Non
         await undo_compaction(session, "", say)
         return
     say("compaction.runs")
-    problem = await session.context.compact(argument.strip())
+    problem = await session.context.compact_by_hand(argument.strip())
     if problem:
         say(f"compaction.not.{problem}", stays=True)
     else:
@@ -139,7 +139,7 @@ async def _compact_conversation(session: Engine, argument: str, say: Say) -> Non
 
 async def undo_compaction(session: Engine, compaction_id: str, say: Say) -> None:
     """Take the newest compaction back; only where it is the one that is meant, if one is."""
-    problem, figures = await session.context.undo(compaction_id)
+    problem, figures = await session.context.undo_compaction(compaction_id)
     if problem:
         say(f"compaction.no_undo.{problem}", stays=True, **figures)
     else:

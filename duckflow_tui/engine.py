@@ -121,12 +121,14 @@ class Engine:
         self.rules = RuleActions(parts, kept, shell.named)
         self.answer_gate, self.answer_card = self.rules.answer_gate, parts.desk.record_answer
         self.proposed_text = router.proposed_text
-        self.plan = PlanActions(parts, desk.approvals, lambda: self._inbox.again(plan_first=True))
+        self.plan = PlanActions(
+            parts, desk.approvals, lambda: self._inbox.work_again(plan_first=True)
+        )
         self.ledger = LedgerActions(parts.store)
         self.title = TitleActions(parts.store)
         self.working = WorkingActions(parts.store)
         self.context = Compactor(parts)
-        self.rewind = RewindActions(parts, past, lambda: self._inbox.works)
+        self.rewind = RewindActions(parts, past, lambda: self._inbox.is_working)
         self.memory = MemoryActions(parts.store, memory)
         self.pace = PaceActions(parts.store, parts.desk, self._current_control)
 
@@ -223,11 +225,11 @@ class Engine:
     @property
     def is_working(self) -> bool:
         """Whether a turn runs, or begins without another word of the user."""
-        return self._inbox.works
+        return self._inbox.is_working
 
     async def retry(self) -> bool:
         """Work on the last message again, after an error or a stop."""
-        return self._inbox.again()
+        return self._inbox.work_again()
 
     def operation_effect(self, operation: str) -> Effect | None:
         """The effect of an operation; None for one there is not."""
@@ -258,7 +260,7 @@ class Engine:
         state = self.store.state
         plan = state.active_plan
         if state.turn is None and not state.queue and plan is not None and plan.may_go_on:
-            self.plan.run()
+            self.plan.run_plan()
 
     def stop(self) -> None:
         """End the running turn now, and the commands that the user runs."""
@@ -379,7 +381,7 @@ class Engine:
             await asyncio.gather(*closing)
         finally:
             self.store.detach()  # what a turn that is left still lays down is not recorded
-            self._inbox.close()
+            self._inbox.close_inbox()
             await self._models.service.aclose()
 
 

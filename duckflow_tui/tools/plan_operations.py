@@ -127,21 +127,21 @@ class Nothing(Arguments):
 class PlanCalls(Protocol):
     """Carries out the operations of plans. Its methods raise ToolFault."""
 
-    async def propose(self, goal: str, steps: Sequence[PlannedStep] = ()) -> Output: ...
+    async def propose_plan(self, goal: str, steps: Sequence[PlannedStep] = ()) -> Output: ...
 
-    async def revise(self, asked: Revise) -> Output: ...
+    async def revise_plan(self, asked: Revise) -> Output: ...
 
     async def update_step(self, step_id: str, status: str, note: str) -> Output: ...
 
-    async def get(self, plan_id: str) -> Output: ...
+    async def show_plan(self, plan_id: str) -> Output: ...
 
     async def generate_list(self, step_id: str) -> Output: ...
 
-    async def run(self, step_id: str, task_list: list[ListedTask]) -> Output: ...
+    async def run_plan(self, step_id: str, task_list: list[ListedTask]) -> Output: ...
 
-    async def pause(self) -> Output: ...
+    async def pause_work(self) -> Output: ...
 
-    async def stop(self) -> Output: ...
+    async def stop_work(self) -> Output: ...
 
 
 #: What may be called beside running work: reading the plan, proposing a change, steering.
@@ -156,7 +156,7 @@ def plan_operations(desk: PlanCalls) -> tuple[AnyOperation, ...]:
             "Propose a plan, where steps build on each other or the size of the work cannot be "
             "seen yet; read first what it rests on.",
             Propose,
-            lambda args: desk.propose(args.goal, args.steps),
+            lambda args: desk.propose_plan(args.goal, args.steps),
             needs=(Need.CONVERSATION,),
             listed=True,
         ),
@@ -164,7 +164,7 @@ def plan_operations(desk: PlanCalls) -> tuple[AnyOperation, ...]:
             REVISE,
             "Change steps of the plan, or end it; the user decides, but for steps of a draft.",
             Revise,
-            lambda args: desk.revise(args),
+            lambda args: desk.revise_plan(args),
             needs=(Need.PLAN,),
         ),
         _make_operation(
@@ -178,7 +178,7 @@ def plan_operations(desk: PlanCalls) -> tuple[AnyOperation, ...]:
             "plan_tool.get",
             "Show the plan with the state of its steps.",
             GetPlan,
-            lambda args: desk.get(args.plan_id),
+            lambda args: desk.show_plan(args.plan_id),
             needs=(Need.PLAN,),
         ),
         _make_operation(
@@ -192,7 +192,7 @@ def plan_operations(desk: PlanCalls) -> tuple[AnyOperation, ...]:
             "task_loop.run",
             "Carry out the approved plan, one step of it, or a list of operations.",
             RunWork,
-            lambda args: desk.run(args.step_id, args.task_list),
+            lambda args: desk.run_plan(args.step_id, args.task_list),
             needs=(Need.PLAN, Need.CONVERSATION),
             weight=Weight.HEAVY,
         ),
@@ -200,14 +200,14 @@ def plan_operations(desk: PlanCalls) -> tuple[AnyOperation, ...]:
             "task_loop.pause",
             "Halt the running work at its next safe point, because the user wants it.",
             Nothing,
-            lambda args: desk.pause(),
+            lambda args: desk.pause_work(),
             needs=(Need.WORK,),
         ),
         _make_operation(
             "task_loop.stop",
             "End the running work now, because the user wants it.",
             Nothing,
-            lambda args: desk.stop(),
+            lambda args: desk.stop_work(),
             needs=(Need.WORK,),
         ),
     )

@@ -41,7 +41,7 @@ class PlanActions:
         self._approvals = approvals
         self._go_on = go_on
 
-    async def edit(self, edits: Sequence[PlanEdit]) -> LocalizedText | None:
+    async def edit_steps(self, edits: Sequence[PlanEdit]) -> LocalizedText | None:
         """The user's own change of the plan in hand; what is in the way, or nothing."""
         plan = self._store.state.active_plan
         if plan is None:
@@ -71,26 +71,26 @@ class PlanActions:
         step = plan.get_step(step_id)
         if step is not None and step.status is not WorkStatus.PENDING:
             return LocalizedText(key="plan.problem.begun")
-        return self._tried(StepBreakSet(plan_id=plan.plan_id, step_id=step_id, on=on))
+        return self._try_event(StepBreakSet(plan_id=plan.plan_id, step_id=step_id, on=on))
 
-    def retry(self, step_id: str) -> LocalizedText | None:
+    def retry_step(self, step_id: str) -> LocalizedText | None:
         """Have a step done again that ended without being done, and go on with the plan."""
         plan = self._plan_of(step_id, _OVER)
         if plan is None:
             return LocalizedText(key="plan.problem.not_over")
-        self._move(plan, step_id, WorkStatus.PENDING)
-        return self.run()
+        self._move_step(plan, step_id, WorkStatus.PENDING)
+        return self.run_plan()
 
-    def skip(self, step_id: str) -> LocalizedText | None:
+    def skip_step(self, step_id: str) -> LocalizedText | None:
         """Waive a step; what depends on it may begin."""
         plan = self._plan_of(step_id, (WorkStatus.PENDING, *_OVER))
         if plan is None:
             return LocalizedText(key="plan.problem.not_open")
-        self._move(plan, step_id, WorkStatus.SKIPPED)
+        self._move_step(plan, step_id, WorkStatus.SKIPPED)
         end_idle_plan(self._store, plan.plan_id)
         return None
 
-    def run(self) -> LocalizedText | None:
+    def run_plan(self) -> LocalizedText | None:
         """Go on with the approved plan; what was stopped in the middle is begun again.
 
         While a turn runs there is nothing to do: it takes the rest of the plan up itself.
@@ -107,13 +107,13 @@ class PlanActions:
             return None
         return LocalizedText(key="plan.problem.not_asked")
 
-    def close(self, plan_id: str, *, delete: bool = False) -> LocalizedText | None:
+    def close_plan(self, plan_id: str, *, delete: bool = False) -> LocalizedText | None:
         """Put a plan away; ``delete``: it is listed no more (S2-26)."""
-        return self._tried(PlanClosed(plan_id=plan_id, deleted=delete), "at_work")
+        return self._try_event(PlanClosed(plan_id=plan_id, deleted=delete), "at_work")
 
-    def activate(self, plan_id: str) -> LocalizedText | None:
+    def activate_plan(self, plan_id: str) -> LocalizedText | None:
         """Take another plan in hand, or one that was closed; it goes on with the next turn."""
-        return self._tried(PlanActivated(plan_id=plan_id), "at_work")
+        return self._try_event(PlanActivated(plan_id=plan_id), "at_work")
 
     def _plan_of(self, step_id: str, among: tuple[WorkStatus, ...]) -> Plan | None:
         """The plan in hand, where it has this step and the step's status is one of these."""
@@ -121,13 +121,13 @@ class PlanActions:
         step = plan.get_step(step_id) if plan else None
         return plan if step is not None and step.status in among else None
 
-    def _move(self, plan: Plan, step_id: str, status: WorkStatus) -> None:
+    def _move_step(self, plan: Plan, step_id: str, status: WorkStatus) -> None:
         """To a status that none of its own steps is refused: it begins nothing."""
         at = self._store.clock.now()
         change = StepChanged(plan_id=plan.plan_id, step_id=step_id, status=status, at=at)
         self._store.dispatch(change)
 
-    def _tried(self, event: Event, problem: str = "not_now") -> LocalizedText | None:
+    def _try_event(self, event: Event, problem: str = "not_now") -> LocalizedText | None:
         try:
             self._store.dispatch(event)
         except StateError:

@@ -43,7 +43,7 @@ class Aside(Thread):
     async def run(self) -> None:
         """The whole answer; what kept it from coming is shown."""
         try:
-            await self.decisions()
+            await self.run_decisions()
         except TurnEnd:
             return  # said already
         except LlmError as error:
@@ -53,7 +53,7 @@ class Aside(Thread):
         finally:
             self._yield_floor()
 
-    async def before(self) -> bool:
+    async def prepare_decision(self) -> bool:
         if self._loops == MAX_LOOPS:
             self.parts.notices.warn("turn.limit", loops=str(MAX_LOOPS))
             return True
@@ -63,21 +63,21 @@ class Aside(Thread):
             self._has_floor = True
         return False
 
-    async def heard(self, decision: TurnDecision) -> None:
+    async def take_decision(self, decision: TurnDecision) -> None:
         """Add the requirements it names, but for those of a change of the plan: that one names
         its own, which wait for the user's yes.
         """
-        await super().heard(decision)
+        await super().take_decision(decision)
         revises = any(action.operation == REVISE for action in decision.actions)
         if decision.requirements and not revises and self.store.state.objective is not None:
             await add_claims(self.parts, decision.requirements)
 
-    async def call(self, action: Action) -> OperationMessage:
+    async def run_call(self, action: Action) -> OperationMessage:
         beside = action.operation in BESIDE_WORK
         called = self.parts.router.registry.get(action.operation)
         reads = called is None or (called.effect is Effect.READ and called.weight is Weight.LIGHT)
         if not (beside or reads):
-            return await self.skip(action, self.parts.notices.words("aside.reads_only"))
+            return await self.skip_call(action, self.parts.notices.words("aside.reads_only"))
 
         def hear(state: AgentState, record: Record) -> None:
             match record.event:
@@ -90,11 +90,11 @@ class Aside(Thread):
 
         forget = self.store.subscribe(hear)
         try:
-            return await super().call(action)
+            return await super().run_call(action)
         finally:
             forget()
 
-    async def after(self, decision: TurnDecision) -> bool:
+    async def follow_decision(self, decision: TurnDecision) -> bool:
         if not decision.actions:
             return True
         settled = all(m.result.outcome in (Outcome.OK, Outcome.REJECTED) for m in self.ran)
@@ -102,7 +102,7 @@ class Aside(Thread):
         # The card of a plan change has shown what became of it.
         return plan_only and settled and decision.next_step is not NextStep.CONTINUE
 
-    async def refuse(self, decision: TurnDecision) -> bool:
+    async def refuse_decision(self, decision: TurnDecision) -> bool:
         return True
 
     def _yield_floor(self) -> None:

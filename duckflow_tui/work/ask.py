@@ -38,7 +38,7 @@ from duckflow_tui.state.usage import (
 )
 from duckflow_tui.work.budget import CallBudget, TurnEnd
 from duckflow_tui.work.compaction import Compactor, code_in_hand
-from duckflow_tui.work.steering import ReplyStopped, ended_by_pause, wait_while_paused
+from duckflow_tui.work.steering import ReplyStopped, cancel_on_pause, wait_while_paused
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.service import DecisionReply, LLMService
@@ -61,7 +61,7 @@ ReplyForm = TypeVar("ReplyForm", bound=JsonReply)
 
 
 @asynccontextmanager
-async def accounted(
+async def account_call(
     store: Store, models: LLMService, started: LlmCallStarted
 ) -> AsyncGenerator[list[LlmCall | None], None]:
     """A call from its first event to its last; the account of one that was answered is put into
@@ -141,24 +141,24 @@ class Asker:
         """
         self.repaired = 0
         while True:
-            reply = await self._ask(pattern, role)
+            reply = await self._ask_once(pattern, role)
             self.in_calls = reply.protocol == "tools"
             made, problems = reply.decision, reply.problems
             if made is not None and not problems and await self._owes_checks(made):
-                await self._record(reply, made.replace(actions=()))
+                await self._record_reply(reply, made.replace(actions=()))
                 self._parts.notices.tell(UNCHECKED, step_id=self._step_id, aside=self._aside)
                 self.repaired += 1
                 continue
             if made is not None and not problems:
                 self._owed = 0
-                await self._record(reply, made)
+                await self._record_reply(reply, made)
                 if reply.from_text:
                     self._parts.notices.tell(
                         "turn.from_text", step_id=self._step_id, aside=self._aside
                     )
                 return made
-            problems, part = self._usable(reply)
-            await self._record(reply, part)
+            problems, part = self._check_reply(reply)
+            await self._record_reply(reply, part)
             tries = self._owed + self.repaired
             if tries == UNUSABLE and reply.call.outcome != "incomplete":
                 models = self._parts.models.service
@@ -168,7 +168,7 @@ class Asker:
                 break
             told = "turn.repair_rest" if part else "turn.repair"
             self._parts.notices.say(
-                told if part else f"turn.repair{_fault(reply)}",
+                told if part else f"turn.repair{_fault_key(reply)}",
                 for_model=self._parts.notices.words(told, problems=problems),
                 step_id=self._step_id,
                 aside=self._aside,
@@ -177,7 +177,7 @@ class Asker:
             if part is not None:
                 self._owed += self.repaired
                 return part
-        fault = _fault(reply)
+        fault = _fault_key(reply)
         if not fault and self._parts.models.service.gave_up_calls(role):
             fault = "_json"
         self._parts.notices.error(f"turn.unreadable{fault}", step_id=self._step_id)
@@ -185,7 +185,7 @@ class Asker:
             self._parts.machine.set_status(Status.ERROR, problems[:200])
         raise TurnEnd("failed", Status.ERROR)
 
-    def _usable(self, reply: DecisionReply) -> tuple[str, TurnDecision | None]:
+    def _check_reply(self, reply: DecisionReply) -> tuple[str, TurnDecision | None]:
         """All that is wrong with a reply, in words for the model, and what may be done of it: the
         calls that read (R16).
         """
@@ -202,7 +202,7 @@ class Asker:
             part = made.replace(actions=tuple(reads), next_step=NextStep.CONTINUE, question=None)
         return "; ".join(wrong) or "the reply was cut off", part
 
-    async def _ask(self, pattern: PromptPattern, role: Role) -> DecisionReply:
+    async def _ask_once(self, pattern: PromptPattern, role: Role) -> DecisionReply:
         """One request; where it overflows the window, once more in a shorter form."""
 
         def prompt() -> Prompt:
@@ -237,7 +237,7 @@ class Asker:
             if window and (needed := prompt_tokens(request)) > window - SMALLEST_ROOM:
                 self._tell_small("turn.window_small", needed, window)
             try:
-                reply = await self._send(request, role)
+                reply = await self._send_prompt(request, role)
             except LlmError as error:
                 if error.code != "context_overflow" or shortened:
                     raise
@@ -280,7 +280,7 @@ class Asker:
             return
         self._parts.notices.warn(key, step_id=self._step_id, sent=f"{sent:,}", window=f"{window:,}")
 
-    async def _send(self, prompt: Prompt, role: Role) -> DecisionReply:
+    async def _send_prompt(self, prompt: Prompt, role: Role) -> DecisionReply:
         models, llm_id = self._parts.models, self._parts.ids("llm")
         started = LlmCallStarted(
             llm_id=llm_id,
@@ -293,11 +293,11 @@ class Asker:
         live: LiveReply | None = None
         accounts: list[LlmCall | None] = []
         # A pause is of the work; what answers beside it goes on.
-        to_be_ended = nullcontext() if self._aside else ended_by_pause(self._store)
+        to_be_ended = nullcontext() if self._aside else cancel_on_pause(self._store)
         try:
-            async with to_be_ended, accounted(self._store, models.service, started) as accounts:
+            async with to_be_ended, account_call(self._store, models.service, started) as accounts:
                 live = self._store.state.live.get(llm_id)
-                models.requests.decision(prompt, started, role)
+                models.requests.log_decision(prompt, started, role)
                 reply = await models.service.decide(
                     prompt,
                     llm_id=llm_id,
@@ -317,7 +317,7 @@ class Asker:
             raise
         return reply
 
-    async def _record(self, reply: DecisionReply, decision: TurnDecision | None) -> None:
+    async def _record_reply(self, reply: DecisionReply, decision: TurnDecision | None) -> None:
         self.last_reply = reply.text or self.last_reply
         await self._store.commit(
             AssistantReplied(
@@ -403,7 +403,9 @@ class ModelAccess:
             window = self.service.window_of(role)
             rules = self.prompts.project_rules()
             asked = self.questions.make_messages(question, problems, window, refused, rules)
-            await self.budget.permit_call(purpose, step_id=step_id, size=partial(_tokens, asked))
+            await self.budget.permit_call(
+                purpose, step_id=step_id, size=partial(_count_tokens, asked)
+            )
             llm_id = self.ids("llm")
             started = LlmCallStarted(
                 llm_id=llm_id, purpose=purpose, at=self.store.clock.now(), step_id=step_id
@@ -411,10 +413,10 @@ class ModelAccess:
 
             try:
                 async with (
-                    ended_by_pause(self.store),
-                    accounted(self.store, self.service, started) as accounts,
+                    cancel_on_pause(self.store),
+                    account_call(self.store, self.service, started) as accounts,
                 ):
-                    self.requests.question(asked, started, role, shape)
+                    self.requests.log_question(asked, started, role, shape)
                     reply = await self.service.ask(purpose, role, asked, shape, llm_id=llm_id)
                     accounts.append(reply.call)
             except ReplyStopped:
@@ -430,12 +432,12 @@ class ModelAccess:
         raise Unreadable("; ".join(problems) or "the reply was cut off")
 
 
-def _tokens(messages: Sequence[ChatMessage]) -> int:
+def _count_tokens(messages: Sequence[ChatMessage]) -> int:
     counter = ScriptCounter()
     return sum(counter.count(message.content) for message in messages)
 
 
-def _fault(reply: DecisionReply) -> str:
+def _fault_key(reply: DecisionReply) -> str:
     """The end of the key of what the user is told of a reply that cannot be used: whether it did
     not arrive whole, or was cut at the output limit; empty where its form is wrong.
     """

@@ -81,16 +81,16 @@ class Compactor:
             cut = self._parts.models.prompts.find_overflow(state, specs, keep=keep, always=wanted)
             if cut is None:
                 return False
-            await self._compact(cut, by, one_line(hint, _HINT))
+            await self._compact_history(cut, by, one_line(hint, _HINT))
             return True
 
-    async def compact(self, hint: str = "") -> str:
+    async def compact_by_hand(self, hint: str = "") -> str:
         """Shorten the conversation because the user wants it; a code of what is in the way."""
         if self._store.state.turn is not None:
             return "busy"
         return "" if await self.make_room("user", hint) else "nothing"
 
-    async def undo(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
+    async def undo_compaction(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
         """Let the full messages travel again; a code of what is in the way, and its figures."""
         if self._store.state.turn is not None:
             return "busy", {}
@@ -105,19 +105,19 @@ class Compactor:
             await self._store.commit(CompactionUndone(compaction_id=newest.compaction_id))
             return "", {}
 
-    def sent(self, llm_id: str) -> tuple[SentPart, ...] | None:
+    def list_sent_parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
         """The parts of a request; None where only its figures are left."""
-        return self._parts.models.requests.parts(llm_id)
+        return self._parts.models.requests.list_parts(llm_id)
 
-    async def whole(self, call_id: str) -> str | None:
+    async def read_whole_result(self, call_id: str) -> str | None:
         """All of what a call gave; None where it is no longer kept."""
         try:
             return await self._parts.router.read_earlier_result(call_id)
         except (ToolFault, OSError):
             return None
 
-    async def _compact(self, cut: Overflow, by: CompactedBy, hint: str) -> None:
-        digest, failure = await self._digest(cut, hint)
+    async def _compact_history(self, cut: Overflow, by: CompactedBy, hint: str) -> None:
+        digest, failure = await self._make_digest(cut, hint)
         users = [m for m in cut.messages if isinstance(m, UserMessage) and not m.aside]
         results = [m for m in cut.messages if isinstance(m, OperationMessage)]
         after = cut.left + self._parts.models.prompts.count_tokens(self._store.state, digest)
@@ -128,7 +128,7 @@ class Compactor:
             begins_at=cut.begins_at,
             digest=digest,
             failure=failure,
-            kept=self._kept(),
+            kept=self._list_kept_parts(),
             exchanges=len(users),
             messages=len(cut.messages),
             results=len(results),
@@ -139,11 +139,11 @@ class Compactor:
         message_id = self._parts.ids("msg")
         await self._store.commit(ContextCompacted(compaction=compaction, message_id=message_id))
 
-    async def _digest(self, cut: Overflow, hint: str) -> tuple[str, str]:
+    async def _make_digest(self, cut: Overflow, hint: str) -> tuple[str, str]:
         """The digest, and why there is no new one."""
         earlier = self._store.state.compaction
         before = earlier.digest if earlier else ""
-        texts = _pieces(cut.messages, before, self._most_characters(cut, before))
+        texts = _split_history(cut.messages, before, self._most_characters(cut, before))
         found: list[str] = []
         failure = ""
         for text in texts:
@@ -171,13 +171,13 @@ class Compactor:
         """Characters of one digest call that fit the model's window, in the script at hand."""
         window = self._parts.models.service.window_of("fast") or ASSUMED_CONTEXT
         tokens = min(window, cut.context) // INPUT_SHARE
-        told = [line for line in (_line(m, _SAID, _RESULT) for m in cut.messages) if line]
+        told = [line for line in (_format_message(m, _SAID, _RESULT) for m in cut.messages) if line]
         sample = "\n".join((before, *told))
         count = self._parts.models.prompts.count_tokens(self._store.state, sample)
         characters = tokens * len(sample) // max(count, 1)
         return max(min(characters, MOST_INPUT), SHORTEST_INPUT)
 
-    def _kept(self) -> PreservedContext:
+    def _list_kept_parts(self) -> PreservedContext:
         """The parts that stay, by name."""
         state = self._store.state
         objective, memory, plan = state.objective, state.memory, state.active_plan
@@ -237,12 +237,12 @@ async def code_in_hand(parts: TurnParts, step_id: str, sent: Prompt) -> tuple[Fi
     return tuple(files)
 
 
-def _pieces(messages: Sequence[Message], earlier: str, most: int) -> list[str]:
+def _split_history(messages: Sequence[Message], earlier: str, most: int) -> list[str]:
     """The history to digest, in texts of at most ``most`` characters, few enough to ask for."""
     said, result = _SAID, _RESULT
     while True:
         parts = [lines.cut_text(earlier, most)] if earlier else []
-        parts += [line for line in (_line(m, said, result) for m in messages) if line]
+        parts += [line for line in (_format_message(m, said, result) for m in messages) if line]
         texts: list[str] = []
         for part in parts:
             part = lines.cut_text(part, most)
@@ -259,7 +259,7 @@ def _pieces(messages: Sequence[Message], earlier: str, most: int) -> list[str]:
         said, result = max(said // 2, _SHORTEST), max(result // 2, _SHORTEST)
 
 
-def _line(message: Message, said: int, result: int) -> str:
+def _format_message(message: Message, said: int, result: int) -> str:
     match message:
         case UserMessage():
             return f"User: {lines.cut_text(message.text, said)}"
@@ -268,12 +268,12 @@ def _line(message: Message, said: int, result: int) -> str:
             text = lines.cut_text(message.text.strip() or why, said)
             return f"Assistant: {text}" if text else ""
         case OperationMessage():
-            return f"Call: {_call(message, result)}"
+            return f"Call: {_format_call(message, result)}"
         case _:
             return f"Note: {lines.cut_text(message.for_model, said)}" if message.for_model else ""
 
 
-def _call(message: OperationMessage, most: int) -> str:
+def _format_call(message: OperationMessage, most: int) -> str:
     result = message.result
     shown = result.summary if result.outcome is Outcome.OK else ""
     text = one_line(f"{shown} {result.text[: 2 * most]}", most)

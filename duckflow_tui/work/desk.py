@@ -45,10 +45,10 @@ from duckflow_tui.work.propose import (
     describe_plan,
     describe_tasks,
     end_idle_plan,
-    held_back,
+    find_held_steps,
     make_plan,
+    was_answered_in_words,
     was_just_rejected,
-    was_told_of,
 )
 from duckflow_tui.work.report import has_result, is_independent, make_report
 from duckflow_tui.work.run import NOT_DONE, ListRun, PlanResult, PlanRun, unfinished_step
@@ -93,44 +93,44 @@ class PlanDesk:
         #: it, empty for all.
         self._wanted: tuple[str, str] | None = None
 
-    def _fault(self, name: str, outcome: Outcome = Outcome.ERROR, **values: str) -> ToolFault:
+    def _make_fault(self, name: str, outcome: Outcome = Outcome.ERROR, **values: str) -> ToolFault:
         """The error of a call, in the words for models of this name."""
         return ToolFault(self._words(f"plan.{name}", **values), outcome)
 
     # --- what the model calls -------------------------------------------------------------------
 
-    async def propose(self, goal: str, steps: Sequence[PlannedStep] = ()) -> Output:
+    async def propose_plan(self, goal: str, steps: Sequence[PlannedStep] = ()) -> Output:
         """Show a plan, of the model's own steps or made by another, and wait for the user's answer
         (S2-8, S2-22).
         """
         state = self._store.state
         if state.work is not None and state.work.plan_id:
-            raise self._fault("works")
+            raise self._make_fault("works")
         shown = self._shown_before()
         if shown is not None:  # the app ended while the user looked at it
-            return await self.approvals.approval(shown.plan_id)
+            return await self.approvals.ask_for_approval(shown.plan_id)
         plan = await make_plan(self._parts, goal, steps)
         self._check_not_rejected(plan)
         await self._store.commit(PlanProposed(plan=plan))
         if len(plan.steps) > SOFT_STEPS:
             self._parts.notices.warn("plan.many_steps", steps=str(len(plan.steps)))
-        return await self.approvals.approval(plan.plan_id)
+        return await self.approvals.ask_for_approval(plan.plan_id)
 
-    async def revise(self, asked: Revise) -> Output:
+    async def revise_plan(self, asked: Revise) -> Output:
         """Change a draft at once; put a change of an approved plan, or its end, before the user.
         Without an id it is the newest where the user has just rejected that, else the one in hand.
         """
         plan_id, newest = asked.plan_id, self._store.state.plans[-1:]
         if not plan_id and newest and newest[0].status is PlanStatus.REJECTED:
             plan_id = newest[0].plan_id
-        plan = self._plan(plan_id)
+        plan = self._find_plan(plan_id)
         if bool(asked.end) == bool(asked.changes):
-            raise self._fault("end_or_changes", Outcome.INVALID)
+            raise self._make_fault("end_or_changes", Outcome.INVALID)
         if asked.end:
-            return await self.approvals.end(plan, asked.end)
+            return await self.approvals.ask_for_end(plan, asked.end)
         if plan == self._shown_before():  # with these changes
-            return await self.approvals.approval(plan.plan_id)
-        edits = self._edits(plan, asked.changes)
+            return await self.approvals.ask_for_approval(plan.plan_id)
+        edits = self._make_edits(plan, asked.changes)
         try:
             result = apply_edits(plan, edits)
         except PlanProblem as problem:
@@ -138,18 +138,18 @@ class PlanDesk:
         self._check_not_rejected(result)
         if plan.approved:
             change = self._plan_change(plan, edits, result, asked)
-            changed = await self.approvals.change(plan, change)
+            changed = await self.approvals.ask_for_change(plan, change)
             self._go_on()
             return changed
         await self._store.commit(PlanRevised(plan=result, by="model"))
         if self.approvals.show_again(plan.plan_id):
             return Output(self._words("plan.draft_changed"))
-        return await self.approvals.approval(plan.plan_id, since=plan)
+        return await self.approvals.ask_for_approval(plan.plan_id, since=plan)
 
     def _check_not_rejected(self, plan: Plan) -> None:
         """Raise ToolFault for a plan that the user has just rejected: they are not asked again."""
         if was_just_rejected(self._store.state, plan):
-            raise self._fault("rejected_before")
+            raise self._make_fault("rejected_before")
 
     def _plan_change(
         self, plan: Plan, edits: tuple[PlanEdit, ...], result: Plan, asked: Revise
@@ -163,7 +163,7 @@ class PlanDesk:
         for name in asked.waives:
             if name not in known:
                 given, ids = repr(one_line(name, 60)), ", ".join(known) or "–"
-                raise self._fault("no_requirement", Outcome.INVALID, given=given, ids=ids)
+                raise self._make_fault("no_requirement", Outcome.INVALID, given=given, ids=ids)
         claims = None
         if asked.requirements is not None or asked.waives:
             read = (read_requirement(item, []) for item in asked.requirements or ())
@@ -180,24 +180,24 @@ class PlanDesk:
 
     async def update_step(self, step_id: str, status: str, note: str) -> Output:
         """Move a step that no work holds; it begins only when the plan lets it (S2-16)."""
-        plan = self._plan("")
-        step = self._step(plan, step_id)
+        plan = self._find_plan("")
+        step = self._find_step(plan, step_id)
         wanted, report, taken = WorkStatus(status), None, False
         work = self._store.state.work
         if work is not None and work.plan_id == plan.plan_id:
             if wanted is WorkStatus.COMPLETED and work.step_id == step.step_id:
                 return Output(self._words("plan.ends_here", step=step.name), wanted.value)
-            raise self._fault("works_by_itself")
+            raise self._make_fault("works_by_itself")
         if not plan.approved:
-            raise self._fault("not_begun", status=plan.status.value)
+            raise self._make_fault("not_begun", status=plan.status.value)
         if step.status.lets_others_start:
-            raise self._fault("over", step=step.name, status=step.status.value)
+            raise self._make_fault("over", step=step.name, status=step.status.value)
         if wanted is WorkStatus.IN_PROGRESS:
-            if step.step_id in held_back(self._store.state, plan.plan_id):
-                raise self._fault("change_waits", step=step.name)
+            if step.step_id in find_held_steps(self._store.state, plan.plan_id):
+                raise self._make_fault("change_waits", step=step.name)
             await self._check_goes_on(plan)
         elif wanted is WorkStatus.COMPLETED:
-            taken = was_told_of(self._store.state, step)
+            taken = was_answered_in_words(self._store.state, step)
             report = None if taken else await self._report_on(plan, step, note)
         try:
             await self._store.commit(
@@ -211,7 +211,7 @@ class PlanDesk:
                 )
             )
         except StateError as error:
-            raise self._fault("cannot_change", Outcome.INVALID, problem=str(error)) from error
+            raise self._make_fault("cannot_change", Outcome.INVALID, problem=str(error)) from error
         end_idle_plan(self._store, plan.plan_id)
         text = self._words("plan.step_is_now", step=step.name, status=wanted.value)
         if report is not None:
@@ -225,7 +225,7 @@ class PlanDesk:
         it began. Raises ToolFault where the step does not run, or is not done by them.
         """
         if step.status is not WorkStatus.IN_PROGRESS:
-            raise self._fault("not_running", step=step.name, status=step.status.value)
+            raise self._make_fault("not_running", step=step.name, status=step.status.value)
         store, since = self._store, step.started_at or 0.0
         messages = [m for m in store.state.messages if m.at >= since]
         calls = [m for m in messages if isinstance(m, OperationMessage) and not m.by_user]
@@ -235,7 +235,7 @@ class PlanDesk:
         # The reply that calls the step done is a claim, not what the step brought.
         said = next(filter(None, reversed(replies[:-1])), "")
         if not has_result(calls, said, self._parts.router.registry.specs()):
-            raise self._fault("nothing_done", step=step.name)
+            raise self._make_fault("nothing_done", step=step.name)
         report = await make_report(
             self._parts,
             plan,
@@ -246,7 +246,7 @@ class PlanDesk:
         )
         if report.status != "completed":
             cause = report.cause or report.summary
-            raise self._fault("stays_in_progress", step=step.name, cause=cause)
+            raise self._make_fault("stays_in_progress", step=step.name, cause=cause)
         return report
 
     async def _ask_to_go_on(self, report: StepReport) -> str:
@@ -254,7 +254,7 @@ class PlanDesk:
         goes step by step; empty where nothing is left to begin.
         """
         parts, plan_id = self._parts, report.plan_id
-        if not list_ready_steps(self._plan(plan_id)):
+        if not list_ready_steps(self._find_plan(plan_id)):
             return ""
         card = parts.desk.make_card(
             CardKind.REPORT,
@@ -267,34 +267,34 @@ class PlanDesk:
         try:
             answer = await parts.desk.ask(card)
         except Unanswered as none:
-            raise self._fault("unanswered", Outcome.STOPPED, problem=str(none)) from none
+            raise self._make_fault("unanswered", Outcome.STOPPED, problem=str(none)) from none
         if answer.action == GO_ON.action:
             return self._words("plan.go_on")
         if answer.action == TELL.action:
             return self._words("plan.wish", wish=answer.text)
-        self._halt(plan_id, "stopped")
+        self._halt_plan(plan_id, "stopped")
         return self._words("plan.halted")
 
-    async def get(self, plan_id: str) -> Output:
-        plan = self._plan(plan_id)
+    async def show_plan(self, plan_id: str) -> Output:
+        plan = self._find_plan(plan_id)
         done, total = plan.progress
         return Output(describe_plan(plan, self._words), f"{done}/{total}")
 
     async def generate_list(self, step_id: str) -> Output:
         """Have the tasks of a step listed; they are stored with it (S2-9)."""
-        plan = self._plan("")
+        plan = self._find_plan("")
         ready = list_ready_steps(plan)
         if not step_id and not ready:
-            raise self._fault("none_ready")
-        step = self._step(plan, step_id) if step_id else ready[0]
+            raise self._make_fault("none_ready")
+        step = self._find_step(plan, step_id) if step_id else ready[0]
         if step.status is not WorkStatus.PENDING:
-            raise self._fault("nothing_to_list", step=step.name, status=step.status.value)
+            raise self._make_fault("nothing_to_list", step=step.name, status=step.status.value)
         try:
             tasks = await list_tasks(self._parts, plan.plan_id, step.step_id)
         except (LlmError, Unreadable) as error:
-            raise self._fault("no_list", problem=one_line(str(error), 300)) from error
+            raise self._make_fault("no_list", problem=one_line(str(error), 300)) from error
         except BudgetEnd as end:
-            raise self._fault("limit", Outcome.STOPPED) from end
+            raise self._make_fault("limit", Outcome.STOPPED) from end
         await self._store.commit(
             StepTasksSet(plan_id=plan.plan_id, step_id=step.step_id, tasks=tasks)
         )
@@ -307,13 +307,13 @@ class PlanDesk:
         )
         return Output(told, str(len(tasks)))
 
-    async def run(self, step_id: str, task_list: list[ListedTask]) -> Output:
+    async def run_plan(self, step_id: str, task_list: list[ListedTask]) -> Output:
         """Carry out a list at once, or have the plan or a step of it carried out behind the
         decision that asks for it: its steps are part of the same conversation.
         """
         if task_list:
             return await self._run_list(task_list)
-        plan = self._plan("")
+        plan = self._find_plan("")
         done, total = plan.progress
         if self._store.state.work is not None:
             raise ToolFault(self._words("work.goes_on"))
@@ -321,21 +321,21 @@ class PlanDesk:
             came = self._describe_run(plan, PlanResult())
             return Output(self._words("plan.carried_out", came=came), f"{done}/{total}")
         if not plan.may_go_on:
-            raise self._fault("not_approved", Outcome.INVALID, status=plan.status.value)
+            raise self._make_fault("not_approved", Outcome.INVALID, status=plan.status.value)
         self._check_none_in_progress(plan)
         await self._check_goes_on(plan)
         only = ""
         if step_id:
-            plan = self._plan(plan.plan_id)
-            step = self._step(plan, step_id)
+            plan = self._find_plan(plan.plan_id)
+            step = self._find_step(plan, step_id)
             if step not in list_ready_steps(plan) and step.status not in NOT_DONE:
                 said = {"step": step.name, "status": step.status.value}
-                raise self._fault("cannot_begin", Outcome.INVALID, **said)
+                raise self._make_fault("cannot_begin", Outcome.INVALID, **said)
             only = step.step_id
         self._wanted = plan.plan_id, only
         return Output(self._words("plan.steps_run"), f"{done}/{total}")
 
-    async def pause(self) -> Output:
+    async def pause_work(self) -> Output:
         """Halt the work at its next safe point."""
         control = self._control()
         if control is None:
@@ -345,7 +345,7 @@ class PlanDesk:
         control.pause()
         return Output(self._words("work.halts"))
 
-    async def stop(self) -> Output:
+    async def stop_work(self) -> Output:
         """End the work now, not its turn."""
         if self._work is None:
             raise ToolFault(self._words("work.none"))
@@ -407,7 +407,7 @@ class PlanDesk:
             return None
         return plan if list_ready_steps(plan) or (asks and unfinished_step(plan)) else None
 
-    def _halt(self, plan_id: str, halted: Halt) -> None:
+    def _halt_plan(self, plan_id: str, halted: Halt) -> None:
         self._store.dispatch(PlanHalted(plan_id=plan_id, halted=halted))
 
     def _check_none_in_progress(self, plan: Plan) -> None:
@@ -424,7 +424,7 @@ class PlanDesk:
         if not plan.halted:
             return
         if plan.halted == "stopped":
-            raise self._fault("halted", Outcome.REJECTED)
+            raise self._make_fault("halted", Outcome.REJECTED)
         began = next((s for s in plan.steps if not s.status.lets_others_start), plan.steps[-1])
         card = self._parts.desk.make_card(
             CardKind.BREAKPOINT,
@@ -438,9 +438,9 @@ class PlanDesk:
         except Unanswered as none:
             raise ToolFault(str(none), Outcome.STOPPED) from none
         if answer.action != GO_ON.action:
-            self._halt(plan.plan_id, "stopped")
-            raise self._fault("halted", Outcome.REJECTED)
-        self._halt(plan.plan_id, "")
+            self._halt_plan(plan.plan_id, "stopped")
+            raise self._make_fault("halted", Outcome.REJECTED)
+        self._halt_plan(plan.plan_id, "")
 
     def _describe_run(self, plan: Plan, result: PlanResult) -> str:
         """The outcome of a plan's run, for the model; the reports say the rest."""
@@ -471,10 +471,10 @@ class PlanDesk:
         try:
             result = await self._work_apart(PlanRun(self._parts, control, plan, only).run())
         except WorkFault:
-            self._halt(plan.plan_id, "stopped")
+            self._halt_plan(plan.plan_id, "stopped")
             raise
         if result.outcome != "completed" and not result.suggested:
-            self._halt(plan.plan_id, "wish" if result.wish else "stopped")
+            self._halt_plan(plan.plan_id, "wish" if result.wish else "stopped")
         return result
 
     async def _run_list(self, task_list: list[ListedTask]) -> Output:
@@ -526,30 +526,30 @@ class PlanDesk:
         plan = next((p for p in state.plans if p.plan_id == waited), None)
         return plan if plan is not None and plan.status is PlanStatus.DRAFT else None
 
-    def _plan(self, plan_id: str) -> Plan:
+    def _find_plan(self, plan_id: str) -> Plan:
         state = self._store.state
         plan = state.active_plan
         if plan_id:
             plan = next((p for p in state.listed_plans if p.plan_id == plan_id), None)
         if plan is None:
             name = "no_such_plan" if plan_id else "no_plan"
-            raise self._fault(name, Outcome.INVALID, plan=plan_id)
+            raise self._make_fault(name, Outcome.INVALID, plan=plan_id)
         return plan
 
-    def _step(self, plan: Plan, given: str) -> Step:
+    def _find_step(self, plan: Plan, given: str) -> Step:
         step = find_step(plan, given)
         if step is None:
             names = ", ".join(f"{s.step_id} {s.name!r}" for s in plan.steps[:20])
             said = {"given": repr(one_line(given, 60)), "steps": names}
-            raise self._fault("no_step", Outcome.INVALID, **said)
+            raise self._make_fault("no_step", Outcome.INVALID, **said)
         return step
 
-    def _edits(self, plan: Plan, changes: Sequence[StepEdit]) -> tuple[PlanEdit, ...]:
+    def _make_edits(self, plan: Plan, changes: Sequence[StepEdit]) -> tuple[PlanEdit, ...]:
         """The changes with ids of ours; a new step may be named by a later change."""
         new: dict[str, str] = {}
 
         def found(given: str) -> str:
-            return new.get(given) or self._step(plan, given).step_id
+            return new.get(given) or self._find_step(plan, given).step_id
 
         edits: list[PlanEdit] = []
         for change in changes:

@@ -56,7 +56,7 @@ class Inbox:
         self._taking = asyncio.Lock()  # so that it is answered in the order in which it came
         self._ahead = ""  # the message sent while held, which goes before what waits
         self._plan_grew = False  # while a turn ran, perhaps too late for it
-        self._forget = parts.store.subscribe(self._hear)
+        self._forget = parts.store.subscribe(self._on_record)
 
     async def run(self) -> None:
         """Runs as long as the session."""
@@ -66,9 +66,9 @@ class Inbox:
             await self._wake.wait()
             self._wake.clear()
             if self._state == "idle" or (self._state == "held" and self._ahead):
-                await self._next()
+                await self._begin_next()
 
-    def close(self) -> None:
+    def close_inbox(self) -> None:
         """The session is left: the turn that runs, paused or not, stays as its record has it."""
         self._forget()
         for job in (*self._asides, self._job):
@@ -83,7 +83,7 @@ class Inbox:
         return self._turn
 
     @property
-    def works(self) -> bool:
+    def is_working(self) -> bool:
         """Whether a turn runs, or begins without another word of the user."""
         waits = bool(self._ahead) or (bool(self._store.state.queue) and self._then == "idle")
         return self._state in ("beginning", "running") or waits
@@ -103,7 +103,7 @@ class Inbox:
                 await self._answer_beside(text)
             return
         if not self._store.state.queue:
-            self._hold(False)  # nothing is left that a stop kept back
+            self._hold_queue(False)  # nothing is left that a stop kept back
             last = self._store.state.last_turn
             if running is None and last is not None and last.question is not None:
                 options, number = last.question.options, parse_typed_number(text)
@@ -172,7 +172,7 @@ class Inbox:
 
     # --- how the user steers ----------------------------------------------------------------
 
-    def again(self, *, plan_first: bool = False) -> bool:
+    def work_again(self, *, plan_first: bool = False) -> bool:
         """Work on the last user message again, or with ``plan_first`` on the approved plan; False
         when work runs or begins, or nothing was ever asked.
         """
@@ -180,7 +180,7 @@ class Inbox:
         last = next((m for m in asked if not m.aside), None)
         if self._state in ("beginning", "running") or last is None:
             return False
-        self._begin(Turn(self._parts, self._desk, last, plan_first=plan_first))
+        self._begin_turn(Turn(self._parts, self._desk, last, plan_first=plan_first))
         return True
 
     def take_plan_up(self) -> None:
@@ -189,7 +189,7 @@ class Inbox:
         """
         self._plan_grew = self._turn is not None
         if self._state == "idle" and self._desk.goes_on:
-            self.again(plan_first=True)
+            self.work_again(plan_first=True)
 
     def pause(self) -> None:
         """Halt at the next safe point."""
@@ -202,7 +202,7 @@ class Inbox:
             self._turn.steering.resume()
         elif self._store.state.turn is not None:  # of an earlier process, not yet taken up
             self._store.dispatch(TurnResumed(at=self._store.clock.now()))
-        self._hold(False)
+        self._hold_queue(False)
         self._wake.set()
 
     def stop(self) -> None:
@@ -211,7 +211,7 @@ class Inbox:
         for aside in tuple(self._asides):
             aside.cancel()
         if self._state in ("beginning", "running"):
-            self._hold(True)
+            self._hold_queue(True)
         if self._state == "beginning":
             self._stop_early = True
         elif self._job is not None:
@@ -225,11 +225,11 @@ class Inbox:
         state = self._store.state
         if state.turn is not None:
             message = find_turn_message(state, state.turn)
-            self._begin(Turn(self._parts, self._desk, message, resumed=state.turn))
+            self._begin_turn(Turn(self._parts, self._desk, message, resumed=state.turn))
         elif (message := find_unanswered_message(state)) is not None:
-            self._begin(Turn(self._parts, self._desk, message, paused=True))
+            self._begin_turn(Turn(self._parts, self._desk, message, paused=True))
 
-    async def _next(self) -> None:
+    async def _begin_next(self) -> None:
         queue = self._store.state.queue
         ahead, self._ahead = self._ahead, ""
         waiting = [m for m in queue if m.message_id == ahead]
@@ -248,39 +248,39 @@ class Inbox:
         except BaseException:  # a cancellation too: the message still waits
             self._state = self._then
             raise
-        self._begin(Turn(self._parts, self._desk, message))
+        self._begin_turn(Turn(self._parts, self._desk, message))
         if self._stop_early:
             self.stop()
 
-    def _begin(self, turn: Turn) -> None:
+    def _begin_turn(self, turn: Turn) -> None:
         self._state, self._turn = "running", turn
-        self._job = self._spawn(self._guarded(turn), "turn")
+        self._job = self._spawn(self._run_guarded(turn), "turn")
 
-    async def _guarded(self, turn: Turn) -> None:
+    async def _run_guarded(self, turn: Turn) -> None:
         try:
             await turn.run()
         finally:
-            self._over(turn)
+            self._on_turn_over(turn)
             self._wake.set()
 
-    def _hear(self, state: AgentState, record: Record) -> None:
+    def _on_record(self, state: AgentState, record: Record) -> None:
         """A turn is over with its last event; that this reaches the disk is waited for beside
         what the user does next. What waited when an earlier process ended waits for a key.
         """
         match record.event:
             case TurnFinished() if self._turn is not None:
-                self._over(self._turn)
+                self._on_turn_over(self._turn)
             case SessionResumed():
-                self._hold(bool(state.queue))
+                self._hold_queue(bool(state.queue))
             case _:
                 pass
 
-    def _over(self, turn: Turn) -> None:
+    def _on_turn_over(self, turn: Turn) -> None:
         if self._turn is turn:
             self._turn = self._job = None
             self._state = self._then
 
-    def _hold(self, held: bool) -> None:
+    def _hold_queue(self, held: bool) -> None:
         self._then = "held" if held else "idle"
         if self._state in ("idle", "held"):
             self._state = self._then

@@ -156,7 +156,7 @@ class PlanApprovals:
         headless = self._store.state.session.headless
         return self._words("plan.by_mode" if headless else "plan.by_user")
 
-    async def approval(self, plan_id: str, since: Plan | None = None) -> Output:
+    async def ask_for_approval(self, plan_id: str, since: Plan | None = None) -> Output:
         """Ask until the user answered for the plan as it is (S2-22, C35). Raises ToolFault where
         they rejected it.
         """
@@ -180,7 +180,7 @@ class PlanApprovals:
             except Unanswered as none:
                 if none.reason == "renewed":
                     continue
-                raise _unanswered(none) from none
+                raise _make_unanswered_fault(none) from none
             except StateError:  # changed between the key and now: the answer was for what it said
                 continue
             approved = self._store.state.get_plan(plan_id)
@@ -214,7 +214,7 @@ class PlanApprovals:
             done, total = other.progress
             parts.notices.tell("plan.put_aside", plan=other.name, done=str(done), total=str(total))
 
-    async def change(self, plan: Plan, change: PlanChange) -> Output:
+    async def ask_for_change(self, plan: Plan, change: PlanChange) -> Output:
         """Put a change of an approved plan before the user; until then it holds back the steps
         that it changes or drops.
         """
@@ -248,7 +248,7 @@ class PlanApprovals:
             base, change_id = now.fingerprint, parts.ids("change")
             change = change.replace(change_id=change_id, base=base, result=result)
 
-    async def end(self, plan: Plan, how: Literal["close", "delete"]) -> Output:
+    async def ask_for_end(self, plan: Plan, how: Literal["close", "delete"]) -> Output:
         """Have the user close or delete a plan; without their yes nothing becomes of it (S2-26)."""
         card = self._parts.desk.make_card(
             CardKind.PLAN_END, (ACCEPT, REJECT), how, plan_id=plan.plan_id
@@ -265,7 +265,7 @@ class PlanApprovals:
         try:
             answer = await self._parts.desk.ask(card)
         except Unanswered as none:
-            raise _unanswered(none) from none
+            raise _make_unanswered_fault(none) from none
         if answer.action != ACCEPT.action:
             text = self._words(refusal, said=self._describe_refusal(answer), **values)
             raise ToolFault(text, Outcome.REJECTED)
@@ -280,7 +280,7 @@ class PlanApprovals:
         return f"{said}\n{self._words('plan.remarks', remarks=remarks)}"
 
 
-def _unanswered(none: Unanswered) -> ToolFault:
+def _make_unanswered_fault(none: Unanswered) -> ToolFault:
     return ToolFault(str(none), Outcome.DENIED if none.reason == "nobody" else Outcome.STOPPED)
 
 
@@ -311,7 +311,7 @@ def was_just_rejected(state: AgentState, plan: Plan) -> bool:
     return False
 
 
-def held_back(state: AgentState, plan_id: str) -> frozenset[str]:
+def find_held_steps(state: AgentState, plan_id: str) -> frozenset[str]:
     """Steps that an open change of the plan would change or drop: they wait for the answer."""
     return frozenset(
         edit.step_id
@@ -322,19 +322,19 @@ def held_back(state: AgentState, plan_id: str) -> frozenset[str]:
     )
 
 
-async def let_go(store: Store, plan_id: str, step_ids: frozenset[str]) -> None:
+async def wait_until_released(store: Store, plan_id: str, step_ids: frozenset[str]) -> None:
     """Return once something no longer holds one of these steps back."""
     changed = asyncio.Event()
     forget = store.subscribe(lambda state, record: changed.set())
     try:
-        while step_ids <= held_back(store.state, plan_id):
+        while step_ids <= find_held_steps(store.state, plan_id):
             changed.clear()
             await changed.wait()
     finally:
         forget()
 
 
-def was_told_of(state: AgentState, step: Step) -> bool:
+def was_answered_in_words(state: AgentState, step: Step) -> bool:
     """Whether the user answered the newest report on this step, which was not done, with words of
     their own: they may say that it is done.
     """

@@ -59,7 +59,7 @@ async def make_report(
     step and where the step was not done. ``early``: ``said`` was said before the last calls ran;
     ``reachable``: whether the model can be asked.
     """
-    found, specs = counts(log), parts.router.registry.specs()
+    found, specs = count_outcomes(log), parts.router.registry.specs()
     shows = any(m.result.went_well for m in list_evidence_calls(log, specs))
     if cause is None and has_tried(log, specs) and not has_done_some(log, specs):
         cause = make_cause(parts, "nothing_went_well")
@@ -75,7 +75,7 @@ async def make_report(
     text, told = cause if cause is not None else ("", None)
     if words is not None and words.cause.strip():
         told = None
-    summary = said.strip() or _runs(log)
+    summary = said.strip() or _list_runs(log)
     if words is not None and (status != "completed" or early or not summary):
         summary = words.summary
     now = step_of(parts.store.state, step.step_id)  # none where the step is of no plan
@@ -99,7 +99,7 @@ async def make_report(
     )
 
 
-def _runs(log: Sequence[OperationMessage]) -> str:
+def _list_runs(log: Sequence[OperationMessage]) -> str:
     """The commands that ran, each with its exit."""
     ran = (m for m in log if m.result.exit_code is not None)
     return "; ".join(f"{one_line(describe_target(m.args), 80)} → {m.result.exit_code}" for m in ran)
@@ -115,7 +115,7 @@ async def _ask_for_words(
 ) -> ReportReply | None:
     """The model's words on the log; None when they could not be had, which is shown."""
     text = cause.text if cause is not None else ""
-    question = report_question(parts.store.state, plan, step, log, counts(log), text, said)
+    question = report_question(parts.store.state, plan, step, log, count_outcomes(log), text, said)
     try:
         return await parts.models.ask(question, lambda reply: reply, step_id=step.step_id)
     except (LlmError, Unreadable) as error:
@@ -130,7 +130,7 @@ _RAN: Final = (Outcome.OK, Outcome.ERROR)
 _REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED, Outcome.DENIED)
 
 
-def counts(log: Sequence[OperationMessage]) -> dict[str, int]:
+def count_outcomes(log: Sequence[OperationMessage]) -> dict[str, int]:
     """Operations that went well, that failed, that were refused, and those that did not run."""
     ran = [m for m in log if m.result.outcome in _RAN]
     good = sum(m.result.went_well for m in ran)

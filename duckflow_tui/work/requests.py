@@ -61,7 +61,7 @@ class RequestLog:
         self._before: dict[tuple[str, str, bool], Prompt] = {}  # of each kind of request
         self._questions: dict[Purpose, Sequence[ChatMessage]] = {}
 
-    def decision(self, prompt: Prompt, call: LlmCallStarted, role: Role) -> None:
+    def log_decision(self, prompt: Prompt, call: LlmCallStarted, role: Role) -> None:
         """A decision is about to be asked for."""
         step_id = call.step_id
         kind = (call.purpose, step_id, call.aside)
@@ -72,9 +72,9 @@ class RequestLog:
                 del self._before[other]
         shared = shared_tokens(before, prompt) if before is not None else 0
         self._asked[call.llm_id] = prompt
-        self._keep(call, role, prompt.parts, shared)
+        self._keep_figures(call, role, prompt.parts, shared)
 
-    def question(
+    def log_question(
         self,
         messages: Sequence[ChatMessage],
         call: LlmCallStarted,
@@ -101,30 +101,32 @@ class RequestLog:
                 size = estimate_tokens(canonical_json(form))
         self._asked[call.llm_id] = None  # of a question its text on the wire is all
         parts = PromptParts(base=base, operations=size, tail=total - base)
-        self._keep(call, role, parts, shared)
+        self._keep_figures(call, role, parts, shared)
 
-    def parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
+    def list_parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
         """The parts that were sent; None where this run no longer has them."""
         prompt, wire = self._asked.get(llm_id), self._models.sent_request(llm_id)
         if llm_id not in self._asked or wire is None:
             return None
-        operations = _operations(prompt) if prompt is not None else {}
+        operations = _map_operations(prompt) if prompt is not None else {}
         found: list[SentPart] = []
         last = len(wire.messages) - 1
         for number, message in enumerate(wire.messages):
             if message.get("role") == "system" and prompt is not None:
-                found += self._system(str(message.get("content") or ""), prompt)
+                found += self._split_system(str(message.get("content") or ""), prompt)
             else:
-                found.append(self._message(message, operations, tail=number == last))
+                found.append(self._make_message_part(message, operations, tail=number == last))
         if wire.tools:
             text = "\n".join(canonical_json(tool) for tool in wire.tools)
-            found.insert(1, self._part("operations", "tools", text))
+            found.insert(1, self._make_part("operations", "tools", text))
         if wire.response_format is not None:
             text = canonical_json(wire.response_format)
-            found.insert(1, self._part("operations", "format", text))
+            found.insert(1, self._make_part("operations", "format", text))
         return tuple(found)
 
-    def _keep(self, call: LlmCallStarted, role: Role, parts: PromptParts, shared: int) -> None:
+    def _keep_figures(
+        self, call: LlmCallStarted, role: Role, parts: PromptParts, shared: int
+    ) -> None:
         while len(self._asked) > KEPT:
             del self._asked[next(iter(self._asked))]
         turn = self._store.state.turn
@@ -141,33 +143,35 @@ class RequestLog:
         )
         self._store.dispatch(PromptMeasured(figures=figures))
 
-    def _system(self, text: str, prompt: Prompt) -> list[SentPart]:
+    def _split_system(self, text: str, prompt: Prompt) -> list[SentPart]:
         """The system message cut where its parts were put together."""
         names: tuple[PartName, ...] = ("base", "operations", "project")
         found: list[SentPart] = []
         for name, section in zip(names, prompt.sections, strict=False):
             if section and text.startswith(section):
-                found.append(self._part(name, "system", section))
+                found.append(self._make_part(name, "system", section))
                 text = text[len(section) :].removeprefix("\n\n")
         if text:
-            found.append(self._part("operations", "system", text))
+            found.append(self._make_part("operations", "system", text))
         return found
 
-    def _message(self, message: JsonObject, operations: dict[str, str], *, tail: bool) -> SentPart:
+    def _make_message_part(
+        self, message: JsonObject, operations: dict[str, str], *, tail: bool
+    ) -> SentPart:
         role = str(message.get("role", ""))
         text = str(message.get("content") or "")
         if calls := message.get("tool_calls"):
             text = f"{text}\n{canonical_json(calls)}".strip("\n")
         if tail:
-            return self._part("tail", role, text)
+            return self._make_part("tail", role, text)
         if role == "tool":
             name = operations.get(str(message.get("tool_call_id", "")), "")
-            return self._part(_kind(name) if name else "chat", role, text, name)
+            return self._make_part(_name_part(name) if name else "chat", role, text, name)
         if role == "user" and text.startswith(RESULTS):
-            return self._part("results", role, text)
-        return self._part("base" if role == "system" else "chat", role, text)
+            return self._make_part("results", role, text)
+        return self._make_part("base" if role == "system" else "chat", role, text)
 
-    def _part(self, part: PartName, role: str, text: str, name: str = "") -> SentPart:
+    def _make_part(self, part: PartName, role: str, text: str, name: str = "") -> SentPart:
         return SentPart(part, role, name, self._redact(text), estimate_tokens(text))
 
 
@@ -184,11 +188,11 @@ def shared_tokens(before: Prompt, now: Prompt) -> int:
     return shared
 
 
-def _kind(operation: str) -> PartName:
+def _name_part(operation: str) -> PartName:
     return "files" if operation.startswith(_READS) else "results"
 
 
-def _operations(prompt: Prompt) -> dict[str, str]:
+def _map_operations(prompt: Prompt) -> dict[str, str]:
     """Operations of results by the ids that they may have on the wire."""
     found = {
         message.call_id: message.operation

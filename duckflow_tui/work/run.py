@@ -35,7 +35,7 @@ from duckflow_tui.state.plan_events import (
     WorkProgressed,
     WorkStarted,
 )
-from duckflow_tui.work.propose import end_plan, held_back, let_go, set_step
+from duckflow_tui.work.propose import end_plan, find_held_steps, set_step, wait_until_released
 from duckflow_tui.work.report import Cause, make_report, name_failed_task, result_line
 from duckflow_tui.work.rest import Rest, find_interruption
 from duckflow_tui.work.tasks import LinkFault, make_call
@@ -114,7 +114,7 @@ class PlanRun:
                 if not (held := self._ready_steps()):
                     break
                 step_ids = frozenset(s.step_id for s in held)
-                await let_go(self._store, self._plan_id, step_ids)
+                await wait_until_released(self._store, self._plan_id, step_ids)
                 continue
             if step.break_before:
                 if not await self._ask_at_breakpoint(step):
@@ -125,7 +125,7 @@ class PlanRun:
             result.reports.append(report)
             if not await self._may_go_on(report, result):
                 break
-        await self._take_left(keep=False)
+        await self._take_left_actions(keep=False)
         if not result.wish:  # a wish may still complete or redo a step
             end_plan(self._store, self._plan_id)
         self._store.dispatch(WorkFinished(work_id=self._work_id, outcome=result.outcome))
@@ -166,7 +166,7 @@ class PlanRun:
 
     def _next_step(self) -> Step | None:
         """The first ready step that no open question holds back."""
-        held = held_back(self._store.state, self._plan_id)
+        held = find_held_steps(self._store.state, self._plan_id)
         return next((step for step in self._ready_steps() if step.step_id not in held), None)
 
     async def _run_step(self, step: Step) -> StepReport:
@@ -182,14 +182,14 @@ class PlanRun:
                 limit=self._parts.settings.max_steps,
             )
         )
-        left = await self._take_left(keep=mode == "adaptive")
+        left = await self._take_left_actions(keep=mode == "adaptive")
         run = StepRun(self._parts, self._control, self._plan_id, self._work_id, step, mode, left)
         report = await run.run()
         self._ended = run
         self._stopped, self._wish = run.stopped, run.wish
         return report
 
-    async def _take_left(self, *, keep: bool) -> Rest | None:
+    async def _take_left_actions(self, *, keep: bool) -> Rest | None:
         """The actions that the decision of the step before left for the next one. None, and they
         are recorded as skipped, unless ``keep`` and the plan is as that decision saw it.
         """

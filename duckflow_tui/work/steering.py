@@ -48,7 +48,7 @@ class ReplyStopped(Exception):
 
 
 @asynccontextmanager
-async def ended_by_pause(store: Store) -> AsyncGenerator[None]:
+async def cancel_on_pause(store: Store) -> AsyncGenerator[None]:
     """Cancel the body of the context when the user pauses the work, and raise ReplyStopped."""
     loop = asyncio.get_running_loop()
 
@@ -137,9 +137,9 @@ class PhaseKeeper:
 
     def __init__(self, store: Store, machine: PhaseMachine) -> None:
         self._machine = machine
-        store.subscribe(self._follow)
+        store.subscribe(self._follow_record)
 
-    def _follow(self, state: AgentState, record: Record) -> None:
+    def _follow_record(self, state: AgentState, record: Record) -> None:
         if state.turn is None:
             objective = state.objective
             turned = isinstance(record.event, ChangesUndone | ChangesRedone)

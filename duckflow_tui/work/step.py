@@ -210,12 +210,12 @@ class StepRun(Thread):
             self._step_pace.begin_step(text)
         self.steering.step_pace = self._step_pace
         try:
-            await self.decisions(rest)
+            await self.run_decisions(rest)
         finally:
             self.steering.step_pace = None
 
-    async def before(self) -> bool:
-        await super().before()
+    async def prepare_decision(self) -> bool:
+        await super().prepare_decision()
         consulted = await self._consultation.ask_if_due()
         if consulted is not None:
             self.idle = 0
@@ -252,30 +252,30 @@ class StepRun(Thread):
             return False
         return find_step(self._plan, str(action.args.get("step_id", ""))) == self._step
 
-    async def call(self, action: Action) -> OperationMessage:
+    async def run_call(self, action: Action) -> OperationMessage:
         """Run a call of an adaptive step as a task of the step."""
         if not self._ends_step(action):
             return await self._run_task(self._task_of(action), action)
         if not all(message.result.went_well for message in self.ran):
-            return await super().skip(action, self.parts.notices.words("skip.not_ended"))
-        message = await super().call(action)
+            return await super().skip_call(action, self.parts.notices.words("skip.not_ended"))
+        message = await super().run_call(action)
         if message.result.went_well:
             self._end_note = str(action.args.get("note", ""))
         return message
 
-    async def skip(self, action: Action, reason: str) -> OperationMessage:
-        message = await super().skip(action, reason)
+    async def skip_call(self, action: Action, reason: str) -> OperationMessage:
+        message = await super().skip_call(action, reason)
         self.log.append(message)
         task = self._task_of(action)
         self._record_task(task.model_copy(update={"status": WorkStatus.SKIPPED, "result": reason}))
         return message
 
-    async def after(self, decision: TurnDecision) -> bool:
+    async def follow_decision(self, decision: TurnDecision) -> bool:
         if self._end_note is not None:
             self.left = Rest(decision, self._behind) if self._behind else None
             return True
         for action in self._behind:
-            await self.skip(action, self.parts.notices.words("skip.not_ended"))
+            await self.skip_call(action, self.parts.notices.words("skip.not_ended"))
         if self.changes_course:
             return False
         asks = decision.step is Phase.AWAITING_APPROVAL and not decision.actions
@@ -401,7 +401,7 @@ class StepRun(Thread):
         self._record_task(task)
         ended: dict[str, object] = {"status": WorkStatus.FAILED}  # where the call raises
         try:
-            message = await super().call(action)
+            message = await super().run_call(action)
             self.log.append(message)
             ended = {"status": _task_status(message), "result": result_line(message)}
         except asyncio.CancelledError:

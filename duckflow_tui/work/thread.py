@@ -61,39 +61,39 @@ class Thread(ABC):
         self._failures: Counter[tuple[str, str]] = Counter()
         self.ran_before: set[str] = set()  # hashes of calls of the turn that this one takes up
 
-    async def decisions(self, rest: Rest | None = None) -> None:
+    async def run_decisions(self, rest: Rest | None = None) -> None:
         """One decision after the other; first the ``rest`` of one that an earlier process asked
         for. Raises LlmError, TurnEnd, and what the subclass ends with.
         """
         over = rest is not None and await self._carry_out(rest.decision, rest.actions, rest.skip)
-        while not over and not await self.before():
+        while not over and not await self.prepare_decision():
             role = self.pace.role if self.pace else "main"
-            decision = await self._decide(role)
-            await self.heard(decision)
+            decision = await self._decide_next(role)
+            await self.take_decision(decision)
             if decision.refused_by_itself:
-                over = await self.refuse(decision)
+                over = await self.refuse_decision(decision)
             else:
                 over = await self._carry_out(decision, decision.actions)
 
     # --- what a subclass says -------------------------------------------------------------------
 
-    async def before(self) -> bool:
+    async def prepare_decision(self) -> bool:
         """Prepare the next decision; True ends the thread."""
         if self.control is not None:
             await self.control.safe_point()
             await self.take_redirect()
         return False
 
-    async def heard(self, decision: TurnDecision) -> None:
+    async def take_decision(self, decision: TurnDecision) -> None:
         """A decision came; nothing of it has run."""
         if self.pace is not None:
             self.pace.take_decision(decision, self.asker.repaired)
 
-    async def call(self, action: Action) -> OperationMessage:
+    async def run_call(self, action: Action) -> OperationMessage:
         """Carry one action out, whatever comes of it."""
         return await self.parts.router.call(action, step_id=self.step_id)
 
-    async def skip(self, action: Action, reason: str) -> OperationMessage:
+    async def skip_call(self, action: Action, reason: str) -> OperationMessage:
         """Record that an action is not carried out."""
         return await self.parts.router.skip(action, reason, step_id=self.step_id)
 
@@ -106,7 +106,7 @@ class Thread(ABC):
         return ""
 
     @abstractmethod
-    async def after(self, decision: TurnDecision) -> bool:
+    async def follow_decision(self, decision: TurnDecision) -> bool:
         """The decision's actions have their results; True ends the thread."""
 
     async def ask_user(self, decision: TurnDecision) -> bool:
@@ -130,13 +130,13 @@ class Thread(ABC):
 
     # --- the loop's own steps -------------------------------------------------------------------
 
-    async def _decide(self, role: Role) -> TurnDecision:
+    async def _decide_next(self, role: Role) -> TurnDecision:
         """The next decision; a reply that the user stopped is asked for again once they resume."""
         while True:
             try:
                 return await self.asker.decide(self.pattern, role)
             except ReplyStopped:
-                await Thread.before(self)
+                await Thread.prepare_decision(self)
 
     async def _carry_out(
         self, decision: TurnDecision, actions: Sequence[Action], skip: Outcome | None = None
@@ -146,23 +146,23 @@ class Thread(ABC):
         if several and not skip:
             await self.parts.router.weigh_changes(decision.actions, self.step_id)
         reason = self.parts.notices.words(f"skip.{skip}") if skip else ""
-        await self._dispatch(self.take_actions(actions), reason, begun=begun)
+        await self._dispatch_actions(self.take_actions(actions), reason, begun=begun)
         await self._checks.tick_requirements(self.ran)
         if self.pace is not None:
             self.pace.take_results(self.ran, self._stuck)
         if decision.actions or self.changes_course:
             self.idle = 0
-        if await self.after(decision):
+        if await self.follow_decision(decision):
             return True
         asked = decision.actions or self.changes_course
         announced = self.asker.in_calls and decision.judged and not (asked or self._announced)
         self._announced = announced  # its calls come in the next message
         if decision.next_step is NextStep.CONTINUE and not (asked or announced):
-            self._idled(None)
+            self._count_idle(None)
             self.parts.notices.tell("turn.nothing_asked", step_id=self.step_id)
         return False
 
-    async def _dispatch(self, actions: Sequence[Action], skip: str, *, begun: bool) -> None:
+    async def _dispatch_actions(self, actions: Sequence[Action], skip: str, *, begun: bool) -> None:
         """Every action becomes one recorded result, in order. After an answer that changes course
         (a redirect, an alternative, a no), what was asked for behind it is skipped; so is, where
         the setting wants one action a decision, what stands behind the first (S3-7). ``begun``:
@@ -179,15 +179,15 @@ class Thread(ABC):
             reason = skip or (words("skip.one_action") if one and (begun or self.ran) else "")
             reason = reason or self.reason_to_skip(action)
             if reason:
-                await self.skip(action, reason)
+                await self.skip_call(action, reason)
                 continue
             if self.ran_before and action.args_hash in self.ran_before:
                 self.ran_before.remove(action.args_hash)
-                self.ran.append(await self.skip(action, words("skip.ran_before")))
+                self.ran.append(await self.skip_call(action, words("skip.ran_before")))
                 continue
             if self.ran_before and self.parts.router.registry.has_effects(action.operation):
                 self.ran_before.clear()  # what is done from here on is new
-            message = await self.call(action)
+            message = await self.run_call(action)
             self.ran.append(message)
             outcome = message.result.outcome
             if outcome in (Outcome.ERROR, Outcome.INVALID):
@@ -205,9 +205,9 @@ class Thread(ABC):
         redirected = self.control is not None and self.control.redirected is not None
         return redirected or self.course_changed
 
-    async def refuse(self, decision: TurnDecision) -> bool:
+    async def refuse_decision(self, decision: TurnDecision) -> bool:
         """The model's own check said no: nothing runs (S4-59). True ends the thread."""
-        self._idled(self.tell_refusal(decision))
+        self._count_idle(self.tell_refusal(decision))
         return False
 
     def tell_refusal(self, decision: TurnDecision) -> str:
@@ -225,7 +225,7 @@ class Thread(ABC):
         )
         return judgement.reason
 
-    def _idled(self, no: str | None) -> None:
+    def _count_idle(self, no: str | None) -> None:
         """Neither acted nor ended: the pacemaker counts it, and asks the user (S3-21)."""
         self.idle += 1
         if self.pace is not None:

@@ -73,36 +73,36 @@ class Turn(Thread):
         self._answer_wanted = False  # a done without a word was sent back once
         self._asked_of_steps: set[str] = set()  # ids: whether a change belongs to them
         self._ending = TurnEnding(parts)
-        self._consultation = Consultation(parts, self._paced, self._ending.log)
+        self._consultation = Consultation(parts, self._paced, self._ending.list_calls)
 
     async def run(self) -> None:
         """The whole turn. A cancelled turn ends as stopped, and the cancellation goes on."""
         try:
-            rest = await self._enter()
-            await self.decisions(rest)
+            rest = await self._begin_or_resume()
+            await self.run_decisions(rest)
         except TurnEnd as end:
-            await self._finish(end)
+            await self._finish_turn(end)
         except LlmError as error:
-            told = self._broke_off()
+            told = self._describe_break()
             kind = "in_turn" if error.code in ("connect", "not_found_host") else "error"
             self.parts.notices.error(f"llm.{kind}.{error.code}", for_model=told, **error.params)
             detail = f"{error.code}: {error.detail}"[:200]
             self.parts.machine.set_status(Status.ERROR, detail)
             reason = Reason(code=f"llm.{error.code}")
-            await self._finish(TurnEnd("failed", Status.ERROR, reason))
+            await self._finish_turn(TurnEnd("failed", Status.ERROR, reason))
         except asyncio.CancelledError:
             if not self._left:
                 self.parts.machine.reset(Trigger.STOP)
                 self.parts.notices.tell("turn.stopped")
-                await self._finish(TurnEnd("stopped", reason=BY_USER))
+                await self._finish_turn(TurnEnd("stopped", reason=BY_USER))
             raise
         except Exception as error:  # noqa: BLE001 - whatever broke, the turn ends and says it
-            told = self._broke_off()
+            told = self._describe_break()
             what = self.parts.notices.report_fault(error, for_model=told)
             self.parts.machine.set_status(Status.ERROR, what)
-            await self._finish(TurnEnd("failed", Status.ERROR))
+            await self._finish_turn(TurnEnd("failed", Status.ERROR))
 
-    def _broke_off(self) -> str:
+    def _describe_break(self) -> str:
         """Words for the model where the work had begun; else empty."""
         begun = list_decisions(self.store.state)
         return self.parts.notices.words("turn.broke_off") if begun else ""
@@ -111,12 +111,12 @@ class Turn(Thread):
         """The session is left as it stands: what is cancelled now can be taken up again."""
         self._left = True
 
-    async def _enter(self) -> Rest | None:
+    async def _begin_or_resume(self) -> Rest | None:
         """From the message, or from where an earlier process had come to, to the first decision;
         returns what that one's newest decision still waits for.
         """
         if self._resumed is None or self._is_cut_at_its_begin(self._resumed):
-            self._begin()
+            self._begin_turn()
         else:
             self._take_up(self._resumed)
         await self.parts.models.ready()
@@ -141,8 +141,8 @@ class Turn(Thread):
 
     # --- the loop ----------------------------------------------------------------------------
 
-    async def before(self) -> bool:
-        await super().before()
+    async def prepare_decision(self) -> bool:
+        await super().prepare_decision()
         self._tell_outside_changes()
         if self.steering.turn_end is not None:
             raise TurnEnd(*self.steering.turn_end)
@@ -155,7 +155,7 @@ class Turn(Thread):
         self._paced.next_loop()
         return False
 
-    async def heard(self, decision: TurnDecision) -> None:
+    async def take_decision(self, decision: TurnDecision) -> None:
         machine, state = self.parts.machine, self.store.state
         # What is for the user to decide is asked first: a gate or a card leads there.
         if decision.step not in (None, Phase.AWAITING_APPROVAL):
@@ -179,7 +179,7 @@ class Turn(Thread):
             self._tell_dropped(before)
         if lost := set(memory.by_user) - set(update.memory.by_user):
             self._tell_overwritten(memory, lost)
-        await super().heard(decision)
+        await super().take_decision(decision)
         await self._reviewer.record_requirements(decision)
         self.pattern = decision.prompt_pattern
 
@@ -195,15 +195,15 @@ class Turn(Thread):
         named = {"step": step.name, "step_id": step.step_id}
         return self.parts.notices.words("plan.begin_or_beside", **named)
 
-    async def refuse(self, decision: TurnDecision) -> bool:
+    async def refuse_decision(self, decision: TurnDecision) -> bool:
         if decision.next_step is not NextStep.CONTINUE:
             self.tell_refusal(decision)
             if decision.offers_keys and await self.ask_user(decision):
                 return False
-            raise self._waits(decision, "partial")
-        return await super().refuse(decision)
+            raise self._make_waiting_end(decision, "partial")
+        return await super().refuse_decision(decision)
 
-    async def after(self, decision: TurnDecision) -> bool:
+    async def follow_decision(self, decision: TurnDecision) -> bool:
         """Never True: a turn ends by TurnEnd."""
         if self.changes_course:
             return False
@@ -217,7 +217,7 @@ class Turn(Thread):
             if await self.ask_user(decision):
                 return False
             if decision.next_step is not NextStep.DONE:
-                raise self._waits(decision, self._ending.outcome("partial"))
+                raise self._make_waiting_end(decision, self._ending.judge_outcome("partial"))
         if decision.actions and decision.next_step is NextStep.CONTINUE:
             return False
         if decision.next_step is NextStep.DONE and not self._all_went_well(decision):
@@ -231,14 +231,14 @@ class Turn(Thread):
                 if self._wants_an_answer():
                     return False
                 # Done is what the review says, not what the model says (S1-1).
-                outcome = self._ending.outcome("done")
-                log, reply = self._ending.log(), self._last_reply()
+                outcome = self._ending.judge_outcome("done")
+                log, reply = self._ending.list_calls(), self._last_reply()
                 end = await self._reviewer.review_work(log, reply, last=outcome != "done")
                 if outcome != "done":
                     raise TurnEnd(outcome)
                 await self._take_verdict(end)
             case NextStep.PENDING_USER:
-                raise self._waits(decision, self._ending.outcome("partial"))
+                raise self._make_waiting_end(decision, self._ending.judge_outcome("partial"))
             case NextStep.DEFER:
                 self.parts.machine.reset(Trigger.DEFER)
                 raise TurnEnd("partial")
@@ -271,7 +271,7 @@ class Turn(Thread):
         went = {m.call_id: m.result.went_well for m in messages if isinstance(m, OperationMessage)}
         return all(went.get(call_id, False) for call_id in wanted)
 
-    def _waits(self, decision: TurnDecision, outcome: TurnOutcome) -> TurnEnd:
+    def _make_waiting_end(self, decision: TurnDecision, outcome: TurnOutcome) -> TurnEnd:
         """The end of a turn that waits for the user's answer; what it asks, where it says it only
         in its reply, is that.
         """
@@ -293,7 +293,7 @@ class Turn(Thread):
 
     def _wants_an_answer(self) -> bool:
         """A turn that did something and said nothing is asked once for its answer (S3-23)."""
-        if self.asker.last_reply.strip() or self._answer_wanted or not self._ending.log():
+        if self.asker.last_reply.strip() or self._answer_wanted or not self._ending.list_calls():
             return False
         self._answer_wanted = True
         self.parts.notices.tell("turn.no_answer")
@@ -308,7 +308,7 @@ class Turn(Thread):
         opened = now is not None and (not fresh or now.message_id == turn.message_id)
         return not (list_decisions(state) or (opened and state.pace is not None))
 
-    def _begin(self) -> None:
+    def _begin_turn(self) -> None:
         state = self.store.state
         settings = self.parts.settings
         request = relate_message(state, self._message)
@@ -388,12 +388,12 @@ class Turn(Thread):
             self.parts.notices.tell("files.changed_outside", paths=", ".join(paths))
             self.store.dispatch(OutsideChangesReported(paths=paths))
 
-    async def _finish(self, end: TurnEnd) -> None:
+    async def _finish_turn(self, end: TurnEnd) -> None:
         running = self.store.state.turn
         if running is None or running.turn_id != self.turn_id:
             return  # it broke before it had begun
         self._paced.log_end(end.outcome, end.reason)
-        await self._ending.finish(end, self.asker.last_reply, self._reviewer.newest)
+        await self._ending.finish_turn(end, self.asker.last_reply, self._reviewer.newest)
 
 
 class TurnEnding:
@@ -403,24 +403,26 @@ class TurnEnding:
         self._parts = parts
         self._store = parts.store
 
-    def _messages(self) -> Sequence[Message]:
+    def _list_messages(self) -> Sequence[Message]:
         """The messages of the turn."""
         state = self._store.state
-        return state.messages[find_turn_start(state, state.turn) :] if state.turn is not None else ()
+        return (
+            state.messages[find_turn_start(state, state.turn) :] if state.turn is not None else ()
+        )
 
-    def log(self) -> list[OperationMessage]:
+    def list_calls(self) -> list[OperationMessage]:
         """The model's calls of this turn, those of steps included."""
         return [
             m
-            for m in self._messages()
+            for m in self._list_messages()
             if isinstance(m, OperationMessage) and not (m.by_user or m.for_requirement)
         ]
 
-    def outcome(self, wanted: TurnOutcome) -> TurnOutcome:
+    def judge_outcome(self, wanted: TurnOutcome) -> TurnOutcome:
         """The outcome of the turn: a denial shows, and so does an approved plan left undone, but
         for one that the user stopped before and of which this turn did nothing.
         """
-        if any(m.result.outcome is Outcome.DENIED for m in self.log()):
+        if any(m.result.outcome is Outcome.DENIED for m in self.list_calls()):
             return "denied"
         plan = self._store.state.active_plan
         if plan is None or wanted != "done":
@@ -434,7 +436,7 @@ class TurnEnding:
         """Whether this turn did something of the plan; of a rejected one nothing is done."""
         if plan.status is PlanStatus.REJECTED:
             return False
-        for m in self._messages():
+        for m in self._list_messages():
             match m:
                 case ReportMessage(report=report) if report.plan_id == plan.plan_id:
                     return True
@@ -450,7 +452,7 @@ class TurnEnding:
                     pass
         return False
 
-    async def finish(self, end: TurnEnd, reply: str, review: Review | None) -> None:
+    async def finish_turn(self, end: TurnEnd, reply: str, review: Review | None) -> None:
         """Lay down what still runs, walk to the end, and commit ``TurnFinished``."""
         machine, status = self._parts.machine, end.status
         if end.outcome == "answered":
@@ -475,7 +477,7 @@ class TurnEnding:
         if state.usage.cost is not None:
             cost = state.usage.cost - (state.turn.cost_before or 0.0)
         if end.outcome == "denied" or (reason is None and end.outcome not in ENDED_WELL):
-            reason = self._why(end.outcome)
+            reason = self._make_reason(end.outcome)
         await self._store.commit(
             TurnFinished(
                 turn_id=spent.turn_id,
@@ -487,7 +489,7 @@ class TurnEnding:
                 llm_calls=spent.llm_calls,
                 tokens=spent.tokens,
                 cost=cost,
-                files_changed=changed_files(self.log()),
+                files_changed=changed_files(self.list_calls()),
                 duration_s=spent.duration_s,
                 waited_s=spent.waited_s,
                 reason=reason,
@@ -495,10 +497,10 @@ class TurnEnding:
             )
         )
 
-    def _why(self, outcome: TurnOutcome) -> Reason:
+    def _make_reason(self, outcome: TurnOutcome) -> Reason:
         """The reason that ended the turn before it was done: ``said`` is a sentence."""
         state, plan = self._store.state, self._store.state.active_plan
-        denied = [m for m in self.log() if m.result.outcome is Outcome.DENIED]
+        denied = [m for m in self.list_calls() if m.result.outcome is Outcome.DENIED]
         if outcome == "denied" and denied:
             last = denied[-1]
             what = one_line(f"{last.operation} {describe_target(last.args)}", 200)
@@ -529,7 +531,7 @@ class TurnEnding:
         """At the end the engine walks by itself; a turn that only talked skips the review."""
         machine = self._parts.machine
         state = self._store.state
-        if state.phase is Phase.PLANNING and not any(m.result.went_well for m in self.log()):
+        if state.phase is Phase.PLANNING and not any(m.result.went_well for m in self.list_calls()):
             machine.move_to(Phase.DONE, Trigger.CHAT_ONLY)
             return
         if state.phase is not Phase.REVIEW:

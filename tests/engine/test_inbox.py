@@ -134,7 +134,7 @@ async def test_a_call_that_was_never_sent_holds_nothing_back(tmp_path: Path) -> 
         for n in range(6):
             await s.turn(f"question {n}")
         before = s.state.usage.calls
-        await s.engine.context.compact()
+        await s.engine.context.compact_by_hand()
         assert s.state.usage.calls == before
         assert s.state.live == {}
         asked = next(m for m in s.state.messages if isinstance(m, UserMessage))

@@ -390,7 +390,7 @@ async def test_a_step_that_the_user_takes_out_by_key_waives_what_it_was_for(
         await s.until(lambda state: any(c.kind is CardKind.PLAN for c in state.cards))
         first = s.state.cards[0].card_id
         drop = PlanEdit(op="drop", step_id=s.state.plans[0].steps[1].step_id)
-        assert await s.engine.plan.edit((drop,)) is None
+        assert await s.engine.plan.edit_steps((drop,)) is None
         assert "plan.step_dropped" in s.notices()
         await s.until(lambda state: any(c.card_id != first for c in state.cards))
         await answer(s, "run_steps")

@@ -330,7 +330,7 @@ async def test_what_was_sent_can_be_read_part_by_part_without_keys(tmp_path: Pat
     async with session(tmp_path, script(read, done()), protocol="tools") as s:
         await s.turn("look at it")
         newest = next(f for f in reversed(s.state.requests) if f.purpose == "main")
-        parts = s.engine.context.sent(newest.llm_id)
+        parts = s.engine.context.list_sent_parts(newest.llm_id)
         assert parts is not None
         kinds = [part.part for part in parts]
         assert [kinds[0], kinds[-1]] == ["base", "tail"]
@@ -341,7 +341,7 @@ async def test_what_was_sent_can_be_read_part_by_part_without_keys(tmp_path: Pat
         assert "sk-abcdefghijklmnop1234" not in s.server.of("main")[-1].text
         sent = s.server.of("main")[-1].json["messages"]
         assert parts[-1].text == sent[-1]["content"]
-        assert s.engine.context.sent("llm_0") is None
+        assert s.engine.context.list_sent_parts("llm_0") is None
 
 
 @pytest.mark.parametrize("protocol", ["tools", "json"])
@@ -355,7 +355,7 @@ async def test_a_question_is_listed_with_the_parts_that_were_sent(
     async with session(tmp_path, replies, protocol=protocol, mode="trusted") as s:
         await s.turn("write a.txt")
         asked = next(f for f in s.state.requests if f.purpose == "satisfaction")
-        parts = s.engine.context.sent(asked.llm_id)
+        parts = s.engine.context.list_sent_parts(asked.llm_id)
         assert parts is not None
         listed = {name: getattr(asked.parts, name) for name in type(asked.parts).model_fields}
         listed = {name: size for name, size in listed.items() if size}
@@ -373,7 +373,7 @@ async def test_texts_of_the_last_requests_are_kept_and_figures_of_more(tmp_path:
         for number in range(turns):
             await s.turn(f"question {number}")
         main = [f.llm_id for f in s.state.requests]
-        there = [s.engine.context.sent(llm_id) is not None for llm_id in main]
+        there = [s.engine.context.list_sent_parts(llm_id) is not None for llm_id in main]
         assert there == [False] * (len(main) - KEPT) + [True] * KEPT
 
 
@@ -387,7 +387,7 @@ async def test_after_a_resume_figures_and_compactions_are_there_and_texts_are_no
     async with session(tmp_path, talk(1), window=24_000, resume=name) as s:
         assert s.state.requests == requests
         assert s.state.compactions == compactions
-        assert s.engine.context.sent(requests[-1].llm_id) is None
+        assert s.engine.context.list_sent_parts(requests[-1].llm_id) is None
         await s.turn("and now?")
         request = s.server.of("main")[-1]
         assert "The parser of lists was mended" in request.text
@@ -401,7 +401,7 @@ async def test_after_a_resume_figures_and_compactions_are_there_and_texts_are_no
 async def test_the_user_compacts_and_takes_it_back(tmp_path: Path) -> None:
     async with session(tmp_path, talk(8, digest=(DIGEST,)), window=64_000) as s:
         await hold(s, 6)
-        assert await s.engine.context.compact("the names of files") == ""
+        assert await s.engine.context.compact_by_hand("the names of files") == ""
         assert "the names of files" in s.server.of("digest")[0].text
         (card,) = shown(s)
         assert (card.by, card.hint) == ("user", "the names of files")
@@ -409,7 +409,7 @@ async def test_the_user_compacts_and_takes_it_back(tmp_path: Path) -> None:
         short = s.server.of("main")[-1].text
         assert "question 1 of many" not in short.replace("- question 1 of many", "")
         assert "question 6 of many" in short
-        assert await s.engine.context.undo() == ("", {})
+        assert await s.engine.context.undo_compaction() == ("", {})
         assert s.state.compactions == ()
         assert s.state.undone_compactions == (card.compaction_id,)
         await hold(s, 1, first=7)
@@ -417,7 +417,7 @@ async def test_the_user_compacts_and_takes_it_back(tmp_path: Path) -> None:
         users = [m.text for m in s.state.messages if isinstance(m, UserMessage)]
         assert all(text in again for text in users)
         assert "The parser of lists was mended" not in again
-        assert (await s.engine.context.undo())[0] == "none"
+        assert (await s.engine.context.undo_compaction())[0] == "none"
 
 
 async def test_it_is_not_taken_back_where_the_whole_has_no_room(tmp_path: Path) -> None:
@@ -427,10 +427,10 @@ async def test_it_is_not_taken_back_where_the_whole_has_no_room(tmp_path: Path) 
             await hold(s, 1, first=number)
             number += 1
         while len(s.state.compactions) > 1:
-            problem, _ = await s.engine.context.undo()
+            problem, _ = await s.engine.context.undo_compaction()
             if problem:
                 break
-        problem, figures = await s.engine.context.undo()
+        problem, figures = await s.engine.context.undo_compaction()
         assert problem == "no_room"
         assert int(figures["tokens"].replace(",", "")) > int(figures["room"].replace(",", ""))
         assert s.state.compactions
@@ -439,11 +439,11 @@ async def test_it_is_not_taken_back_where_the_whole_has_no_room(tmp_path: Path) 
 async def test_an_empty_conversation_and_running_work_are_not_compacted(tmp_path: Path) -> None:
     held = done("Later.", step="PLANNING").model_copy(update={"hold": "work"})
     async with session(tmp_path, script(held)) as s:
-        assert await s.engine.context.compact() == "nothing"
+        assert await s.engine.context.compact_by_hand() == "nothing"
         await s.engine.send("work")
         await s.server.reached("work")
-        assert await s.engine.context.compact() == "busy"
-        assert (await s.engine.context.undo())[0] == "busy"
+        assert await s.engine.context.compact_by_hand() == "busy"
+        assert (await s.engine.context.undo_compaction())[0] == "busy"
         s.server.release("work")
         await s.ended()
         assert s.server.of("digest") == []

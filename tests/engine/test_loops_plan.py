@@ -461,7 +461,7 @@ async def test_what_cannot_be_mended_is_reported_with_its_cause(tmp_path: Path) 
         assert end.outcome == "partial"
         rest = running.state.active_plan.steps[1]
         kept = PlanEdit(op="change", step_id=rest.step_id, name="the second note")
-        assert await running.engine.plan.edit((kept,)) is None
+        assert await running.engine.plan.edit_steps((kept,)) is None
         assert running.state.active_plan.status is PlanStatus.FAILED  # one step failed, still
 
 
@@ -555,7 +555,7 @@ async def test_an_edit_by_the_user_is_shown_again_before_it_is_approved(tmp_path
         first = await card(running)
         plan = running.state.active_plan
         assert plan is not None
-        problem = await running.engine.plan.edit(
+        problem = await running.engine.plan.edit_steps(
             (PlanEdit(op="drop", step_id=plan.steps[1].step_id),)
         )
         assert problem is None
@@ -808,21 +808,21 @@ async def test_a_key_that_does_not_fit_the_plan_says_why(tmp_path: Path) -> None
     async with session(tmp_path, replies) as running:
         keys = running.engine.plan
         assert key(keys.set_break("x", True)) == "no_plan"
-        assert key(keys.run()) == "no_plan"
-        assert key(keys.retry("x")) == "not_over"
-        assert key(keys.skip("x")) == "not_open"
-        assert key(await keys.edit(())) == "no_plan"
+        assert key(keys.run_plan()) == "no_plan"
+        assert key(keys.retry_step("x")) == "not_over"
+        assert key(keys.skip_step("x")) == "not_open"
+        assert key(await keys.edit_steps(())) == "no_plan"
         await running.engine.send("notes please")
         await card(running)
         plan = running.state.active_plan
         assert plan is not None
         first, second = (step.step_id for step in plan.steps)
-        assert key(keys.run()) == "not_approved"
+        assert key(keys.run_plan()) == "not_approved"
         assert key(keys.set_break("nowhere", True)) == "not_now"
-        assert key(keys.retry(first)) == "not_over"
-        assert key(await keys.edit((PlanEdit(op="drop", step_id=first),))) == "is_needed"
+        assert key(keys.retry_step(first)) == "not_over"
+        assert key(await keys.edit_steps((PlanEdit(op="drop", step_id=first),))) == "is_needed"
         for step_id in (first, second):
-            assert key(keys.skip(step_id)) == ""
+            assert key(keys.skip_step(step_id)) == ""
         assert statuses(running.state) == [WorkStatus.SKIPPED] * 2
         assert key(keys.set_break(first, True)) == "begun"
         await answer(running, "reject")

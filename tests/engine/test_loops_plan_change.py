@@ -182,7 +182,7 @@ async def test_a_change_is_accepted_only_for_the_plan_that_it_was_shown_with(
         plan = running.state.active_plan
         assert plan is not None
         mine = PlanEdit(op="change", step_id=plan.steps[1].step_id, name="my second note")
-        assert await running.engine.plan.edit((mine,)) is None
+        assert await running.engine.plan.edit_steps((mine,)) is None
         first = await answer(running, "accept")
         await running.until(lambda s: any(c.card_id != first.card_id for c in s.cards))
         now = running.state.active_plan
@@ -530,7 +530,7 @@ async def test_a_change_of_a_step_that_is_gone_is_not_made(tmp_path: Path) -> No
         plan = running.state.active_plan
         assert plan is not None
         dropped = PlanEdit(op="drop", step_id=plan.steps[1].step_id)
-        assert await running.engine.plan.edit((dropped,)) is None
+        assert await running.engine.plan.edit_steps((dropped,)) is None
         await answer(running, "accept")
         assert (await running.ended()).outcome == "done"
         assert "no longer fits" in running.results()[1].result.text

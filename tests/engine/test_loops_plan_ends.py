@@ -69,10 +69,10 @@ async def test_a_plan_closed_by_key_is_in_no_turn_any_more_and_keeps_its_reports
     script = story(PROPOSE, RUN, done("Stopped."), stubborn, done("Hello!"))
     async with session(tmp_path, script, mode="trusted") as s:
         plan_id = await stopped_after_one(s)
-        assert s.engine.plan.close(plan_id) is None
+        assert s.engine.plan.close_plan(plan_id) is None
         assert s.state.active_plan is None
         assert [p.status for p in s.state.listed_plans] == [PlanStatus.CLOSED]
-        assert s.engine.plan.close(plan_id) is not None  # once is enough
+        assert s.engine.plan.close_plan(plan_id) is not None  # once is enough
         assert (await s.turn("hello")).outcome == "answered"
         assert s.results()[-1].result.outcome is Outcome.INVALID
         assert "the user closed the plan 'notes'" in str(s.server.requests[-1].json)
@@ -81,11 +81,11 @@ async def test_a_plan_closed_by_key_is_in_no_turn_any_more_and_keeps_its_reports
         assert s.state.active_plan is None
         assert [p.status for p in s.state.listed_plans] == [PlanStatus.CLOSED]
         assert reports(s) == 1
-        assert s.engine.plan.activate(plan_id) is None
+        assert s.engine.plan.activate_plan(plan_id) is None
         assert s.state.active_plan is not None
         assert s.state.active_plan.status is PlanStatus.IN_PROGRESS
         assert statuses(s.state) == [DONE, OPEN]
-        assert s.engine.plan.run() is None
+        assert s.engine.plan.run_plan() is None
         await s.until(lambda state: statuses(state) == [DONE, DONE])
 
 
@@ -93,7 +93,7 @@ async def test_a_plan_is_done_once_its_last_open_step_is_waived_by_key(tmp_path:
     async with session(tmp_path, story(PROPOSE, RUN, done("Stopped.")), mode="trusted") as s:
         plan_id = await stopped_after_one(s)
         _, second = s.state.get_plan(plan_id).steps
-        assert s.engine.plan.skip(second.step_id) is None
+        assert s.engine.plan.skip_step(second.step_id) is None
         assert s.state.get_plan(plan_id).status is PlanStatus.COMPLETED
 
 
@@ -101,7 +101,7 @@ async def test_a_deleted_plan_is_listed_no_more_and_cannot_be_opened(tmp_path: P
     """Covers S2-26."""
     async with session(tmp_path, story(PROPOSE, RUN, done("Stopped.")), mode="trusted") as s:
         plan_id = await stopped_after_one(s)
-        assert s.engine.plan.close(plan_id, delete=True) is None
+        assert s.engine.plan.close_plan(plan_id, delete=True) is None
         s.cut()
     look = decision("I look.", action("plan_tool.get", plan_id=plan_id))
     script = story(look, done("It is gone."))
@@ -109,8 +109,8 @@ async def test_a_deleted_plan_is_listed_no_more_and_cannot_be_opened(tmp_path: P
         assert s.state.listed_plans == ()
         assert s.state.active_plan is None
         assert reports(s) == 1
-        assert s.engine.plan.activate(plan_id) is not None
-        assert s.engine.plan.close(plan_id) is not None
+        assert s.engine.plan.activate_plan(plan_id) is not None
+        assert s.engine.plan.close_plan(plan_id) is not None
         assert s.state.listed_plans == ()
         await s.turn("how is the plan?")
         assert s.results()[-1].result.outcome is Outcome.INVALID
@@ -124,7 +124,7 @@ async def test_a_way_back_takes_a_closing_with_it_only_where_that_came_later(
     async with session(tmp_path, script, mode="trusted") as s:
         plan_id = await stopped_after_one(s)
         await s.turn("hello")
-        s.engine.plan.close(plan_id)
+        s.engine.plan.close_plan(plan_id)
         await s.turn("tell me a joke")
         mine = [m.message_id for m in s.state.messages if isinstance(m, UserMessage)]
         assert await s.engine.rewind.go_back(mine[-1]) == ""
@@ -162,20 +162,20 @@ async def test_of_several_plans_one_is_in_hand_and_a_key_takes_another(tmp_path:
         await s.engine.send("two other notes")
         await asked(s, CardKind.PLAN)
         second = s.state.plans[1].plan_id
-        assert s.engine.plan.close(second) is not None  # its card waits for an answer
+        assert s.engine.plan.close_plan(second) is not None  # its card waits for an answer
         await answer(s, "run_steps")
         await asked(s, CardKind.REPORT)
         at_work = LocalizedText(key="plan.problem.at_work")
-        assert s.engine.plan.activate(first) == at_work  # the second is being worked on
-        assert s.engine.plan.close(second) == at_work
+        assert s.engine.plan.activate_plan(first) == at_work  # the second is being worked on
+        assert s.engine.plan.close_plan(second) == at_work
         await answer(s, "stop")
         await s.ended(2)
         assert [p.status.value for p in s.state.listed_plans] == ["cancelled", "in_progress"]
         assert s.state.active_plan_id == second
-        assert s.engine.plan.activate(first) is None
+        assert s.engine.plan.activate_plan(first) is None
         assert s.state.active_plan_id == first
         assert [p.status.value for p in s.state.listed_plans] == ["in_progress", "in_progress"]
-        assert s.engine.plan.run() is None
+        assert s.engine.plan.run_plan() is None
         await s.until(lambda state: statuses(state) == [DONE, DONE])
         assert [s.status for s in s.state.plans[1].steps] == [DONE, OPEN]
 

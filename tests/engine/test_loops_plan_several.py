@@ -151,7 +151,7 @@ async def test_calls_for_a_step_that_the_user_took_out_meanwhile_do_not_run(tmp_
         await answer(running, "run_all")
         gate = await running.gate()
         second = running.state.plans[0].steps[1].step_id
-        assert await running.engine.plan.edit((PlanEdit(op="drop", step_id=second),)) is None
+        assert await running.engine.plan.edit_steps((PlanEdit(op="drop", step_id=second),)) is None
         await running.answer(GateChoice.ONCE)
         await running.until(lambda state: any(g != gate for g in state.gates))
         await running.answer(GateChoice.ONCE)

@@ -42,7 +42,7 @@ async def test_of_five_steps_two_are_done(tmp_path: Path) -> None:
         first = await answer(running, "tell", "tell me how far it is")
         await running.ended()
         assert first.report is not None
-        assert running.engine.plan.run() is None
+        assert running.engine.plan.run_plan() is None
         for _ in range(2):
             await answer(running, "go_on")
         assert (await running.ended(2)).outcome == "done"

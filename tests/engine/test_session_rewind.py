@@ -467,7 +467,7 @@ async def test_across_a_compaction_the_whole_text_travels_again(tmp_path: Path) 
     async with session(tmp_path, replies, window=40_000) as s:
         for n in range(4):
             await s.turn(f"question {n}")
-        assert await s.engine.context.compact() == ""
+        assert await s.engine.context.compact_by_hand() == ""
         assert s.state.compactions
         assert await s.engine.rewind.go_back(id_of(s, "question 2")) == ""
         assert s.state.compactions == ()
@@ -486,10 +486,10 @@ async def test_a_compaction_that_was_undone_since_is_in_force_again(tmp_path: Pa
     async with session(tmp_path, replies, window=40_000) as s:
         for n in range(4):
             await s.turn(f"question {n}")
-        assert await s.engine.context.compact() == ""
+        assert await s.engine.context.compact_by_hand() == ""
         await s.turn("behind it")
         made = s.state.compactions
-        assert (await s.engine.context.undo())[0] == ""
+        assert (await s.engine.context.undo_compaction())[0] == ""
         undone = s.state.undone_compactions
         assert (len(made), len(undone)) == (1, 1)
         assert await s.engine.rewind.go_back(id_of(s, "behind it")) == ""

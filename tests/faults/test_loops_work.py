@@ -112,7 +112,7 @@ async def test_a_step_skipped_during_a_pause_does_not_break_the_work(tmp_path: P
         running.engine.pause()
         await running.answer(GateChoice.ONCE)
         await running.until(lambda s: s.turn is not None and s.turn.pause == "paused")
-        assert running.engine.plan.skip(plan_of(running).steps[1].step_id) is None
+        assert running.engine.plan.skip_step(plan_of(running).steps[1].step_id) is None
         running.engine.resume()
         assert (await running.ended()).outcome == "done"
         assert statuses(running) == [
@@ -137,7 +137,7 @@ async def test_the_card_of_a_dropped_step_is_answered(tmp_path: Path, choice: st
         await approve(running)
         await card(running, CardKind.REPORT)
         dropped = PlanEdit(op="drop", step_id=plan_of(running).steps[0].step_id)
-        assert await running.engine.plan.edit((dropped,)) is None
+        assert await running.engine.plan.edit_steps((dropped,)) is None
         await answer(running, CardKind.REPORT, choice)
         assert (await running.ended()).outcome == "done"
         assert statuses(running) == [WorkStatus.COMPLETED]
@@ -158,7 +158,7 @@ async def test_a_step_dropped_at_its_breakpoint_is_gone_past(tmp_path: Path) -> 
         assert running.engine.plan.set_break(first, True) is None
         await answer(running, CardKind.PLAN, "run_all")
         await card(running, CardKind.BREAKPOINT)
-        assert await running.engine.plan.edit((PlanEdit(op="drop", step_id=first),)) is None
+        assert await running.engine.plan.edit_steps((PlanEdit(op="drop", step_id=first),)) is None
         await answer(running, CardKind.BREAKPOINT, "go_on")
         assert (await running.ended()).outcome == "done"
 
@@ -169,7 +169,7 @@ async def test_a_plan_changed_right_behind_the_yes_is_shown_again(tmp_path: Path
     async with session(tmp_path, replies, mode="trusted", no_session=True) as running:
         await approve(running)
         dropped = PlanEdit(op="drop", step_id=plan_of(running).steps[0].step_id)
-        assert await running.engine.plan.edit((dropped,)) is None
+        assert await running.engine.plan.edit_steps((dropped,)) is None
         shown = await card(running, CardKind.PLAN)
         assert shown.before is not None
         assert len(shown.before.steps) == 2
@@ -195,7 +195,7 @@ async def test_a_step_dropped_while_its_tasks_are_listed_is_told_to_the_model(
             lambda s: any(r.operation == "task_tool.generate_list" and r.started for r in s.running)
         )
         dropped = PlanEdit(op="drop", step_id=plan_of(running).steps[0].step_id)
-        assert await running.engine.plan.edit((dropped,)) is None
+        assert await running.engine.plan.edit_steps((dropped,)) is None
         running.server.release("until asked")
         assert (await running.ended()).outcome == "done"
         told = next(r for r in running.results() if r.operation == "task_tool.generate_list")
@@ -238,7 +238,7 @@ async def test_a_list_that_was_stopped_is_not_gone_on_with_behind_the_stopped_ta
             WorkStatus.CANCELLED,
             WorkStatus.CANCELLED,
         ]
-        assert running.engine.plan.run() is None
+        assert running.engine.plan.run_plan() is None
         assert (await running.ended(2)).outcome == "done"
         assert (running.workspace / "2.txt").exists()
         assert not (running.workspace / "3.txt").exists()
@@ -279,7 +279,7 @@ async def test_nor_does_one_after_the_report_said_stop(tmp_path: Path) -> None:
         await running.ended()
         await running.turn("what time is it?")
         assert statuses(running) == [WorkStatus.FAILED, WorkStatus.PENDING]
-        assert running.engine.plan.run() is None
+        assert running.engine.plan.run_plan() is None
         await running.ended(3)
         assert statuses(running) == [WorkStatus.FAILED, WorkStatus.COMPLETED]
 
@@ -341,7 +341,7 @@ async def test_a_step_the_model_works_on_itself_runs_no_longer_than_the_turn(
         assert (await running.ended()).outcome == "partial"
         assert running.results()[2].result.outcome is Outcome.INVALID
         assert statuses(running) == [WorkStatus.CANCELLED, WorkStatus.PENDING]
-        assert running.engine.plan.run() is None
+        assert running.engine.plan.run_plan() is None
         await answer(running, CardKind.REPORT, "go_on")
         assert (await running.ended(2)).outcome == "done"
         assert statuses(running) == [WorkStatus.COMPLETED] * 2
@@ -364,7 +364,7 @@ async def test_the_model_takes_nothing_back_of_what_is_done_or_waived(tmp_path: 
     async with session(tmp_path, replies, mode="trusted") as running:
         await running.engine.send("notes please")
         await card(running, CardKind.PLAN)
-        assert running.engine.plan.skip(plan_of(running).steps[1].step_id) is None
+        assert running.engine.plan.skip_step(plan_of(running).steps[1].step_id) is None
         await answer(running, CardKind.PLAN, "run_all")
         assert (await running.ended()).outcome == "done"
         await running.turn("and now?")
@@ -403,7 +403,7 @@ async def test_a_draft_whose_steps_are_all_skipped_still_waits_for_its_answer(
     async with session(tmp_path, replies) as running:
         await running.engine.send("notes please")
         await card(running, CardKind.PLAN)
-        assert running.engine.plan.skip(plan_of(running).steps[0].step_id) is None
+        assert running.engine.plan.skip_step(plan_of(running).steps[0].step_id) is None
         assert plan_of(running).status is PlanStatus.DRAFT
         await answer(running, CardKind.PLAN, "reject")
         await running.ended()
@@ -428,11 +428,11 @@ async def test_a_plan_whose_last_failed_step_is_skipped_is_completed(tmp_path: P
         await running.ended()
         first, second = plan_of(running).steps
         assert plan_of(running).status is PlanStatus.FAILED
-        assert running.engine.plan.skip(second.step_id) is None
+        assert running.engine.plan.skip_step(second.step_id) is None
         assert plan_of(running).status is PlanStatus.FAILED
-        assert running.engine.plan.skip(first.step_id) is None
+        assert running.engine.plan.skip_step(first.step_id) is None
         assert plan_of(running).status is PlanStatus.COMPLETED
-        assert running.engine.plan.run() == LocalizedText(key="plan.problem.none_ready")
+        assert running.engine.plan.run_plan() == LocalizedText(key="plan.problem.none_ready")
         assert plan_of(running).status is PlanStatus.COMPLETED
         assert running.state.turn is None
 
@@ -456,7 +456,7 @@ async def test_a_plan_whose_failed_step_is_dropped_is_completed(tmp_path: Path, 
         assert plan_of(running).status is PlanStatus.FAILED
         if by == "user":
             dropped = PlanEdit(op="drop", step_id=plan_of(running).steps[1].step_id)
-            assert await running.engine.plan.edit((dropped,)) is None
+            assert await running.engine.plan.edit_steps((dropped,)) is None
         else:
             await running.engine.send("leave the second out")
             await answer(running, CardKind.PLAN_CHANGE, "accept")
@@ -537,7 +537,7 @@ async def test_a_plan_that_the_user_stops_after_taking_it_up_is_not_begun_again(
         await approve(running)
         await answer(running, CardKind.REPORT, "stop")
         await running.ended()
-        assert running.engine.plan.run() is None
+        assert running.engine.plan.run_plan() is None
         await answer(running, CardKind.REPORT, "stop")
         await running.ended(2)
         assert statuses(running) == [WorkStatus.FAILED, WorkStatus.FAILED, WorkStatus.PENDING]
@@ -586,7 +586,7 @@ async def test_a_failed_step_that_the_user_takes_up_again_is_done_and_the_plan_w
         await answer(running, CardKind.REPORT, "stop")
         await running.ended()
         assert plan_of(running).status is PlanStatus.FAILED
-        assert running.engine.plan.retry(plan_of(running).steps[0].step_id) is None
+        assert running.engine.plan.retry_step(plan_of(running).steps[0].step_id) is None
         assert plan_of(running).status is PlanStatus.IN_PROGRESS
         assert (await running.ended(2)).outcome == "done"
         assert statuses(running) == [WorkStatus.COMPLETED]

@@ -78,23 +78,23 @@ class FakePlan:
         self.asked: list[tuple[str, str]] = []  # what, step id
         self.problem: LocalizedText | None = None
 
-    async def edit(self, edits: Sequence[PlanEdit]) -> LocalizedText | None:
+    async def edit_steps(self, edits: Sequence[PlanEdit]) -> LocalizedText | None:
         self.edits += edits
         return self.problem
 
     def set_break(self, step_id: str, on: bool) -> LocalizedText | None:
         return self._ask("break" if on else "no break", step_id)
 
-    def retry(self, step_id: str) -> LocalizedText | None:
+    def retry_step(self, step_id: str) -> LocalizedText | None:
         return self._ask("retry", step_id)
 
-    def skip(self, step_id: str) -> LocalizedText | None:
+    def skip_step(self, step_id: str) -> LocalizedText | None:
         return self._ask("skip", step_id)
 
-    def close(self, plan_id: str, *, delete: bool = False) -> LocalizedText | None:
+    def close_plan(self, plan_id: str, *, delete: bool = False) -> LocalizedText | None:
         return self._ask("delete" if delete else "close", plan_id)
 
-    def activate(self, plan_id: str) -> LocalizedText | None:
+    def activate_plan(self, plan_id: str) -> LocalizedText | None:
         return self._ask("activate", plan_id)
 
     def _ask(self, what: str, step_id: str) -> LocalizedText | None:
@@ -218,18 +218,18 @@ class FakeContext:
         self.problem = ""
         self.no_undo: Undo = ""
 
-    def sent(self, llm_id: str) -> tuple[SentPart, ...] | None:
+    def list_sent_parts(self, llm_id: str) -> tuple[SentPart, ...] | None:
         return self.texts.get(llm_id)
 
-    async def whole(self, call_id: str) -> str | None:
+    async def read_whole_result(self, call_id: str) -> str | None:
         self.asked.append(f"whole {call_id}")
         return None
 
-    async def compact(self, hint: str = "") -> str:
+    async def compact_by_hand(self, hint: str = "") -> str:
         self.asked.append(f"compact {hint}".strip())
         return self.problem
 
-    async def undo(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
+    async def undo_compaction(self, compaction_id: str = "") -> tuple[Undo, dict[str, str]]:
         self.asked.append(f"undo {compaction_id}".strip())
         newest = self.store.state.compaction
         if not self.no_undo and newest is not None:

@@ -25,7 +25,7 @@ from duckflow_tui.state.plan import StepReport, Task
 from duckflow_tui.tools.plan_operations import ListedTask
 from duckflow_tui.tools.results import changed_files
 from duckflow_tui.work.report import (
-    counts,
+    count_outcomes,
     describe_report,
     has_done_some,
     is_independent,
@@ -230,8 +230,8 @@ def test_a_report_counts_every_call_once() -> None:
         ran("a", Outcome.SKIPPED),
         ran("a", Outcome.INVALID),
     ]
-    assert counts(log) == {"succeeded": 2, "failed": 2, "refused": 3, "skipped": 2}
-    assert counts([]) == {"succeeded": 0, "failed": 0, "refused": 0, "skipped": 0}
+    assert count_outcomes(log) == {"succeeded": 2, "failed": 2, "refused": 3, "skipped": 2}
+    assert count_outcomes([]) == {"succeeded": 0, "failed": 0, "refused": 0, "skipped": 0}
 
 
 @pytest.mark.parametrize(

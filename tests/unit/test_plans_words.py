@@ -12,7 +12,7 @@ from duckflow_tui.state.plan import Halt, Plan, PlanEdit, PlanStatus, Step, Work
 from duckflow_tui.state.plan_events import PlanRevised
 from duckflow_tui.ui.panes.plan_rows import one_line, status_words
 from duckflow_tui.words.catalogue import Catalogue
-from duckflow_tui.work.propose import describe_plan, held_back
+from duckflow_tui.work.propose import describe_plan, find_held_steps
 
 WORDS = notice_words(find_assets("prompts"), "en")
 
@@ -78,8 +78,8 @@ def test_only_steps_that_an_open_change_of_this_plan_would_touch_are_held_back()
     )
     change = card.change.model_copy(update={"edits": edits})
     state.cards = (plans.break_card(), card.model_copy(update={"change": change}))
-    assert held_back(state, plans.PLAN) == {"s1", "s2"}
-    assert held_back(state, "another") == frozenset()
+    assert find_held_steps(state, plans.PLAN) == {"s1", "s2"}
+    assert find_held_steps(state, "another") == frozenset()
 
 
 def test_a_plan_that_was_stopped_is_not_called_failed() -> None:

@@ -455,7 +455,7 @@ class PlanPane(PlanView, can_focus=True):
     async def _apply_edit(self, edit: PlanEdit | None) -> None:
         engine = host_of(self).session.acting() if edit is not None else None
         if engine is not None and edit is not None:
-            self.problem = self.words.localize(await engine.plan.edit((edit,)))
+            self.problem = self.words.localize(await engine.plan.edit_steps((edit,)))
 
     async def action_drop_step(self) -> None:
         """Drop the step after a second key: the first says what the second does."""
@@ -482,7 +482,7 @@ class PlanPane(PlanView, can_focus=True):
         self._ask_twice(lambda plan, step: plan.set_break(step.step_id, not step.break_before))
 
     def action_retry_step(self) -> None:
-        self._ask_twice(lambda plan, step: plan.retry(step.step_id))
+        self._ask_twice(lambda plan, step: plan.retry_step(step.step_id))
 
     def action_skip_step(self) -> None:
         """Skip the step after a second key: the first says what would begin without it."""
@@ -493,7 +493,7 @@ class PlanPane(PlanView, can_focus=True):
         numbers = ", ".join(map(str, dependent_steps(plan, step) if may else []))
         warning = self.words("plan.skip_warns", numbers=numbers) if numbers else ""
         if not warning or self._was_warned("s", step, warning):
-            self._ask_twice(lambda plan, step: plan.skip(step.step_id))
+            self._ask_twice(lambda plan, step: plan.skip_step(step.step_id))
 
     def _was_warned(self, key: str, step: Step, warning: str) -> bool:
         """Whether the key was pressed for this step right before; else shows the warning."""

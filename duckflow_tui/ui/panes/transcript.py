@@ -509,7 +509,7 @@ class Transcript(SearchableColumn, can_focus=True):
         """All that a call gave, in the user's editor: a copy, what is kept stays as it is."""
         host = host_of(self)
         engine = host.session.engine
-        text = await engine.context.whole(call_id) if engine is not None else None
+        text = await engine.context.read_whole_result(call_id) if engine is not None else None
         if text is None:
             host.status.show_notice("context.gone")
         else:

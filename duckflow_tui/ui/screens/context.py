@@ -57,7 +57,7 @@ class ContextSource(StateSource):
         engine = self.host.session.acting() if request is not None else None
         if request is None or engine is None:
             return
-        parts = engine.context.sent(llm_id)
+        parts = engine.context.list_sent_parts(llm_id)
         if parts is None:
             self.page.report(self.words("context.only_figures"))
             return

@@ -30,7 +30,7 @@ class PlanSource(StateSource):
     def get_main_action(self, row_id: str) -> PageAction:
         return self.make_action(
             "keys.plans_activate",
-            lambda: self._report_problem(self._engine.plan.activate(row_id)),
+            lambda: self._report_problem(self._engine.plan.activate_plan(row_id)),
         )
 
     def list_actions(self, row_id: str) -> Sequence[PageAction]:
@@ -39,10 +39,12 @@ class PlanSource(StateSource):
         plan = self._engine.plan
 
         def delete() -> None:
-            self._report_problem(plan.close(row_id, delete=True))
+            self._report_problem(plan.close_plan(row_id, delete=True))
 
         return (
-            self.make_action("keys.plans_close", lambda: self._report_problem(plan.close(row_id))),
+            self.make_action(
+                "keys.plans_close", lambda: self._report_problem(plan.close_plan(row_id))
+            ),
             self.make_action(
                 "keys.plans_delete",
                 lambda: self.page.ask_first(self.words("plans.delete_again"), delete),
