@@ -169,11 +169,11 @@ class FakeTitle:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def rename(self, name: str) -> str:
+    def rename_session(self, name: str) -> str:
         self._store.dispatch(SessionTitled(name=name))
         return name
 
-    def pin(self, pinned: bool) -> None:
+    def pin_session(self, pinned: bool) -> None:
         self._store.dispatch(SessionPinned(pinned=pinned))
 
 
@@ -485,7 +485,7 @@ class FakeSessions:
             raise self.breaks
         return self.engine
 
-    def resume(self, session_id: str) -> None:
+    def choose_resumed(self, session_id: str) -> None:
         self.resumed.append(session_id)
 
     async def open_resumed(self, session_id: str, spawn: Spawn) -> FakeEngine:
