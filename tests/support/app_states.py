@@ -190,12 +190,12 @@ class FakeMemory:
     async def list_lines(self) -> tuple[MemoryLine, ...]:
         return tuple(self.noted)
 
-    async def remember(self, text: str, kind: MemoryKind = "preference") -> MemoryFault | None:
+    async def add_line(self, text: str, kind: MemoryKind = "preference") -> MemoryFault | None:
         if self.fault is None:
             self.noted.append(MemoryLine(len(self.noted), kind, text, "2025-06-15", f"- {text}"))
         return self.fault
 
-    async def forget(self, line: MemoryLine) -> MemoryFault | None:
+    async def remove_line(self, line: MemoryLine) -> MemoryFault | None:
         if self.fault is None:
             self.noted.remove(line)
         return self.fault

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.app_states import settled
-from support.lists import is_listing, open_list
+from support.lists import is_listing, open_list, take_twice
 from support.model_servers import KEY, ModelSeat, at_models, shelf
 from support.session import done
 from textual.widgets import Input, OptionList
@@ -286,7 +286,7 @@ async def test_settings_that_name_the_model_are_said_to_count_first_at_the_next_
 # --- /connect -------------------------------------------------------------------------------------
 
 
-async def test_connect_takes_a_server_that_is_found_and_forgets_it_with_d_twice(
+async def test_connect_takes_a_server_that_is_found_and_forgets_it_after_a_question(
     tmp_path: Path,
 ) -> None:
     with shelf() as (url, came):
@@ -303,10 +303,8 @@ async def test_connect_takes_a_server_that_is_found_and_forgets_it_with_d_twice(
             await seat.says("/connect")
             await seat.sees("Connect models", "local")
             seat.clock.advance(1)
-            await seat.pilot.press("down", "d")
-            await seat.sees("d again forgets local")
-            seat.clock.advance(1)
-            await seat.pilot.press("d")
+            await seat.pilot.press("down")
+            await take_twice(seat.app, seat.pilot, "forget, with its key", "Enter forgets local")
             await seat.sees("are forgotten")
             assert [one.name for one in seat.connections.all] == ["pond"]
 

@@ -49,7 +49,7 @@ def opened(*keys: str, typed: str = "") -> Callable[[Pilot[int]], Any]:
         await settled(pilot, lambda: is_listing(app, SessionSource), "the page")
         page = open_list(app).source
         assert isinstance(page, SessionSource)
-        await settled(pilot, lambda: not page.reading, "the list")
+        await settled(pilot, lambda: not page.is_reading, "the list")
         assert isinstance(app.clock, ManualClock)
         app.clock.advance(SETTLE_S)
         if typed:
@@ -67,7 +67,7 @@ def opened(*keys: str, typed: str = "") -> Callable[[Pilot[int]], Any]:
             app.clock.advance(2 * SETTLE_S)
         for _ in range(3):
             await pilot.pause()
-        await settled(pilot, lambda: page.previewed, "the preview")
+        await settled(pilot, lambda: page.is_previewed, "the preview")
         await pilot.pause()
 
     return press

@@ -73,7 +73,7 @@ async def opened(app: DuckflowApp, pilot: Pilot[int]) -> SessionSource:
     await commanded(pilot, "/sessions")
     await settled(pilot, lambda: is_listing(app, SessionSource), "the page")
     page = sessions_of(app)
-    await settled(pilot, lambda: not page.reading and page.previewed, "the list")
+    await settled(pilot, lambda: not page.is_reading and page.is_previewed, "the list")
     settle(app)
     return page
 
@@ -82,7 +82,7 @@ async def to(pilot: Pilot[int], page: SessionSource, number: str) -> None:
     """Put the cursor on the session of this number."""
     for _ in range(12):
         if page.facts is not None and page.facts.session_id.endswith(number):
-            await settled(pilot, lambda: page.previewed, "its end")
+            await settled(pilot, lambda: page.is_previewed, "its end")
             await pilot.pause()
             return
         await pilot.press("down")
@@ -207,7 +207,7 @@ async def test_the_search_marks_what_it_finds_takes_letters_and_ends_with_esc(
         await pilot.press("slash", *"multiplied")
         await settled(pilot, lambda: page.searched == "multiplied", "what was found")
         assert ids(page) == ["session_00000001"]
-        await settled(pilot, lambda: page.previewed, "the place")
+        await settled(pilot, lambda: page.is_previewed, "the place")
         assert "have to be multiplied" in text(page)
         await pilot.press("escape")
         await settled(pilot, lambda: page.searched == "", "all of them")
@@ -229,7 +229,7 @@ async def test_letters_that_were_meant_for_the_composer_do_nothing(tmp_path: Pat
         app.action_sessions()
         await settled(pilot, lambda: is_listing(app, SessionSource), "the page")
         page = sessions_of(app)
-        await settled(pilot, lambda: not page.reading, "the list")
+        await settled(pilot, lambda: not page.is_reading, "the list")
         await pilot.press("d", "p", "r", "enter")
         await pilot.pause()
         assert app.screen is page.page
@@ -391,7 +391,7 @@ async def test_the_app_begins_with_the_page_where_it_is_asked_for(tmp_path: Path
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot, lambda: is_listing(app, SessionSource), "the page")
         page = sessions_of(app)
-        await settled(pilot, lambda: not page.reading, "the list")
+        await settled(pilot, lambda: not page.is_reading, "the list")
         settle(app)
         await to(pilot, page, "2")
         await pilot.press("enter")
@@ -425,13 +425,13 @@ async def test_a_session_that_is_read_late_gets_the_cursor_unless_the_user_moved
     async with app.run_test(size=(120, 40)) as pilot:
         await settled(pilot, lambda: is_listing(app, SessionSource), "the page")
         page = sessions_of(app)
-        await settled(pilot, lambda: page.facts is not None and page.previewed, "what is known")
+        await settled(pilot, lambda: page.facts is not None and page.is_previewed, "what is known")
         before = page.page.chosen
         assert before.endswith("1")
         if walked:
             await pilot.press("up", "down", "down", "up")
         catalog.may_read.set()
-        await settled(pilot, lambda: not page.reading and page.previewed, "the list")
+        await settled(pilot, lambda: not page.is_reading and page.is_previewed, "the list")
         assert page.page.chosen.rpartition("_")[2] == ("00000001" if walked else "0000000a")
 
 

@@ -258,7 +258,7 @@ class Desk:
                 await self.pilot.press(key)
             await self.settle()
         if isinstance(page := app.screen, SessionSource):
-            await settled(self.pilot, lambda: not page.reading and page.previewed, "the list")
+            await settled(self.pilot, lambda: not page.is_reading and page.is_previewed, "the list")
 
     async def settle(self) -> None:
         """What was pressed is drawn, and the next key is meant for where the focus is now."""

@@ -78,11 +78,11 @@ class ConnectSource(ListSource):
         return (
             self.make_action(
                 "keys.connect_forget",
-                lambda: self.page.ask_first(asks, lambda: self._forget(kept.name)),
+                lambda: self.page.ask_first(asks, lambda: self._forget_connection(kept.name)),
             ),
         )
 
-    def _forget(self, name: str) -> None:
+    def _forget_connection(self, name: str) -> None:
         """Drop the connection and its key."""
         try:
             self._connections.forget_connection(name)

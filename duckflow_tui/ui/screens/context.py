@@ -63,7 +63,7 @@ class ContextSource(StateSource):
             return
         parts = _as_counted(parts, request)
         size = tokens_text(request.tokens, request)
-        title = self.words("context.sent_title", purpose=self._purpose(request), tokens=size)
+        title = self.words("context.sent_title", purpose=self._format_purpose(request), tokens=size)
         sent = SentSource(self._store, title, parts)
         self.host.push_screen(ListPage[None](self.words, self.clock, [sent]))
 
@@ -82,9 +82,9 @@ class ContextSource(StateSource):
             said = words("context.of", used=used, window=short_tokens(window), percent=percent)
         else:
             said = words("context.used", used=used, window=short_tokens(ASSUMED_CONTEXT))
-        return f"{title}  {said} · {self._forecast()}"
+        return f"{title}  {said} · {self._format_forecast()}"
 
-    def _forecast(self) -> str:
+    def _format_forecast(self) -> str:
         room = request_room(self.state.usage.context_window)
         left = turns_left(self.state.requests, room)
         if left is None:
@@ -114,7 +114,7 @@ class ContextSource(StateSource):
         if width >= 70:
             figures.append(f"{words('ledger.ago', time=ago):>10}")
         right: Row = [Segment("  " + "  ".join(figures), ink(palette.quiet))]
-        left: Row = [Segment(self._purpose(request), ink(palette.text))]
+        left: Row = [Segment(self._format_purpose(request), ink(palette.text))]
         return two_sided(left, right, width)
 
     def render_note(self, row_id: str, width: int) -> list[Row]:
@@ -122,7 +122,7 @@ class ContextSource(StateSource):
         if request is None:
             return []
         palette = self.palette
-        limits = self._limits(request)
+        limits = self._find_limits(request)
         rows = [meter_row(request, width, palette, limits)]
         if width >= 50:  # else the list below says it
             rows += legend_rows(request, width, palette, self.words, limits)
@@ -144,7 +144,7 @@ class ContextSource(StateSource):
             words("context.estimated" if request.estimated else "context.counted"),
             words("context.forecast.about"),
         ]
-        if (limits := self._limits(request)) is not None:
+        if (limits := self._find_limits(request)) is not None:
             at, reply = short_tokens(limits.compacts_at), short_tokens(limits.reply)
             facts.append(words("context.limits", at=at, reply=reply))
         rows: list[Row] = [[]]
@@ -170,7 +170,7 @@ class ContextSource(StateSource):
             rows += rows_of([(fact, ink(palette.quiet))], width)
         return rows
 
-    def _limits(self, request: PromptFigures) -> Limits | None:
+    def _find_limits(self, request: PromptFigures) -> Limits | None:
         """Those of a request with the conversation in a window that is known."""
         if not request.window or request.purpose != "main" or request.aside:
             return None
@@ -179,7 +179,7 @@ class ContextSource(StateSource):
         full = int(full_share(self.state) * max(room - fixed, 0))
         return Limits(reply=request.window - room, compacts_at=fixed + full)
 
-    def _purpose(self, request: PromptFigures) -> str:
+    def _format_purpose(self, request: PromptFigures) -> str:
         """The purpose of the request, and its step."""
         said = self.words(f"context.purpose.{'aside' if request.aside else request.purpose}")
         for plan in self.state.plans:

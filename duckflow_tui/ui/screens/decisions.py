@@ -57,9 +57,9 @@ class DecisionSource(StateSource):
         )
 
     def list_actions(self, row_id: str) -> Sequence[PageAction]:
-        return (self.make_action("keys.sessions_export", self._export),)
+        return (self.make_action("keys.sessions_export", self._start_export),)
 
-    def _export(self) -> None:
+    def _start_export(self) -> None:
         if self.host.session.acting() is not None:
             self.host.action_export(kind="decisions")
 

@@ -52,7 +52,7 @@ class Find(Dialog[None]):
         if self._found:
             self.action_go(-1)  # the newest is what one looks for most
         else:
-            self._count(event.value)
+            self._show_count(event.value)
 
     def _count_more(self) -> None:
         if isinstance(self._pane, Transcript):
@@ -61,18 +61,18 @@ class Find(Dialog[None]):
             if self._found and not found:
                 self.action_go(-1)
             else:
-                self._count(self.query_one(Input).value)
+                self._show_count(self.query_one(Input).value)
 
     def action_go(self, step: int) -> None:
         if self._found:
             self._at = self._pane.next_match(step)
-        self._count(self.query_one(Input).value)
+        self._show_count(self.query_one(Input).value)
 
     def action_leave(self) -> None:
         self._pane.search("")
         self.dismiss(None)
 
-    def _count(self, query: str) -> None:
+    def _show_count(self, query: str) -> None:
         text = ""
         if query:
             text = (

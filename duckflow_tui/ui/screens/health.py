@@ -29,9 +29,9 @@ class HealthSource(ListSource):
         self._done = False
 
     def on_open(self) -> None:
-        self.page.run_worker(self._look(), exit_on_error=False)
+        self.page.run_worker(self._run_checks(), exit_on_error=False)
 
-    async def _look(self) -> None:
+    async def _run_checks(self) -> None:
         while (check := await asyncio.to_thread(next, self._checks, None)) is not None:
             self._found[f"{len(self._found)}"] = check
             self.page.invalidate()

@@ -82,7 +82,7 @@ class KeyPage(Rows):
         wanted = self.wanted.casefold().split()
         for group in GROUPS:
             title = self.words(f"keys.surface.{group}")
-            keys = [key for key in keys_of(group) if self._fits(key, title, wanted)]
+            keys = [key for key in keys_of(group) if self._has_words(key, title, wanted)]
             if not keys:
                 continue
             if rows:
@@ -92,7 +92,7 @@ class KeyPage(Rows):
                 rows.extend(self._key_rows(key, width))
         return rows or [[Segment(self.words("pick.no_key"), ink(self.palette.quiet))]]
 
-    def _fits(self, key: Key, title: str, wanted: list[str]) -> bool:
+    def _has_words(self, key: Key, title: str, wanted: list[str]) -> bool:
         said = f"{title} {label_here(key, os.environ)} {self.words(key.text)}".casefold()
         return all(word in said for word in wanted)
 

@@ -93,11 +93,11 @@ class RequirementSource(StateSource):
                     self.page.choose(self._items[-1].requirement_id)
                 self._report_problem(problem)
             elif draft is not None and item is not None:
-                self._change(engine, item, draft)
+                self._change_item(engine, item, draft)
 
         self.host.push_screen(RequirementForm(self.words, item), take_draft)
 
-    def _change(self, engine: Engine, item: RequirementItem, draft: RequirementDraft) -> None:
+    def _change_item(self, engine: Engine, item: RequirementItem, draft: RequirementDraft) -> None:
         """Change the touched fields of a requirement."""
         text = draft.requirement if draft.requirement != item.requirement else None
         priority = draft.priority if draft.priority != item.priority else None
@@ -127,7 +127,7 @@ class RequirementSource(StateSource):
         own = [item.requirement_id for item in self._items]
         for request in reversed(self.state.earlier):
             own.append(request.objective_id)
-            own += [_name(request, item) for item in request.extracted_requirements]
+            own += [_make_row_id(request, item) for item in request.extracted_requirements]
         return own
 
     def is_ticking(self) -> bool:
@@ -137,7 +137,7 @@ class RequirementSource(StateSource):
     def render_row(self, row_id: str, width: int) -> Row:
         item, request = self._find_item(row_id), self._find_request(row_id)
         if request is not None:
-            return request_row(request, self.palette, width, self._left(request))
+            return request_row(request, self.palette, width, self._describe_end(request))
         if item is None:
             return []
         said = self.words(f"ledger.state.{_state_name(item)}")
@@ -155,14 +155,14 @@ class RequirementSource(StateSource):
             return rows_of([(text, ink(self.palette.quiet))], width)
         if item is None:
             return []
-        rows = self._facts(item, width)
+        rows = self._render_facts(item, width)
         if item.evidence:
             rows.append([])
             for number, evidence in enumerate(item.evidence, 1):
-                rows += self._evidence(number, evidence, width)
+                rows += self._render_evidence(number, evidence, width)
         return rows
 
-    def _facts(self, item: RequirementItem, width: int) -> list[Row]:
+    def _render_facts(self, item: RequirementItem, width: int) -> list[Row]:
         palette, words = self.palette, self.words
         state = words(f"ledger.state.{_state_name(item)}")
         if item.state is not RequirementState.OPEN and item.is_counted:
@@ -172,7 +172,7 @@ class RequirementSource(StateSource):
         value = visible_line(item.check.value)
         facts = [
             ("words", make_visible(item.requirement), palette.text),
-            ("state", state, _lit(item, mark_colour(item.state, palette), palette.quiet)),
+            ("state", state, _pick_colour(item, mark_colour(item.state, palette), palette.quiet)),
             ("priority", f"{priority_label(item.priority)} · {priority}", palette.quiet),
             ("check", f"{check}  {value}".rstrip(), palette.quiet),
         ]
@@ -186,7 +186,7 @@ class RequirementSource(StateSource):
         named = [(words(f"ledger.fact.{name}"), text, colour) for name, text, colour in facts]
         return render_facts(named, width, palette)
 
-    def _evidence(self, number: int, evidence: Evidence, width: int) -> list[Row]:
+    def _render_evidence(self, number: int, evidence: Evidence, width: int) -> list[Row]:
         """``1 ✓ pytest -q   exit 0 · 3 min ago``, and its excerpt."""
         palette, words = self.palette, self.words
         mark, colour = ("✓", palette.good) if evidence.supports else ("✗", palette.bad)
@@ -211,7 +211,7 @@ class RequirementSource(StateSource):
         rows = [two_sided(left, [Segment(right, ink(palette.faint))], width)]
         for line in split_bare_lines(evidence.text):
             rows += prefix_rows(
-                rows_of([(make_visible(line), self._ink(evidence, line))], max(8, width - 4)),
+                rows_of([(make_visible(line), self._pick_ink(evidence, line))], max(8, width - 4)),
                 ("    ", ink(None)),
             )
         return rows
@@ -222,7 +222,7 @@ class RequirementSource(StateSource):
         review = next((m.message_id for m in reviews if m.at >= evidence.at), "")
         return tuple(filter(None, (evidence.call_id, review)))
 
-    def _ink(self, evidence: Evidence, line: str) -> Style:
+    def _pick_ink(self, evidence: Evidence, line: str) -> Style:
         palette = self.palette
         if evidence.kind != "diff":
             return ink(palette.quiet)
@@ -243,7 +243,7 @@ class RequirementSource(StateSource):
                 item
                 for request in self.state.earlier
                 for item in request.extracted_requirements
-                if _name(request, item) == name
+                if _make_row_id(request, item) == name
             ),
             None,
         )
@@ -255,7 +255,7 @@ class RequirementSource(StateSource):
     def _find_request(self, name: str) -> TaskObjective | None:
         return next((r for r in self.state.earlier if r.objective_id == name), None)
 
-    def _left(self, request: TaskObjective) -> str:
+    def _describe_end(self, request: TaskObjective) -> str:
         """How it ended, and how far it was met."""
         ended = self.words(f"ledger.left.{'closed' if request.closed else request.left}")
         said = [self.words("ledger.earlier"), ended]
@@ -265,12 +265,12 @@ class RequirementSource(StateSource):
         return " · ".join(said)
 
 
-def _name(request: TaskObjective, item: RequirementItem) -> str:
+def _make_row_id(request: TaskObjective, item: RequirementItem) -> str:
     """Of a requirement of an earlier request: ids begin anew with each."""
     return f"{request.objective_id}/{item.requirement_id}"
 
 
-def _lit(item: RequirementItem, colour: str, otherwise: str) -> str:
+def _pick_colour(item: RequirementItem, colour: str, otherwise: str) -> str:
     return (
         colour if item.state in (RequirementState.REFUTED, RequirementState.PARTLY) else otherwise
     )

@@ -36,9 +36,9 @@ class MemorySource(StateSource):
         self._lines: tuple[MemoryLine, ...] = ()
 
     def on_open(self) -> None:
-        self.page.run_worker(self._read(), exclusive=True, exit_on_error=False)
+        self.page.run_worker(self._read_notes(), exclusive=True, exit_on_error=False)
 
-    async def _read(self) -> None:
+    async def _read_notes(self) -> None:
         try:
             self._lines = await self._memory.notes.list_lines()
         except MemoryFault as fault:
@@ -48,12 +48,14 @@ class MemorySource(StateSource):
 
     def list_actions(self, row_id: str) -> Sequence[PageAction]:
         words, line = self.words, self._find_line(row_id)
-        edit = self.make_action("keys.memory_edit", lambda: self.host.spawn(self._edit(), "editor"))
+        edit = self.make_action(
+            "keys.memory_edit", lambda: self.host.spawn(self._edit_file(), "editor")
+        )
         if line is None:
             return (edit,)
 
         def delete() -> None:
-            self.host.spawn(self._delete(line), "memory")
+            self.host.spawn(self._delete_line(line), "memory")
 
         asks = words("memory.delete_again")
         return (
@@ -61,10 +63,10 @@ class MemorySource(StateSource):
             edit,
         )
 
-    async def _delete(self, line: MemoryLine) -> None:
+    async def _delete_line(self, line: MemoryLine) -> None:
         self._report_fault(await self._memory.remove_line(line))
 
-    async def _edit(self) -> None:
+    async def _edit_file(self) -> None:
         """The file itself is opened, so that what the editor leaves alone stays byte for byte."""
         fault = await self._memory.create_file()
         # A file that the app cannot read or add to is what the user opens it for.
@@ -100,7 +102,7 @@ class MemorySource(StateSource):
         right = f"  {visible_line(line.on)} " if line.on else " "
         room = max(1, width - column - 2 - cell_len(right))
         left = [
-            Segment(f"{pad(kind, column)}  ", ink(_colour(line, palette))),
+            Segment(f"{pad(kind, column)}  ", ink(_pick_colour(line, palette))),
             Segment(fit(visible_line(line.text), room), ink(palette.text)),
         ]
         return two_sided(left, [Segment(right, ink(palette.faint))], width)
@@ -126,7 +128,7 @@ class MemorySource(StateSource):
         return next((line for line in self._lines if str(line.number) == name), None)
 
 
-def _colour(line: MemoryLine, palette: Palette) -> str:
+def _pick_colour(line: MemoryLine, palette: Palette) -> str:
     match line.kind:
         case "worked":
             return palette.good

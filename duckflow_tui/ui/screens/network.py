@@ -18,9 +18,9 @@ class NetworkSource(StateSource):
     """The hosts in the order of the first contact."""
 
     def list_actions(self, row_id: str) -> Sequence[PageAction]:
-        return (self.make_action("keys.sessions_export", self._export),)
+        return (self.make_action("keys.sessions_export", self._start_export),)
 
-    def _export(self) -> None:
+    def _start_export(self) -> None:
         if self.host.session.acting() is not None:
             self.host.action_export(kind="network")
 
@@ -37,7 +37,7 @@ class NetworkSource(StateSource):
         return self.words("network.none")
 
     def render_empty(self, width: int) -> list[Row]:
-        return [[], *self._beyond(width)]
+        return [[], *self._render_beyond(width)]
 
     def list_ids(self) -> Sequence[str]:
         return list(self.state.hosts)
@@ -60,8 +60,8 @@ class NetworkSource(StateSource):
         palette = self.palette
         known = host_facts(self.state, self.state.hosts[row_id], self.words)
         facts = [(self.words(f"network.fact.{n}"), t, palette.text) for n, t in known.items()]
-        return [*render_facts(facts, width, palette), [], *self._beyond(width)]
+        return [*render_facts(facts, width, palette), [], *self._render_beyond(width)]
 
-    def _beyond(self, width: int) -> list[Row]:
+    def _render_beyond(self, width: int) -> list[Row]:
         said = beyond_words(self.state, self.words)
         return rows_of([(said, ink(self.palette.quiet))], width)

@@ -64,7 +64,7 @@ class PlanSource(StateSource):
         return [plan.plan_id for plan in reversed(self.state.listed_plans)]
 
     def render_row(self, row_id: str, width: int) -> Row:
-        palette, plan = self.palette, self._plan(row_id)
+        palette, plan = self.palette, self._find_plan(row_id)
         done, total = plan.progress
         rejected = plan.status is PlanStatus.REJECTED
         active = plan.plan_id == self.state.active_plan_id and not rejected
@@ -80,7 +80,7 @@ class PlanSource(StateSource):
         )
 
     def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        palette, plan = self.palette, self._plan(row_id)
+        palette, plan = self.palette, self._find_plan(row_id)
         lead = f"{self.words('plans.goal')}  "
         goal = [(make_visible(plan.goal), ink(palette.text))]
         rows = prefix_rows(
@@ -92,5 +92,5 @@ class PlanSource(StateSource):
             rows.append([Segment(fit(said, width), ink(palette.quiet))])
         return rows
 
-    def _plan(self, name: str) -> Plan:
+    def _find_plan(self, name: str) -> Plan:
         return next(plan for plan in self.state.plans if plan.plan_id == name)

@@ -39,9 +39,9 @@ class ProcessSource(StateSource):
     def _end_process(self, process_id: str) -> None:
         engine = self.host.session.acting()
         if engine is not None:
-            self.host.spawn(self._end(engine, process_id), "process")
+            self.host.spawn(self._end_and_report(engine, process_id), "process")
 
-    async def _end(self, engine: Engine, process_id: str) -> None:
+    async def _end_and_report(self, engine: Engine, process_id: str) -> None:
         if not await engine.end_process(process_id):
             self.host.status.show_notice("ps.over")
 
@@ -52,18 +52,18 @@ class ProcessSource(StateSource):
         return self.words("ps.none")
 
     def list_ids(self) -> Sequence[str]:
-        newest = sorted((*self._own(), *self.state.processes), key=lambda p: -p.started_at)
+        newest = sorted((*self._list_own(), *self.state.processes), key=lambda p: -p.started_at)
         return [p.process_id for p in sorted(newest, key=lambda p: not p.is_running)]
 
     def is_ticking(self) -> bool:
-        return any(process.is_running for process in (*self._own(), *self.state.processes))
+        return any(process.is_running for process in (*self._list_own(), *self.state.processes))
 
     def render_row(self, row_id: str, width: int) -> Row:
         palette = self.palette
         process = self._find_process(row_id)
         if process is None:
             return []
-        how, color = self._how(process)
+        how, color = self._describe_state(process)
         sign, sign_color = ("▶", palette.ai) if process.is_running else ("■", palette.faint)
         right: Row = [Segment(f"  {how} ", ink(color))]
         room = max(1, width - 2 - cell_len(right[0].text))
@@ -76,7 +76,9 @@ class ProcessSource(StateSource):
         if process is None:
             return []
         since = whole_seconds(max(0.0, self.clock.now() - process.started_at), self.words)
-        where = "ps.own" if any(own.process_id == row_id for own in self._own()) else "ps.started"
+        where = (
+            "ps.own" if any(own.process_id == row_id for own in self._list_own()) else "ps.started"
+        )
         place = self.words(where, time=since, cwd=process.cwd, id=row_id)
         palette, command = self.palette, visible_line(process.command)
         rows: list[Row] = []
@@ -110,7 +112,7 @@ class ProcessSource(StateSource):
             rows.append([Segment(fit(said, width), ink(palette.accent))])
         return rows
 
-    def _how(self, process: BackgroundProcess) -> tuple[str, str]:
+    def _describe_state(self, process: BackgroundProcess) -> tuple[str, str]:
         """How it is, and the colour of that."""
         palette, words = self.palette, self.words
         end = process.ended_at if process.ended_at is not None else self.clock.now()
@@ -130,10 +132,10 @@ class ProcessSource(StateSource):
         return f"{how} · {time}", palette.bad if bad else palette.quiet
 
     def _find_process(self, name: str) -> BackgroundProcess | None:
-        known = (*self._own(), *self.state.processes)
+        known = (*self._list_own(), *self.state.processes)
         return next((p for p in known if p.process_id == name), None)
 
-    def _own(self) -> tuple[BackgroundProcess, ...]:
+    def _list_own(self) -> tuple[BackgroundProcess, ...]:
         """The user's own commands with ``!``, by the ids of the calls."""
         return tuple(
             BackgroundProcess(

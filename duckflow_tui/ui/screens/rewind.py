@@ -74,9 +74,9 @@ class MessageSource(StateSource):
     def _start_fork(self, row_id: str) -> None:
         engine = self.host.session.acting()
         if engine is not None:
-            self.host.spawn(self._fork(engine, "" if row_id == NOW else row_id), "rewind")
+            self.host.spawn(self._fork_session(engine, "" if row_id == NOW else row_id), "rewind")
 
-    async def _fork(self, engine: Engine, message_id: str) -> None:
+    async def _fork_session(self, engine: Engine, message_id: str) -> None:
         host = self.host
         if not host.session.own_key:  # nowhere, or in the demo's own folder
             self.host.report(self.words("rewind.not.not_kept"))
@@ -85,7 +85,7 @@ class MessageSource(StateSource):
         if forked.problem:
             self.host.report(self.words(f"rewind.not.{forked.problem}", detail=forked.detail))
             return
-        self._close()
+        self._close_page()
         state = engine.store.state
         if state.turn is None and engine is host.session.engine:
             await host.session.switch_to(forked.session_id)
@@ -124,7 +124,7 @@ class MessageSource(StateSource):
         if problem:
             self.host.report(self.words(f"rewind.not.{problem}"))
             return
-        self._close()
+        self._close_page()
         if way == "files":
             self.host.status.show_notice("rewind.how_to_redo")
             return
@@ -133,7 +133,7 @@ class MessageSource(StateSource):
             composer.replace_text(rewound.draft)
         self.host.status.show_notice("rewind.how_to_undo")
 
-    def _close(self) -> None:
+    def _close_page(self) -> None:
         if self.page.is_mounted:
             self.page.dismiss(None)
 

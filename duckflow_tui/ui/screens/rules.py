@@ -61,10 +61,10 @@ class RuleSource(StateSource):
         if engine is not None:
             self.page.ask_first(
                 self.words("rules.revoke_again"),
-                lambda: self.host.spawn(self._revoke(engine, rule), "rules"),
+                lambda: self.host.spawn(self._revoke_rule(engine, rule), "rules"),
             )
 
-    async def _revoke(self, engine: Engine, rule: Grant) -> None:
+    async def _revoke_rule(self, engine: Engine, rule: Grant) -> None:
         problem = await engine.rules.revoke_rule(rule)
         if self.page.is_mounted:
             self.page.report(self.words.localize(problem))
@@ -101,7 +101,7 @@ class RuleSource(StateSource):
             return render_entry(self.state, self._read_calls()[row_id], width, look)
         used = len(list_uses(self.state, rule))
         key = "rules.used_once" if used == 1 else "rules.used"
-        right = f"  {self._source(rule)} · {self.words(key, count=used)} "
+        right = f"  {self._describe_source(rule)} · {self.words(key, count=used)} "
         left = [
             Segment("◆ ", ink(palette.accent)),
             Segment(rule_words(rule, self.words), ink(palette.text)),
@@ -126,7 +126,7 @@ class RuleSource(StateSource):
         given = to_datetime(rule.at)
         facts: list[tuple[str, str, str]] = [
             (words("rules.fact.allows"), rule_words(rule, words), palette.text),
-            (words("rules.fact.from"), words(f"rules.from.{_kind(rule)}"), palette.quiet),
+            (words("rules.fact.from"), words(f"rules.from.{_get_kind(rule)}"), palette.quiet),
         ]
         if given:
             facts.append((words("decisions.fact.when"), f"{given:%Y-%m-%d %H:%M}", palette.quiet))
@@ -172,9 +172,9 @@ class RuleSource(StateSource):
             return "--mode"
         return visible_line(f"{origin.name}:{origin.line}" if origin.line else origin.name)
 
-    def _source(self, rule: Grant) -> str:
+    def _describe_source(self, rule: Grant) -> str:
         step = step_words(self.state, rule.step_id, self.words).partition(":")[0]
-        return step or self.words(f"rules.source.{_kind(rule)}")
+        return step or self.words(f"rules.source.{_get_kind(rule)}")
 
     def _list_rules(self) -> list[Grant]:
         """The newest first; those of the command line last."""
@@ -196,5 +196,5 @@ class RuleSource(StateSource):
         return self._entries[1]
 
 
-def _kind(rule: Grant) -> str:
+def _get_kind(rule: Grant) -> str:
     return "step" if rule.step_id else rule.source

@@ -50,7 +50,7 @@ class ServerSource(StateSource):
         wanted = (self.page.chosen, server)
         if server is not None and (wanted != self._read_for or self.is_ticking()):
             self._read_for = wanted
-            self.page.run_worker(self._read(server.name), exclusive=True, exit_on_error=False)
+            self.page.run_worker(self._read_log(server.name), exclusive=True, exit_on_error=False)
 
     def get_title(self) -> str:
         return self.words("servers.title")
@@ -70,7 +70,7 @@ class ServerSource(StateSource):
         server = self._find_server(row_id)
         if server is None:
             return []
-        color = _colour(server, palette)
+        color = _pick_colour(server, palette)
         left: Row = [
             Segment(f"{_SIGNS[server.status]} ", ink(color)),
             Segment(visible_line(server.name), ink(palette.text)),
@@ -78,9 +78,9 @@ class ServerSource(StateSource):
         ]
         figures = [server.transport]
         if server.tools:
-            figures.append(_counted(words, "tool", len(server.tools)))
+            figures.append(_format_count(words, "tool", len(server.tools)))
         if server.calls:
-            figures.append(_counted(words, "call", server.calls))
+            figures.append(_format_count(words, "call", server.calls))
         right: Row = [Segment(f"  {' · '.join(figures)} ", ink(palette.quiet))]
         return two_sided(left, right, width)
 
@@ -91,11 +91,11 @@ class ServerSource(StateSource):
             return []
         rows: list[Row] = []
         if server.error:
-            rows.append(_heading(words("servers.problem"), palette))
+            rows.append(_render_heading(words("servers.problem"), palette))
             rows += rows_of([(make_visible(server.error), ink(palette.bad))], width)
             rows.append([])
         if server.tools:
-            rows.append(_heading(words("servers.offers"), palette))
+            rows.append(_render_heading(words("servers.offers"), palette))
             for tool in server.tools:
                 rows += self._tool_rows(tool, width)
             if any(tool.read_only for tool in server.tools):
@@ -122,13 +122,13 @@ class ServerSource(StateSource):
     def _log_rows(self, server: McpServer, width: int) -> list[Row]:
         palette, words = self.palette, self.words
         head = words("servers.log_at", path=server.log) if server.log else words("servers.log")
-        rows = [_heading(fit(head, width), palette)]
+        rows = [_render_heading(fit(head, width), palette)]
         whose, lines = self._log
         if whose == server.name and lines:
             return rows + tail_rows(lines, width, ink(palette.quiet))
         return [*rows, [Segment(words("servers.log_empty"), ink(palette.faint))]]
 
-    async def _read(self, name: str) -> None:
+    async def _read_log(self, name: str) -> None:
         engine = self.host.session.engine  # a replay has none: the log is another one by now
         servers = engine.servers if engine is not None else None
         text = await servers.newest_log_lines(name) if servers is not None else ""
@@ -141,14 +141,14 @@ class ServerSource(StateSource):
         return next((s for s in self.state.servers if s.name == name), None)
 
 
-def _heading(text: str, palette: Palette) -> Row:
+def _render_heading(text: str, palette: Palette) -> Row:
     return [Segment(text, ink(palette.quiet, bold=True))]
 
 
-def _counted(words: Catalogue, what: str, count: int) -> str:
+def _format_count(words: Catalogue, what: str, count: int) -> str:
     return words(f"servers.{what}" if count == 1 else f"servers.{what}s", count=count)
 
 
-def _colour(server: McpServer, palette: Palette) -> str:
+def _pick_colour(server: McpServer, palette: Palette) -> str:
     colours = {"ready": palette.good, "failed": palette.bad, "starting": palette.accent}
     return colours.get(server.status, palette.quiet)

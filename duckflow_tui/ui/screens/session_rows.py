@@ -80,7 +80,7 @@ class Columns:
         self._folder = min(max(names, default=0), _FOLDER, width // 4)
         self._width = width
         self._now = now
-        cells = [self._cells(one) for one in listed]
+        cells = [self._list_cells(one) for one in listed]
         self._widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
 
     def row(self, one: Listed, palette: Palette, pattern: re.Pattern[str] | None) -> Row:
@@ -89,7 +89,9 @@ class Columns:
         sign, colour = mark_of(facts, palette)
         quiet = ink(palette.quiet)
         right: Row = []
-        for number, (text, wide) in enumerate(zip(self._cells(one), self._widths, strict=True)):
+        for number, (text, wide) in enumerate(
+            zip(self._list_cells(one), self._widths, strict=True)
+        ):
             if wide:
                 lit = colour if number == 0 and len(self._widths) > 1 else palette.quiet
                 right.append(Segment(" " * _GAP + pad(text, wide), ink(lit)))
@@ -103,7 +105,7 @@ class Columns:
         left += lit_up([Segment(title, ink(palette.text))], pattern, found)
         return two_sided(left, right, self._width)
 
-    def _cells(self, one: Listed) -> list[str]:
+    def _list_cells(self, one: Listed) -> list[str]:
         facts, words = one.facts, self._words
         day = format_day(facts.last_at, self._now)
         if self._width < _STATE:
@@ -200,7 +202,7 @@ def preview_rows(
         colour = {"user": palette.accent, "ai": palette.ai}.get(piece.who, palette.faint)
         style = ink(palette.text if piece.who in ("user", "ai") else palette.quiet)
         body = rows_of([(text, style)], max(8, width - wide))
-        hit = next((n for n, row in enumerate(body) if _hit(row, pattern)), None)
+        hit = next((n for n, row in enumerate(body) if _has_match(row, pattern)), None)
         first = max(0, hit - _MOST // 2) if hit is not None else 0
         cut = body[first : first + _MOST]
         if hit is not None and (found is None or piece is pieces[-1]):
@@ -231,5 +233,5 @@ def pattern_of(query: str) -> re.Pattern[str] | None:
     return re.compile("|".join(map(re.escape, words)), re.IGNORECASE) if words else None
 
 
-def _hit(row: Row, pattern: re.Pattern[str] | None) -> bool:
+def _has_match(row: Row, pattern: re.Pattern[str] | None) -> bool:
     return pattern is not None and pattern.search(row_text(row)) is not None

@@ -58,15 +58,19 @@ class SessionSource(ListSource):
         self._columns: tuple[int, Columns] | None = None
 
     def on_open(self) -> None:
-        self.page.run_worker(self._read(), group="reading", exit_on_error=False)
+        self.page.run_worker(self._read_catalog(), group="reading", exit_on_error=False)
 
     def on_filter(self) -> None:
         self._pattern = pattern_of(self.page.query_text)
-        self.page.run_worker(self._search(), group="search", exclusive=True, exit_on_error=False)
+        self.page.run_worker(
+            self._run_search(), group="search", exclusive=True, exit_on_error=False
+        )
 
     def on_choose(self) -> None:
         self._walked = True
-        self.page.run_worker(self._preview(), group="preview", exclusive=True, exit_on_error=False)
+        self.page.run_worker(
+            self._read_preview(), group="preview", exclusive=True, exit_on_error=False
+        )
 
     # --- what there is ------------------------------------------------------------------------
 
@@ -77,7 +81,7 @@ class SessionSource(ListSource):
         return one.facts if one is not None else None
 
     @property
-    def reading(self) -> bool:
+    def is_reading(self) -> bool:
         """Whether journals are still being read."""
         return self._reading
 
@@ -87,7 +91,7 @@ class SessionSource(ListSource):
         return self._answered
 
     @property
-    def previewed(self) -> bool:
+    def is_previewed(self) -> bool:
         """Whether the conversation shown is that of the chosen session."""
         return self._pieces[0] == self.page.chosen
 
@@ -119,9 +123,9 @@ class SessionSource(ListSource):
             self.page.put_cursor(begins)
         self._columns = None
         self._answered = query
-        await self._preview()
+        await self._read_preview()
 
-    async def _read(self) -> None:
+    async def _read_catalog(self) -> None:
         await self.reload()
         again = True
         while await asyncio.to_thread(self._catalog.refresh, AT_ONCE, again=again):
@@ -131,12 +135,12 @@ class SessionSource(ListSource):
         self._reading = False
         self.page.invalidate()
 
-    async def _search(self) -> None:
+    async def _run_search(self) -> None:
         await asyncio.sleep(_TYPED)
         self.page.put_cursor("")
         await self.reload()
 
-    async def _preview(self) -> None:
+    async def _read_preview(self) -> None:
         """The texts of the chosen one."""
         one = self._listed.get(self.page.chosen)
         if one is not None:
@@ -149,20 +153,20 @@ class SessionSource(ListSource):
 
     def get_main_action(self, row_id: str) -> PageAction | None:
         if self._trash:
-            return self._make_session_action("restore", self._restore)
-        return self.make_action("keys.sessions_open", self._open)
+            return self._make_session_action("restore", self._restore_session)
+        return self.make_action("keys.sessions_open", self._open_session)
 
     def list_actions(self, row_id: str) -> Sequence[PageAction]:
         actions: list[PageAction] = []
         if row_id and not self._trash:
             actions += [
-                self._make_session_action("rename", self._rename, changes=True),
-                self._make_session_action("pin", self._pin, changes=True),
+                self._make_session_action("rename", self._rename_session, changes=True),
+                self._make_session_action("pin", self._pin_session, changes=True),
                 self.make_action("keys.sessions_delete", self._ask_to_delete),
             ]
         if row_id:
             actions += [
-                self._make_session_action("export", self._export),
+                self._make_session_action("export", self._export_session),
                 self.make_action("keys.sessions_watch", self._watch_readable),
             ]
         return [
@@ -178,9 +182,11 @@ class SessionSource(ListSource):
         *,
         changes: bool = False,
     ) -> PageAction:
-        return self.make_action(f"keys.sessions_{name}", lambda: self._do(act, changes=changes))
+        return self.make_action(
+            f"keys.sessions_{name}", lambda: self._start_work(act, changes=changes)
+        )
 
-    def _open(self) -> None:
+    def _open_session(self) -> None:
         facts = self.facts
         if facts is None or facts.problem:
             return  # the reason stands under the list
@@ -202,7 +208,7 @@ class SessionSource(ListSource):
         self._everywhere = not self._everywhere
         self.page.run_worker(self.reload(), group="reading", exit_on_error=False)
 
-    async def _rename(self, facts: SessionFacts) -> None:
+    async def _rename_session(self, facts: SessionFacts) -> None:
         engine = self.host.session.engine
         form = LineForm(self.words, "sessions.rename", facts.name)
         name = await self.host.push_screen_wait(form)
@@ -211,47 +217,47 @@ class SessionSource(ListSource):
         if engine is not None and facts.key == self._own:
             engine.title.rename_session(name)
         else:
-            await self._try(lambda: self._catalog.rename(facts, name))
-        await self._refresh()
+            await self._try_change(lambda: self._catalog.rename(facts, name))
+        await self._refresh_catalog()
 
-    async def _pin(self, facts: SessionFacts) -> None:
+    async def _pin_session(self, facts: SessionFacts) -> None:
         engine = self.host.session.engine
         if engine is not None and facts.key == self._own:
             engine.title.pin_session(not facts.pinned)
         else:
-            await self._try(lambda: self._catalog.pin(facts, not facts.pinned))
-        await self._refresh()
+            await self._try_change(lambda: self._catalog.pin(facts, not facts.pinned))
+        await self._refresh_catalog()
 
     def _ask_to_delete(self) -> None:
         facts = self.facts
         if facts is not None and facts.key == self._own:
             self.page.report(self.words("sessions.used_here"))
         else:
-            self._do(self._delete, changes=True)
+            self._start_work(self._ask_to_move, changes=True)
 
-    async def _delete(self, facts: SessionFacts) -> None:
+    async def _ask_to_move(self, facts: SessionFacts) -> None:
         async def delete() -> None:
-            await self._try(lambda: self._catalog.delete(facts))
-            await self._refresh()
+            await self._try_change(lambda: self._catalog.delete(facts))
+            await self._refresh_catalog()
 
         asks = self.words("sessions.delete_again", name=facts.title, size=size_text(facts.size))
         self.page.ask_first(asks, lambda: self.host.spawn(delete(), "sessions-act"))
 
-    async def _restore(self, facts: SessionFacts) -> None:
-        if await self._try(lambda: self._catalog.restore(facts)):
+    async def _restore_session(self, facts: SessionFacts) -> None:
+        if await self._try_change(lambda: self._catalog.restore(facts)):
             self.host.report(self.words("sessions.restored", title=facts.title))
-        await self._refresh()
+        await self._refresh_catalog()
 
-    async def _export(self, facts: SessionFacts) -> None:
-        await self.host.session.export(self._folder(facts), facts.session_id)
+    async def _export_session(self, facts: SessionFacts) -> None:
+        await self.host.session.export(self._find_folder(facts), facts.session_id)
 
     def _watch_readable(self) -> None:
         if self.facts is not None and not self.facts.problem:  # else it stands under the list
-            self._do(self._watch)
+            self._start_work(self._watch_session)
 
-    async def _watch(self, facts: SessionFacts) -> None:
+    async def _watch_session(self, facts: SessionFacts) -> None:
         try:
-            status = await watch_again(self.host, self._folder(facts))
+            status = await watch_again(self.host, self._find_folder(facts))
         except OSError as error:
             reason = error.strerror or str(error)
         else:
@@ -259,10 +265,10 @@ class SessionSource(ListSource):
         if reason:
             self.host.report(self.words("sessions.not_watched", reason=reason), wrong=True)
 
-    def _folder(self, facts: SessionFacts) -> Path:
+    def _find_folder(self, facts: SessionFacts) -> Path:
         return self._catalog.path_of(facts)
 
-    def _do(
+    def _start_work(
         self, what: Callable[[SessionFacts], Coroutine[Any, Any, None]], *, changes: bool = False
     ) -> None:
         """Do it to the chosen session, beside the screen; not to one in use where it changes it."""
@@ -274,7 +280,7 @@ class SessionSource(ListSource):
         if not used:
             self.host.spawn(what(facts), "sessions-act")
 
-    async def _try(self, act: Callable[[], object]) -> bool:
+    async def _try_change(self, act: Callable[[], object]) -> bool:
         """Do it in a thread; what is in the way is said."""
         try:
             await asyncio.to_thread(act)
@@ -283,7 +289,7 @@ class SessionSource(ListSource):
             return False
         return True
 
-    async def _refresh(self) -> None:
+    async def _refresh_catalog(self) -> None:
         if self.page.is_mounted:
             await asyncio.to_thread(self._catalog.refresh)
             await self.reload()

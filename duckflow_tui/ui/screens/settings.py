@@ -43,12 +43,12 @@ class SettingSource(ListSource):
 
     def get_main_action(self, row_id: str) -> PageAction:
         label = self.words("keys.settings_open")
-        return PageAction(label, lambda: self.host.spawn(self._edit(), "editor"))
+        return PageAction(label, lambda: self.host.spawn(self._edit_file(), "editor"))
 
-    async def _edit(self) -> None:
+    async def _edit_file(self) -> None:
         path = Path(self._path)
         try:
-            await asyncio.to_thread(_make, path)
+            await asyncio.to_thread(_create_file, path)
         except OSError as error:
             detail = error.strerror or ""
             self.page.report(self.words("settings.open_failed", path=self._path, detail=detail))
@@ -69,7 +69,7 @@ class SettingSource(ListSource):
         own = row_id in self._origins
         left = fit(visible_line(row_id), width)
         room = max(0, width - cell_len(left) - 2)
-        value = fit(self._value(setting, setting.value), room)
+        value = fit(self._format_value(setting, setting.value), room)
         return two_sided(
             [Segment(left, ink(palette.text))],
             [Segment(f"{value} ", ink(palette.accent if own else palette.faint))],
@@ -85,19 +85,19 @@ class SettingSource(ListSource):
         if low is not None and high is not None:
             may.append(words("settings.range", low=f"{low:,}", high=f"{high:,}"))
         value = [
-            (f"= {self._value(setting, setting.value)}", ink(palette.accent)),
-            (f"   {self._from(row_id)}", ink(palette.quiet)),
+            (f"= {self._format_value(setting, setting.value)}", ink(palette.accent)),
+            (f"   {self._describe_origin(row_id)}", ink(palette.quiet)),
         ]
         rows = [*rows_of([("\n".join(may), ink(palette.text))], width), *rows_of(value, width)]
         if row_id in self._origins and not setting.field.is_required():
             made = setting.field.get_default(call_default_factory=True, validated_data={})
-            default = words("settings.default", value=self._value(setting, made))
+            default = words("settings.default", value=self._format_value(setting, made))
             rows += rows_of([(default, ink(palette.faint))], width)
-        for counts in self._counting(setting):
+        for counts in self._list_counted(setting):
             rows += rows_of([(counts, ink(palette.faint))], width)
         return rows
 
-    def _counting(self, setting: Setting) -> Sequence[str]:
+    def _list_counted(self, setting: Setting) -> Sequence[str]:
         """The values for each model in use where an endpoint's window or price is not set."""
         section, _, rest = setting.key.partition(".")
         (name, _, field), models = rest.rpartition("."), self._models
@@ -118,7 +118,7 @@ class SettingSource(ListSource):
             if value and value != setting.value
         ]
 
-    def _from(self, name: str) -> SafeText:
+    def _describe_origin(self, name: str) -> SafeText:
         origin: Origin | None = self._origins.get(name)
         if origin is None:
             return self.words("settings.from.default")
@@ -132,7 +132,7 @@ class SettingSource(ListSource):
             return self.words("settings.from.file", path=origin.name, line=origin.line)
         return self.words("settings.from.variable", name=origin.name)
 
-    def _value(self, setting: Setting, value: object) -> str:
+    def _format_value(self, setting: Setting, value: object) -> str:
         """As TOML writes it; of what may hold a secret, the names only."""
         if value is None or value == "":
             return self.words("settings.unset")
@@ -142,6 +142,6 @@ class SettingSource(ListSource):
         return make_visible(json.dumps(value, ensure_ascii=False))
 
 
-def _make(path: Path) -> None:
+def _create_file(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)

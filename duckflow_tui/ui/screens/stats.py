@@ -23,9 +23,9 @@ class StatsSource(ListSource):
         self._months: Mapping[str, Figures] | None = None  # None: not read yet
 
     def on_open(self) -> None:
-        self.page.run_worker(self._read())
+        self.page.run_worker(self._read_months())
 
-    async def _read(self) -> None:
+    async def _read_months(self) -> None:
         found = await asyncio.to_thread(self._catalog.list_all, self._workspace)
         self._months = group_by_month(found)
         self.page.invalidate()

@@ -23,7 +23,7 @@ class QueueSource(StateSource):
     def list_actions(self, row_id: str) -> Sequence[PageAction]:
         if not row_id:
             return ()
-        at, actions = self._place(row_id), list[PageAction]()
+        at, actions = self._find_place(row_id), list[PageAction]()
         if at + 1 < len(self.state.queue):
             label = self.words("keys.waiting_move_down")
             actions.append(PageAction(label, lambda: self._move_message(row_id, 1)))
@@ -36,12 +36,12 @@ class QueueSource(StateSource):
         ]
 
     def _edit_message(self, message_id: str) -> None:
-        at = self._place(message_id)
+        at = self._find_place(message_id)
         message = self.state.queue[at]
         screen = EditMessage(self.words, at + 1, message.text)
-        self.host.push_screen(screen, lambda text: self._rewrite(message, text))
+        self.host.push_screen(screen, lambda text: self._rewrite_message(message, text))
 
-    def _rewrite(self, message: QueuedMessage, text: str | None) -> None:
+    def _rewrite_message(self, message: QueuedMessage, text: str | None) -> None:
         engine = self.host.session.acting() if text is not None and text != message.text else None
         if engine is None or text is None:
             return
@@ -53,7 +53,7 @@ class QueueSource(StateSource):
 
     def _move_message(self, message_id: str, by: int) -> None:
         queue = self.state.queue
-        at = self._place(message_id)
+        at = self._find_place(message_id)
         to = at + by
         engine = self.host.session.acting() if 0 <= to < len(queue) else None
         if engine is not None:  # places keep their ids, texts move
@@ -79,16 +79,16 @@ class QueueSource(StateSource):
 
     def render_row(self, row_id: str, width: int) -> Row:
         palette = self.palette
-        at = self._place(row_id)
+        at = self._find_place(row_id)
         number = f"{at + 1} "
         text = fit(visible_line(self.state.queue[at].text), max(1, width - len(number)))
         return [Segment(number, ink(palette.faint)), Segment(text, ink(palette.text))]
 
     def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
-        text = make_visible(self.state.queue[self._place(row_id)].text)
+        text = make_visible(self.state.queue[self._find_place(row_id)].text)
         return rows_of([(text, ink(self.palette.quiet))], width)
 
-    def _place(self, name: str) -> int:
+    def _find_place(self, name: str) -> int:
         return next(at for at, m in enumerate(self.state.queue) if m.message_id == name)
 
 

@@ -80,9 +80,9 @@ class WholeDiff(Dialog[str]):
         view = self._pane.view
         act, self._does = None, self._words(_TEXTS[key]) if key in _TEXTS else ""
         if key in _AT_GATE - _BACK:
-            act = partial(self._decide, key)
+            act = partial(self._answer_gate, key)
         elif bindings_of(view, key) or bindings_of(self, key):
-            act = partial(self._act, key)
+            act = partial(self._run_key, key)
         if await self._guard.handle_key(event, act, is_repeatable=key in GatePane.WALKS):
             event.stop()
             event.prevent_default()
@@ -91,13 +91,13 @@ class WholeDiff(Dialog[str]):
         event.stop()
         self._guard.take_paste(event)
 
-    async def _act(self, key: str) -> None:
+    async def _run_key(self, key: str) -> None:
         for widget in (self, self._pane.view):
             for binding in bindings_of(widget, key):
                 await host_of(self).run_action(binding.action, widget)
                 return
 
-    async def _decide(self, key: str) -> None:
+    async def _answer_gate(self, key: str) -> None:
         self.dismiss(key)
 
     def action_leave(self) -> None:

@@ -103,20 +103,20 @@ class WorkingMemorySource(StateSource):
                 if items is not None:
                     self.page.report(self.words.localize(engine.working.write_field(name, items)))
 
-            self.host.push_screen(WorkingForm(self.words, name, self._values(name)), written)
+            self.host.push_screen(WorkingForm(self.words, name, self._list_values(name)), written)
 
     def get_title(self) -> str:
         return self.words("working.title")
 
     def list_ids(self) -> Sequence[str]:
-        return [*_FACTS, *(message.message_id for message in self._decided())]
+        return [*_FACTS, *(message.message_id for message in self._list_decisions())]
 
     def render_row(self, row_id: str, width: int) -> Row:
         palette, message = self.palette, self._find_message(row_id)
         if message is None or message.decision is None:
-            label = pad(self.words(f"working.fact.{row_id}"), self._labels()) + "  "
-            said = " · ".join(map(visible_line, self._values(row_id)))
-            guess = " · ".join(map(visible_line, self._guesses(row_id)))
+            label = pad(self.words(f"working.fact.{row_id}"), self._measure_labels()) + "  "
+            said = " · ".join(map(visible_line, self._list_values(row_id)))
+            guess = " · ".join(map(visible_line, self._list_guesses(row_id)))
             color = palette.text if said else palette.faint
             you = (
                 f"  {self.words('working.by_user')}" if row_id in self.state.memory.by_user else ""
@@ -129,28 +129,28 @@ class WorkingMemorySource(StateSource):
             return [*row, Segment(you, ink(palette.accent))] if you else row
         row: Row = []
         for check in (message.decision.goal_consistency, message.decision.constraint_check):
-            sign, color = _sign(check, palette)
+            sign, color = _pick_sign(check, palette)
             row.append(Segment(sign, ink(color)))
         why = visible_line(message.decision.rationale) or visible_line(message.text)
         room = max(0, width - 4)
         return [*row, Segment(f"  {fit(why or self._nothing, room)}", ink(palette.text))]
 
     def render_note(self, row_id: str, width: int) -> list[Row]:
-        if self.state.memory != WorkingMemory() or self._decided():
+        if self.state.memory != WorkingMemory() or self._list_decisions():
             return []
         return [*rows_of([(self.words("working.none"), ink(self.palette.quiet))], width), []]
 
     def render_detail(self, row_id: str, width: int, room: int) -> list[Row]:
         message = self._find_message(row_id)
         if message is not None:
-            return render_facts(self._reasons(message), width, self.palette)
-        palette, values, memory = self.palette, self._values(row_id), self.state.memory
+            return render_facts(self._list_reasons(message), width, self.palette)
+        palette, values, memory = self.palette, self._list_values(row_id), self.state.memory
         label = self.words(f"working.fact.{row_id}")
         numbers = range(1, len(values) + 1)
         if row_id == "decision_log":
             numbers = numbers[::-1]
         said = [f"{n} {visible_line(v)}" for n, v in zip(numbers, values, strict=True)]
-        guesses = () if values else self._guesses(row_id)
+        guesses = () if values else self._list_guesses(row_id)
         if guesses:
             said = list(map(visible_line, guesses))
         elif len(values) < 2:
@@ -164,7 +164,7 @@ class WorkingMemorySource(StateSource):
             facts.append((self.words("working.written_by"), told, palette.accent))
         return render_facts(facts, width, palette)
 
-    def _reasons(self, message: AssistantMessage) -> list[tuple[str, str, str]]:
+    def _list_reasons(self, message: AssistantMessage) -> list[tuple[str, str, str]]:
         words, palette, decision = self.words, self.palette, message.decision
         if decision is None:
             return []
@@ -172,7 +172,7 @@ class WorkingMemorySource(StateSource):
         facts: list[tuple[str, str, str]] = [(words("working.rationale"), why, palette.text)]
         checks = (decision.goal_consistency, decision.constraint_check)
         for key, check in zip(("goal_check", "constraint_check"), checks, strict=True):
-            sign, color = _sign(check, palette)
+            sign, color = _pick_sign(check, palette)
             said = {True: "yes", False: "no", None: "not_stated"}[check.ok]
             reason = f" · {visible_line(check.reason)}" if check.reason.strip() else ""
             said = f"{sign} {words(f'working.{said}')}{reason}"
@@ -186,11 +186,11 @@ class WorkingMemorySource(StateSource):
             facts.append((label, said, palette.quiet))
         return facts
 
-    def _guesses(self, name: str) -> tuple[str, ...]:
+    def _list_guesses(self, name: str) -> tuple[str, ...]:
         """The facts in place of a field that nobody has stated."""
         return guess_items(self.state).get(name, ()) if name in OWN_FIELDS else ()
 
-    def _values(self, name: str) -> tuple[str, ...]:
+    def _list_values(self, name: str) -> tuple[str, ...]:
         """The values of the working memory under this name, of the log the newest first; empty for
         nothing.
         """
@@ -206,20 +206,20 @@ class WorkingMemorySource(StateSource):
     def _nothing(self) -> str:
         return self.words("working.nothing")
 
-    def _labels(self) -> int:
+    def _measure_labels(self) -> int:
         """Cells of the longest name of a field."""
         return max(cell_len(self.words(f"working.fact.{name}")) for name in _FACTS)
 
-    def _decided(self) -> list[AssistantMessage]:
+    def _list_decisions(self) -> list[AssistantMessage]:
         newest = reversed(self.state.messages)
         decided = (m for m in newest if isinstance(m, AssistantMessage) and m.decision is not None)
         return list(islice(decided, SHOWN_DECISIONS))
 
     def _find_message(self, name: str) -> AssistantMessage | None:
-        return next((m for m in self._decided() if m.message_id == name), None)
+        return next((m for m in self._list_decisions() if m.message_id == name), None)
 
 
-def _sign(check: SelfCheck, palette: Palette) -> tuple[str, str]:
+def _pick_sign(check: SelfCheck, palette: Palette) -> tuple[str, str]:
     """A check as a sign, which says the same as the colour."""
     if check.ok is None:
         return "·", palette.faint
