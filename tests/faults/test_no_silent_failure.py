@@ -127,10 +127,10 @@ async def test_connections_that_cannot_be_closed_lose_no_answer(
 
 
 TURN_PLACES: dict[str, tuple[type, str]] = {
-    "budget": (CallBudget, "permit"),
+    "budget": (CallBudget, "permit_call"),
     "prompt": (PromptCompiler, "compile"),
     "router": (ToolRouter, "call"),
-    "judge": (Reviewer, "review"),
+    "judge": (Reviewer, "review_work"),
 }
 
 
