@@ -642,7 +642,7 @@ async def test_what_commands_of_a_killed_app_left_is_removed_by_the_next_session
         "from duckflow_tui.tools.sandbox import Sandbox\n"
         "choice = SandboxChoice('auto', folder=Path(sys.argv[1]))\n"
         "sandbox = Sandbox(choice, Workspace('.'), os.environ)\n"
-        "print(sandbox._folder(), flush=True); time.sleep(60)\n"
+        "print(sandbox._private_folder(), flush=True); time.sleep(60)\n"
     )
     argv = (sys.executable, "-c", program, str(kept))
     app = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
