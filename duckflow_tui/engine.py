@@ -58,6 +58,7 @@ from duckflow_tui.work.pace import PaceActions
 from duckflow_tui.work.parts import TurnParts
 from duckflow_tui.work.requirements import LedgerActions
 from duckflow_tui.work.steering import PhaseKeeper, TurnControl
+from duckflow_tui.work.task_loop import TaskLoop
 
 if TYPE_CHECKING:
     from duckflow_tui.llm.endpoints import ModelsInUse
@@ -112,7 +113,8 @@ class Engine:
         self._chosen: ModelsInUse | None = None  # for when the turn ends
         parts.store.subscribe(self._on_record)
         note_changes(parts.store)
-        desk = PlanDesk(parts, self._current_control, lambda: self._inbox.take_plan_up())
+        task_loop = TaskLoop(spawn)
+        desk = PlanDesk(parts, task_loop, self._current_control, lambda: self._inbox.take_plan_up())
         router.registry.add(*plan_operations(desk), *memory_operations(memory))
         self._own_commands = OwnCommands(parts.router, parts.ids, spawn)
         inbox = self._inbox = Inbox(parts, desk, spawn)

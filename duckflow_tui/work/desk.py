@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from duckflow_tui.tools.plan_operations import ListedTask, PlannedStep, Revise, StepEdit
     from duckflow_tui.work.parts import TurnParts
     from duckflow_tui.work.steering import TurnControl
+    from duckflow_tui.work.task_loop import TaskLoop
 
 T = TypeVar("T")
 
@@ -78,6 +79,7 @@ class PlanDesk:
     def __init__(
         self,
         parts: TurnParts,
+        task_loop: TaskLoop,
         control: Callable[[], TurnControl | None],
         go_on: Callable[[], None],
     ) -> None:
@@ -87,8 +89,8 @@ class PlanDesk:
         self._words = parts.notices.words  # for the model
         self._control = control
         self._go_on = go_on
-        self._work: asyncio.Task[Any] | None = None  # a run of the plan, or of a list
-        self.approvals = PlanApprovals(parts, self._cancel_work)
+        self._task_loop = task_loop
+        self.approvals = PlanApprovals(parts, task_loop.stop)
         #: The plan that the model asked to be carried out behind its decision, and the one step of
         #: it, empty for all.
         self._wanted: tuple[str, str] | None = None
@@ -347,9 +349,9 @@ class PlanDesk:
 
     async def stop_work(self) -> Output:
         """End the work now, not its turn."""
-        if self._work is None:
+        if not self._task_loop.is_working:
             raise ToolFault(self._words("work.none"))
-        self._cancel_work()
+        self._task_loop.stop()
         return Output(self._words("work.stopped"))
 
     # --- what the turn does ---------------------------------------------------------------------
@@ -480,7 +482,7 @@ class PlanDesk:
     async def _run_list(self, task_list: list[ListedTask]) -> Output:
         control, parts = self._control(), self._parts
         assert control is not None  # work belongs to a turn
-        if self._work is not None:
+        if self._task_loop.is_working:
             raise ToolFault(self._words("work.goes_on"))
         try:
             registry, ids = parts.router.registry, parts.ids
@@ -495,13 +497,10 @@ class PlanDesk:
         return Output(result.text, summary)
 
     async def _work_apart(self, body: Coroutine[Any, Any, T]) -> T:
-        """Run work as a task of its own, which can be stopped while its turn goes on. Raises
-        WorkFault when it was.
-        """
-        self._work = asyncio.create_task(body, name="task")
+        """Run work that can be stopped while its turn goes on. Raises WorkFault when it was."""
         outcome = "failed"
         try:
-            return await self._work
+            return await self._task_loop.run(body)
         except asyncio.CancelledError:
             outcome, turn = "stopped", asyncio.current_task()
             if turn is not None and turn.cancelling():
@@ -509,13 +508,9 @@ class PlanDesk:
             text = self._words("work.stopped")
             raise WorkFault(text, "work.stopped", Outcome.STOPPED) from None
         finally:
-            self._work, left = None, self._store.state.work
+            left = self._store.state.work
             if left is not None:
                 self._store.dispatch(WorkFinished(work_id=left.work_id, outcome=outcome))
-
-    def _cancel_work(self) -> None:
-        if self._work is not None:
-            self._work.cancel()
 
     # --- finding --------------------------------------------------------------------------------
 

@@ -72,8 +72,10 @@ def groups(app: DuckflowApp) -> list[str]:
     return sorted(w.group for w in app.workers if w.is_running and w.group not in aside)
 
 
-async def test_the_chat_and_a_turn_run_in_their_groups_of_workers(tmp_path: Path) -> None:
-    """Leaving a session ends the group of its chat."""
+async def test_the_chat_and_the_tasks_of_a_plan_run_in_their_groups_of_workers(
+    tmp_path: Path,
+) -> None:
+    """Leaving a session ends the group of its chat; a task ends without the chat."""
     async with ScriptedEndpoint(REPLIES) as server, seat(tmp_path, server) as user:
         await settled(user.pilot, lambda: groups(user.app) == ["chat"], "the chat loop")
         await user.types("two notes please")
@@ -83,6 +85,8 @@ async def test_the_chat_and_a_turn_run_in_their_groups_of_workers(tmp_path: Path
         await server.reached("the run")
         assert groups(user.app) == ["chat", "turn"]
         server.release("the run")
+        await user.sees("Write a.txt  new, 1 line  step 1")
+        assert groups(user.app) == ["chat", "task", "turn"]
 
 
 async def test_the_thirteen_steps_of_a_plan_with_keys_alone(tmp_path: Path) -> None:

@@ -1,0 +1,51 @@
+"""The loop of a plan's or a list's work: a worker of its own, beside that of the chat."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+if TYPE_CHECKING:
+    from duckflow_tui.state.base import Spawn
+
+T = TypeVar("T")
+GROUP: Final = "task"
+
+
+class TaskLoop:
+    """Runs one piece of work at a time as a job of the group ``task``."""
+
+    def __init__(self, spawn: Spawn) -> None:
+        self._spawn = spawn
+        self._work: asyncio.Task[Any] | None = None
+
+    @property
+    def is_working(self) -> bool:
+        """Whether a piece of work has not ended."""
+        return self._work is not None
+
+    async def run(self, body: Coroutine[Any, Any, T]) -> T:
+        """Run the work and return its result; what it raises is raised here. Raises CancelledError
+        where it was stopped, or the caller was: then its clean-up is awaited first.
+        """
+        work = self._work = asyncio.create_task(body, name=GROUP)
+        self._spawn(_hold_job(work), GROUP)
+        try:
+            return await work
+        finally:
+            self._work = None
+
+    def stop(self) -> None:
+        """Cancel the work, if any."""
+        if self._work is not None:
+            self._work.cancel()
+
+
+async def _hold_job(work: asyncio.Task[Any]) -> None:
+    """The job of the work: it ends with the work, and the work with it."""
+    try:
+        await asyncio.wait({work})
+    except asyncio.CancelledError:
+        work.cancel()
+        raise
