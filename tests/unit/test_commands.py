@@ -175,7 +175,9 @@ class Session:
         self.answers = answers
         self.store = SimpleNamespace(state=AgentState())
         self.pace = SimpleNamespace(extend_limit=self._extend, choose_profile=self._call("profile"))
-        self.context = SimpleNamespace(compact=self._wait("compact"), undo=self._wait("undo"))
+        self.context = SimpleNamespace(
+            compact_by_hand=self._wait("compact"), undo_compaction=self._wait("undo")
+        )
         self.title = SimpleNamespace(rename_session=str.strip)
         self.pause, self.stop = self._call("pause"), self._call("stop")
         self.retry, self.undo = self._wait("retry"), self._wait("undo")
