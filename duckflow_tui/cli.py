@@ -19,7 +19,7 @@ from duckflow_tui.glance import (
     look_at_arguments,
     resolve_language,
 )
-from duckflow_tui.output import guard_streams, output_error
+from duckflow_tui.streams import guard_streams, output_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

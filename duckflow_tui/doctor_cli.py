@@ -115,7 +115,7 @@ class _Doctor:
         yield self._check_terminal()
         yield self._check_colours()
         yield self._check_characters()
-        yield self._check_keys()
+        yield self._check_shift_enter()
         for name in ("rg", "git"):
             yield self._check_program(name)
         yield self._check_sandbox(choice)
@@ -178,7 +178,8 @@ class _Doctor:
             "characters", "missing", "characters.found", "characters.fix", encoding=encoding
         )
 
-    def _check_keys(self) -> HealthCheck:
+    def _check_shift_enter(self) -> HealthCheck:
+        """Whether the terminal tells Shift+Enter from Enter."""
         from duckflow_tui.ui.bindings import tells_shift_enter
 
         if tells_shift_enter(os.environ):

@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple, TextIO
 
 from duckflow_tui.commands import Invocation, describe_unknown, parse_command
 from duckflow_tui.engine import Engine
-from duckflow_tui.output import PATIENCE_S, set_patience
 from duckflow_tui.safety.allow_rules import as_flags, rules_for
 from duckflow_tui.safety.safe_text import make_visible
 from duckflow_tui.session.decisions import decisions_markdown
@@ -40,6 +39,7 @@ from duckflow_tui.state.plan_events import ReportAdded, StepChanged
 from duckflow_tui.state.store import Record, Recorder
 from duckflow_tui.state.turn import TurnFinished, TurnOutcome
 from duckflow_tui.state.usage import LlmWaiting, Waiting
+from duckflow_tui.streams import PATIENCE_S, set_patience
 from duckflow_tui.tools.session_diff import diff_text
 from duckflow_tui.words.catalogue import Catalogue
 from duckflow_tui.words.figures import (

@@ -173,8 +173,10 @@ def is_device_name(name: str) -> bool:
     return _DEVICES.fullmatch(fold_name(name)) is not None
 
 
-def is_odd(name: str) -> bool:
-    """Whether a new file should not get this name: it would be taken for another one."""
+def has_unseen_characters(name: str) -> bool:
+    """Whether the name ends in dots or blanks or holds characters that cannot be seen, and so would
+    be taken for another one.
+    """
     return name != name.rstrip(". ") or any(_is_hidden_char(char) for char in name)
 
 

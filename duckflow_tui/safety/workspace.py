@@ -16,7 +16,7 @@ from typing import Final
 import aiofiles
 
 from duckflow_tui.safety.changing import Changer, Disk, run_change
-from duckflow_tui.safety.names import is_odd, obeyed_kind
+from duckflow_tui.safety.names import has_unseen_characters, obeyed_kind
 from duckflow_tui.safety.paths import (
     MAX_PATH,
     WALK,
@@ -117,7 +117,7 @@ class Workspace:
         self._check_intact()
         path = self._expand_path(given)
         found = walk_path(self._start, path, given)
-        if found.missing and any(map(is_odd, found.end.names[-found.missing :])):
+        if found.missing and any(map(has_unseen_characters, found.end.names[-found.missing :])):
             raise PathRefused("odd_name", given)
         end = self._zones.judge_location(found.end)
         zone, secret, reasons = end.zone, end.secret, {end.reason}

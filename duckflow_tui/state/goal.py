@@ -256,8 +256,8 @@ class TaskObjective(Frozen):
         return self.replace(extracted_requirements=items)
 
     def after_file_changes(self, paths: Collection[str] | None = None) -> TaskObjective:
-        """The same once ``paths`` are other files than those it was judged by, None: any may be.
-        Of a requirement that facts of other files show, what is known stays; of no other one.
+        """Reopen the judged requirements after ``paths`` changed, except those that evidence from
+        other files shows. None: any file may have changed.
         """
         if all(not item.state.is_judged for item in self.extracted_requirements):
             return self

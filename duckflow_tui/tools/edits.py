@@ -229,7 +229,10 @@ class Shift(NamedTuple):
 def _find_shifted(
     text: str, old: Sequence[str], new: str
 ) -> tuple[list[tuple[int, int]], str, Near | None]:
-    """The places of whole lines that are ``old`` under another indentation, the same for all."""
+    """Find the whole lines that are ``old`` under another indentation, the same for all. Returns
+    their spans; ``new``, indented like them where there is exactly one span, else unchanged; and
+    how that span differs from ``old``, None where there is not exactly one.
+    """
     whole = list(old)
     closed = len(whole) > 1 and not whole[-1].strip()  # old ends with the end of a line
     if closed:

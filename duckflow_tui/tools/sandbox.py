@@ -288,7 +288,7 @@ class Sandbox:
                 "socket": path,
                 "abstract": abstract,
             }
-            test = (*self._python_program(_text_of("sandbox_probe.py")), json.dumps(asked))
+            test = (*self._python_program(_text_of("sandbox_selftest.py")), json.dumps(asked))
             if rung == "bwrap":
                 said, _ = await self._run([self._find_bwrap() or _BWRAP, "--help"])
                 self._sized = b"--size" in said

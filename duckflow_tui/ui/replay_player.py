@@ -78,7 +78,7 @@ class Player:
             self.playing = True
         else:
             self.playing = not self.playing
-        self._moved_by_key()
+        self._wake_player()
 
     def step_by(self, by: Back) -> None:
         """To the next, or the last, event that changes what is seen; and stay there."""
@@ -100,13 +100,13 @@ class Player:
         self._keys += 1
         self.playing = False
         self._go_to(max(0, min(position, len(self.tape))))
-        self._moved_by_key()
+        self._wake_player()
 
     def change_speed(self, by: Back) -> None:
         """Go to the next speed up or down, where there is one."""
         beyond = [speed for speed in SPEEDS if (speed - self.speed) * by > 0]
         self.speed = min(beyond, key=lambda speed: abs(speed - self.speed), default=self.speed)
-        self._moved_by_key()
+        self._wake_player()
 
     # playing
 
@@ -134,7 +134,7 @@ class Player:
         self._moved.clear()
         await self._moved.wait()
 
-    def _moved_by_key(self) -> None:
+    def _wake_player(self) -> None:
         self._moved.set()
         self.on_change()
 

@@ -108,8 +108,9 @@ class Attempts:
         )
 
     def may_follow(self, before: TaskObjective, items: Sequence[RequirementItem]) -> bool:
-        """Whether a further attempt may follow this one: one is left, and this one did not miss
-        the same as the one before it in this turn, by nothing less.
+        """Whether an attempt is left and this one made progress: other requirements are missed
+        than after the attempt before it, or the level of one of them rose. The first attempt of a
+        turn counts as progress.
         """
         turn, _ = current_work(self._store.state)
         if before.iteration_count + 1 >= before.max_iterations:

@@ -52,7 +52,7 @@ from duckflow_tui.work.propose import (
 )
 from duckflow_tui.work.report import has_result, is_independent, make_report
 from duckflow_tui.work.run import NOT_DONE, ListRun, PlanResult, PlanRun, unfinished_step
-from duckflow_tui.work.tasks import list_tasks, read_tasks
+from duckflow_tui.work.task_lists import list_tasks, read_tasks
 
 if TYPE_CHECKING:
     from duckflow_tui.tools.plan_operations import ListedTask, PlannedStep, Revise, StepEdit
@@ -310,8 +310,9 @@ class PlanDesk:
         return Output(told, str(len(tasks)))
 
     async def run_plan(self, step_id: str, task_list: list[ListedTask]) -> Output:
-        """Carry out a list at once, or have the plan or a step of it carried out behind the
-        decision that asks for it: its steps are part of the same conversation.
+        """Run a list of tasks now; or note that the plan, or one step of it, is to run once the
+        current decision has ended (``run_rest``). Raises ToolFault where the plan is not approved
+        or other work runs.
         """
         if task_list:
             return await self._run_list(task_list)

@@ -14,7 +14,7 @@ from duckflow_tui.state.operations import Effect, OperationSpec, Outcome, descri
 from duckflow_tui.state.plan import Plan, RunMode, Step, StepReport, Task
 from duckflow_tui.tools.results import changed_files
 from duckflow_tui.work.budget import BudgetEnd
-from duckflow_tui.work.tasks import find_linked_tasks
+from duckflow_tui.work.task_lists import find_linked_tasks
 
 if TYPE_CHECKING:
     from duckflow_tui.state.calls import OperationMessage

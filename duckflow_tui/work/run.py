@@ -38,7 +38,7 @@ from duckflow_tui.state.plan_events import (
 from duckflow_tui.work.propose import end_plan, find_held_steps, set_step, wait_until_released
 from duckflow_tui.work.report import Cause, make_report, name_failed_task, result_line
 from duckflow_tui.work.rest import Rest, find_interruption
-from duckflow_tui.work.tasks import LinkFault, make_call
+from duckflow_tui.work.task_lists import LinkFault, make_call
 
 if TYPE_CHECKING:
     from duckflow_tui.state.calls import OperationMessage

@@ -48,7 +48,7 @@ from duckflow_tui.work.rest import (
     find_interruption,
     find_rest,
 )
-from duckflow_tui.work.tasks import LinkFault, list_tasks, make_call
+from duckflow_tui.work.task_lists import LinkFault, list_tasks, make_call
 from duckflow_tui.work.thread import Thread
 
 if TYPE_CHECKING:

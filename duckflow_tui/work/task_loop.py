@@ -29,7 +29,7 @@ class TaskLoop:
         """Run the work and return its result; what it raises is raised here. Raises CancelledError
         where it was stopped, or the caller was: then its clean-up is awaited first.
         """
-        work = self._work = asyncio.create_task(body, name=GROUP)
+        work = self._work = asyncio.create_task(body)
         self._spawn(_hold_job(work), GROUP)
         try:
             return await work

@@ -17,7 +17,7 @@ from duckflow_tui.state.operations import Outcome
 from duckflow_tui.state.phase import Status
 from duckflow_tui.state.plan import Plan, PlanEdit, PlanStatus, WorkStatus
 from duckflow_tui.state.plan_events import ReportAdded, WorkFinished
-from duckflow_tui.work.tasks import LinkFault, resolve_links
+from duckflow_tui.work.task_lists import LinkFault, resolve_links
 
 PROPOSE = decision("I plan first.", action("plan_tool.propose", goal="notes"), step="PLANNING")
 CANNOT = decision("I cannot do this.", next_step="pending_user")

@@ -22,7 +22,7 @@ from support.serving import Served, served
 from support.session import done, script
 from support.whole import some_of
 
-from duckflow_tui.output import PATIENCE_S
+from duckflow_tui.streams import PATIENCE_S
 
 IN_TIME = 20.0  # seconds within which a program is over, on a machine that does much else
 DEADLINE = 30.0

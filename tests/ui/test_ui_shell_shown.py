@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 from support import consults, context_states, goals, plans, rewind_states, running_states
@@ -41,6 +41,7 @@ from duckflow_tui.state.store import Store
 from duckflow_tui.tools.memory import MemoryLine
 from duckflow_tui.ui.app import DuckflowApp
 from duckflow_tui.ui.panes.key_guard import SETTLE_S
+from duckflow_tui.ui.screens.list_page import ListPage
 from duckflow_tui.ui.screens.sessions import SessionSource
 
 #: How keys are printed, and what a terminal sends for them.
@@ -49,6 +50,7 @@ PRINTED: Final = {
     "↑": "up", "↓": "down", "←": "left", "→": "right", "PgUp": "pageup", "PgDn": "pagedown",
     "Home": "home", "End": "end", "+": "plus", "−": "minus", "[": "left_square_bracket",
     "]": "right_square_bracket", "/": "slash", "@": "at", "!": "exclamation_mark",
+    ".": "full_stop",
 }  # fmt: skip
 #: Keys of which one alone may find nothing: they go one way and the other.
 WAYS: Final = (
@@ -183,23 +185,23 @@ PLACES: Final = {
     "report card": Place("r k n", reported, ("?",), only=True),
     "question": Place("1 m Esc", questioned, ("?",), only=True),
     "consultation": Place("1 2 3 4 m ↑ ↓ Esc", consulted, ("?",)),
-    "requirements": Place("↑ ↓ e p c a w Esc", objective, ("/requirements",)),
-    "working memory": Place("↑ ↓ e Enter Esc", objective, ("/working",)),
-    "context": Place("↑ ↓ Enter Esc", context_states.asked, ("/context",)),
-    "sent": Place("↑ ↓ Esc", context_states.asked, ("/context", "enter")),
-    "rules": Place("↑ ↓ Enter d Esc", decided, ("/rules",)),
-    "no rules": Place("Esc", talked, ("/rules",)),
-    "decisions": Place("↑ ↓ Enter Ctrl+S Esc", decided, ("/decisions",)),
-    "rewind": Place("↑ ↓ Enter b o f Esc", lambda lang: rewind_states.asked(lang).store,
+    "requirements": Place("Enter . / Esc", objective, ("/requirements",)),
+    "working memory": Place("Enter / Esc", objective, ("/working",)),
+    "context": Place("Enter / Esc", context_states.asked, ("/context",)),
+    "sent": Place("/ Esc", context_states.asked, ("/context", "enter")),
+    "rules": Place("Enter . Tab / Esc", decided, ("/rules", "down")),
+    "no rules": Place("Tab Esc", talked, ("/rules",)),
+    "decisions": Place("Enter . Tab / Esc", decided, ("/decisions",)),
+    "rewind": Place("Enter . / Esc", lambda lang: rewind_states.asked(lang).store,
                     ("/rewind",)),
-    "plans": Place("↑ ↓ Enter c d Esc", two_plans, ("/plans",)),
-    "memory": Place("↑ ↓ d e Esc", talked, ("/memory",)),
-    "settings": Place("↑ ↓ e Esc", talked, ("/settings",)),
-    "network": Place("Esc", talked, ("/network",)),
-    "background": Place("↑ ↓ e Esc", background, ("/ps",)),
-    "servers": Place("↑ ↓ s x r Esc", background, ("/mcp",)),
-    "queue": Place("↑ ↓ Enter J K t Esc", waiting, ("/queue",)),
-    "sessions": Place("↑ ↓ Enter / r p x w d t a Esc", talked, ("/sessions",)),
+    "plans": Place("Enter . / Esc", two_plans, ("/plans",)),
+    "memory": Place(". / Esc", talked, ("/memory",)),
+    "settings": Place("Enter / Esc", talked, ("/settings",)),
+    "network": Place(". Tab Esc", talked, ("/network",)),
+    "background": Place(". / Esc", background, ("/ps",)),
+    "servers": Place(". / Esc", background, ("/mcp",)),
+    "queue": Place("Enter . / Esc", waiting, ("/queue",)),
+    "sessions": Place("Enter . / Esc", talked, ("/sessions",)),
     "help": Place("↑ ↓ Tab Esc", talked, ("f1",)),
     "manual": Place("↑ ↓ ← → F1 Esc", talked, ("/help vitals",)),
     "palette": Place("Enter Esc", talked, ("ctrl+p",)),
@@ -257,8 +259,12 @@ class Desk:
             else:
                 await self.pilot.press(key)
             await self.settle()
-        if isinstance(page := app.screen, SessionSource):
-            await settled(self.pilot, lambda: not page.is_reading and page.is_previewed, "the list")
+        page = cast("object", app.screen)
+        source = page.source if isinstance(page, ListPage) else None
+        if isinstance(source, SessionSource):
+            await settled(
+                self.pilot, lambda: not source.is_reading and source.is_previewed, "the list"
+            )
 
     async def settle(self) -> None:
         """What was pressed is drawn, and the next key is meant for where the focus is now."""
@@ -281,7 +287,7 @@ class Desk:
         if app.screen is not bench:
             pages = app.screen.query(".card, .whole").results(Widget)
             found = [row for page in pages for row in of(page)]
-            if app.screen.query(".board"):  # above stands what is listed
+            if app.screen.query(".list-card"):  # above stands what is listed
                 ends = (n for n, row in enumerate(found) if not row.strip("│ "))
                 found = found[max(ends) :]
             elif app.screen.query(".whole"):

@@ -31,7 +31,7 @@ from duckflow_tui.work.report import (
     is_independent,
     result_line,
 )
-from duckflow_tui.work.tasks import (
+from duckflow_tui.work.task_lists import (
     MAX_TASKS,
     LinkFault,
     find_linked_tasks,

@@ -13,8 +13,8 @@ from duckflow_tui.safety.names import (
     EXECUTABLE_SUFFIXES,
     PROTECTED,
     fold_name,
+    has_unseen_characters,
     is_device_name,
-    is_odd,
     is_protected,
     is_secret,
     obeyed_kind,
@@ -177,7 +177,9 @@ def test_device_names() -> None:
 
 def test_odd_names() -> None:
     assert [
-        n for n in ("a.", "a ", "a\nb", "a\u200bb", "日本.md", "👩‍💻.txt", ".a", "a b") if is_odd(n)
+        n
+        for n in ("a.", "a ", "a\nb", "a\u200bb", "日本.md", "👩‍💻.txt", ".a", "a b")
+        if has_unseen_characters(n)
     ] == [
         "a.",
         "a ",

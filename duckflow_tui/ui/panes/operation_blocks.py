@@ -143,7 +143,7 @@ class OperationBlock(Block):
         return self._figures_text(look), ink(look.palette.quiet)
 
     def preview_rows(self, look: Look) -> list[Row]:
-        """The rows below it while it is folded."""
+        """Rows shown below the call while it is folded; none by default."""
         return []
 
     def output_text(self) -> str:

@@ -118,6 +118,7 @@ class ContextSource(StateSource):
         return two_sided(left, right, width)
 
     def render_note(self, row_id: str, width: int) -> list[Row]:
+        """A meter of the request's tokens, with its legend from 50 cells of width on."""
         request = self._find_request(row_id)
         if request is None:
             return []
