@@ -65,8 +65,10 @@ def kept(tmp_path: Path, session_id: str = "") -> AgentState:
     return open_to_read(path).state
 
 
-def halted(terminal: Terminal, holds: Callable[[], bool]) -> None:
-    """Halt the program again and again until this holds; it then stands still."""
+def halt_until(terminal: Terminal, holds: Callable[[], bool], is_over: Callable[[], bool]) -> bool:
+    """Halt the program again and again until ``holds``; it then stands still. False where it was
+    over before that.
+    """
     end = time.monotonic() + DEADLINE
     while time.monotonic() < end:
         terminal.read(0.0005)
@@ -74,6 +76,9 @@ def halted(terminal: Terminal, holds: Callable[[], bool]) -> None:
         while process_state(terminal.pid) != "T":
             os.sched_yield()
         if holds():
-            return
+            return True
+        over = is_over()
         terminal.signal(signal.SIGCONT)
+        if over:
+            return False
     raise NotSeen("it never stood so")
