@@ -182,7 +182,7 @@ def choose_session(
         mode=mode,
         headless=flags.headless,
         demo=flags.demo,
-        allowed=_parse_allow_rules(flags, say),
+        allowed=_check_allow_rules(flags, say),
         resume=flags.resume,
         no_session=flags.no_session,
         external_sandbox=flags.sandbox == "external",
@@ -205,7 +205,7 @@ def choose_session(
     return replace(choice, origins=origins)
 
 
-def _parse_allow_rules(flags: Flags, say: Catalogue) -> tuple[str, ...]:
+def _check_allow_rules(flags: Flags, say: Catalogue) -> tuple[str, ...]:
     """The rules of this command line; one that would not say exactly what runs is refused."""
     if not flags.allow:
         return ()

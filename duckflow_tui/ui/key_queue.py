@@ -45,7 +45,7 @@ class KeyQueue:
         return self._held is not None
 
     def hold_keys(self) -> None:
-        """Hold everything until ``release``."""
+        """Hold everything until ``release_keys``."""
         self._held = []
 
     async def handle_key(self, event: Typed, hand_on: HandOn) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from support.session import DEADLINE, action, decision, done, session
 
 from duckflow_tui.scripted.replies import Reply, Script
 from duckflow_tui.state.gates import CardKind, GateChoice
-from duckflow_tui.state.plan import WorkStatus
+from duckflow_tui.state.plan import Plan, WorkStatus
 
 WISH = "write the README first"
 RUN = decision("I run it.", action("task_loop.run"))
@@ -176,32 +177,32 @@ async def test_the_models_own_steps_are_the_plan_but_for_a_role_that_makes_them(
         assert own or "circle" in running.results()[0].result.text
 
 
+async def propose_steps(tmp_path: Path, steps: Sequence[object]) -> Plan:
+    """The plan that these steps of the model become, once it was shown."""
+    proposal = decision("I plan.", action("plan_tool.propose", goal="two notes", steps=steps))
+    replies = Script(replies={"main": (proposal, done("No."))})
+    async with session(tmp_path, replies) as running:
+        await running.engine.send("two notes please")
+        await answer(running, "reject")
+        await running.ended()
+        (plan,) = running.state.plans
+        return plan
+
+
 @pytest.mark.parametrize("reference", [1, "1", "write"])
 async def test_a_step_that_is_needed_is_named_by_its_number_or_its_name(
     reference: int | str, tmp_path: Path
 ) -> None:
     steps = [{"name": "write"}, {"name": "check", "depends_on": [reference]}]
-    proposal = decision("I plan.", action("plan_tool.propose", goal="two notes", steps=steps))
-    replies = Script(replies={"main": (proposal, done("No."))})
-    async with session(tmp_path, replies) as running:
-        await running.engine.send("two notes please")
-        await answer(running, "reject")
-        await running.ended()
-        (plan,) = running.state.plans
-        assert plan.steps[1].depends_on == (plan.steps[0].step_id,)
+    plan = await propose_steps(tmp_path, steps)
+    assert plan.steps[1].depends_on == (plan.steps[0].step_id,)
 
 
-@pytest.mark.parametrize("form", ["texts", "titles"])
+@pytest.mark.parametrize(
+    "steps", [["write", "check"], [{"title": "write"}, {"title": "check"}]], ids=["texts", "titles"]
+)
 async def test_steps_that_are_texts_or_have_titles_are_read_at_once(
-    form: str, tmp_path: Path
+    steps: Sequence[object], tmp_path: Path
 ) -> None:
-    names = ["write", "check"]
-    steps = [{"title": name} for name in names] if form == "titles" else names
-    proposal = decision("I plan.", action("plan_tool.propose", goal="two notes", steps=steps))
-    replies = Script(replies={"main": (proposal, done("No."))})
-    async with session(tmp_path, replies) as running:
-        await running.engine.send("two notes please")
-        await answer(running, "reject")
-        await running.ended()
-        (plan,) = running.state.plans
-        assert [step.name for step in plan.steps] == names
+    plan = await propose_steps(tmp_path, steps)
+    assert [step.name for step in plan.steps] == ["write", "check"]

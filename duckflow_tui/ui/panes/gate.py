@@ -206,7 +206,7 @@ class GatePane(QuestionWidget):
     def on_mount(self) -> None:
         for view in (self._points, self._arguments, self._rule, self._details):
             view.on_seen(self._refresh_frame)
-        self.screen.screen_layout_refresh_signal.subscribe(self, self._laid_out)  # pyright: ignore[reportUnknownMemberType]  # Screen[Unknown]
+        self.screen.screen_layout_refresh_signal.subscribe(self, self._update_diff_place)  # pyright: ignore[reportUnknownMemberType]  # Screen[Unknown]
         self._field.display = self._rule.display = self._details.display = self.display = False
         self._show_next_gate()
 
@@ -471,7 +471,8 @@ class GatePane(QuestionWidget):
         whole = self._beside.view.virtual_size.height  # a short change needs no more
         return width < _LEAST_BESIDE[0] or height < min(_LEAST_BESIDE[1], max(whole, 1))
 
-    def _laid_out(self, _: object) -> None:
+    def _update_diff_place(self, _: object) -> None:
+        """After a layout: show the diff here where no pane beside the gate has room for it."""
         if self._gate is not None and self._inner.display != self._needs_inner():
             self._place_diff()
 

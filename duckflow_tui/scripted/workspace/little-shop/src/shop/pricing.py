@@ -1,4 +1,4 @@
-"""What an article costs, and what is left of it after discounts."""
+"""Prices of articles, with and without discounts."""
 
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -11,7 +11,7 @@ def to_cents(amount):
 
 
 def total(price, discounts):
-    """What is left of the price."""
+    """The price after the discounts."""
     rate = sum(discounts)
     return price * (1 - rate)
 
