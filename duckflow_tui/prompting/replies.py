@@ -204,20 +204,18 @@ class ProposedRequirement(JsonReply):
 
 
 class RequirementsReply(JsonReply):
-    """Purpose ``requirements``; ``dropped`` and ``again`` hold ids of existing requirements;
-    ``dropped`` maps each id to the user's words that drop it.
-    """
+    """Purpose ``requirements``; ``dropped`` and ``again`` hold ids of existing requirements."""
 
     requirements: list[ProposedRequirement]
-    dropped: dict[str, str] = Field(default_factory=dict[str, str])
+    dropped: list[str] = Field(default_factory=list[str])
     again: list[str] = Field(default_factory=list[str])
 
     @classmethod
     def _read_values(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Accept a list of dropped ids, without the user's words."""
-        given = values.get("dropped")
-        if isinstance(given, list):
-            values["dropped"] = dict.fromkeys(map(str, cast("list[Any]", given)), "")
+        """Accept ids as the keys of an object, beside the list that is asked for."""
+        for name in ("dropped", "again"):
+            if isinstance(values.get(name), dict):
+                values[name] = list(values[name])
         return values
 
 

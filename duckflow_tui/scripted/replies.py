@@ -124,9 +124,7 @@ class Reply(_Part):
 
     decision: JsonObject | None = None
     data: JsonObject | None = None
-    """The object of another purpose. In its texts ``{quote}`` stands for what ``quotes`` finds."""
-    quotes: str = ""
-    """Regular expression: its first group, as it is found in the request, is the quote."""
+    """The object of another purpose."""
     text: str = ""
     """Content as it is."""
     tool_calls: tuple[ScriptedCall, ...] = ()
@@ -158,10 +156,7 @@ class Reply(_Part):
                 return _native(self.decision, offered)
             return _object_text(self.decision), ()
         if self.data is not None:
-            text = json.dumps(self.data, ensure_ascii=False)
-            found = re.search(self.quotes, all_text(body), re.S) if self.quotes else None
-            quote = json.dumps(found[1], ensure_ascii=False)[1:-1] if found else ""
-            return text.replace("{quote}", quote), ()
+            return json.dumps(self.data, ensure_ascii=False), ()
         return self.text, self.tool_calls
 
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeGuard
 
-from duckflow_tui.safety.command_risk import assess_command
 from duckflow_tui.safety.commands import read_command
 from duckflow_tui.safety.paths import Place, WorkspaceError
 from duckflow_tui.state.base import IdSource, clip_value, one_line
@@ -30,7 +28,7 @@ from duckflow_tui.state.goal import (
     RequirementTicked,
 )
 from duckflow_tui.state.lines import line_at, split_lines
-from duckflow_tui.state.operations import SIDE_EFFECTS, Outcome, Risk, Zone
+from duckflow_tui.state.operations import SIDE_EFFECTS, Outcome, Zone
 from duckflow_tui.tools.operation import RUN
 from duckflow_tui.work.judging import weighted_mean
 
@@ -42,17 +40,6 @@ MAX_FILE: Final = 4 * 1024 * 1024  # bytes of a file that is searched
 _EXCERPT: Final = 600  # characters, the last lines of an output
 _EXCERPT_LINES: Final = 8
 _NOT_THERE: Final = (126, 127)  # exit codes of a shell that found nothing to run
-
-#: Commands that end with 0 whatever the work is.
-_NEVER_FAIL: Final = frozenset({"true", ":", "echo", "printf", "pwd", "date", "sleep"})
-_WRITERS: Final = frozenset({"touch", "tee", "cp", "mv", "ln", "mkdir", "rm", "install", "dd"})
-_IN_PLACE: Final = re.compile(r"-[a-zA-Z]*i|--in-place")
-
-#: What a build or a run of tests leaves behind.
-_LEFT_BEHIND: Final = re.compile(
-    r"(?:^|/)(?:build|dist|target|out|coverage|htmlcov|[^/]*\.egg-info)/"
-    r"|(?:^|/)\.coverage[^/]*$|\.(?:pyc|o|obj|class|log|tmp)$"
-)
 
 #: Ways to start the same program.
 _RUNNERS: Final = (
@@ -92,12 +79,11 @@ class RequirementChecks:
         self._words = words
 
     async def check_requirement(self, item: RequirementItem) -> Finding | None:
-        """Run the requirement's check now; None for one that is left to judgement, and so
-        is one whose check shows nothing of the work: a command that cannot fail, or that changes
-        files itself, a file that was so before the request.
+        """Run the requirement's check now. None for one that is left to judgement, and for a file
+        that was so before the request, which shows nothing of the work.
         """
         match item.check.kind:
-            case "command" if can_fail(item.check.value):
+            case "command":
                 return await self._check_command(item)
             case "file_exists" | "file_contains":
                 return await self._check_file(item)
@@ -159,7 +145,7 @@ class RequirementChecks:
         """
         objective = self._store.state.objective
         assert objective is not None  # whoever calls has looked
-        if item.check.kind == "command" and can_fail(item.check.value):
+        if item.check.kind == "command":
             changed = False
             for message in self._store.state.messages:
                 if isinstance(message, OperationMessage) and message.at >= objective.created_at:
@@ -173,7 +159,7 @@ class RequirementChecks:
 
     # --- commands ----------------------------------------------------------------------------
 
-    async def _check_command(self, item: RequirementItem) -> Finding | None:
+    async def _check_command(self, item: RequirementItem) -> Finding:
         command = item.check.value.strip()
         if not command:
             return Finding("unchecked", self._words("checks.no_command"))
@@ -190,8 +176,6 @@ class RequirementChecks:
                 ),
                 for_requirement=item.requirement_id,
             )
-            if message.result.exit_code == 0 and _writes_work(message):
-                return None  # it made what it looks for, or may have
         return self._read_run(command, message)
 
     async def _find_run(self, command: str) -> OperationMessage | None:
@@ -226,9 +210,7 @@ class RequirementChecks:
         if harmless or message.result.outcome not in _RAN:
             return False
         if message.operation == RUN:
-            line = read_command(str(message.args.get("command", "")))
-            root = self._workspace.root
-            return assess_command(line, root, root).risk is not Risk.LOW
+            return bool(message.result.touched) or not message.result.covered
         return message.operation.startswith("mcp.")  # of a file, ``changes`` tells
 
     async def _is_older_than_files(self) -> bool:
@@ -265,6 +247,8 @@ class RequirementChecks:
             at=message.at,
         )
         words = self._words("checks.ended", command=command, code=str(code))
+        if paths := [change.target or change.path for change in result.undoable_changes]:
+            words = f"{words}, {self._words('checks.wrote', paths=one_line(', '.join(paths), 200))}"
         words = f"{words}: {evidence.text}".rstrip(": ")
         if code in _NOT_THERE:
             return Finding("unchecked", words, evidence)
@@ -345,30 +329,6 @@ class RequirementChecks:
         return Finding(outcome, words.strip(), evidence)
 
 
-def can_fail(command: str) -> bool:
-    """Whether a command line can end with another exit code than 0. Of ``tests; true`` or
-    ``tests || echo bad`` the end hides how the tests ended; what cannot be read may fail. One that
-    writes files makes true what it looks for: it says nothing of the work either.
-    """
-    can, line = True, read_command(command)
-    if any(target != "/dev/null" for target in line.targets):
-        return False
-    for part in line.parts:
-        if part.argv[0] in _WRITERS or (
-            part.argv[0] in ("sed", "perl") and any(map(_IN_PLACE.match, part.argv[1:]))
-        ):
-            return False
-        real = part.argv[0] not in _NEVER_FAIL and part.argv not in (("exit",), ("exit", "0"))
-        match part.joiner:
-            case "&&" | "|":
-                can = can or real
-            case "||":
-                can = can and real
-            case _:
-                can = real
-    return can
-
-
 def _as_found(item: RequirementItem, finding: Finding) -> RequirementItem:
     """The requirement as its check alone shows it."""
     met = finding.outcome == "met"
@@ -376,15 +336,6 @@ def _as_found(item: RequirementItem, finding: Finding) -> RequirementItem:
         state=RequirementState.MET if met else RequirementState.REFUTED,
         satisfaction_level=1.0 if met else 0.0,
         evidence=(finding.evidence,) if finding.evidence is not None else (),
-    )
-
-
-def _writes_work(message: OperationMessage) -> bool:
-    """Whether a command changed files, but for what builds and tests leave behind."""
-    result = message.result
-    return any(
-        not _LEFT_BEHIND.search(change.target or change.path)
-        for change in (result.changes or result.touched)
     )
 
 

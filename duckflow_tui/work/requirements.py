@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from duckflow_tui.work.parts import TurnParts
 
 MAX_NEW: Final = 30  # requirements that one decision may bring
-_QUOTE: Final = 4  # bytes of the user's words that drop a requirement, at least
 _REFUSED: Final = (Outcome.REJECTED, Outcome.DECLINED)
 
 #: Answers to a card whose words no message of the user repeats.
@@ -330,14 +329,11 @@ async def accept_change(parts: TurnParts, change: PlanChange) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """The changes of the ledger by a reply: new claims, and ids of requirements. ``kept`` are those
-    that the reply drops and no words of the user do.
-    """
+    """The changes of the ledger by a reply: new claims, and ids of requirements."""
 
     claims: tuple[RequirementClaim, ...]
     dropped: tuple[str, ...]
     again: tuple[str, ...]
-    kept: tuple[str, ...]
 
 
 async def _ask_changes(parts: TurnParts, objective: TaskObjective, said: Sequence[str]) -> _Changes:
@@ -361,13 +357,8 @@ async def _ask_changes(parts: TurnParts, objective: TaskObjective, said: Sequenc
         )
         if not (claims or said):
             raise ValueError(parts.notices.words("judging.no_requirement"))
-        heard = "\n".join(said).casefold()
-        dropped, kept = list[str](), list[str]()
-        for key, words in reply.dropped.items():
-            quote = r"\s+".join(map(re.escape, words.strip(" \"'“”「」.。").casefold().split()))
-            by_user = len(words.encode()) >= _QUOTE and re.search(rf"(?<![a-z0-9_]){quote}", heard)
-            (dropped if by_user else kept).append(find_id(key))
-        return _Changes(claims, tuple(dropped), tuple(map(find_id, reply.again)), tuple(kept))
+        dropped, again = map(find_id, reply.dropped), map(find_id, reply.again)
+        return _Changes(claims, tuple(dropped), tuple(again))
 
     question = requirements_question(parts.store.state, objective.original_query, said)
     return await parts.models.ask(question, read)
@@ -381,8 +372,6 @@ def _apply_changes(parts: TurnParts, found: _Changes, because: str) -> None:
         item = objective.get_requirement(key) if objective is not None else None
         if item is not None and not item.is_counted:
             parts.store.dispatch(RequirementWaived(requirement_id=key, waived=False))
-    if found.kept:
-        parts.notices.say("judging.kept", what=", ".join(found.kept))
 
 
 def waive_requirements(parts: TurnParts, ids: Sequence[str], because: str) -> None:

@@ -46,10 +46,16 @@ def ran(
     text: str = "",
     code: int | None = None,
     by_check: str = "",
+    covered: bool = False,
     **args: Any,
 ) -> OperationMessage:
     result = OperationResult(
-        outcome=outcome, text=text, exit_code=code, changes=changes, duration_s=2.0
+        outcome=outcome,
+        text=text,
+        exit_code=code,
+        changes=changes,
+        covered=covered,
+        duration_s=2.0,
     )
     return OperationMessage(
         call_id=f"call_{operation}",
@@ -68,8 +74,11 @@ def suite(outcome: Outcome = Outcome.OK, **fields: Any) -> OperationMessage:
     return ran("shell.run", outcome, **values)
 
 
-def shell(command: str, outcome: Outcome = Outcome.OK) -> OperationMessage:
-    return ran("shell.run", outcome, command=command, code=0)
+def shell(
+    command: str, outcome: Outcome = Outcome.OK, *, covered: bool = False
+) -> OperationMessage:
+    """A command; ``covered``: all that it changed of files is known, and here that is nothing."""
+    return ran("shell.run", outcome, command=command, code=0, covered=covered)
 
 
 def changed(path: str, *, target: str = "", before: str = "") -> tuple[FileChange, ...]:
@@ -115,7 +124,7 @@ async def look(checks: RequirementChecks, kind: CheckKind, value: str) -> Findin
         ran("file_ops.read_file", path="a.txt"),
         ran("file_ops.write_file", Outcome.ERROR, path="a.txt"),
         ran("file_ops.write_file", path="a.txt", changes=changed("a.txt"), by_check="r2"),
-        shell("ls"),
+        shell("ls", covered=True),
         shell("touch a.txt", Outcome.REJECTED),
         ran("mcp.files.write", Outcome.DENIED),
         notice("turn.stopped"),
@@ -230,30 +239,24 @@ async def test_a_call_of_a_server_that_only_reads_changes_no_file(tmp_path: Path
     assert (await look(checks, "command", TESTS)).outcome == "met"
 
 
-async def test_a_command_that_makes_what_it_looks_for_shows_nothing(tmp_path: Path) -> None:
+async def test_a_check_that_changes_files_says_which(tmp_path: Path) -> None:
+    """Whoever judges weighs what a check is worth that makes what it looks for."""
     root = tmp_path / "work"
     root.mkdir()
-    makes, looks = "sh make.sh", "grep -q b make.sh"
-    made = ShellBench(root, allowed=(makes, looks), headless=True)
+    makes = "sh make.sh"
+    made = ShellBench(root, allowed=(makes,), headless=True)
     checks = RequirementChecks(made.store, made.ids, made.router, WORDS)
     try:
         put(root, "make.sh", "echo > b.txt\n", at=100.0)
-        assert await checks.check_requirement(item("command", makes)) is None
-        assert (await look(checks, "command", looks)).outcome == "met"
-        calls = [m for m in made.store.state.messages if isinstance(m, OperationMessage)]
-        assert [m.for_requirement for m in calls] == ["r1", "r1"]
+        found = await look(checks, "command", makes)
+        assert found.words == f"`{makes}` ended with exit code 0, it changed b.txt: (no output)"
     finally:
         await made.end_commands()
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"), [("judgement", "look at it"), ("command", "true"), ("command", "tee a.txt")]
-)
-async def test_what_is_left_to_judgement_is_not_looked_at(
-    tmp_path: Path, kind: CheckKind, value: str
-) -> None:
+async def test_what_is_left_to_judgement_is_not_looked_at(tmp_path: Path) -> None:
     _, checks = bench(tmp_path)
-    assert await checks.check_requirement(item(kind, value)) is None
+    assert await checks.check_requirement(item("judgement", "look at it")) is None
 
 
 async def test_a_check_without_a_command_runs_none(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ SPLIT: dict[str, Any] = {
         claim("they say why"),
     ]
 }
-DROPS: dict[str, Any] = {"requirements": [], "dropped": {"r2": "no reason"}, "again": []}
+DROPS: dict[str, Any] = {"requirements": [], "dropped": ["r2"], "again": []}
 HALF = judged(0.6, {"r1": 0.9, "r2": 0.3}, missing_aspects=[])
 
 

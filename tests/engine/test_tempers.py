@@ -386,48 +386,6 @@ async def test_a_check_that_held_before_the_work_shows_nothing_of_it(
         assert "the reason" in s.server.of("main")[2].text
 
 
-@pytest.mark.parametrize("leaves", ["x.pyc", "build/a.txt", ".coverage", "seen.txt"])
-async def test_a_check_whose_run_leaves_what_builds_leave_is_a_proof_all_the_same(
-    tmp_path: Path, leaves: str
-) -> None:
-    """Also where what it leaves is ignored by the project's own rules."""
-    folder = project(tmp_path).parent
-    (folder / ".gitignore").write_text("seen.txt\n")
-    (folder / "build").mkdir()
-    (folder / "check.sh").write_text(f"date > {leaves}\ngrep -q 2 a.py\n")
-    change = action("file_ops.edit_file", path="a.py", edits=EDIT["edits"])
-    wanted = [claim("x is 2", 1, "command", "sh check.sh")]
-    replies = script(decision("I do.", change, requirements=wanted), done("x is 2."))
-    kept: dict[str, Any] = {"mode": "trusted", "headless": True, "allow": ("sh check.sh",)}
-    async with session(tmp_path, replies, **kept) as s:
-        end = await s.turn("set x to 2")
-        assert (end.outcome, end.satisfaction) == ("done", 0.9)
-        assert [m.result.exit_code for m in s.results() if m.for_requirement] == [0]
-
-
-async def test_a_run_of_the_check_that_changed_files_is_not_taken_for_the_checks_own(
-    tmp_path: Path,
-) -> None:
-    """The worker ran it, and it wrote a file then: the app runs it once more, and looks."""
-    folder = project(tmp_path).parent
-    (folder / "check.sh").write_text("echo fixed > made.txt\ngrep -q fixed made.txt\n")
-    runs = action("shell.run", command="sh check.sh")
-    wanted = [claim("the three bugs are fixed", 1, "command", "sh check.sh")]
-    replies = Script(
-        replies={
-            "main": (decision("I do.", runs, requirements=wanted), *[done("Fixed.")] * 3),
-            "satisfaction": (judged(0.1),) * 3,
-            "missing": (lacks("three bugs"),) * 3,
-            "continuation": tuple(next_plan(f"way {n}") for n in range(3)),
-        }
-    )
-    kept: dict[str, Any] = {"mode": "trusted", "headless": True, "allow": ("sh check.sh",)}
-    async with session(tmp_path, replies, **kept) as s:
-        end = await s.turn("fix the three bugs in a.py")
-        assert (end.outcome, end.satisfaction) == ("partial", 0.1)
-        assert "Score every requirement of these: r1." in s.server.of("satisfaction")[0].text
-
-
 async def test_a_check_that_the_work_made_true_decides_its_requirement(tmp_path: Path) -> None:
     """Also where the text is one more in a file that was there before, or a command made it."""
     project(tmp_path)

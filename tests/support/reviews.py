@@ -93,15 +93,10 @@ def diagnosis() -> Reply:
     return Reply(data={"cause": "the word is never written", "fix": "write it", "retryable": True})
 
 
-def found(
-    *claims: dict[str, Any], dropped: Sequence[str] = (), again: Sequence[str] = (), quote: str = ""
-) -> Reply:
-    """The requirements of a request, the ids of those dropped and of those wanted again. What
-    drops them is ``quote``, else what the user said or did first.
-    """
-    gone = dict.fromkeys(dropped, quote or "{quote}")
-    data = {"requirements": list(claims), "dropped": gone, "again": list(again)}
-    return Reply(data=data, quotes=r"<changes>\n- [^:\n]*: ([^\n]+)")
+def found(*claims: dict[str, Any], dropped: Sequence[str] = (), again: Sequence[str] = ()) -> Reply:
+    """The requirements of a request, the ids of those dropped and of those wanted again."""
+    data = {"requirements": list(claims), "dropped": list(dropped), "again": list(again)}
+    return Reply(data=data)
 
 
 def story(*main: Reply, **others: tuple[Reply, ...]) -> Script:
