@@ -330,7 +330,8 @@ def _choose_session(
 def _run_headless(args: argparse.Namespace, places: Places, workspace: Path, language: str) -> int:
     say = _load_words(language)
     text: str = args.prompt
-    if text == "-" or (text == NO_TEXT and not args.demo and not sys.stdin.isatty()):
+    is_piped = text == "-" or (text == NO_TEXT and not args.demo and not sys.stdin.isatty())
+    if is_piped:
         text = sys.stdin.read()
     if not text.strip() and not args.demo:
         return _print_refusal(say("cli.no_text"))
@@ -349,7 +350,7 @@ def _run_headless(args: argparse.Namespace, places: Places, workspace: Path, lan
 
         choice, line = asyncio.run(settle_model(choice))
         print(line, file=sys.stderr)
-    options = HeadlessOptions(text, args.json, args.stream, args.sandboxed)
+    options = HeadlessOptions(text, args.json, args.stream, args.sandboxed, is_piped)
     ending = Ending()
     status = asyncio.run(run_turn(lambda spawn: open_session(choice, spawn, ending), options, say))
     if ending.kept is not None:

@@ -72,12 +72,14 @@ LEAVE_WITHIN: Final = 2.5  # seconds from a signal to the end of the process
 class HeadlessOptions(NamedTuple):
     """The options of a run without a screen. ``stream`` adds transient events; it needs
     ``as_json``. ``sandboxed``: the command line consents to all that a sandbox holds (R19).
+    ``is_piped``: the text came from a pipe, so it is a message, also where it begins as a command.
     """
 
     text: str
     as_json: bool = False
     stream: bool = False
     sandboxed: bool = False
+    is_piped: bool = False
 
 
 class TaskSpawn:
@@ -255,7 +257,7 @@ class _Turn:
             loop.add_signal_handler(number, stop, number)
         for record in engine.begun:
             follow(engine.store.state, record)
-        typed = parse_command(options.text)
+        typed = None if options.is_piped else parse_command(options.text)
         if typed is not None and (refused := _why_not_now(typed, engine.store.state)) is not None:
             self._print_note(self._say.localize(refused))
             return USAGE

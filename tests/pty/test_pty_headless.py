@@ -31,8 +31,8 @@ def start(
     more: tuple[str, ...] = (),
 ) -> subprocess.Popen[str] | PipedProcess:
     work = tmp_path / "work"
-    work.mkdir()
-    command = [*PROGRAM, "-p", text, "--mode", "trusted"]
+    work.mkdir(exist_ok=True)
+    command = [*PROGRAM, "-p", *([text] if text else []), "--mode", "trusted"]
     command += ["--base-url", base_url, "--model", "m", "--protocol", "json"]
     command += ["--json"] if as_json else []
     command += more
@@ -84,6 +84,29 @@ def test_the_command_line_says_what_holds_the_commands(
     told = [record["level"] for record in records if record["kind"] == "sandbox_tested"]
     assert (run.returncode, told) == (status, [level_in_state] if level_in_state else []), err
     assert (tmp_path / "work/a").exists() is (status == 0)
+
+
+@pytest.mark.parametrize("text", ["/undo", "／undo", "/trust", "/rename other", "/nonsense"])
+@pytest.mark.parametrize("option", ["-p -", "-p"])
+def test_text_from_a_pipe_is_a_message_and_never_a_command(
+    tmp_path: Path, option: str, text: str
+) -> None:
+    """Another program wrote it, so it takes back, trusts and renames nothing."""
+    write = action("file_ops.write_file", path="a.txt", content="kept")
+    with served(script(decision("I write.", write), done())) as server:
+        run = start(tmp_path, server.endpoint.base_url, "go")
+        assert run.communicate(timeout=DEADLINE)[1] == ""
+    with served(script(done())) as server:
+        base_url = server.endpoint.base_url
+        run = start(tmp_path, base_url, option.removeprefix("-p").strip(), more=("--resume",))
+        assert run.stdin is not None
+        run.stdin.write(text)
+        out, err = run.communicate(timeout=DEADLINE)
+        sent = [request.raw.decode() for request in server.endpoint.requests]
+    assert (run.returncode, err) == (0, "")
+    assert json.loads(out.splitlines()[-1])["kind"] == "turn_finished"
+    assert any(json.dumps(text)[1:-1] in body or text in body for body in sent)
+    assert (tmp_path / "work" / "a.txt").read_text() == "kept"
 
 
 def test_an_interrupt_while_the_text_is_typed_leaves_no_traceback(tmp_path: Path) -> None:
